@@ -1,0 +1,1 @@
+"""Measured workloads: prepare, submit, read logs, judge."""

@@ -1,0 +1,1 @@
+"""Judgements of facts against expectations; one file per area."""

@@ -1,0 +1,1 @@
+"""From YAML to frozen models, and from models to role variables."""

@@ -1,0 +1,35 @@
+"""The errors a user can cause or meet; anything else is a bug and keeps its traceback."""
+
+
+class ApplianceError(Exception):
+    """One line of what is wrong, and one line of what to do about it."""
+
+    def __init__(self, message: str, hint: str = "", host: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.host = host
+
+
+class ConfigError(ApplianceError):
+    """A profile, site or option is unusable; no host was contacted."""
+
+
+class LockedError(ApplianceError):
+    """Another run holds the site."""
+
+
+class ConnectionFailed(ApplianceError):
+    """A host could not be reached, authenticated or trusted."""
+
+
+class CommandFailed(ApplianceError):
+    """A program on the control host ended with an error."""
+
+
+class AnsibleFailed(ApplianceError):
+    """ansible-runner could not run a playbook at all (a host's failure is a value instead)."""
+
+
+class DeadlineExceeded(ApplianceError):
+    """Something did not answer in the time it was given."""

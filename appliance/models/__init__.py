@@ -1,0 +1,1 @@
+"""Frozen data shapes shared by all rooms."""

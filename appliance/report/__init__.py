@@ -1,0 +1,1 @@
+"""Console, JSON, HTML, Nagios and Prometheus renderings of results."""

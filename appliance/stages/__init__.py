@@ -1,0 +1,1 @@
+"""The ordered stages of a deployment; one file per stage."""
