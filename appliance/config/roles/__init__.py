@@ -1,0 +1,1 @@
+"""From models to role variables: one file and one function per Ansible role."""
