@@ -1,0 +1,257 @@
+"""The one door to hosts: SSH with pinned host keys, one connection per host, failures as values' causes."""
+
+import select
+import shlex
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import paramiko  # noqa: TID251 - this module is the door
+
+from appliance.adapters.process import Completed
+from appliance.errors import ConnectionFailed, DeadlineExceeded
+
+
+class Remote(Protocol):
+    """Runs a program on a host of the site."""
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        """The program's end; a non-zero exit is no error. Raises ConnectionFailed or DeadlineExceeded."""
+        ...
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """How to log in to one host. ``private_key`` None means the agent or the user's own keys."""
+
+    host: str
+    address: str
+    port: int
+    user: str
+    private_key: Path | None
+    known_hosts: Path
+    become: bool
+
+
+class _Pinned(paramiko.MissingHostKeyPolicy):
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        raise _Unpinned(key)
+
+
+class _Unpinned(paramiko.SSHException):
+    def __init__(self, key: paramiko.PKey) -> None:
+        super().__init__("host key not pinned")
+        self.key = key
+
+
+class SshRemote:
+    """Remote over paramiko. Thread-safe; close it when done."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        connect_timeout: float = 6.0,
+        banner_timeout: float = 10.0,
+    ) -> None:
+        self._endpoints = {e.host: e for e in endpoints}
+        self._timeouts = (connect_timeout, banner_timeout)
+        self._clients: dict[str, paramiko.SSHClient] = {}
+        self._locks = {e.host: threading.Lock() for e in endpoints}
+
+    def __enter__(self) -> "SshRemote":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all connections."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        """See Remote.run. With ``become`` the program runs under ``sudo -n``."""
+        endpoint = self._endpoints[host]
+        words = ["sudo", "-n", "--", *argv] if endpoint.become else list(argv)
+        channel = self._channel(endpoint)
+        try:
+            channel.exec_command(shlex.join(words))
+            return _converse(channel, tuple(argv), input, timeout, host)
+        except (paramiko.SSHException, OSError) as error:
+            self._drop(host)
+            raise ConnectionFailed(
+                f"connection lost while running {argv[0]}: {error or type(error).__name__}",
+                "is the host still up? run the same command again",
+                host,
+            ) from error
+        finally:
+            channel.close()
+
+    def _channel(self, endpoint: Endpoint) -> paramiko.Channel:
+        with self._locks[endpoint.host]:
+            client = self._clients.get(endpoint.host)
+            transport = client.get_transport() if client else None
+            if transport is None or not transport.is_active():
+                client = self._clients[endpoint.host] = _connect(endpoint, *self._timeouts)
+                transport = client.get_transport()
+        assert transport is not None
+        try:
+            return transport.open_session(timeout=self._timeouts[1])
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            self._drop(endpoint.host)
+            raise ConnectionFailed(
+                f"{endpoint.address} no longer answers on its connection",
+                "the host hangs or was powered off; look at its console",
+                endpoint.host,
+            ) from error
+
+    def _drop(self, host: str) -> None:
+        client = self._clients.pop(host, None)
+        if client:
+            client.close()
+
+
+def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple[str, str, str]:
+    """The key a host shows right now, not yet trusted: (type, base64, "SHA256:...")."""
+    with _dial(address, port, timeout) as sock:
+        transport = paramiko.Transport(sock)
+        try:
+            transport.start_client(timeout=timeout)
+            key = transport.get_remote_server_key()
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise ConnectionFailed(f"{address}:{port} does not speak SSH: {error}") from error
+        finally:
+            transport.close()
+    return key.get_name(), key.get_base64(), key.fingerprint
+
+
+def known_hosts_name(address: str, port: int) -> str:
+    """How known_hosts names an address: plain on port 22, bracketed elsewhere."""
+    return address if port == 22 else f"[{address}]:{port}"
+
+
+def _dial(address: str, port: int, timeout: float) -> socket.socket:
+    try:
+        return socket.create_connection((address, port), timeout=timeout)
+    except ConnectionRefusedError as error:
+        raise ConnectionFailed(
+            f"{address} refuses port {port}", "start sshd there, or correct access.port"
+        ) from error
+    except (TimeoutError, OSError) as error:
+        raise ConnectionFailed(
+            f"{address} does not answer on port {port} ({error or 'timed out'})",
+            "power the host on and check cable, address and firewall",
+        ) from error
+
+
+def _connect(endpoint: Endpoint, connect: float, banner: float) -> paramiko.SSHClient:
+    client = paramiko.SSHClient()
+    try:
+        client.load_host_keys(str(endpoint.known_hosts))
+    except OSError as error:
+        raise ConnectionFailed(
+            f"{endpoint.known_hosts}: {error.strerror}",
+            "pin the host keys: appliance trust",
+            endpoint.host,
+        ) from error
+    client.set_missing_host_key_policy(_Pinned())
+    try:
+        sock = _dial(endpoint.address, endpoint.port, connect)
+    except ConnectionFailed as error:
+        raise ConnectionFailed(error.message, error.hint, endpoint.host) from error
+    try:
+        client.connect(
+            endpoint.address,
+            port=endpoint.port,
+            username=endpoint.user,
+            key_filename=str(endpoint.private_key) if endpoint.private_key else None,
+            allow_agent=endpoint.private_key is None,
+            look_for_keys=endpoint.private_key is None,
+            banner_timeout=banner,
+            auth_timeout=banner,
+            timeout=connect,
+            sock=sock,
+        )
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        client.close()
+        sock.close()
+        raise _refusal(endpoint, error) from error
+    return client
+
+
+def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
+    name = endpoint.host
+    match error:
+        case paramiko.BadHostKeyException():
+            return ConnectionFailed(
+                f"host key changed: pinned {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}",
+                f"if {name} was reinstalled, pin its new key: appliance trust --host {name}; if not, treat it as an attack",
+                name,
+            )
+        case _Unpinned():
+            return ConnectionFailed(
+                f"host key {error.key.fingerprint} is not pinned",
+                f"appliance trust --host {name}",
+                name,
+            )
+        case paramiko.AuthenticationException():
+            return ConnectionFailed(
+                f"{endpoint.user}@{endpoint.address} refused the key {endpoint.private_key or 'of the agent'}",
+                "put the public key into authorized_keys there, or correct access.private_key",
+                name,
+            )
+        case _:
+            return ConnectionFailed(
+                f"{endpoint.address} accepts connections but SSH does not answer ({error or type(error).__name__})",
+                "the host hangs; look at its console, reset it if need be",
+                name,
+            )
+
+
+def _converse(
+    channel: paramiko.Channel, argv: tuple[str, ...], data: bytes | None, timeout: float, host: str
+) -> Completed:
+    deadline = time.monotonic() + timeout
+    channel.settimeout(timeout)
+    with suppress(OSError):
+        if data:
+            channel.sendall(data)
+        channel.shutdown_write()
+    out, err = bytearray(), bytearray()
+    while True:
+        while channel.recv_ready():
+            out += channel.recv(1 << 16)
+        while channel.recv_stderr_ready():
+            err += channel.recv_stderr(1 << 16)
+        if channel.exit_status_ready() and channel.eof_received:
+            if channel.recv_ready() or channel.recv_stderr_ready():
+                continue
+            break
+        if channel.closed and not channel.exit_status_ready():
+            raise paramiko.SSHException("the connection was closed")
+        if time.monotonic() > deadline:
+            raise DeadlineExceeded(
+                f"{argv[0]} did not end within {timeout:g} s",
+                "the host hangs or is overloaded",
+                host,
+            )
+        select.select([channel], [], [], 0.05)
+    return Completed(
+        argv,
+        channel.recv_exit_status(),
+        out.decode(errors="replace"),
+        err.decode(errors="replace"),
+    )
