@@ -1,0 +1,137 @@
+"""What happens during a run, as frozen events; whoever shows progress is an Observer."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal, Protocol
+
+from pydantic import AwareDatetime, Field
+
+from appliance.models.base import Model
+from appliance.models.result import CheckResult, Verdict
+from appliance.models.run import StageState
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class RunStarted(Model):
+    """A verb begins. ``stages``: all that will be looked at, in order; ``note``: e.g. where it runs."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["run_started"] = "run_started"
+    run: str
+    verb: str
+    site: str
+    profile: str
+    hosts: tuple[str, ...]
+    stages: tuple[str, ...] = ()
+    simulated: tuple[str, ...] = ()
+    note: str = ""
+
+
+class FactsTaken(Model):
+    """All probes answered or failed; ``unreachable``: host -> why."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["facts_taken"] = "facts_taken"
+    hosts: tuple[str, ...]
+    unreachable: dict[str, str] = Field(default_factory=dict)
+    seconds: float
+
+
+class StageStarted(Model):
+    """A stage begins on ``hosts``; ``expected_seconds`` is None where nothing is known."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["stage_started"] = "stage_started"
+    stage: str
+    hosts: tuple[str, ...]
+    expected_seconds: float | None = None
+
+
+class HostTask(Model):
+    """A host begins a task of a stage."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["host_task"] = "host_task"
+    stage: str
+    host: str
+    task: str
+
+
+class HostDone(Model):
+    """A host is through with a stage."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["host_done"] = "host_done"
+    stage: str
+    host: str
+    state: StageState
+    seconds: float = 0.0
+    changes: int = 0
+    cause: str = ""
+    fix: str = ""
+
+
+class StageDone(Model):
+    """All hosts are through with a stage; ``note`` is the one line worth knowing."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["stage_done"] = "stage_done"
+    stage: str
+    state: StageState
+    done: int
+    hosts: int
+    seconds: float
+    changes: int = 0
+    note: str = ""
+
+
+class CheckDone(Model):
+    """A check gave its verdict."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["check_done"] = "check_done"
+    result: CheckResult
+
+
+class Message(Model):
+    """Something the user should read now."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["message"] = "message"
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+    host: str = ""
+
+
+class RunFinished(Model):
+    """The verb is over. ``report``: where the report lies."""
+
+    time: AwareDatetime = Field(default_factory=_now)
+    event: Literal["run_finished"] = "run_finished"
+    verdict: Verdict
+    exit_code: int
+    seconds: float
+    report: str = ""
+
+
+Event = Annotated[
+    RunStarted
+    | FactsTaken
+    | StageStarted
+    | HostTask
+    | HostDone
+    | StageDone
+    | CheckDone
+    | Message
+    | RunFinished,
+    Field(discriminator="event"),
+]
+
+
+class Observer(Protocol):
+    """Whoever wants to know; called from any thread, and must not raise."""
+
+    def handle(self, event: Event) -> None:
+        """Take note of ``event``."""

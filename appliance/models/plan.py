@@ -1,0 +1,91 @@
+"""What a deployment would do: one cell per stage and host, with the reason."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from pydantic import Field
+
+from appliance.models.base import Model
+
+
+class Action(StrEnum):
+    """What becomes of one stage on one host."""
+
+    RUN = "run"
+    REPAIR = "repair"
+    SKIP = "skip"
+    NOT_CONCERNED = "not_concerned"
+    BLOCKED = "blocked"
+    UNKNOWN = "unknown"
+
+    @property
+    def changes(self) -> bool:
+        """Whether the host would be changed."""
+        return self in {Action.RUN, Action.REPAIR}
+
+
+class HostStage(Model):
+    """One stage on one host. ``pins``: package versions a repair restores."""
+
+    stage: str
+    host: str
+    action: Action
+    why: str = ""
+    minutes: float = Field(default=0.0, ge=0)
+    reboot: bool = False
+    known: bool = Field(default=False, description="The host holds a receipt of this stage")
+    fingerprint: str = ""
+    pins: dict[str, str] = Field(default_factory=dict)
+
+
+class Plan(Model):
+    """All cells; ``hosts`` and ``stages`` in the order they are shown and run."""
+
+    site: str
+    profile: str
+    hosts: tuple[str, ...]
+    stages: tuple[str, ...]
+    cells: tuple[HostStage, ...] = ()
+
+    def cell(self, stage: str, host: str) -> HostStage | None:
+        """The cell of one stage on one host, None where the plan has none."""
+        return next((c for c in self.cells if c.stage == stage and c.host == host), None)
+
+    def by_stage(self, stage: str) -> tuple[HostStage, ...]:
+        """The cells of one stage, in the order of ``hosts``."""
+        return self._ordered(c for c in self.cells if c.stage == stage)
+
+    def by_host(self, host: str) -> tuple[HostStage, ...]:
+        """The cells of one host, in the order of ``stages``."""
+        cells = [c for c in self.cells if c.host == host]
+        return tuple(sorted(cells, key=lambda c: self.stages.index(c.stage)))
+
+    def pending(self) -> tuple[HostStage, ...]:
+        """The cells that would change a host, in the order of stages, then hosts."""
+        return tuple(c for s in self.stages for c in self.by_stage(s) if c.action.changes)
+
+    @property
+    def changes(self) -> int:
+        """How many cells would change a host."""
+        return len(self.pending())
+
+    @property
+    def reboots(self) -> tuple[str, ...]:
+        """Hosts that would reboot at least once."""
+        rebooting = {c.host for c in self.pending() if c.reboot}
+        return tuple(h for h in self.hosts if h in rebooting)
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """Hosts whose state is unknown in any stage."""
+        unknown = {c.host for c in self.cells if c.action is Action.UNKNOWN}
+        return tuple(h for h in self.hosts if h in unknown)
+
+    @property
+    def minutes(self) -> float:
+        """Stages one after the other, hosts side by side: the sum of each stage's slowest host."""
+        per_stage = [[c.minutes for c in self.pending() if c.stage == s] for s in self.stages]
+        return sum(max(minutes, default=0.0) for minutes in per_stage)
+
+    def _ordered(self, cells: Iterable[HostStage]) -> tuple[HostStage, ...]:
+        return tuple(sorted(cells, key=lambda c: self.hosts.index(c.host)))

@@ -1,0 +1,258 @@
+"""The record of one run: all that a report says comes from here, and it goes through JSON unharmed."""
+
+from enum import StrEnum
+from math import isfinite
+from typing import Literal, Self
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from appliance.models.base import Model
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Profile
+from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
+from appliance.models.site import Host, Role
+
+
+class StageState(StrEnum):
+    """How one stage ended on one host."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    NOT_RUN = "not run"
+
+
+class StageOutcome(Model):
+    """One stage on one host. Seconds of wall time; ``changes``: tasks that changed something."""
+
+    stage: str
+    host: str
+    state: StageState
+    why: str = ""
+    seconds: float = 0.0
+    changes: int = 0
+    started: AwareDatetime | None = None
+    cause: str = ""
+    fix: str = ""
+
+
+class GpuRecord(Model):
+    """A GPU as inventory. Memory in bytes."""
+
+    index: int
+    name: str
+    serial: str = ""
+    uuid: str = ""
+    vbios: str = ""
+    driver: str = ""
+    bus_id: str = ""
+    memory: int = 0
+
+
+class PortRecord(Model):
+    """An RDMA port as inventory. Rate in Gb/s."""
+
+    device: str
+    port: int
+    guid: str = ""
+    firmware: str = ""
+    board: str = ""
+    state: str = ""
+    rate: float = 0.0
+    link_layer: str = ""
+
+
+class HostRecord(Model):
+    """A host as inventory; memory in bytes. ``unreachable`` says why there are no facts."""
+
+    name: str
+    roles: tuple[str, ...] = ()
+    address: str = ""
+    os: str = ""
+    kernel: str = ""
+    cpu: str = ""
+    memory: int = 0
+    gpus: tuple[GpuRecord, ...] = ()
+    ports: tuple[PortRecord, ...] = ()
+    unreachable: str = ""
+
+
+class Expected(Model):
+    """What the profile promises for the whole site: counts, and Gb/s per port."""
+
+    gpus: int = 0
+    ports: int = 0
+    rate_gbps: float = 0.0
+
+
+class Series(Model):
+    """One line of a plot; ``kind`` decides how it is drawn."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    kind: Literal["measured", "reference", "ideal"] = "measured"
+
+
+class Plot(Model):
+    """A small line plot."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+
+
+class Table(Model):
+    """A table of a benchmark, with the plot that belongs to it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+    plot: Plot | None = None
+
+
+class Waiver(Model):
+    """A finding the customer accepts: by whom, why, until when."""
+
+    check: str
+    target: str
+    reason: str
+    by: str = ""
+    until: str = ""
+
+
+class Evidence(Model):
+    """A file kept beside the report."""
+
+    path: str
+    sha256: str
+    size: int = Field(ge=0)
+
+
+class RunRecord(Model):
+    """One run from start to verdict. ``not_assessed``: sentences on what this run cannot say.
+
+    The report's third headline is the measurement of unit ``tokens/s`` with the highest
+    ``detail["gpus"]``, set against ``detail["reference"]`` (tokens/s) and ``detail["source"]``.
+    Numbers are finite: JSON has no others, so a record with NaN or infinity is a ValueError.
+    """
+
+    version: Literal[1] = 1
+    run: str
+    verb: str
+    site: str
+    profile: str
+    profile_title: str = ""
+    started: AwareDatetime
+    finished: AwareDatetime
+    user: str
+    appliance: str = Field(description="Version of the appliance program")
+    control_host: str = Field(description="Name of the machine the run was started on")
+    simulated: tuple[str, ...] = ()
+    verdict: Verdict
+    expected: Expected = Expected()
+    hosts: tuple[HostRecord, ...] = ()
+    outcomes: tuple[StageOutcome, ...] = ()
+    results: tuple[CheckResult, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    versions: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="Host -> component -> version"
+    )
+    tables: tuple[Table, ...] = ()
+    not_assessed: tuple[str, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_finite(self) -> Self:
+        values = [(r.id, v) for r in self.results for v in (r.value, r.limit)]
+        values += [(m.name, v) for m in self.measurements for v in (m.value, *m.detail.values())]
+        for name, value in values:
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"{name}: {value} is not a number JSON can carry")
+        return self
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run."""
+        return (self.finished - self.started).total_seconds()
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs that answered, over all hosts."""
+        return sum(len(host.gpus) for host in self.hosts)
+
+    @property
+    def ports_at_rate(self) -> int:
+        """RDMA ports that are active at no less than the rate the profile names."""
+        ports = [port for host in self.hosts for port in host.ports]
+        return sum(
+            1 for p in ports if "ACTIVE" in p.state.upper() and p.rate >= self.expected.rate_gbps
+        )
+
+    @property
+    def headline(self) -> Measurement | None:
+        """The training throughput that stands on the first screen."""
+        rates = [m for m in self.measurements if m.unit == "tokens/s"]
+        return max(rates, key=lambda m: float(m.detail.get("gpus") or 0), default=None)
+
+    def count(self, *statuses: Status) -> int:
+        """How many results have one of ``statuses``."""
+        return sum(1 for result in self.results if result.status in statuses)
+
+
+def expected_of(profile: Profile, gpu_hosts: int) -> Expected:
+    """What ``profile`` promises for that many GPU hosts."""
+    hardware = profile.hardware
+    return Expected(
+        gpus=hardware.gpu.count * gpu_hosts,
+        ports=hardware.fabric.ports * gpu_hosts,
+        rate_gbps=hardware.fabric.rate_gbps,
+    )
+
+
+def host_record(host: Host, facts: HostFacts | None, unreachable: str = "") -> HostRecord:
+    """The inventory of one host; without facts only what the site says, and why."""
+    known = HostRecord(
+        name=host.name, roles=tuple(map(_role, host.roles)), address=str(host.address)
+    )
+    if facts is None:
+        return known.model_copy(update={"unreachable": unreachable or "no facts"})
+    cpu = f"{facts.cpu.model}, {facts.cpu.sockets} sockets, {facts.cpu.cores} cores"
+    found = {"os": facts.os.release, "kernel": facts.os.kernel, "memory": facts.memory.total}
+    return known.model_copy(
+        update={**found, "cpu": cpu, "gpus": _gpus(facts), "ports": _ports(facts)}
+    )
+
+
+def host_versions(facts: HostFacts) -> dict[str, str]:
+    """Component -> version: system, driver, CUDA, Slurm and the packages the stages left."""
+    versions = {"os": facts.os.release, "kernel": facts.os.kernel}
+    if facts.gpus is not None:
+        versions |= {"gpu driver": facts.gpus.driver, "cuda": facts.gpus.cuda}
+    if facts.slurm is not None:
+        versions["slurm"] = facts.slurm.version
+    for receipt in facts.receipts.values():
+        versions |= {name: facts.packages.get(name, v) for name, v in receipt.versions.items()}
+    return {name: version for name, version in versions.items() if version}
+
+
+def _role(role: Role) -> str:
+    return role.value
+
+
+def _gpus(facts: HostFacts) -> tuple[GpuRecord, ...]:
+    if facts.gpus is None:
+        return ()
+    fields = {"index", "name", "serial", "uuid", "vbios", "bus_id", "memory"}
+    return tuple(
+        GpuRecord(driver=facts.gpus.driver, **gpu.model_dump(include=fields))
+        for gpu in facts.gpus.devices
+    )
+
+
+def _ports(facts: HostFacts) -> tuple[PortRecord, ...]:
+    fields = set(PortRecord.model_fields)
+    return tuple(PortRecord(**port.model_dump(include=fields)) for port in facts.ports)
