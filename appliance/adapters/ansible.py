@@ -1,0 +1,223 @@
+"""The one door to Ansible: one playbook over some hosts, told as events, ended as one value per host."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ansible_runner  # noqa: TID251 - this module is the door
+
+from appliance.errors import AnsibleFailed
+
+RUN_MARK = "APPLIANCE_RUN"
+"""Environment variable that marks every process of a run, so that a later run finds what a killed one left."""
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Play:
+    """A playbook and the hosts it is for. ``hosts`` maps host names to their variables, connection included."""
+
+    playbook: Path
+    roles: Path
+    hosts: Mapping[str, Mapping[str, object]]
+    groups: Mapping[str, tuple[str, ...]]
+    known_hosts: Path
+    run_id: str
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """One task on one host: ``state`` is "started", "ok", "changed", "failed" or "unreachable"."""
+
+    host: str
+    task: str
+    state: str
+    message: str = ""
+
+
+@dataclass
+class HostPlay:
+    """How a playbook ended on one host. ``resources`` are the (kind, name) pairs its modules reported."""
+
+    host: str
+    tasks: int = 0
+    changes: int = 0
+    failed_task: str = ""
+    message: str = ""
+    unreachable: bool = False
+    finished: bool = False
+    resources: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Every task ran, and none failed."""
+        return self.finished and not self.failed_task
+
+
+def play(
+    request: Play, on_event: Callable[[TaskEvent], None], cancelled: Callable[[], bool]
+) -> dict[str, HostPlay]:
+    """Runs the playbook. Variables may hold secrets: they live in a private folder of memory until the end.
+
+    Raises AnsibleFailed when ansible-playbook itself could not run (a syntax error, a missing role).
+    """
+    outcome = {name: HostPlay(name) for name in request.hosts}
+    stray: list[str] = []
+    folder = Path(tempfile.mkdtemp(prefix="appliance-", dir=_memory()))
+    try:
+        _write_inventory(folder, request)
+        runner = ansible_runner.run(
+            private_data_dir=str(folder),
+            playbook=str(request.playbook),
+            inventory=str(folder / "inventory"),
+            envvars=_environment(folder, request),
+            quiet=True,
+            event_handler=lambda event: _follow(event, outcome, on_event, stray),
+            cancel_callback=cancelled,
+            suppress_env_files=True,
+            settings={"pexpect_timeout": 0.2, "suppress_ansible_output": True},
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if runner.status == "canceled":
+        return outcome
+    for host in outcome.values():
+        host.finished = not host.unreachable and not host.failed_task and host.tasks > 0
+    if runner.rc not in (0, 2, 4) or not any(h.tasks or h.unreachable for h in outcome.values()):
+        said = next(
+            (line for line in reversed(stray) if "ERROR" in line), stray[-1] if stray else ""
+        )
+        raise AnsibleFailed(
+            f"ansible-playbook {request.playbook.name} could not run ({runner.rc}): {said}",
+            "this is a defect of the playbook, not of the hosts: please report it with this line",
+        )
+    return outcome
+
+
+def end_strays(run_id: str) -> int:
+    """Ends what a killed run left working on this machine; returns how many processes that were."""
+    mark = f"{RUN_MARK}={run_id}".encode()
+    found = 0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+                found += 1
+    if found:
+        time.sleep(0.2)
+    return found
+
+
+def _memory() -> str | None:
+    """A folder that never reaches a disk, where the system has one."""
+    shm = Path("/dev/shm")
+    return str(shm) if shm.is_dir() and os.access(shm, os.W_OK) else None
+
+
+def _write_inventory(folder: Path, request: Play) -> None:
+    groups: Json = {
+        name: {"hosts": {host: {} for host in hosts}} for name, hosts in request.groups.items()
+    }
+    tree = {"all": {"hosts": request.hosts, "children": groups}}
+    target = folder / "inventory" / "hosts.json"
+    target.parent.mkdir(mode=0o700)
+    target.touch(mode=0o600)
+    target.write_text(json.dumps(tree, default=str))
+
+
+def _environment(folder: Path, request: Play) -> dict[str, str]:
+    ssh = [
+        "-o ControlMaster=auto",
+        "-o ControlPersist=30s",
+        "-o StrictHostKeyChecking=yes",
+        f"-o UserKnownHostsFile={request.known_hosts}",
+        "-o GlobalKnownHostsFile=/dev/null",
+        "-o PreferredAuthentications=publickey",
+        "-o ConnectTimeout=10",
+        "-o ServerAliveInterval=5",
+        "-o ServerAliveCountMax=4",
+    ]
+    return {
+        RUN_MARK: request.run_id,
+        "ANSIBLE_CONFIG": os.devnull,
+        "ANSIBLE_ROLES_PATH": str(request.roles),
+        "ANSIBLE_COLLECTIONS_PATH": str(request.playbook.parent / "collections"),
+        "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
+        "ANSIBLE_SSH_ARGS": " ".join(ssh),
+        "ANSIBLE_HOST_KEY_CHECKING": "true",
+        "ANSIBLE_PIPELINING": "true",
+        "ANSIBLE_FORKS": str(min(50, max(5, len(request.hosts)))),
+        "ANSIBLE_GATHERING": "explicit",
+        "ANSIBLE_INVENTORY_ENABLED": "yaml",
+        "ANSIBLE_RETRY_FILES_ENABLED": "false",
+        "ANSIBLE_NOCOLOR": "true",
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+        "ANSIBLE_DEPRECATION_WARNINGS": "false",
+    }
+
+
+def _follow(
+    event: Json,
+    outcome: dict[str, HostPlay],
+    on_event: Callable[[TaskEvent], None],
+    stray: list[str],
+) -> bool:
+    kind = str(event.get("event", ""))
+    data = event.get("event_data")
+    detail: Json = data if isinstance(data, dict) else {}
+    host = outcome.get(str(detail.get("host", "")))
+    if kind in {"verbose", "error", "system_warning", "runner_on_error"}:
+        stray.append(str(event.get("stdout", "")).strip())
+    if host is None:
+        return False
+    task = str(detail.get("task", ""))
+    raw = detail.get("res")
+    result: Json = raw if isinstance(raw, dict) else {}
+    match kind:
+        case "runner_on_start":
+            on_event(TaskEvent(host.host, task, "started"))
+        case "runner_on_ok":
+            host.tasks += 1
+            changed = bool(result.get("changed"))
+            host.changes += changed
+            _collect(host, result)
+            on_event(TaskEvent(host.host, task, "changed" if changed else "ok"))
+        case "runner_on_failed" if not detail.get("ignore_errors"):
+            host.tasks += 1
+            host.failed_task, host.message = task, _reason(result)
+            on_event(TaskEvent(host.host, task, "failed", host.message))
+        case "runner_on_unreachable":
+            host.unreachable, host.failed_task, host.message = True, task, _reason(result)
+            on_event(TaskEvent(host.host, task, "unreachable", host.message))
+    return False
+
+
+def _collect(host: HostPlay, result: Json) -> None:
+    items = result.get("resources")
+    if isinstance(items, list):
+        for item in items:
+            if isinstance(item, dict):
+                host.resources[str(item["kind"]), str(item["name"])] = None
+
+
+def _reason(result: Json) -> str:
+    """The one line that says most: the module's message, else the last line a program wrote."""
+    text = str(result.get("msg") or "")
+    if text in {"", "non-zero return code"} or text.startswith("MODULE FAILURE"):
+        text = str(
+            result.get("stderr") or result.get("module_stderr") or result.get("stdout") or text
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return re.sub(r"\s+", " ", lines[-1])[:400] if lines else "no reason given"

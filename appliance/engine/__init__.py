@@ -1,0 +1,1 @@
+"""What the verbs share: gather facts, plan, apply, verify."""

@@ -1,0 +1,58 @@
+"""What goes into a stage on a host, digested: equal inputs mean there is nothing new to apply."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from appliance.config.secrets import Secret
+from appliance.stages.base import Stage
+
+Inputs = dict[str, str]
+"""Name of an input ("role slurm", "slurm_partitions") -> its digest."""
+
+
+def inputs_of(stage: Stage, data: Path, variables: Mapping[str, object], salt: bytes) -> Inputs:
+    """Digests of the stage's roles, playbook, modules and variables.
+
+    ``salt`` keys the digest of variables, which may hold secrets: a receipt tells nobody what they are.
+    """
+    found = {f"role {name}": _tree(data / "roles" / name) for name in stage.ansible_roles}
+    found["playbook"] = _file(data / "playbooks" / f"{stage.name}.yml")
+    found["modules"] = _tree(data / "playbooks" / "collections")
+    for name, value in variables.items():
+        text = json.dumps(value, sort_keys=True, default=_plain)
+        found[name] = hashlib.blake2b(text.encode(), key=salt, digest_size=12).hexdigest()
+    return found
+
+
+def fingerprint(inputs: Inputs) -> str:
+    """One digest of all inputs."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def changed_inputs(before: Inputs, now: Inputs) -> list[str]:
+    """Names of inputs that differ, are new or are gone, sorted."""
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def _plain(value: object) -> str:
+    return str(value) if isinstance(value, Secret) else repr(value)
+
+
+@cache
+def _tree(folder: Path) -> str:
+    digest = hashlib.sha256()
+    skipped = {"molecule", "__pycache__", "README.md"}
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if path.is_file() and not skipped.intersection(relative.parts):
+            digest.update(f"{relative}\0{path.stat().st_mode & 0o111:o}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+@cache
+def _file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:24]

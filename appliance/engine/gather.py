@@ -1,0 +1,82 @@
+"""Facts of all hosts: one round trip each, side by side; a host that does not answer is a value."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from appliance.adapters.ssh import Remote
+from appliance.errors import ApplianceError
+from appliance.models.facts import HostFacts
+from appliance.probe.bundle import bootstrap, payload
+
+T = TypeVar("T")
+
+PYTHON = "/usr/bin/python3"
+DEADLINE = 45.0
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """A host that gave no facts: why, and what to do."""
+
+    host: str
+    cause: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of questions: facts by host, and the hosts that gave none."""
+
+    facts: Mapping[str, HostFacts]
+    unanswered: Mapping[str, Unanswered]
+
+
+def gather(remote: Remote, requests: Mapping[str, Mapping[str, object]]) -> Round:
+    """Asks each host its own request (see appliance.probe for the keys)."""
+    facts: dict[str, HostFacts] = {}
+    unanswered: dict[str, Unanswered] = {}
+    for host, answer in each(requests, lambda host: _ask(remote, host, requests[host])):
+        if isinstance(answer, HostFacts):
+            facts[host] = answer
+        else:
+            unanswered[host] = answer
+    return Round(facts, unanswered)
+
+
+def each(hosts: Iterable[str], work: Callable[[str], T]) -> list[tuple[str, T]]:
+    """Does the work for every host side by side; results in the order of ``hosts``."""
+    names = list(hosts)
+    if not names:
+        return []
+    with ThreadPoolExecutor(min(32, len(names))) as pool:
+        return list(zip(names, pool.map(work, names), strict=True))
+
+
+def _ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
+    argv = [PYTHON, "-B", "-c", bootstrap()]
+    try:
+        done = remote.run(host, argv, input=payload(dict(request)), timeout=DEADLINE)
+    except ApplianceError as error:
+        return Unanswered(host, error.message, error.hint)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+        missing = "not found" in said or "No such file" in said
+        fix = f"install Python 3.8 or newer as {PYTHON}" if missing else "see docs/probe.md"
+        return Unanswered(host, f"the probe did not run: {said}", fix)
+    try:
+        answer = json.loads(done.stdout)
+        if "error" in answer:
+            return Unanswered(host, f"the probe did not run: {answer['error']}", "")
+        # The probe knows its host by the system's name, which a stage may still have to set.
+        return HostFacts.model_validate({**answer, "host": host})
+    except (ValueError, ValidationError) as error:
+        first = str(error).splitlines()[0]
+        return Unanswered(
+            host, f"the probe's answer cannot be read: {first}", "report this as a defect"
+        )
+

@@ -1,0 +1,166 @@
+"""The run journal: append-only, per site, in SQLite; what a run did survives whatever happens to the run."""
+
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self, TextIO
+
+from appliance.errors import ApplianceError, LockedError
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS entry (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  time TEXT NOT NULL, run TEXT NOT NULL, kind TEXT NOT NULL,
+  stage TEXT NOT NULL DEFAULT '', host TEXT NOT NULL DEFAULT '', data TEXT NOT NULL DEFAULT '{}');
+CREATE INDEX IF NOT EXISTS entry_by_kind ON entry (kind, stage, host, seq);
+CREATE TRIGGER IF NOT EXISTS entry_is_final BEFORE UPDATE ON entry
+  BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS entry_stays BEFORE DELETE ON entry
+  BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+PRAGMA user_version = 1;
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the journal; ``data`` depends on ``kind``."""
+
+    seq: int
+    time: datetime
+    run: str
+    kind: str
+    stage: str
+    host: str
+    data: dict[str, object]
+
+
+class Journal:
+    """Appends and reads entries. Every append is on the disk when it returns. Thread-safe."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = folder / "journal.sqlite"
+        self._lock = threading.Lock()
+        try:
+            self.path.touch(mode=0o600)
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(SCHEMA)
+        except (sqlite3.Error, OSError) as error:
+            raise ApplianceError(
+                f"{self.path}: the journal cannot be used: {error}",
+                "free disk space or correct the folder's permissions; a damaged file can be moved aside",
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def append(
+        self, run: str, kind: str, *, stage: str = "", host: str = "", **data: object
+    ) -> None:
+        """Adds one entry, durably."""
+        row = (
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
+            run,
+            kind,
+            stage,
+            host,
+            json.dumps(data, default=str, sort_keys=True),
+        )
+        try:
+            with self._lock:
+                self._db.execute(
+                    "INSERT INTO entry (time, run, kind, stage, host, data) VALUES (?,?,?,?,?,?)",
+                    row,
+                )
+        except sqlite3.Error as error:
+            raise ApplianceError(
+                f"{self.path}: cannot write the journal: {error}",
+                "free disk space on the control host",
+            ) from error
+
+    def entries(
+        self, kind: str = "%", *, run: str = "%", stage: str = "%", host: str = "%"
+    ) -> Iterator[Entry]:
+        """Entries that match, oldest first."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT seq, time, run, kind, stage, host, data FROM entry"
+                " WHERE kind LIKE ? AND run LIKE ? AND stage LIKE ? AND host LIKE ? ORDER BY seq",
+                (kind, run, stage, host),
+            ).fetchall()
+        yield from map(_entry, rows)
+
+    def last(self, kind: str, *, stage: str = "", host: str = "", run: str = "") -> Entry | None:
+        """The newest entry of a kind; empty criteria match everything."""
+        clauses = ["kind = ?"] + [
+            f"{k} = ?" for k, v in (("stage", stage), ("host", host), ("run", run)) if v
+        ]
+        values = [kind, *(v for v in (stage, host, run) if v)]
+        with self._lock:
+            row = self._db.execute(
+                "SELECT seq, time, run, kind, stage, host, data FROM entry"
+                f" WHERE {' AND '.join(clauses)} ORDER BY seq DESC LIMIT 1",
+                values,
+            ).fetchone()
+        if row is None:
+            return None
+        return _entry(row)
+
+
+def _entry(row: tuple[int, str, str, str, str, str, str]) -> Entry:
+    seq, time, run, kind, stage, host, data = row
+    return Entry(seq, datetime.fromisoformat(time), run, kind, stage, host, json.loads(data))
+
+
+@contextmanager
+def hold(folder: Path, run: str, verb: str) -> Iterator[str | None]:
+    """Holds the site for one run; yields the id of a run that ended without saying so, if there was one.
+
+    The kernel drops the lock with the process, so a lock can be left only as a note in the file, never as a lock.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "lock").open("a+") as file:
+        file.seek(0)
+        text = file.read()
+        note: dict[str, str] = json.loads(text) if text.strip() else {}
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LockedError(
+                f"this site is being worked on by run {note.get('run', '?')} ({note.get('verb', '?')}, "
+                f"process {note.get('pid', '?')} since {note.get('since', '?')})",
+                "wait for it, or stop that process; the lock goes with it",
+            ) from error
+        mine = {
+            "run": run,
+            "verb": verb,
+            "pid": str(os.getpid()),
+            "since": datetime.now().astimezone().isoformat(timespec="seconds"),
+        }
+        _write(file, json.dumps(mine))
+        try:
+            yield note.get("run")
+        finally:
+            _write(file, "")
+
+
+def _write(file: TextIO, text: str) -> None:
+    file.truncate(0)
+    file.write(text)
+    file.flush()
