@@ -2,17 +2,25 @@
 
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.profile import Limit
 
-HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-Mac = Annotated[str, Field(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
-AbsolutePath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]+$")]
-AccountName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,30}$")]
+HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
+ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
+ACCOUNT_NAME = r"^[a-z_][a-z0-9_-]{0,30}$"
+TIME_LIMIT = r"^(UNLIMITED|(\d+-)?\d+(:\d\d){0,2})$"
+DEVICE = r"^/dev/[A-Za-z0-9._:/-]+$"
+
+HostName = Annotated[str, Field(pattern=HOST_NAME)]
+Mac = Annotated[str, Field(pattern=MAC)]
+AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH)]
+AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
+Device = Annotated[str, Field(pattern=DEVICE)]
 
 
 class Role(StrEnum):
@@ -27,9 +35,19 @@ class Role(StrEnum):
 class SecretRef(Model):
     """Where a secret is kept; exactly one key. Paths are relative to the site's folder."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": [key]} for key in ("file", "env", "vault")]}
+    )
+
     file: str | None = None
     env: str | None = None
     vault: str | None = Field(default=None, description="ansible-vault file, as path#key")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if sum(v is not None for v in (self.file, self.env, self.vault)) != 1:
+            raise ValueError("names no single place: give exactly one of file, env, vault")
+        return self
 
 
 class Access(Model):
@@ -118,7 +136,7 @@ class Scratch(Model):
     """Local scratch of GPU hosts. No devices: a directory of the system disk, bound to ``at``."""
 
     at: AbsolutePath = "/scratch"
-    devices: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
 
 
 class StorageOptions(Model):
@@ -141,7 +159,7 @@ class Partition(Model):
 
     name: AccountName
     default: bool = False
-    max_time: str = Field(default="UNLIMITED", pattern=r"^(UNLIMITED|(\d+-)?\d+(:\d\d){0,2})$")
+    max_time: str = Field(default="UNLIMITED", pattern=TIME_LIMIT)
 
 
 class Account(Model):
@@ -185,7 +203,8 @@ class Site(Model):
     )
     limits: dict[str, Limit] = Field(default_factory=dict)
     simulated: tuple[str, ...] = Field(
-        default=(), description="Areas of hardware that are simulated; only the virtual rack sets it"
+        default=(),
+        description="Areas of hardware that are simulated; only the virtual rack sets it",
     )
 
     def with_role(self, role: Role) -> tuple[Host, ...]:

@@ -1,0 +1,196 @@
+"""YAML to plain data, read strictly, with the line of every key kept."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import yaml  # noqa: TID251  config is the door to YAML
+
+from appliance.config.finding import Finding, InvalidConfig, KeyPath, dotted
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 24
+PREFIX = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file's data (dict, list, str, int, float, bool, None) and the line of each key path."""
+
+    file: Path
+    data: object
+    lines: Mapping[KeyPath, int]
+
+    def line(self, path: KeyPath) -> int:
+        """Where ``path`` stands, or its nearest ancestor that does."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def finding(self, path: KeyPath, message: str, remedy: str) -> Finding:
+        """A problem at ``path`` of this file."""
+        return Finding(self.file, self.line(path), dotted(path), message, remedy)
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """Something YAML allows and these files do not."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's core types only: no ``yes``, no ``12:30`` in base 60, no dates, anchors or tags.
+
+    In YAML 1.1 the MAC address 52:54:00:12:34:56 is the number 41188971296, hence the resolvers below.
+    """
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012  PyYAML's own name for the table
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "anchor", None):
+            raise _Refused(None, None, "anchors and aliases are not used here", event.start_mark)
+        if getattr(event, "tag", None):
+            raise _Refused(None, None, f"the tag {event.tag} is not used here", event.start_mark)
+        if self._depth >= MAX_DEPTH:
+            raise _Refused(None, None, f"nested more than {MAX_DEPTH} deep", event.start_mark)
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)  # type: ignore[arg-type]
+        finally:
+            self._depth -= 1
+
+
+for _name, _pattern, _first in (
+    ("bool", r"^(true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("null", r"^(~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("int", r"^[-+]?[0-9]{1,18}$", "-+0123456789"),
+    ("float", r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$", "-+.0123456789"),
+):
+    _Loader.add_implicit_resolver(PREFIX + _name, re.compile(_pattern), list(_first))
+
+
+def read(file: Path) -> Document:
+    """Parse one file. Raises InvalidConfig: unreadable, too large, not UTF-8, not YAML, a key given twice."""
+    text = _text(file)
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+    except yaml.YAMLError as error:
+        raise InvalidConfig([_syntax(file, text, error)]) from None
+    finally:
+        loader.dispose()
+    if node is None:
+        raise InvalidConfig(
+            [Finding(file, 0, "", "is empty", "appliance init writes one to start from")]
+        )
+    builder = _Builder(file)
+    data = builder.build(node, ())
+    if builder.findings:
+        raise InvalidConfig(builder.findings)
+    return Document(file, data, builder.lines)
+
+
+def _text(file: Path) -> str:
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise InvalidConfig(
+                [Finding(file, 0, "", "is larger than 1 MB", "this is not a profile or site")]
+            )
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        remedy = (
+            "check the path" if isinstance(error, FileNotFoundError) else "check its owner and mode"
+        )
+        raise InvalidConfig(
+            [Finding(file, 0, "", f"cannot be read ({error.strerror})", remedy)]
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InvalidConfig(
+            [Finding(file, line, "", "is not UTF-8 text", "save it as UTF-8")]
+        ) from None
+    return text
+
+
+def _syntax(file: Path, text: str, error: yaml.YAMLError) -> Finding:
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return Finding(file, line, "", "holds a control character", "delete it")
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    line = mark.line + 1 if mark else 0
+    problem = " ".join(str(getattr(error, "problem", None) or error).split())
+    if isinstance(error, _Refused):
+        return Finding(file, line, "", problem, "write the value out")
+    source = (text.splitlines() or [""])[min(line, len(text.splitlines())) - 1] if line else ""
+    if "\t" in source:
+        return Finding(file, line, "", "a tab stands where YAML wants spaces", "indent with spaces")
+    if "single document" in str(getattr(error, "context", "")):
+        return Finding(file, line, "", "holds more than one document", "keep one, without ---")
+    return Finding(
+        file, line, "", f"is not YAML: {problem}", "look at this line and the one above it"
+    )
+
+
+class _Builder:
+    """Turns nodes into data, one key once, and notes lines on the way."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.lines: dict[KeyPath, int] = {}
+        self.findings: list[Finding] = []
+
+    def build(self, node: yaml.Node, path: KeyPath) -> object:
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            return {key: self.build(value, (*path, key)) for key, value in self._pairs(node, path)}
+        if isinstance(node, yaml.SequenceNode):
+            return [self.build(item, (*path, i)) for i, item in enumerate(node.value)]
+        return self._scalar(cast(yaml.ScalarNode, node), path)
+
+    def _pairs(self, node: yaml.MappingNode, path: KeyPath) -> Iterator[tuple[str, yaml.Node]]:
+        for key_node, value in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._add(
+                    line, path, "a list or mapping cannot be a key", "write a word before the colon"
+                )
+                continue
+            where = (*path, str(key_node.value))
+            if where in self.lines:
+                self._add(line, where, f"stands twice (also line {self.lines[where]})", "keep one")
+                continue
+            self.lines[where] = line
+            self._encodable(key_node, where)
+            yield str(key_node.value), value
+
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> object:
+        self._encodable(node, path)
+        text = str(node.value)
+        match node.tag.removeprefix(PREFIX):
+            case "bool":
+                return text.lower() == "true"
+            case "null":
+                return None
+            case "int":
+                return int(text)
+            case "float" if math.isfinite(float(text)):
+                return float(text)
+        return text
+
+    def _encodable(self, node: yaml.ScalarNode, path: KeyPath) -> None:
+        if any("\ud800" <= c <= "\udfff" for c in str(node.value)):
+            self._add(
+                node.start_mark.line + 1,
+                path,
+                "holds half a character",
+                "write the character itself",
+            )
+
+    def _add(self, line: int, path: KeyPath, message: str, remedy: str) -> None:
+        self.findings.append(Finding(self.file, line, dotted(path), message, remedy))

@@ -1,0 +1,75 @@
+"""What is wrong in a configuration file: where, what, and the way out."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from appliance.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem. ``line`` counts from 1; 0 speaks of the file as a whole.
+
+    ``level`` "todo" is a step the owner still has to take: validate shows it, plan and deploy refuse.
+    """
+
+    file: Path
+    line: int
+    key: str
+    message: str
+    remedy: str
+    level: Literal["problem", "todo"] = "problem"
+
+    @property
+    def place(self) -> str:
+        """``file:line``, or the file alone."""
+        return f"{self.file}:{self.line}" if self.line else str(self.file)
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.message, self.remedy) if part)
+
+
+class InvalidConfig(ConfigError):
+    """A profile or site that cannot be used; carries every finding. No host was contacted."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings: tuple[Finding, ...] = tuple(sorted(findings, key=_order))
+        super().__init__(render(self.findings))
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """A key path as people write it: ``hosts[2].bmc.address``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def render(findings: Sequence[Finding]) -> str:
+    """Findings as text, grouped by file, one line each, keys aligned."""
+    return "\n".join(
+        _section(file, tuple(of_file)) for file, of_file in groupby(findings, key=lambda f: f.file)
+    )
+
+
+def _section(file: Path, findings: Sequence[Finding]) -> str:
+    count = len(findings)
+    number = max(len(str(f.line)) for f in findings) + 1
+    width = min(34, max(len(f.key) for f in findings))
+    lines = [f"{file}: {count} problem{'s' if count > 1 else ''}, nothing was contacted"]
+    for finding in findings:
+        where = f":{finding.line}" if finding.line else ""
+        lines.append(f"  {where:<{number}}  {finding.key:<{width}}  {finding}".rstrip())
+    return "\n".join(lines)
+
+
+def _order(finding: Finding) -> tuple[str, int, str, str]:
+    return (str(finding.file), finding.line, finding.key, finding.message)

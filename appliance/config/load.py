@@ -1,0 +1,153 @@
+"""Profile and site from their files: everything that is wrong with them is found before a host is contacted."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.config import data
+from appliance.config.document import Document, read
+from appliance.config.finding import Finding, InvalidConfig, KeyPath
+from appliance.config.rules import judge_profile, judge_site
+from appliance.config.schema import Checked, check
+from appliance.errors import ConfigError
+from appliance.models.profile import Profile
+from appliance.models.site import Site
+
+SITE_FILE = "site.yml"
+
+
+@dataclass(frozen=True)
+class LoadedSite:
+    """A sound site with the profile it uses, in which the site's ``software`` is already effective.
+
+    ``todo`` lists steps the owner still has to take; what contacts hosts calls ``require_ready`` first.
+    """
+
+    site: Site
+    profile: Profile
+    folder: Path
+    site_document: Document
+    profile_document: Document
+    todo: tuple[Finding, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files this was read from."""
+        return (self.site_document.file, self.profile_document.file)
+
+    def where(self, *path: str | int) -> str:
+        """``file:line`` of a key of the site, or of its nearest ancestor that is written down."""
+        return f"{self.site_document.file}:{self.site_document.line(path)}"
+
+    def require_ready(self) -> None:
+        """Raises InvalidConfig while steps are still to be taken."""
+        if self.todo:
+            raise InvalidConfig(self.todo)
+
+
+def load_profile(name_or_path: str | Path, check_ids: Collection[str] | None = None) -> Profile:
+    """A profile by file, or by name in ``./profiles`` and then among those that come with the program.
+
+    ``check_ids``: the ids limits may be set for; None leaves them unjudged. Raises InvalidConfig, ConfigError.
+    """
+    checked, findings = _profile(find_profile(name_or_path), check_ids)
+    if checked.model is None or findings:
+        raise InvalidConfig(findings)
+    return checked.model
+
+
+def load_site(
+    folder: str | Path,
+    profile_override: str | Path | None = None,
+    *,
+    check_ids: Collection[str] | None = None,
+) -> LoadedSite:
+    """The site in ``folder`` (or the file itself) with its profile. Raises InvalidConfig with every finding."""
+    file = site_file(folder)
+    site = check(read(file), Site)
+    profile, findings = _profile_of(site, profile_override, check_ids)
+    findings = [
+        *site.findings,
+        *findings,
+        *judge_site(site, profile.model if profile else None, check_ids),
+    ]
+    problems = [f for f in findings if f.level == "problem"]
+    if problems or site.model is None or profile is None or profile.model is None:
+        raise InvalidConfig(findings)
+    return LoadedSite(
+        site=site.model,
+        profile=effective(profile.model, site.model),
+        folder=file.parent,
+        site_document=site.document,
+        profile_document=profile.document,
+        todo=tuple(findings),
+    )
+
+
+def site_file(folder: str | Path) -> Path:
+    """``site.yml`` of a folder. Raises ConfigError where there is none."""
+    path = Path(folder)
+    file = path / SITE_FILE if path.is_dir() else path
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist", f"make a site: appliance init {path}")
+    if not file.exists():
+        raise ConfigError(f"{path} holds no {SITE_FILE}", f"make one: appliance init {path}")
+    return file
+
+
+def find_profile(name_or_path: str | Path) -> Path:
+    """The file of a profile. Raises ConfigError, naming the profiles there are."""
+    text = str(name_or_path)
+    if "/" in text or text.endswith((".yml", ".yaml")):
+        return Path(text)
+    for folder in (Path("profiles"), data.profiles()):
+        if (folder / f"{text}.yml").is_file():
+            return folder / f"{text}.yml"
+    raise ConfigError(
+        f'no profile is called "{text}"', f"there are {', '.join(profile_names())}, or give a file"
+    )
+
+
+def profile_names() -> tuple[str, ...]:
+    """Names ``find_profile`` knows here."""
+    found = {f.stem for folder in (Path("profiles"), data.profiles()) for f in folder.glob("*.yml")}
+    return tuple(sorted(found))
+
+
+def effective(profile: Profile, site: Site) -> Profile:
+    """The profile with the site's releases in place of its own."""
+    software = profile.software.model_copy(update=dict(site.software))
+    return profile.model_copy(update={"software": software})
+
+
+def _profile(
+    file: Path, check_ids: Collection[str] | None
+) -> tuple[Checked[Profile], list[Finding]]:
+    checked = check(read(file), Profile)
+    return checked, [*checked.findings, *judge_profile(checked, check_ids)]
+
+
+def _profile_of(
+    site: Checked[Site], override: str | Path | None, check_ids: Collection[str] | None
+) -> tuple[Checked[Profile] | None, list[Finding]]:
+    path: KeyPath = ("profile",)
+    name = override or (site.model.profile if site.model else None)
+    if name is None:
+        missing = site.model is not None and site.whole(*path)
+        remedy = f"add profile: {' | '.join(profile_names())}, or give --profile"
+        return None, [site.finding(path, "is missing", remedy)] if missing else []
+    try:
+        return _profile(_beside(site.document.file, name, override), check_ids)
+    except InvalidConfig as error:
+        return None, list(error.findings)
+    except ConfigError as error:
+        if override:
+            raise
+        return None, [site.finding(path, error.message, error.hint)]
+
+
+def _beside(site_file: Path, name: str | Path, override: str | Path | None) -> Path:
+    """A path in the site is relative to the site's folder, one on the command line to the caller's."""
+    if not override and "/" in str(name):
+        return site_file.parent / name
+    return find_profile(name)

@@ -1,0 +1,187 @@
+"""pydantic's objections in plain words, with a remedy each."""
+
+import json
+import types
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network, ip_interface
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from appliance.config.finding import KeyPath
+from appliance.models import site
+
+PATTERNS = {
+    site.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
+    site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
+    site.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
+    site.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),
+    site.TIME_LIMIT: ("a Slurm time limit", "UNLIMITED, minutes, H:MM:SS or D-HH:MM:SS"),
+    site.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),
+}
+KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+}
+TRUTH = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+
+
+def explain(
+    model: type[BaseModel], path: KeyPath, errors: Sequence[ErrorDetails]
+) -> tuple[KeyPath, str, str]:
+    """``path``, what is wrong there, and what to write instead."""
+    error = errors[0]
+    kind, value = error["type"], error["input"]
+    wanted = _annotation(model, path)
+    if kind == "missing":
+        return path, "is missing", _missing(wanted, str(path[-1]))
+    if kind == "extra_forbidden":
+        return path, "is not known here", _nearest(str(path[-1]), known_keys(model, path[:-1]))
+    if any(str(part) == "[key]" for part in error["loc"]):
+        return path, "is not a usable name", _pattern(error)[1]
+    if len(errors) > 1 and kind in KINDS:
+        return path, f"wants one value, not {_kind(value)}", "write a number, text, true or false"
+    if kind in KINDS:
+        return path, *_wrong_type(kind, value, wanted)
+    return path, *_bad_value(error, wanted)
+
+
+def _wrong_type(kind: str, value: object, wanted: object) -> tuple[str, str]:
+    if wanted in (IPv4Address, IPv4Network):
+        return f"wants an IPv4 {_ip_kind(wanted)}, not {_kind(value)}", _ip_example(wanted)
+    said = "has no value" if value is None else f"wants {KINDS[kind]}, not {_kind(value)}"
+    if kind == "string_type" and isinstance(value, int | float):
+        return said, f'put it in quotes: "{json.dumps(value)}"'
+    if kind == "bool_type" and str(value).lower() in TRUTH:
+        return said, f"write {TRUTH[str(value).lower()]}"
+    if kind == "tuple_type" and value is not None and not isinstance(value, dict):
+        return said, "write it as [...] or as lines that begin with -"
+    if kind == "model_type":
+        return said, f"keys are {', '.join(_names(wanted))}" if _names(wanted) else "see the schema"
+    return said, f"write {KINDS[kind]}, or leave the key out"
+
+
+def _bad_value(error: ErrorDetails, wanted: object) -> tuple[str, str]:
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    match kind:
+        case "string_pattern_mismatch":
+            what, shape = _pattern(error)
+            return f"{_show(value)} is not {what}", shape
+        case "literal_error" | "enum":
+            accepted = _accepted(wanted)
+            return f"{_show(value)} is not accepted", _nearest(str(value), accepted, "accepted")
+        case "greater_than_equal" | "less_than_equal":
+            bound = "at least" if kind.startswith("g") else "at most"
+            limit = context.get("ge", context.get("le"))
+            return f"{_show(value)} is out of range", f"{bound} {limit}"
+        case "too_short":
+            return "is empty", "give at least one"
+    if wanted in (IPv4Address, IPv4Network):
+        return f"{_show(value)} is not an IPv4 {_ip_kind(wanted)}", _ip_example(wanted, value)
+    said = error["msg"].removeprefix("Value error, ").partition(": ")
+    return said[0], said[2] or "see docs/site.md"
+
+
+def known_keys(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
+    """Keys the schema has at ``path``; none where any name goes."""
+    return _names(_annotation(model, path))
+
+
+def _names(wanted: object) -> tuple[str, ...]:
+    if isinstance(wanted, type) and issubclass(wanted, BaseModel):
+        return tuple(wanted.model_fields)
+    return ()
+
+
+def _annotation(model: type[BaseModel], path: KeyPath) -> Any:
+    """The type declared at ``path``, without Annotated and without None; None where nothing is declared."""
+    here: Any = model
+    for part in path:
+        here = _step(here, part)
+    return here
+
+
+def _step(here: Any, part: str | int) -> Any:
+    if isinstance(here, type) and issubclass(here, BaseModel):
+        info = here.model_fields.get(str(part))
+        return _bare(info.annotation) if info else None
+    if get_origin(here) is tuple and isinstance(part, int):
+        return _bare(get_args(here)[0])
+    if get_origin(here) is dict:
+        return _bare(get_args(here)[1])
+    return None
+
+
+def _bare(annotation: Any) -> Any:
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        rest = [a for a in get_args(annotation) if a is not type(None)]
+        return _bare(rest[0]) if len(rest) == 1 else annotation
+    return annotation
+
+
+def _accepted(wanted: Any) -> tuple[str, ...]:
+    if get_origin(wanted) is Literal:
+        return tuple(str(v) for v in get_args(wanted))
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return tuple(str(member.value) for member in wanted)
+    return ()
+
+
+def _nearest(word: str, known: Sequence[str], title: str = "known") -> str:
+    close = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    listing = f"{title}: {', '.join(known)}" if known else "take it out"
+    return f'did you mean "{close[0]}"? ({listing})' if close else listing
+
+
+def _missing(wanted: object, key: str) -> str:
+    if _names(wanted):
+        return f'add "{key}:" with {", ".join(_names(wanted))}'
+    if _accepted(wanted):
+        return f"add {key}: {' or '.join(_accepted(wanted))}"
+    if wanted in (IPv4Address, IPv4Network):
+        return f"add it, {_ip_example(wanted)}"
+    return f'add "{key}: ..."'
+
+
+def _pattern(error: ErrorDetails) -> tuple[str, str]:
+    pattern = str(error.get("ctx", {}).get("pattern", ""))
+    return PATTERNS.get(pattern, ("of the right form", f"it must match {pattern}"))
+
+
+def _ip_kind(wanted: object) -> str:
+    return "address" if wanted is IPv4Address else "network"
+
+
+def _ip_example(wanted: object, value: object = None) -> str:
+    if wanted is IPv4Address:
+        return "four numbers of 0 to 255, as 10.0.0.11"
+    try:
+        return f"the network of that address is {ip_interface(str(value)).network}"
+    except ValueError:
+        return "address and prefix length, as 10.0.0.0/24"
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    names: Mapping[type, str] = {str: "text", list: "a list", dict: "keys and values"}
+    return names.get(type(value), "nothing")
+
+
+def _show(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return json.dumps(text, ensure_ascii=False) if isinstance(value, str) else text
