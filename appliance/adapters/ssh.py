@@ -100,6 +100,11 @@ class SshRemote:
         finally:
             channel.close()
 
+    def reach(self, host: str) -> None:
+        """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""
+        self._drop(host)
+        _connect(self._endpoints[host], *self._timeouts).close()
+
     def _channel(self, endpoint: Endpoint) -> paramiko.Channel:
         with self._locks[endpoint.host]:
             client = self._clients.get(endpoint.host)

@@ -79,4 +79,3 @@ def _ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts 
         return Unanswered(
             host, f"the probe's answer cannot be read: {first}", "report this as a defect"
         )
-

@@ -1,0 +1,304 @@
+"""Applies a plan: stages in their order, independent ones side by side, each proved before it counts."""
+
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from appliance.adapters.ansible import HostPlay, Play, TaskEvent, play
+from appliance.checks.base import View
+from appliance.engine.diagnose import Diagnosis, diagnose
+from appliance.engine.gather import Round, gather
+from appliance.engine.judge import judge_host
+from appliance.engine.planning import Preparation
+from appliance.engine.receipts import wanted, write_receipt
+from appliance.engine.requests import request_for
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, ConnectionFailed
+from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
+from appliance.models.facts import HostFacts
+from appliance.models.plan import Action, HostStage, Plan
+from appliance.models.result import CheckResult, Status
+from appliance.models.run import StageOutcome, StageState
+from appliance.stages.base import Stage
+
+SETTLE = 30.0
+"""Seconds a service may take after its start until the stage's checks must pass."""
+
+
+@dataclass
+class _Progress:
+    """What has become of the run so far; written by the scheduling thread only."""
+
+    outcomes: list[StageOutcome] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+
+
+def apply(
+    session: Session, plan: Plan, stages: tuple[Stage, ...], prepared: Preparation
+) -> list[StageOutcome]:
+    """Every cell that asks for a change. A host that fails a stage is left out of those that need it."""
+    progress = _Progress()
+    waiting = list(stages)
+    running: dict[Future[list[StageOutcome]], Stage] = {}
+    with ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 1))) as pool:
+        while waiting or running:
+            names = {s.name for s in stages}
+            for stage in list(waiting):
+                ready = all(a in progress.done for a in stage.after if a in names)
+                if ready and not session.cancelled.is_set():
+                    waiting.remove(stage)
+                    cells, blocked = _split(plan, stage, progress.failed)
+                    progress.outcomes += blocked
+                    work = pool.submit(_stage, session, stage, cells, prepared)
+                    running[work] = stage
+            if not running:
+                break
+            for work in wait(running, return_when=FIRST_COMPLETED).done:
+                stage = running.pop(work)
+                outcomes = work.result()
+                progress.outcomes += outcomes
+                progress.done.add(stage.name)
+                for outcome in progress.outcomes:
+                    if outcome.state in {StageState.FAILED, StageState.BLOCKED}:
+                        progress.failed.setdefault(outcome.host, outcome.stage)
+    return progress.outcomes + _untouched(plan, progress.outcomes)
+
+
+def _split(
+    plan: Plan, stage: Stage, failed: Mapping[str, str]
+) -> tuple[list[HostStage], list[StageOutcome]]:
+    cells = [c for c in plan.by_stage(stage.name) if c.action.changes]
+    able = [c for c in cells if c.host not in failed]
+    blocked = [
+        StageOutcome(
+            stage=c.stage,
+            host=c.host,
+            state=StageState.BLOCKED,
+            why=f"{failed[c.host]} failed there",
+        )
+        for c in cells
+        if c.host in failed
+    ]
+    return able, blocked
+
+
+def _untouched(plan: Plan, outcomes: list[StageOutcome]) -> list[StageOutcome]:
+    """Cells nothing happened to: in order, unreachable, or cut off by an interrupt."""
+    told = {(o.stage, o.host) for o in outcomes}
+    states = {Action.SKIP: StageState.SKIPPED, Action.UNKNOWN: StageState.NOT_RUN}
+    return [
+        StageOutcome(
+            stage=c.stage, host=c.host, state=states.get(c.action, StageState.NOT_RUN), why=c.why
+        )
+        for c in plan.cells
+        if c.action is not Action.NOT_CONCERNED and (c.stage, c.host) not in told
+    ]
+
+
+def _stage(
+    session: Session, stage: Stage, cells: list[HostStage], prepared: Preparation
+) -> list[StageOutcome]:
+    if not cells:
+        return []
+    started = datetime.now(UTC)
+    hosts = tuple(c.host for c in cells)
+    expected = max(c.minutes for c in cells) * 60
+    session.tell(StageStarted(stage=stage.name, hosts=hosts, expected_seconds=expected or None))
+    for cell in cells:
+        session.journal.append(
+            session.run, "host_started", stage=stage.name, host=cell.host, why=cell.why
+        )
+    plays = _play(session, stage, cells, prepared)
+    finished = [p.host for p in plays.values() if p.ok]
+    proofs = {} if session.cancelled.is_set() else _prove(session, stage, finished, plays, prepared)
+    outcomes = [_conclude(session, stage, plays[host], proofs.get(host), started) for host in hosts]
+    good = sum(o.state is StageState.DONE for o in outcomes)
+    session.tell(
+        StageDone(
+            stage=stage.name,
+            state=StageState.DONE if good == len(outcomes) else StageState.FAILED,
+            done=good,
+            hosts=len(outcomes),
+            seconds=(datetime.now(UTC) - started).total_seconds(),
+            changes=sum(o.changes for o in outcomes),
+        )
+    )
+    return outcomes
+
+
+def _play(
+    session: Session, stage: Stage, cells: list[HostStage], prepared: Preparation
+) -> dict[str, HostPlay]:
+    def follow(event: TaskEvent) -> None:
+        session.tell(HostTask(stage=stage.name, host=event.host, task=event.task))
+        if event.state in {"changed", "failed", "unreachable"}:
+            session.journal.append(
+                session.run,
+                f"task_{event.state}",
+                stage=stage.name,
+                host=event.host,
+                task=event.task,
+                message=session.redact(event.message),
+            )
+
+    names = {c.host for c in cells}
+    request = Play(
+        playbook=session.data / "playbooks" / f"{stage.name}.yml",
+        roles=session.data / "roles",
+        hosts={c.host: _variables(session, stage, c, prepared) for c in cells},
+        groups={
+            role.value: tuple(h.name for h in session.site.with_role(role) if h.name in names)
+            for role in type(session.site.hosts[0].roles[0])
+        },
+        known_hosts=session.folder / session.site.access.known_hosts,
+        run_id=session.run,
+    )
+    return play(request, follow, session.cancelled.is_set)
+
+
+def _variables(
+    session: Session, stage: Stage, cell: HostStage, prepared: Preparation
+) -> dict[str, object]:
+    access = session.site.access
+    host = session.site.host(cell.host)
+    connection: dict[str, object] = {
+        "ansible_host": str(host.address),
+        "ansible_port": access.port,
+        "ansible_user": access.user,
+        "ansible_become": access.become,
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "appliance_repair_pins": cell.pins,
+    }
+    if access.private_key:
+        connection["ansible_ssh_private_key_file"] = str(session.folder / access.private_key)
+    return connection | prepared[stage.name, cell.host].variables
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """Facts taken after the playbook, and what the stage's checks made of them."""
+
+    facts: HostFacts | None
+    results: tuple[CheckResult, ...]
+    problem: Diagnosis | None
+
+
+def _prove(
+    session: Session,
+    stage: Stage,
+    hosts: list[str],
+    plays: Mapping[str, HostPlay],
+    prepared: Preparation,
+) -> dict[str, _Proof]:
+    """Asks for fresh facts until the checks pass or the settling time is over; then writes receipts."""
+    deadline = time.monotonic() + SETTLE
+    proofs: dict[str, _Proof] = {}
+    open_hosts = list(hosts)
+    while open_hosts:
+        requests = {
+            h: request_for(session, h) | {"resources": wanted(plays[h].resources)}
+            for h in open_hosts
+        }
+        found = gather(session.remote, requests)
+        proofs |= {h: _judge(session, stage, h, found) for h in open_hosts}
+        open_hosts = [h for h in open_hosts if proofs[h].problem]
+        if time.monotonic() > deadline or session.cancelled.is_set():
+            break
+        if open_hosts:
+            time.sleep(1.0)
+    return {h: _receipted(session, stage, proofs[h], prepared) for h in hosts}
+
+
+def _judge(session: Session, stage: Stage, host: str, found: Round) -> _Proof:
+    if host in found.unanswered:
+        missing = found.unanswered[host]
+        return _Proof(None, (), Diagnosis(missing.cause, missing.fix))
+    view = View(session.profile, session.site, found.facts)
+    results = tuple(judge_host(view, session.site.host(host), stage.checks))
+    bad = next((r for r in results if r.status in {Status.FAIL, Status.ERROR}), None)
+    problem = Diagnosis(f"{bad.id}: {bad.cause}", bad.fix) if bad else None
+    return _Proof(found.facts[host], results, problem)
+
+
+def _receipted(session: Session, stage: Stage, proof: _Proof, prepared: Preparation) -> _Proof:
+    if proof.problem or proof.facts is None:
+        return proof
+    try:
+        write_receipt(
+            session.remote,
+            session.run,
+            stage.name,
+            prepared[stage.name, proof.facts.host],
+            proof.facts,
+        )
+    except ApplianceError as error:
+        found = diagnose(proof.facts.host, "", error.message)
+        return _Proof(proof.facts, proof.results, found)
+    return proof
+
+
+def _conclude(
+    session: Session, stage: Stage, result: HostPlay, proof: _Proof | None, started: datetime
+) -> StageOutcome:
+    seconds = (datetime.now(UTC) - started).total_seconds()
+    problem = None
+    if session.cancelled.is_set() and not (proof and not proof.problem):
+        state = StageState.NOT_RUN
+    else:
+        problem = _problem(session, result, proof)
+        state = StageState.FAILED if problem else StageState.DONE
+    outcome = StageOutcome(
+        stage=stage.name,
+        host=result.host,
+        state=state,
+        why="interrupted" if state is StageState.NOT_RUN else "",
+        seconds=seconds,
+        changes=result.changes,
+        started=started,
+        cause=session.redact(problem.cause) if problem else "",
+        fix=session.redact(problem.fix) if problem else "",
+    )
+    kind = {StageState.DONE: "host_done", StageState.FAILED: "host_failed"}.get(
+        state, "host_interrupted"
+    )
+    session.journal.append(
+        session.run,
+        kind,
+        stage=stage.name,
+        host=result.host,
+        seconds=seconds,
+        changes=result.changes,
+        tasks=result.tasks,
+        cause=outcome.cause,
+        fix=outcome.fix,
+    )
+    session.tell(
+        HostDone(
+            stage=stage.name,
+            host=result.host,
+            state=state,
+            seconds=seconds,
+            changes=result.changes,
+            cause=outcome.cause,
+            fix=outcome.fix,
+        )
+    )
+    return outcome
+
+
+def _problem(session: Session, result: HostPlay, proof: _Proof | None) -> Diagnosis | None:
+    if result.unreachable:
+        # Ansible only passes on what ssh printed; a connection of our own says what is the matter.
+        try:
+            session.remote.reach(result.host)
+        except ConnectionFailed as error:
+            return Diagnosis(error.message, error.hint)
+    if result.failed_task:
+        return diagnose(result.host, result.failed_task, result.message)
+    if not result.finished:
+        return Diagnosis("its playbook ended before this host was through", "deploy again")
+    return proof.problem if proof else Diagnosis("its checks did not run", "deploy again")

@@ -1,0 +1,68 @@
+"""From what Ansible or a program said to one line of cause and one of remedy."""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why a host failed, and what to do about it."""
+
+    cause: str
+    fix: str
+
+
+# What Linux, apt and ssh print, and what it means for the person in the data hall.
+PATTERNS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"No space left on device|ENOSPC|[Dd]isk quota exceeded",
+        "the disk is full ({said})",
+        "free space on {host} (journalctl --vacuum-size=200M, old logs, /var/cache), then deploy again",
+    ),
+    (
+        r"Read-only file system",
+        "a file system has become read-only ({said})",
+        "look for disk errors on {host} (dmesg), replace the disk or remount, then deploy again",
+    ),
+    (
+        r"Unable to locate package|No package .* available|Unable to find a match|has no installation candidate",
+        "{said}",
+        "the package source of {host} lacks it: check its repositories or mirror, then deploy again",
+    ),
+    (
+        r"Could not resolve|Temporary failure resolving|Failed to fetch|Cannot download|Connection timed out \[IP",
+        "the package source cannot be reached ({said})",
+        "check DNS, proxy and mirror from {host}, then deploy again",
+    ),
+    (
+        r"[Cc]ould not get lock|is another process using it|Waiting for cache lock",
+        "another package manager holds the lock ({said})",
+        "wait for unattended upgrades on {host} to end, then deploy again",
+    ),
+    (
+        r"dpkg was interrupted",
+        "an earlier package installation was cut off",
+        "deploy again; it mends the package database first",
+    ),
+    (
+        r"sudo: a password is required|Missing sudo password",
+        "the login user may not use sudo without a password",
+        "give it NOPASSWD in /etc/sudoers.d on {host}, or use root",
+    ),
+    (
+        r"Out of memory|Cannot allocate memory|oom-kill",
+        "the host ran out of memory ({said})",
+        "see what takes the memory of {host}, then deploy again",
+    ),
+)
+
+
+def diagnose(host: str, task: str, said: str) -> Diagnosis:
+    """The first pattern that fits; otherwise the words themselves and where they came from."""
+    for pattern, cause, fix in PATTERNS:
+        if re.search(pattern, said):
+            return Diagnosis(cause.format(said=said), fix.format(host=host))
+    where = f"task “{task}”: " if task else ""
+    return Diagnosis(
+        f"{where}{said}", f"correct it on {host}, then deploy again: only this is repeated"
+    )

@@ -1,0 +1,150 @@
+"""The plan: what each stage would do on each host, and why; nothing is changed by making it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from appliance.checks.base import View
+from appliance.config.roles.base import Variables
+from appliance.engine.fingerprint import Inputs, changed_inputs, fingerprint, inputs_of
+from appliance.engine.gather import Round
+from appliance.engine.judge import judge_host
+from appliance.engine.session import Session
+from appliance.models.facts import HostFacts, Receipt
+from appliance.models.plan import Action, HostStage, Plan
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host
+from appliance.stages.base import Stage
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user narrowed the run to. Empty ``hosts`` and None mean everything."""
+
+    hosts: frozenset[str] = frozenset()
+    stages: tuple[Stage, ...] = ()
+    full: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a stage would be applied with on one host."""
+
+    variables: Variables
+    inputs: Inputs
+    fingerprint: str
+
+
+Preparation = Mapping[tuple[str, str], Prepared]
+
+
+def prepare(
+    session: Session, facts: Mapping[str, HostFacts], stages: tuple[Stage, ...]
+) -> Preparation:
+    """Variables and fingerprint of every stage on every host it concerns."""
+    made: dict[tuple[str, str], Prepared] = {}
+    for stage in stages:
+        for host in concerned(stage, session):
+            variables = stage.variables(session.context(host, facts))
+            inputs = inputs_of(stage, session.data, variables, session.salt)
+            made[stage.name, host.name] = Prepared(variables, inputs, fingerprint(inputs))
+    return made
+
+
+def concerned(stage: Stage, session: Session) -> tuple[Host, ...]:
+    """Hosts the stage is for."""
+    return tuple(h for h in session.site.hosts if stage.roles.intersection(h.roles))
+
+
+def make_plan(session: Session, found: Round, prepared: Preparation, selection: Selection) -> Plan:
+    """One cell per stage and host."""
+    view = View(session.profile, session.site, found.facts)
+    hosts = [h for h in session.site.hosts if not selection.hosts or h.name in selection.hosts]
+    cells = [
+        _cell(session, view, found, prepared, stage, host, selection.full)
+        for stage in selection.stages
+        for host in hosts
+    ]
+    return Plan(
+        site=session.site.name,
+        profile=session.profile.name,
+        hosts=tuple(h.name for h in hosts),
+        stages=tuple(s.name for s in selection.stages),
+        cells=tuple(cells),
+    )
+
+
+def _cell(
+    session: Session,
+    view: View,
+    found: Round,
+    prepared: Preparation,
+    stage: Stage,
+    host: Host,
+    full: bool,
+) -> HostStage:
+    known = prepared.get((stage.name, host.name))
+    if known is None:
+        return HostStage(stage=stage.name, host=host.name, action=Action.NOT_CONCERNED)
+    if host.name in found.unanswered:
+        cause = found.unanswered[host.name].cause
+        return HostStage(stage=stage.name, host=host.name, action=Action.UNKNOWN, why=cause)
+    facts = found.facts[host.name]
+    receipt = facts.receipts.get(stage.name)
+    action, why = _reason(session, view, stage, host, known, receipt, full)
+    drifted = receipt.drift if receipt and action is Action.REPAIR else ()
+    return HostStage(
+        stage=stage.name,
+        host=host.name,
+        action=action,
+        why=why,
+        minutes=_minutes(session, stage, host) if action.changes else 0.0,
+        reboot=action.changes and stage.reboots,
+        known=receipt is not None,
+        fingerprint=known.fingerprint,
+        pins={d.name: d.expected for d in drifted if d.kind == "package"},
+    )
+
+
+def _reason(
+    session: Session,
+    view: View,
+    stage: Stage,
+    host: Host,
+    known: Prepared,
+    receipt: Receipt | None,
+    full: bool,
+) -> tuple[Action, str]:
+    if receipt is None:
+        failed = session.journal.last("host_failed", stage=stage.name, host=host.name)
+        return (
+            Action.RUN,
+            f"failed last time: {failed.data.get('cause')}" if failed else "not done yet",
+        )
+    if full:
+        return Action.RUN, "--full"
+    if receipt.fingerprint != known.fingerprint:
+        names = changed_inputs(receipt.inputs, known.inputs) if receipt.inputs else []
+        return Action.RUN, f"changed: {_list(names) or 'its inputs'}"
+    if receipt.drift:
+        what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in receipt.drift]
+        return Action.REPAIR, _list(what)
+    broken = [r for r in judge_host(view, host, stage.checks) if r.status is Status.FAIL]
+    if broken:
+        return Action.REPAIR, _list([_short(r) for r in broken])
+    return Action.SKIP, ""
+
+
+def _short(result: CheckResult) -> str:
+    return f"{result.id}: {result.cause}"
+
+
+def _list(items: list[str], most: int = 3) -> str:
+    rest = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + rest
+
+
+def _minutes(session: Session, stage: Stage, host: Host) -> float:
+    """As long as it took last time; the stage's own estimate where there was no last time."""
+    last = session.journal.last("host_done", stage=stage.name, host=host.name)
+    seconds = last.data.get("seconds") if last else None
+    return float(seconds) / 60 if isinstance(seconds, int | float) else stage.minutes

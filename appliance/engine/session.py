@@ -1,0 +1,79 @@
+"""What every verb works with: the site, the way to its hosts, the journal, and who is told."""
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from appliance.adapters.ssh import Endpoint, SshRemote
+from appliance.config.roles.base import RoleContext
+from appliance.config.secrets import Redactor, Secret
+from appliance.journal import Journal
+from appliance.models.events import Event, Observer
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Profile
+from appliance.models.site import Host, Site
+
+
+@dataclass(frozen=True)
+class Session:
+    """One verb at work on one site. ``data`` holds playbooks and roles; ``runs`` journal and reports."""
+
+    run: str
+    verb: str
+    site: Site
+    profile: Profile
+    folder: Path
+    data: Path
+    runs: Path
+    secrets: Mapping[str, Secret]
+    remote: SshRemote
+    journal: Journal
+    observer: Observer
+    redact: Redactor
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, event: Event) -> None:
+        """Passes an event on; secrets never leave."""
+        self.observer.handle(event)
+
+    def context(self, host: Host, facts: Mapping[str, HostFacts]) -> RoleContext:
+        """What role variables of ``host`` are made from."""
+        return RoleContext(self.profile, self.site, host, self.secrets, facts)
+
+    @property
+    def salt(self) -> bytes:
+        """Keys digests of variables; as hard to guess as all the site's secrets together."""
+        joined = "\0".join(f"{k}={str(v)}" for k, v in sorted(self.secrets.items()))
+        return hashlib.blake2b(joined.encode(), digest_size=32).digest()
+
+    @property
+    def folder_of_run(self) -> Path:
+        """Where this run's report and evidence lie."""
+        return self.runs / self.run
+
+
+def endpoints(site: Site, folder: Path) -> tuple[Endpoint, ...]:
+    """How to log in to each host of the site."""
+    access = site.access
+    return tuple(
+        Endpoint(
+            host=host.name,
+            address=str(host.address),
+            port=access.port,
+            user=access.user,
+            private_key=folder / access.private_key if access.private_key else None,
+            known_hosts=folder / access.known_hosts,
+            become=access.become,
+        )
+        for host in site.hosts
+    )
+
+
+def new_run_id(runs: Path) -> str:
+    """A name for a run that sorts by time and is not taken."""
+    stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
+    taken = {p.name for p in runs.glob(f"{stamp}*")} if runs.is_dir() else set()
+    return stamp if stamp not in taken else f"{stamp}-{len(taken) + 1}"
