@@ -1,0 +1,111 @@
+"""What is wrong with an appliance: the cause, the remedy, and nothing in between."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from appliance.models.result import CheckResult, Status, Verdict, overall
+from appliance.report.findings import Finding
+from appliance.report.symbols import STATUS, VERDICT
+from appliance.report.wording import fold, measured, plural
+
+
+def health_view(
+    console: Console,
+    site: str,
+    results: Sequence[CheckResult],
+    found: Sequence[Finding],
+    *,
+    hosts: int,
+    seconds: float | None = None,
+    handed_over: date | None = None,
+    commands: Sequence[str] = (),
+) -> Verdict:
+    """Print the state of a site, failures first, and return its verdict."""
+    verdict = overall(results)
+    console.print(_head(site, verdict, hosts, seconds, handed_over))
+    console.print()
+    findings_list(console, found)
+    console.print(Text.assemble("  ", *_counts(console, results)))
+    if commands:
+        console.print(Padding(Text("   ·   ".join(commands), "dim"), (0, 0, 0, 2)))
+    return verdict
+
+
+def findings_list(console: Console, found: Sequence[Finding]) -> None:
+    """Print findings in their order, those alike in one block; a blank line after."""
+    for block in _alike(found):
+        _print_finding(console, block)
+    if found:
+        console.print()
+
+
+def _head(
+    site: str, verdict: Verdict, hosts: int, seconds: float | None, handed_over: date | None
+) -> Text:
+    sign = VERDICT[verdict]
+    took = "" if seconds is None else f" in {seconds:.1f} s"
+    parts = [plural(hosts, "host") + took]
+    parts += [f"handed over {handed_over.isoformat()}"] if handed_over else []
+    return Text.assemble((site, "bold"), " · ", " · ".join(parts), "   ", (sign.word, sign.style))
+
+
+def _alike(found: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings that differ in their host alone, gathered."""
+    blocks: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in found:
+        r = finding.result
+        part = r.target.partition("/")[2]
+        same = (r.status, r.id, part, r.value, r.cause, r.fix, finding.since, finding.explains)
+        blocks.setdefault(same, []).append(finding)
+    return list(blocks.values())
+
+
+def _print_finding(console: Console, block: Sequence[Finding]) -> None:
+    result = block[0].result
+    sign = STATUS[result.status]
+    mark = sign.glyph(console.options.ascii_only)
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    head = Text.assemble((sign.word, sign.style), "  ", (_targets(block), "bold"), f"  {result.id}")
+    if block[0].since:
+        head.append(f"  since {block[0].since.isoformat()}", "dim")
+    table.add_row(Text(mark, sign.style), head)
+    for line in _body(block[0]):
+        table.add_row("", line)
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _targets(block: Sequence[Finding]) -> str:
+    hosts = fold(dict.fromkeys(f.result.target.partition("/")[0] for f in block))
+    part = block[0].result.target.partition("/")[2]
+    return f"{hosts} {part}".strip()
+
+
+def _body(finding: Finding) -> Iterable[Text]:
+    result = finding.result
+    value, limit = measured(result.value, result.unit), measured(result.limit, result.unit)
+    bounds = f"{value} (limit {limit})" if value and limit else value
+    said = [part for part in (result.cause, bounds if bounds not in result.cause else "") if part]
+    if said:
+        yield Text(" · ".join(said))
+    if finding.explains:
+        yield Text("explains: " + ", ".join(f"{i} {target}" for i, target in finding.explains))
+    if result.fix:
+        yield Text.assemble(("fix: ", "bold"), result.fix)
+
+
+def _counts(console: Console, results: Sequence[CheckResult]) -> list[str | tuple[str, str]]:
+    shown = dict.fromkeys((Status.PASS, *[s for s in Status if s is not Status.PASS]), 0)
+    for result in results:
+        shown[result.status] += 1
+    if not results:
+        return ["Nothing was judged: incomplete."]
+    always = {Status.PASS, Status.FAIL}
+    parts = [f"{n} {STATUS[s].word.lower()}" for s, n in shown.items() if n or s in always]
+    return [" · ".join(parts)]

@@ -1,0 +1,143 @@
+"""The plan on a terminal: which stage would touch which host, and why."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from appliance.models.plan import Action, HostStage, Plan
+from appliance.report import symbols
+from appliance.report.symbols import Sign
+from appliance.report.wording import about, fold, plural
+
+Column = tuple[str, ...]
+"""Hosts that share one column of the table."""
+
+_WHY_MIN = 28
+
+
+def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None) -> None:
+    """Print ``plan``: one line per stage, one column per host, the reasons, and what it sums up to."""
+    columns = _columns(plan, console.width)
+    whys = {stage: _whys(plan, stage) for stage in plan.stages}
+    console.print(_title(plan, facts_seconds))
+    console.print()
+    for index, block in enumerate(_blocks(plan, columns, console.width)):
+        beside = len(columns) == len(block) and _fits_why(plan, block, console.width)
+        if index:
+            console.print()
+        console.print(_table(console, plan, block, whys if beside else {}))
+    if not beside:
+        _print_whys(console, whys)
+    console.print()
+    console.print(_legend(console, plan))
+    for line in _sums(plan):
+        console.print(Padding(line, (0, 0, 0, 2)))
+
+
+def _title(plan: Plan, facts_seconds: float | None) -> Text:
+    known = len(plan.hosts) - len(plan.unreachable)
+    answered = f"{known} of {plural(len(plan.hosts), 'host')}"
+    facts = f"facts {facts_seconds:.1f} s, {answered}" if facts_seconds is not None else answered
+    title = Text.assemble((plan.site, "bold"), " · ", plan.profile, " · ", facts)
+    if plan.unreachable:
+        title.append(f" · no answer from {fold(plan.unreachable)}", "cyan")
+    return title
+
+
+def _columns(plan: Plan, width: int) -> list[Column]:
+    single: list[Column] = [(host,) for host in plan.hosts]
+    if _width(plan, single) <= width:
+        return single
+    grouped: dict[tuple[Sign, ...], list[str]] = {}
+    for host in plan.hosts:
+        signs = tuple(symbols.planned(plan.cell(stage, host)) for stage in plan.stages)
+        grouped.setdefault(signs, []).append(host)
+    return [tuple(hosts) for hosts in grouped.values()]
+
+
+def _blocks(plan: Plan, columns: list[Column], width: int) -> list[list[Column]]:
+    blocks: list[list[Column]] = [[]]
+    for column in columns:
+        if blocks[-1] and _width(plan, [*blocks[-1], column]) > width:
+            blocks.append([])
+        blocks[-1].append(column)
+    return blocks
+
+
+def _width(plan: Plan, columns: Sequence[Column]) -> int:
+    stage = max(map(len, (*plan.stages, "stage")))
+    return 2 + stage + sum(2 + len(fold(column)) for column in columns)
+
+
+def _fits_why(plan: Plan, columns: Sequence[Column], width: int) -> bool:
+    return width - _width(plan, columns) - 2 >= _WHY_MIN
+
+
+def _table(
+    console: Console, plan: Plan, columns: Sequence[Column], whys: dict[str, list[str]]
+) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("stage", no_wrap=True)
+    for column in columns:
+        table.add_column(Text(fold(column)), justify="center", overflow="fold")
+    if whys:
+        table.add_column("why", ratio=1, overflow="fold")
+    for stage in plan.stages:
+        cells = [_cell(console, plan.cell(stage, column[0])) for column in columns]
+        table.add_row(stage, *cells, *([Text("\n".join(whys[stage]))] if whys else []))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _cell(console: Console, cell: HostStage | None) -> Text:
+    sign = symbols.planned(cell)
+    return Text(sign.glyph(console.options.ascii_only), sign.style)
+
+
+def _whys(plan: Plan, stage: str) -> list[str]:
+    telling = [c for c in plan.by_stage(stage) if c.why and c.action is not Action.NOT_CONCERNED]
+    telling = [c for c in telling if c.action is not Action.SKIP]
+    ordered = sorted(telling, key=lambda c: [t.why for t in telling].index(c.why))
+    groups = [(why, [c.host for c in cells]) for why, cells in groupby(ordered, lambda c: c.why)]
+    concerned = len([c for c in plan.by_stage(stage) if c.action is not Action.NOT_CONCERNED])
+    if len(groups) == 1 and len(groups[0][1]) == concerned:
+        return [groups[0][0]]
+    return [f"{fold(hosts)}: {why}" for why, hosts in groups]
+
+
+def _print_whys(console: Console, whys: dict[str, list[str]]) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for stage, lines in whys.items():
+        for index, line in enumerate(lines):
+            table.add_row("" if index else stage, Text(line))
+    if table.rows:
+        console.print()
+        console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _legend(console: Console, plan: Plan) -> RenderableType:
+    hosts_by_stage = [(s, h) for s in plan.stages for h in plan.hosts]
+    seen = dict.fromkeys(symbols.planned(plan.cell(s, h)) for s, h in hosts_by_stage)
+    ascii_only = console.options.ascii_only
+    line = Text("   ").join(
+        Text.assemble((s.glyph(ascii_only), s.style), f" {s.word}") for s in seen
+    )
+    return Padding(line, (0, 0, 0, 2))
+
+
+def _sums(plan: Plan) -> list[RenderableType]:
+    if not plan.changes:
+        unknown = f" on the others; {fold(plan.unreachable)} unknown" if plan.unreachable else ""
+        return [Text(f"Nothing to do{unknown}.", "bold")]
+    changed = {c.host for c in plan.pending()}
+    parts = [f"{plural(len(changed), 'host')} changed, {len(plan.hosts) - len(changed)} untouched"]
+    if plan.reboots:
+        verb = "reboots" if len(plan.reboots) == 1 else "reboot"
+        parts.append(f"{fold(plan.reboots)} {verb}")
+    parts.append(about(plan.minutes))
+    return [Group(Text(" · ".join(parts), "bold"))]

@@ -1,0 +1,99 @@
+"""The end of a run on one screen: ready or not, what failed where, and the next command."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from appliance.models.result import Status, Verdict
+from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.report.console.findings import findings_list
+from appliance.report.findings import findings
+from appliance.report.symbols import STATE, VERDICT
+from appliance.report.wording import duration, fold, plural
+
+_GRAVITY = (
+    StageState.FAILED,
+    StageState.BLOCKED,
+    StageState.DONE,
+    StageState.NOT_RUN,
+    StageState.SKIPPED,
+)
+
+
+def run_summary(
+    console: Console, record: RunRecord, report: str = "", next_command: str = ""
+) -> None:
+    """Print stages, failed hosts with cause and fix, failed checks, the verdict and what comes next."""
+    if record.outcomes:
+        console.print(_stages(console, record))
+        console.print()
+    failed = [o for o in record.outcomes if o.state is StageState.FAILED]
+    for line in _failures(console, failed):
+        console.print(Padding(line, (0, 0, 0, 2)))
+    open_points = [f for f in findings(record.results) if f.result.status in _SHOWN]
+    findings_list(console, open_points)
+    for line in _verdict(record):
+        console.print(Padding(line, (0, 0, 0, 2)))
+    for word, text in (("report", report), ("next", next_command)):
+        if text:
+            console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
+
+
+_SHOWN = {Status.FAIL, Status.ERROR, Status.WARN}
+
+
+def _stages(console: Console, record: RunRecord) -> Padding:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name in ("mark", "stage", "hosts", "time"):
+        table.add_column(no_wrap=True, justify="right" if name == "time" else "left")
+    table.add_column(overflow="fold")
+    for stage in dict.fromkeys(o.stage for o in record.outcomes):
+        table.add_row(*_row(console, stage, [o for o in record.outcomes if o.stage == stage]))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _row(console: Console, stage: str, outcomes: Sequence[StageOutcome]) -> list[Text | str]:
+    state = min((o.state for o in outcomes), key=_GRAVITY.index)
+    sign = STATE[state]
+    good = sum(1 for o in outcomes if o.state in {StageState.DONE, StageState.SKIPPED})
+    changes = sum(o.changes for o in outcomes)
+    hosts = [o.host for o in outcomes if o.state is state]
+    bad = state in {StageState.FAILED, StageState.BLOCKED}
+    note = f"{sign.word} {fold(hosts)}" if bad else plural(changes, "change")
+    if state in {StageState.SKIPPED, StageState.NOT_RUN}:
+        note = sign.word
+    seconds = max(o.seconds for o in outcomes)
+    mark = Text(sign.glyph(console.options.ascii_only), sign.style)
+    return [mark, stage, f"{good}/{len(outcomes)}", duration(seconds), Text(note)]
+
+
+def _failures(console: Console, failed: Sequence[StageOutcome]) -> list[Text]:
+    by_reason: dict[tuple[str, str, str], list[str]] = {}
+    for o in failed:
+        by_reason.setdefault((o.stage, o.cause or o.why, o.fix), []).append(o.host)
+    told: list[Text] = []
+    mark = STATE[StageState.FAILED].glyph(console.options.ascii_only)
+    for (stage, cause, fix), hosts in by_reason.items():
+        head = Text.assemble(
+            (f"{mark} FAILED ", "bold red"), (fold(hosts), "bold"), f" at {stage}: "
+        )
+        told.append(head.append(cause or "no cause was reported"))
+        told += [Text.assemble("  ", ("fix: ", "bold"), fix)] if fix else []
+    return [*told, Text()] if told else []
+
+
+def _verdict(record: RunRecord) -> list[Text]:
+    sign = VERDICT[record.verdict]
+    word = "Ready." if record.verdict is Verdict.PASSED else f"{sign.word}."
+    simulated = f" (simulated: {', '.join(record.simulated)})" if record.simulated else ""
+    size = f"{plural(len(record.hosts), 'host')}, {plural(record.gpu_count, 'GPU')}{simulated}"
+    missing = record.count(Status.NOT_ASSESSED, Status.SKIP)
+    failed = record.count(Status.FAIL, Status.ERROR)
+    checks = f"{record.count(Status.PASS)} checks passed, {failed} failed, {missing} not assessed"
+    if record.verb != "deploy" and record.verdict is Verdict.PASSED:
+        word = "Passed."
+    told = [Text.assemble((word, sign.style), f" {size} · {checks} · {duration(record.seconds)}")]
+    return told + [Text(f"not assessed: {line}", "dim") for line in record.not_assessed]

@@ -1,0 +1,124 @@
+"""A run as it happens: on a terminal, as plain lines, or as one JSON object per line."""
+
+import sys
+from threading import Lock
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from appliance.models.events import (
+    CheckDone,
+    Event,
+    HostDone,
+    HostTask,
+)
+from appliance.models.result import Status
+from appliance.models.run import StageState
+from appliance.report import narration
+from appliance.report.running import Running
+
+
+class _Entered:
+    """The context manager all observers share: nothing to open, nothing to close."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        return None
+
+
+class JsonObserver(_Entered):
+    """Writes each event as one line of JSON: ``time`` and ``event`` first, then its fields."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._lock = Lock()
+
+    def handle(self, event: Event) -> None:
+        """Write ``event`` and flush, so that a reader downstream sees it now."""
+        with self._lock:
+            self._stream.write(event.model_dump_json() + "\n")
+            self._stream.flush()
+
+
+class PlainObserver(_Entered):
+    """Writes one line per event worth a line; with ``verbose`` also every task and passed check."""
+
+    def __init__(self, console: Console | None = None, verbose: bool = False) -> None:
+        self._console = console or Console()
+        self._verbose = verbose
+        self._lock = Lock()
+
+    def handle(self, event: Event) -> None:
+        """Print what ``event`` has to say, stamped with its local time."""
+        if not self._verbose and _is_detail(event):
+            return
+        with self._lock:
+            for line in narration.lines(event):
+                stamped = f"{event.time.astimezone():%H:%M:%S}  {line}"
+                self._console.print(stamped, markup=False, highlight=False, soft_wrap=True)
+
+
+class TerminalObserver(_Entered):
+    """Shows running stages in place and leaves one line behind for each finished one."""
+
+    def __init__(self, console: Console | None = None, refresh_per_second: float = 5) -> None:
+        self._console = console or Console()
+        self._running = Running(ascii_only=self._console.options.ascii_only)
+        self._lock = Lock()
+        self._live = Live(
+            get_renderable=self._render,
+            console=self._console,
+            refresh_per_second=refresh_per_second,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def handle(self, event: Event) -> None:
+        """Update the picture; what is final is printed above it and stays."""
+        with self._lock:
+            final = self._running.handle(event)
+        for line in final:
+            self._console.print(line, soft_wrap=False)
+
+    def _render(self) -> RenderableType:
+        with self._lock:
+            return self._running.picture()
+
+
+def observer(
+    console: Console, json: bool = False, verbose: bool = False
+) -> JsonObserver | PlainObserver | TerminalObserver:
+    """The observer that suits the user's terminal and wishes."""
+    if json:
+        return JsonObserver(console.file)  # type: ignore[arg-type]
+    if console.is_terminal and not verbose:
+        return TerminalObserver(console)
+    return PlainObserver(console, verbose)
+
+
+def _is_detail(event: Event) -> bool:
+    if isinstance(event, HostDone):
+        return event.state is not StageState.FAILED
+    return isinstance(event, HostTask) or (
+        isinstance(event, CheckDone) and event.result.status in {Status.PASS, Status.SKIP}
+    )

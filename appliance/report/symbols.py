@@ -1,0 +1,72 @@
+"""One sign, one word and one colour for every state, so that no state is told by colour alone."""
+
+from dataclasses import dataclass
+
+from appliance.models.plan import Action, HostStage
+from appliance.models.result import Status, Verdict
+from appliance.models.run import StageState
+
+
+@dataclass(frozen=True)
+class Sign:
+    """``mark`` is one character, ``plain`` its ASCII stand-in, ``style`` a rich style."""
+
+    mark: str
+    plain: str
+    word: str
+    style: str
+
+    def glyph(self, ascii_only: bool = False) -> str:
+        """The mark a terminal of that kind can show."""
+        return self.plain if ascii_only else self.mark
+
+
+STATUS = {
+    Status.PASS: Sign("✓", "+", "passed", "green"),
+    Status.WARN: Sign("!", "!", "warning", "yellow"),
+    Status.FAIL: Sign("✗", "x", "FAILED", "bold red"),
+    Status.ERROR: Sign("E", "E", "ERROR", "bold red"),
+    Status.SKIP: Sign("-", "-", "skipped", "dim"),
+    Status.NOT_ASSESSED: Sign("?", "?", "not assessed", "cyan"),
+}
+
+STATE = {
+    StageState.DONE: Sign("✓", "+", "done", "green"),
+    StageState.SKIPPED: Sign("·", ".", "nothing to do", "dim"),
+    StageState.FAILED: Sign("✗", "x", "FAILED", "bold red"),
+    StageState.BLOCKED: Sign("#", "#", "blocked", "yellow"),
+    StageState.NOT_RUN: Sign("-", "-", "not run", "dim"),
+}
+
+VERDICT = {
+    Verdict.PASSED: Sign("✓", "+", "PASSED", "bold green"),
+    Verdict.FAILED: Sign("✗", "x", "FAILED", "bold red"),
+    Verdict.INCOMPLETE: Sign("?", "?", "INCOMPLETE", "bold yellow"),
+}
+
+NOTHING = Sign("·", ".", "nothing to do", "dim")
+NEW = Sign("+", "+", "new", "green")
+CHANGE = Sign("~", "~", "change", "yellow")
+REBOOT = Sign("!", "!", "change with reboot", "bold red")
+NOT_CONCERNED = Sign("-", "-", "not concerned", "dim")
+BLOCKED = Sign("#", "#", "blocked", "yellow")
+UNKNOWN = Sign("?", "?", "unknown", "cyan")
+
+ACTION = {
+    Action.REPAIR: CHANGE,
+    Action.SKIP: NOTHING,
+    Action.NOT_CONCERNED: NOT_CONCERNED,
+    Action.BLOCKED: BLOCKED,
+    Action.UNKNOWN: UNKNOWN,
+}
+
+
+def planned(cell: HostStage | None) -> Sign:
+    """The sign of a plan's cell; a host without a cell is not concerned."""
+    if cell is None:
+        return NOT_CONCERNED
+    if cell.action.changes and cell.reboot:
+        return REBOOT
+    if cell.action is Action.RUN:
+        return CHANGE if cell.known else NEW
+    return ACTION[cell.action]

@@ -1,0 +1,98 @@
+"""How numbers, times and lists of hosts are written, the same way in every report."""
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+
+from appliance.models.result import Value
+
+_NUMBERED = re.compile(r"^(.*?)(\d+)$")
+
+
+def duration(seconds: float) -> str:
+    """``0:41``, ``12:05`` or ``2:03:11``."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def about(minutes: float) -> str:
+    """An estimate, no more precise than it can be: ``less than a minute``, ``about 11 min``."""
+    if minutes < 1:
+        return "less than a minute"
+    if minutes < 90:
+        return f"about {round(minutes)} min"
+    return f"about {minutes / 60:.1f} h"
+
+
+def number(value: Value) -> str:
+    """A value as people write it: thousands separated, three to five digits, yes and no."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    if isinstance(value, float):
+        return _decimal(value)
+    return value
+
+
+def measured(value: Value, unit: str = "") -> str:
+    """A value with its unit; a percent sign keeps its thin distance too."""
+    text = number(value)
+    return f"{text} {unit}".strip() if text else ""
+
+
+def binary_size(octets: int) -> str:
+    """Bytes in GiB, MiB or KiB."""
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if octets >= factor:
+            return f"{_decimal(octets / factor)} {unit}"
+    return f"{octets} B"
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{count} {noun if count == 1 else many or noun + 's'}"
+
+
+def fold(names: Iterable[str]) -> str:
+    """Numbered hosts folded into ranges, in their order: ``head gpu-[1-4,7]``."""
+    return " ".join(_fold_family(list(family)) for _, family in groupby(names, key=_family))
+
+
+def _decimal(value: float) -> str:
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 4
+    text = f"{value:,.{digits}f}" if abs(value) >= 10_000 else f"{value:.{digits}f}"
+    return f"{value:.3g}" if float(text.replace(",", "")) == 0 else text
+
+
+def _family(name: str) -> tuple[str, int]:
+    found = _NUMBERED.match(name)
+    if found is None:
+        return (name, -1)
+    padded = found[2].startswith("0") and len(found[2]) > 1
+    return (found[1], len(found[2]) if padded else 0)
+
+
+def _fold_family(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    prefix, width = _family(names[0])
+    numbers = sorted({int(name[len(prefix) :]) for name in names})
+    return f"{prefix}[{','.join(_ranges(numbers, width))}]"
+
+
+def _ranges(numbers: list[int], width: int) -> list[str]:
+    runs: list[list[int]] = []
+    for value in numbers:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    ends = [(f"{run[0]:0{width}}", f"{run[-1]:0{width}}") for run in runs]
+    return [first if first == last else f"{first}-{last}" for first, last in ends]
