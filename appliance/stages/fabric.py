@@ -1,0 +1,23 @@
+"""Stage ``fabric``: RDMA user space, diagnostics and the subnet manager."""
+
+from appliance.config.roles.fabric import variables
+from appliance.models.site import Role
+from appliance.stages.base import Stage
+
+STAGE = Stage(
+    name="fabric",
+    title="RDMA user space, diagnostics and the subnet manager",
+    roles=frozenset({Role.CONTROL, Role.GPU}),
+    after=("base",),
+    ansible_roles=("fabric",),
+    variables=variables,
+    checks=(
+        "fabric.ports",
+        "fabric.state",
+        "fabric.rate",
+        "fabric.sm",
+        "fabric.topology",
+        "fabric.errors",
+    ),
+    minutes=1.0,
+)
