@@ -9,7 +9,7 @@ from appliance.models.result import SEVERITY, CheckResult, Status
 Key = tuple[str, str]
 """A check's id and its target."""
 
-_ORDER = (Status.FAIL, Status.ERROR, Status.WARN, Status.NOT_ASSESSED, Status.SKIP)
+ORDER = (Status.FAIL, Status.ERROR, Status.WARN, Status.NOT_ASSESSED, Status.SKIP)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def findings(
     causes = {k: _present(v, found - {k}) for k, v in (explains or {}).items() if k in found}
     hidden = {effect for effects in causes.values() for effect in effects}
     shown = [result for result in seen if key(result) not in hidden - set(causes)]
-    ranked = sorted(shown, key=lambda result: _ORDER.index(result.status))
+    ranked = sorted(shown, key=lambda result: ORDER.index(result.status))
     return tuple(Finding(r, (since or {}).get(key(r)), causes.get(key(r), ())) for r in ranked)
 
 

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from appliance.models.result import CheckResult, Status, Verdict, overall
-from appliance.report.findings import Finding
+from appliance.report.findings import ORDER, Finding
 from appliance.report.symbols import STATUS, VERDICT
-from appliance.report.wording import fold, measured, plural
+from appliance.report.wording import fold, measured, number, plural
 
 
 def health_view(
@@ -30,9 +30,9 @@ def health_view(
     console.print(_head(site, verdict, hosts, seconds, handed_over))
     console.print()
     findings_list(console, found)
-    console.print(Text.assemble("  ", *_counts(console, results)))
+    console.print(f"  {_counts(results)}", markup=False, highlight=False)
     if commands:
-        console.print(Padding(Text("   ·   ".join(commands), "dim"), (0, 0, 0, 2)))
+        console.print(Padding(Text("   ·   ".join(commands), "dim"), (0, 0, 0, 2), expand=False))
     return verdict
 
 
@@ -42,6 +42,9 @@ def findings_list(console: Console, found: Sequence[Finding]) -> None:
         _print_finding(console, block)
     if found:
         console.print()
+
+
+_COUNTED = (Status.PASS, *ORDER)
 
 
 def _head(
@@ -78,7 +81,7 @@ def _print_finding(console: Console, block: Sequence[Finding]) -> None:
     table.add_row(Text(mark, sign.style), head)
     for line in _body(block[0]):
         table.add_row("", line)
-    console.print(Padding(table, (0, 0, 0, 2)))
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
 def _targets(block: Sequence[Finding]) -> str:
@@ -89,9 +92,7 @@ def _targets(block: Sequence[Finding]) -> str:
 
 def _body(finding: Finding) -> Iterable[Text]:
     result = finding.result
-    value, limit = measured(result.value, result.unit), measured(result.limit, result.unit)
-    bounds = f"{value} (limit {limit})" if value and limit else value
-    said = [part for part in (result.cause, bounds if bounds not in result.cause else "") if part]
+    said = [part for part in (result.cause, _bounds(result)) if part]
     if said:
         yield Text(" · ".join(said))
     if finding.explains:
@@ -100,12 +101,20 @@ def _body(finding: Finding) -> Iterable[Text]:
         yield Text.assemble(("fix: ", "bold"), result.fix)
 
 
-def _counts(console: Console, results: Sequence[CheckResult]) -> list[str | tuple[str, str]]:
+def _bounds(result: CheckResult) -> str:
+    """Value and limit, unless the cause names both already."""
+    value, limit = number(result.value), measured(result.limit, result.unit)
+    if not value or (value in result.cause and number(result.limit) in result.cause):
+        return ""
+    return f"{value} (limit {limit})" if limit else measured(result.value, result.unit)
+
+
+def _counts(results: Sequence[CheckResult]) -> str:
     shown = dict.fromkeys((Status.PASS, *[s for s in Status if s is not Status.PASS]), 0)
     for result in results:
         shown[result.status] += 1
     if not results:
-        return ["Nothing was judged: incomplete."]
+        return "Nothing was judged: incomplete."
     always = {Status.PASS, Status.FAIL}
     parts = [f"{n} {STATUS[s].word.lower()}" for s, n in shown.items() if n or s in always]
-    return [" · ".join(parts)]
+    return " · ".join(parts)

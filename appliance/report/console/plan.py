@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +17,17 @@ Column = tuple[str, ...]
 """Hosts that share one column of the table."""
 
 _WHY_MIN = 28
+_WHY_LINES = 1.5
+_TELLING = {Action.RUN, Action.REPAIR, Action.BLOCKED}
+_LEGEND = (
+    symbols.NOTHING,
+    symbols.NEW,
+    symbols.CHANGE,
+    symbols.REBOOT,
+    symbols.BLOCKED,
+    symbols.UNKNOWN,
+    symbols.NOT_CONCERNED,
+)
 
 
 def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None) -> None:
@@ -24,9 +35,11 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
     columns = _columns(plan, console.width)
     whys = {stage: _whys(plan, stage) for stage in plan.stages}
     console.print(_title(plan, facts_seconds))
+    for line in _silent(plan):
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
     console.print()
+    beside = _fits_why(plan, columns, whys, console.width)
     for index, block in enumerate(_blocks(plan, columns, console.width)):
-        beside = len(columns) == len(block) and _fits_why(plan, block, console.width)
         if index:
             console.print()
         console.print(_table(console, plan, block, whys if beside else {}))
@@ -35,17 +48,27 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
     console.print()
     console.print(_legend(console, plan))
     for line in _sums(plan):
-        console.print(Padding(line, (0, 0, 0, 2)))
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
 
 
 def _title(plan: Plan, facts_seconds: float | None) -> Text:
     known = len(plan.hosts) - len(plan.unreachable)
     answered = f"{known} of {plural(len(plan.hosts), 'host')}"
     facts = f"facts {facts_seconds:.1f} s, {answered}" if facts_seconds is not None else answered
-    title = Text.assemble((plan.site, "bold"), " · ", plan.profile, " · ", facts)
-    if plan.unreachable:
-        title.append(f" · no answer from {fold(plan.unreachable)}", "cyan")
-    return title
+    return Text.assemble((plan.site, "bold"), " · ", plan.profile, " · ", facts)
+
+
+def _silent(plan: Plan) -> list[Text]:
+    """Hosts of which nothing is known, once, with the reason."""
+    by_why: dict[str, list[str]] = {}
+    for host in plan.unreachable:
+        unknown = [c for c in plan.by_host(host) if c.action is Action.UNKNOWN]
+        by_why.setdefault(unknown[0].why or "no answer", []).append(host)
+    sign = symbols.UNKNOWN
+    return [
+        Text.assemble((f"{sign.mark} {fold(hosts)}", sign.style), f"  {why}")
+        for why, hosts in by_why.items()
+    ]
 
 
 def _columns(plan: Plan, width: int) -> list[Column]:
@@ -73,8 +96,13 @@ def _width(plan: Plan, columns: Sequence[Column]) -> int:
     return 2 + stage + sum(2 + len(fold(column)) for column in columns)
 
 
-def _fits_why(plan: Plan, columns: Sequence[Column], width: int) -> bool:
-    return width - _width(plan, columns) - 2 >= _WHY_MIN
+def _fits_why(
+    plan: Plan, columns: Sequence[Column], whys: dict[str, list[str]], width: int
+) -> bool:
+    """Whether the reasons stand well beside the table; else they go below it."""
+    room = width - _width(plan, columns) - 2
+    longest = max((len(line) for lines in whys.values() for line in lines), default=0)
+    return room >= _WHY_MIN and longest <= room * _WHY_LINES
 
 
 def _table(
@@ -89,7 +117,7 @@ def _table(
     for stage in plan.stages:
         cells = [_cell(console, plan.cell(stage, column[0])) for column in columns]
         table.add_row(stage, *cells, *([Text("\n".join(whys[stage]))] if whys else []))
-    return Padding(table, (0, 0, 0, 2))
+    return Padding(table, (0, 0, 0, 2), expand=False)
 
 
 def _cell(console: Console, cell: HostStage | None) -> Text:
@@ -98,8 +126,7 @@ def _cell(console: Console, cell: HostStage | None) -> Text:
 
 
 def _whys(plan: Plan, stage: str) -> list[str]:
-    telling = [c for c in plan.by_stage(stage) if c.why and c.action is not Action.NOT_CONCERNED]
-    telling = [c for c in telling if c.action is not Action.SKIP]
+    telling = [c for c in plan.by_stage(stage) if c.why and c.action in _TELLING]
     ordered = sorted(telling, key=lambda c: [t.why for t in telling].index(c.why))
     groups = [(why, [c.host for c in cells]) for why, cells in groupby(ordered, lambda c: c.why)]
     concerned = len([c for c in plan.by_stage(stage) if c.action is not Action.NOT_CONCERNED])
@@ -117,27 +144,32 @@ def _print_whys(console: Console, whys: dict[str, list[str]]) -> None:
             table.add_row("" if index else stage, Text(line))
     if table.rows:
         console.print()
-        console.print(Padding(table, (0, 0, 0, 2)))
+        console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
 def _legend(console: Console, plan: Plan) -> RenderableType:
-    hosts_by_stage = [(s, h) for s in plan.stages for h in plan.hosts]
-    seen = dict.fromkeys(symbols.planned(plan.cell(s, h)) for s, h in hosts_by_stage)
+    seen = {symbols.planned(plan.cell(s, h)) for s in plan.stages for h in plan.hosts}
     ascii_only = console.options.ascii_only
-    line = Text("   ").join(
-        Text.assemble((s.glyph(ascii_only), s.style), f" {s.word}") for s in seen
-    )
-    return Padding(line, (0, 0, 0, 2))
+    shown = [s for s in _LEGEND if s in seen]
+    words = [Text.assemble((s.glyph(ascii_only), s.style), f" {s.word}") for s in shown]
+    lines = [Text()]
+    for word in words:
+        if len(lines[-1]) + len(word) + 5 > console.width:
+            lines.append(Text())
+        lines[-1] += Text("   " if lines[-1] else "") + word
+    return Padding(Text("\n").join(lines), (0, 0, 0, 2), expand=False)
 
 
-def _sums(plan: Plan) -> list[RenderableType]:
+def _sums(plan: Plan) -> list[Text]:
     if not plan.changes:
-        unknown = f" on the others; {fold(plan.unreachable)} unknown" if plan.unreachable else ""
-        return [Text(f"Nothing to do{unknown}.", "bold")]
+        silent = f", except that {fold(plan.unreachable)} did not answer"
+        return [Text(f"Nothing to do{silent if plan.unreachable else ''}.", "bold")]
     changed = {c.host for c in plan.pending()}
-    parts = [f"{plural(len(changed), 'host')} changed, {len(plan.hosts) - len(changed)} untouched"]
+    untouched = len(plan.hosts) - len(changed | set(plan.unreachable))
+    parts = [f"{plural(len(changed), 'host')} to change, {untouched} untouched"]
+    parts += [f"{len(plan.unreachable)} unknown"] if plan.unreachable else []
     if plan.reboots:
         verb = "reboots" if len(plan.reboots) == 1 else "reboot"
         parts.append(f"{fold(plan.reboots)} {verb}")
     parts.append(about(plan.minutes))
-    return [Group(Text(" · ".join(parts), "bold"))]
+    return [Text(" · ".join(parts), "bold")]

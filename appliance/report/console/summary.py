@@ -32,11 +32,11 @@ def run_summary(
         console.print()
     failed = [o for o in record.outcomes if o.state is StageState.FAILED]
     for line in _failures(console, failed):
-        console.print(Padding(line, (0, 0, 0, 2)))
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
     open_points = [f for f in findings(record.results) if f.result.status in _SHOWN]
     findings_list(console, open_points)
     for line in _verdict(record):
-        console.print(Padding(line, (0, 0, 0, 2)))
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
     for word, text in (("report", report), ("next", next_command)):
         if text:
             console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
@@ -52,7 +52,7 @@ def _stages(console: Console, record: RunRecord) -> Padding:
     table.add_column(overflow="fold")
     for stage in dict.fromkeys(o.stage for o in record.outcomes):
         table.add_row(*_row(console, stage, [o for o in record.outcomes if o.stage == stage]))
-    return Padding(table, (0, 0, 0, 2))
+    return Padding(table, (0, 0, 0, 2), expand=False)
 
 
 def _row(console: Console, stage: str, outcomes: Sequence[StageOutcome]) -> list[Text | str]:
