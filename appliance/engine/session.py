@@ -46,7 +46,7 @@ class Session:
     @property
     def salt(self) -> bytes:
         """Keys digests of variables; as hard to guess as all the site's secrets together."""
-        joined = "\0".join(f"{k}={str(v)}" for k, v in sorted(self.secrets.items()))
+        joined = "\0".join(f"{k}={v!s}" for k, v in sorted(self.secrets.items()))
         return hashlib.blake2b(joined.encode(), digest_size=32).digest()
 
     @property

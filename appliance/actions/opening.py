@@ -1,0 +1,101 @@
+"""Opens a site for a verb: files read and judged, secrets resolved, the site held, connections ready."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.adapters.ansible import end_strays
+from appliance.adapters.ssh import SshRemote
+from appliance.benchmarks import BENCHMARKS
+from appliance.checks import CHECKS
+from appliance.config import data
+from appliance.config.load import LoadedSite, load_site
+from appliance.config.secrets import Redactor, resolve
+from appliance.engine.session import Session, endpoints, new_run_id
+from appliance.errors import ApplianceError
+from appliance.journal import Journal, hold
+from appliance.lab import rack
+from appliance.models.events import Message, Observer
+
+EMBEDDED = "rack"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which site, with which profile. No inventory means the embedded virtual rack."""
+
+    inventory: Path | None = None
+    profile: str | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether this is the virtual rack."""
+        return self.inventory is None
+
+
+def check_ids() -> frozenset[str]:
+    """Every id a limit may be set for."""
+    return frozenset(c.id for c in CHECKS) | {i for b in BENCHMARKS for i in b.checks}
+
+
+def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSite:
+    """The site's files, read and judged; raises the embedded rack first where that is wanted."""
+    if target.inventory is not None:
+        return load_site(target.inventory, target.profile, check_ids=check_ids())
+    found = rack.load(EMBEDDED)
+    if raise_rack:
+        spec = rack.RackSpec(profile=target.profile or "hpc")
+        found = rack.up(spec, lambda text: observer.handle(Message(text=text)))
+    if found is None:
+        raise ApplianceError(
+            "no inventory given, and the virtual rack is not up",
+            "name a site with --inventory DIR, or raise the rack: appliance lab up",
+        )
+    return load_site(found.site_dir, target.profile, check_ids=check_ids())
+
+
+def runs_folder(target: Target, loaded: LoadedSite) -> Path:
+    """Journal and reports lie beside the site; those of the embedded rack outlive it, in ./runs."""
+    return Path("runs").absolute() if target.embedded else loaded.folder / "runs"
+
+
+@contextmanager
+def open_session(
+    target: Target, verb: str, observer: Observer, *, changes: bool = False
+) -> Iterator[Session]:
+    """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone."""
+    loaded = locate(target, raise_rack=changes, observer=observer)
+    loaded.require_ready()
+    secrets = resolve(loaded.site, loaded.folder)
+    runs = runs_folder(target, loaded)
+    run = new_run_id(runs)
+    with ExitStack() as stack:
+        if changes:
+            left = stack.enter_context(hold(runs, run, verb))
+            if left:
+                _clear_up(left, observer)
+        remote = stack.enter_context(SshRemote(endpoints(loaded.site, loaded.folder)))
+        journal = stack.enter_context(Journal(runs))
+        yield Session(
+            run=run,
+            verb=verb,
+            site=loaded.site,
+            profile=loaded.profile,
+            folder=loaded.folder,
+            data=data.root(),
+            runs=runs,
+            secrets=secrets,
+            remote=remote,
+            journal=journal,
+            observer=observer,
+            redact=Redactor(secrets.values()),
+        )
+
+
+def _clear_up(left: str, observer: Observer) -> None:
+    ended = end_strays(left)
+    text = f"run {left} was cut off; continuing where it stopped"
+    if ended:
+        text += f" ({ended} of its processes were still at work here and have been ended)"
+    observer.handle(Message(text=text, level="warning"))

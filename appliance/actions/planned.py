@@ -1,0 +1,112 @@
+"""Facts and plan, as ``plan`` shows them and ``deploy`` carries them out."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from appliance.engine.gather import Round, gather
+from appliance.engine.planning import (
+    Preparation,
+    Selection,
+    make_plan,
+    prepare,
+)
+from appliance.engine.requests import request_for
+from appliance.engine.session import Session
+from appliance.errors import ConfigError
+from appliance.models.events import FactsTaken
+from appliance.models.facts import HostFacts
+from appliance.models.plan import Plan
+from appliance.stages import STAGES
+from appliance.stages.base import Stage
+
+VALIDATE = "validate"
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """What the user asked for on the command line; empty means everything."""
+
+    limit: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    until: str | None = None
+    full: bool = False
+
+    @property
+    def validates(self) -> bool:
+        """Whether the benchmarks belong to this run: a part of the cluster proves nothing about all of it."""
+        named = VALIDATE in self.stages or self.until == VALIDATE
+        return named or not (self.limit or self.stages or self.until)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with all that is needed to carry it out."""
+
+    found: Round
+    plan: Plan
+    stages: tuple[Stage, ...]
+    prepared: Preparation
+
+
+def stage_names() -> tuple[str, ...]:
+    """All stages in their order."""
+    return (*(s.name for s in STAGES), VALIDATE)
+
+
+def select(session: Session, narrowing: Narrowing) -> Selection:
+    """The hosts and stages asked for. Raises ConfigError for a name that does not exist."""
+    known = {h.name for h in session.site.hosts}
+    for name in narrowing.limit:
+        if name not in known:
+            raise ConfigError(f"--limit {name}: no such host", f"hosts: {', '.join(sorted(known))}")
+    names = stage_names()
+    for name in (*narrowing.stages, *([narrowing.until] if narrowing.until else [])):
+        if name not in names:
+            raise ConfigError(f"no stage is called {name}", f"stages: {', '.join(names)}")
+    last = names.index(narrowing.until) if narrowing.until else len(names)
+    chosen = tuple(
+        s
+        for s in STAGES
+        if (not narrowing.stages or s.name in narrowing.stages) and names.index(s.name) <= last
+    )
+    return Selection(frozenset(narrowing.limit), chosen, narrowing.full)
+
+
+def take_facts(session: Session) -> Round:
+    """Facts of all hosts, remembered in the journal."""
+    started = time.monotonic()
+    found = gather(
+        session.remote, {h.name: request_for(session, h.name) for h in session.site.hosts}
+    )
+    for name, facts in found.facts.items():
+        session.journal.append(session.run, "facts", host=name, facts=facts.model_dump(mode="json"))
+    for name, missing in found.unanswered.items():
+        session.journal.append(session.run, "unanswered", host=name, cause=missing.cause)
+    session.tell(
+        FactsTaken(
+            hosts=tuple(found.facts),
+            unreachable={n: u.cause for n, u in found.unanswered.items()},
+            seconds=time.monotonic() - started,
+        )
+    )
+    return found
+
+
+def known_facts(session: Session, found: Round) -> Mapping[str, HostFacts]:
+    """The latest facts of every host: a host that is down keeps its last answer."""
+    known = dict(found.facts)
+    for name in found.unanswered:
+        entry = session.journal.last("facts", host=name)
+        if entry:
+            known[name] = HostFacts.model_validate(entry.data["facts"])
+    return known
+
+
+def plan_session(session: Session, narrowing: Narrowing) -> Planned:
+    """Takes facts and plans; changes nothing."""
+    selection = select(session, narrowing)
+    found = take_facts(session)
+    prepared = prepare(session, known_facts(session, found), selection.stages)
+    plan = make_plan(session, found, prepared, selection)
+    return Planned(found, plan, selection.stages, prepared)

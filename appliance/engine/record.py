@@ -1,0 +1,120 @@
+"""Puts a run together: what happened, what was judged and measured, and what nobody can say."""
+
+import getpass
+import json
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from appliance import __version__
+from appliance.engine.gather import Round
+from appliance.engine.session import Session
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, Measurement, Status, overall
+from appliance.models.run import (
+    RunRecord,
+    StageOutcome,
+    StageState,
+    Table,
+    expected_of,
+    host_record,
+    host_versions,
+)
+from appliance.models.site import Role
+from appliance.report.html import render as render_html
+
+
+@dataclass
+class Findings:
+    """What a verb has learned so far."""
+
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    outcomes: list[StageOutcome] = field(default_factory=list)
+    results: list[CheckResult] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+
+def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
+    """The run as it will be reported. A stage that failed somewhere fails the run, whatever checks say."""
+    results = (*_stage_results(findings.outcomes), *findings.results)
+    return RunRecord(
+        run=session.run,
+        verb=session.verb,
+        site=session.site.name,
+        profile=session.profile.name,
+        profile_title=session.profile.title,
+        started=findings.started,
+        finished=datetime.now(UTC),
+        user=getpass.getuser(),
+        appliance=__version__,
+        control_host=socket.gethostname(),
+        simulated=simulated_areas(session, found.facts),
+        verdict=overall(results),
+        expected=expected_of(session.profile, len(session.site.with_role(Role.GPU))),
+        hosts=tuple(
+            host_record(
+                h,
+                found.facts.get(h.name),
+                found.unanswered[h.name].cause if h.name in found.unanswered else "",
+            )
+            for h in session.site.hosts
+        ),
+        outcomes=tuple(findings.outcomes),
+        results=results,
+        measurements=tuple(findings.measurements),
+        versions={name: host_versions(facts) for name, facts in found.facts.items()},
+        tables=tuple(findings.tables),
+        not_assessed=_not_assessed(results),
+    )
+
+
+def simulated_areas(session: Session, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
+    """Areas of hardware that are not real, as the site and the hosts themselves say."""
+    found = set(session.site.simulated).union(*(f.simulated for f in facts.values()))
+    return tuple(sorted(found))
+
+
+def save(session: Session, record: RunRecord) -> None:
+    """Keeps the run: results in the journal, the report as JSON and HTML in the run's folder."""
+    folder = session.folder_of_run
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    text = session.redact(record.model_dump_json(indent=1))
+    (folder / "report.json").write_text(text)
+    safe = RunRecord.model_validate_json(text)
+    (folder / "report.html").write_text(render_html(safe))
+    for result in safe.results:
+        session.journal.append(
+            session.run, "result", host=result.host or "", **json.loads(result.model_dump_json())
+        )
+    for measurement in safe.measurements:
+        session.journal.append(session.run, "measured", **json.loads(measurement.model_dump_json()))
+
+
+def _stage_results(outcomes: Iterable[StageOutcome]) -> tuple[CheckResult, ...]:
+    bad = {StageState.FAILED: Status.FAIL, StageState.BLOCKED: Status.ERROR}
+    return tuple(
+        CheckResult(
+            id=f"stage.{o.stage}",
+            target=o.host,
+            status=bad[o.state],
+            cause=o.cause or o.why,
+            fix=o.fix or "mend the stage before it, then deploy again",
+        )
+        for o in outcomes
+        if o.state in bad
+    )
+
+
+def _not_assessed(results: Iterable[CheckResult]) -> tuple[str, ...]:
+    """One sentence per check and reason, with the hosts it concerns."""
+    unknown = {Status.NOT_ASSESSED, Status.SKIP, Status.ERROR}
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        if result.status in unknown:
+            grouped.setdefault((result.id, result.cause), []).append(result.target)
+    return tuple(
+        f"{check}: {cause} ({', '.join(targets[:4])}{' …' if len(targets) > 4 else ''})"
+        for (check, cause), targets in grouped.items()
+    )
