@@ -1,0 +1,263 @@
+"""Packages through dpkg-query and apt-get."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+from ansible_collections.appliance.host.plugins.module_utils.outcome import (
+    Problem,
+    full_file_systems,
+    out_of_space,
+)
+
+LOCK_SECONDS = 300
+FORMAT = r"${Package}\t${db:Status-Abbrev}\t${Version}\t${Provides}\n"
+SETTLED = {"n", "i", "c"}
+NOT_KNOWN = re.compile(
+    r"Unable to locate package|has no installation candidate|was not found|404 +Not Found|"
+    r"Couldn't find any package|Failed to fetch|Hash Sum mismatch"
+)
+BUSY = re.compile(r"Could not get lock|Unable to (acquire|lock)|is another process using it", re.I)
+COUNTS = re.compile(
+    r"(\d+) upgraded, (\d+) newly installed, (?:(\d+) reinstalled, )?(?:(\d+) downgraded, )?(\d+) to remove"
+)
+OPTIONS = (
+    "-y",
+    "-q",
+    "--no-install-recommends",
+    "-o", "Dpkg::Options::=--force-confdef",
+    "-o", "Dpkg::Options::=--force-confold",
+    "-o", f"DPkg::Lock::Timeout={LOCK_SECONDS}",
+    "-o", "Dpkg::Use-Pty=0",
+)  # fmt: skip
+ENVIRONMENT = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "NEEDRESTART_SUSPEND": "1",
+    "LC_ALL": "C",
+    "LANGUAGE": "C",
+}
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A package dpkg knows: desired action, status, error flag and version."""
+
+    desired: str
+    status: str
+    error: str
+    version: str
+
+    @property
+    def present(self) -> bool:
+        """Unpacked and configured, or waiting only for triggers."""
+        return self.status in {"i", "t", "W"} and not self.error
+
+    @property
+    def interrupted(self) -> bool:
+        """Left half way by a dpkg that was stopped."""
+        return self.status not in SETTLED or bool(self.error)
+
+
+class Apt:
+    """The package tools of Debian and Ubuntu."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.changed = False
+        self.refreshed = False
+        self.installed: dict[str, Installed] = {}
+        self.provided: dict[str, str] = {}
+
+    def read(self) -> None:
+        """Take stock of all packages with one query."""
+        code, out, err = self._run(["dpkg-query", "-W", "-f", FORMAT])
+        if code:
+            raise Problem(f"dpkg-query: {reason_of(err or out)}")
+        self.installed, self.provided = parse(out)
+
+    def missing(self, names: Sequence[str], pins: dict[str, str]) -> list[str]:
+        """What apt-get must be asked for, pins as name=version."""
+        plain = [name for name in names if name not in pins and not self.real_name(name)]
+        pinned = [
+            f"{name}={version}" for name, version in pins.items() if self.version(name) != version
+        ]
+        return plain + pinned
+
+    def unwanted(self, names: Sequence[str]) -> list[str]:
+        """Which of ``names`` are installed."""
+        return [name for name in names if self.version(name)]
+
+    def real_name(self, name: str) -> str:
+        """The installed package that is or provides ``name``; empty when none."""
+        if self.version(name):
+            return name
+        return self.provided.get(name, "")
+
+    def version(self, name: str) -> str:
+        """The installed version; empty when not installed."""
+        found = self.installed.get(name)
+        return found.version if found and found.present else ""
+
+    def mend(self) -> None:
+        """Finish what an interrupted dpkg left, once no other one runs."""
+        if not self._interrupted():
+            return
+        if self.module.check_mode:
+            self.changed = True
+            return
+        _wait_for_lock("/var/lib/dpkg/lock-frontend")
+        self.read()
+        if not self._interrupted():
+            return
+        self.changed = True
+        code, out, err = self._run(
+            ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
+        )
+        if code:
+            self._give_up("finishing an interrupted installation", out + err)
+        self._transact(["--fix-broken", "install"], "mending an interrupted installation")
+        self.read()
+
+    def apply(self, wanted: list[str], unwanted: list[str]) -> None:
+        """Install and remove in one transaction, refreshing the lists only when that helps."""
+        held = {name for name, found in self.installed.items() if found.desired == "h"}
+        request = ["install", *wanted, *(f"{name}-" for name in unwanted)]
+        if any("=" in name for name in wanted):
+            request[:0] = ["--allow-downgrades", "--allow-change-held-packages"]
+        if not lists_present():
+            self.refresh()
+        if self.module.check_mode:
+            request.insert(0, "--simulate")
+        doing = ("installing " + " ".join(wanted)) if wanted else ("removing " + " ".join(unwanted))
+        self._transact(request, doing)
+        if not self.module.check_mode:
+            self.read()
+            self._hold_again(held)
+
+    def refresh(self) -> None:
+        """Fetch the package lists; in check mode they stay as they are."""
+        self.refreshed = True
+        if self.module.check_mode:
+            return
+        code, out, err = self._patiently(["apt-get", "-q", "update"])
+        if code:
+            self._give_up("refreshing the package lists", out + err)
+
+    def _transact(self, request: list[str], doing: str) -> None:
+        code, out, err = self._patiently(["apt-get", *OPTIONS, *request])
+        if code and not self.refreshed and NOT_KNOWN.search(out + err):
+            self.refresh()
+            code, out, err = self._patiently(["apt-get", *OPTIONS, *request])
+        if code:
+            self._give_up(doing, out + err, [word for word in request if "=" in word])
+        counts = COUNTS.search(out)
+        self.changed |= bool(counts) and any(int(count or 0) for count in counts.groups())
+
+    def _give_up(self, doing: str, text: str, pins: Sequence[str] = ()) -> None:
+        if out_of_space(text):
+            raise Problem(f"{doing}: no space left on device ({full_file_systems() or '/var'})")
+        for pin in pins:
+            name, version = pin.split("=", 1)
+            if re.search(rf"Version '{re.escape(version)}' for '{re.escape(name)}'", text):
+                raise Problem(
+                    f"package {name}: version {version} is in no repository of this host any more"
+                    f" (there is {', '.join(self._offered(name)) or 'none'})"
+                )
+        raise Problem(f"{doing}: {reason_of(text)}")
+
+    def _offered(self, name: str) -> list[str]:
+        _, out, _ = self._run(["apt-cache", "madison", name])
+        return list(
+            dict.fromkeys(line.split("|")[1].strip() for line in out.splitlines() if "|" in line)
+        )
+
+    def _hold_again(self, before: set[str]) -> None:
+        lost = sorted(
+            name for name in before if self.version(name) and self.installed[name].desired != "h"
+        )
+        if lost:
+            self._run(["apt-mark", "hold", *lost])
+
+    def _interrupted(self) -> bool:
+        journal = glob.glob("/var/lib/dpkg/updates/[0-9]*")
+        return bool(journal) or any(found.interrupted for found in self.installed.values())
+
+    def _patiently(self, argv: list[str]) -> tuple[int, str, str]:
+        # DPkg::Lock::Timeout covers dpkg's lock but not the one on the package lists.
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            code, out, err = self._run(argv)
+            if not code or not BUSY.search(err) or time.monotonic() > end:
+                return code, out, err
+            time.sleep(3)
+
+    def _run(self, argv: list[str]) -> tuple[int, str, str]:
+        answer: tuple[int, str, str] = self.module.run_command(
+            argv, environ_update=ENVIRONMENT, handle_exceptions=True
+        )
+        return answer
+
+
+def parse(text: str) -> tuple[dict[str, Installed], dict[str, str]]:
+    """Packages, and virtual names with the installed package that provides each."""
+    installed: dict[str, Installed] = {}
+    provided: dict[str, str] = {}
+    for line in text.splitlines():
+        name, status, version, provides = line.split("\t")
+        flags = status.ljust(3)
+        found = Installed(flags[0], flags[1], flags[2].strip(), version)
+        if name not in installed or found.present:
+            installed[name] = found
+        if found.present:
+            for virtual in provides.split(","):
+                provided.setdefault(virtual.split("(")[0].strip(), name)
+    provided.pop("", None)
+    return installed, provided
+
+
+def lists_present() -> bool:
+    """Whether the package lists were fetched at all."""
+    return bool(glob.glob("/var/lib/apt/lists/*_Packages*"))
+
+
+def reason_of(text: str) -> str:
+    """The one line of dpkg's and apt's output that says why."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        if line.startswith("dpkg: error processing"):
+            why = lines[number + 1] if number + 1 < len(lines) else ""
+            return f"{line[len('dpkg: error ') :].rstrip(':')}: {why}"
+    errors = [line[3:] for line in lines if line.startswith("E: ")]
+    telling = [line for line in errors if "Sub-process" not in line]
+    for line in lines:
+        if " : Depends: " in line or " : Conflicts: " in line or " : Breaks: " in line:
+            telling.insert(0, re.sub(r"\s+", " ", line))
+    return (telling or errors or lines or ["no reason given"])[0]
+
+
+def _wait_for_lock(path: str) -> None:
+    end = time.monotonic() + LOCK_SECONDS
+    with open(path, "a") as lock:
+        while True:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if time.monotonic() > end:
+                    raise Problem(
+                        f"{path}: another package manager has held it for {LOCK_SECONDS} s"
+                        f" (see `fuser -v {path}` on the host)"
+                    ) from None
+            time.sleep(2)
+
+
+def available() -> bool:
+    """Whether this host is of the Debian family."""
+    return os.path.exists("/usr/bin/apt-get")

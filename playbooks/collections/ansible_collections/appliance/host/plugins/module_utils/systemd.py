@@ -1,0 +1,141 @@
+"""What systemd knows of units, and why one did not start."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, last_line
+
+PROPERTIES = (
+    "Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type",
+    "Result", "ConditionResult", "ActiveEnterTimestampMonotonic", "ExecMainStatus",
+)  # fmt: skip
+SUFFIXES = (
+    ".service",
+    ".socket",
+    ".timer",
+    ".mount",
+    ".target",
+    ".path",
+    ".slice",
+    ".automount",
+    ".swap",
+    ".scope",
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """One unit as ``systemctl show`` gives it."""
+
+    load: str
+    active: str
+    sub: str
+    file: str
+    stale: bool
+    type: str
+    result: str
+    condition: bool
+    since: float
+    status: str
+
+    @property
+    def known(self) -> bool:
+        """Whether there is such a unit."""
+        return self.load not in {"not-found", ""}
+
+    @property
+    def enabled(self) -> bool:
+        """Started at boot, or started by what needs it."""
+        return self.file in {"enabled", "static", "alias", "indirect", "generated", "transient", ""}
+
+    @property
+    def running(self) -> bool:
+        """Active, or about to be."""
+        return self.active in {"active", "reloading", "activating"} and self.sub != "auto-restart"
+
+
+def full_name(name: str) -> str:
+    """The unit's name with its suffix; "chrony" is a service."""
+    return name if name.endswith(SUFFIXES) else f"{name}.service"
+
+
+def booted() -> bool:
+    """Whether systemd runs this host (not so while an image is being made)."""
+    return os.path.isdir("/run/systemd/system")
+
+
+class Systemctl:
+    """The door to systemd."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def show(self, names: Sequence[str]) -> list[State]:
+        """States of ``names``, in that order."""
+        code, out, err = self.run("show", "-p", ",".join(PROPERTIES), "--", *names)
+        blocks = out.strip().split("\n\n")
+        if code or len(blocks) != len(names):
+            raise Problem(f"systemctl show {' '.join(names)}: {last_line(err) or 'no answer'}")
+        return [_state(block) for block in blocks]
+
+    def do(self, verb: str, name: str) -> None:
+        """Run one verb on a unit. Raises Problem with the unit's own last words."""
+        began = time.time()
+        code, out, err = self.run(verb, name)
+        if code:
+            raise Problem(self.complaint(verb, name, began, err or out))
+
+    def complaint(self, verb: str, name: str, began: float, said: str) -> str:
+        """One line on why ``verb`` failed: the last journal line of that unit since ``began``."""
+        words = self._last_words(name, began)
+        if not words:
+            telling = [line for line in said.splitlines() if "journalctl" not in line]
+            words = last_line("\n".join(telling)) or "no reason given"
+        state = self.show([name])[0]
+        status = f" with status {state.status}" if state.status not in {"", "0"} else ""
+        result = f" ({state.result}{status})" if state.result not in {"", "success"} else ""
+        return f"{name}: {verb} failed{result}: {words}"
+
+    def _last_words(self, name: str, began: float) -> str:
+        since = f"--since=@{int(began)}"
+        base = ["journalctl", "--no-pager", "-q", "-o", "cat", since, "-n", "1"]
+        for match in ([f"_SYSTEMD_UNIT={name}"], ["-u", name]):
+            code, out, _ = self.module.run_command([*base, *match], environ_update={"LC_ALL": "C"})
+            if not code and last_line(out):
+                return last_line(out)
+        return ""
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        """Run systemctl."""
+        answer: tuple[int, str, str] = self.module.run_command(
+            ["systemctl", "--no-pager", "--no-ask-password", *words],
+            environ_update={"LC_ALL": "C", "SYSTEMD_COLORS": "0"},
+        )
+        return answer
+
+
+def started_at(state: State) -> float:
+    """When the unit became active, in s since the epoch; 0 when never."""
+    if not state.since:
+        return 0.0
+    return time.time() - (time.clock_gettime(time.CLOCK_MONOTONIC) - state.since)
+
+
+def _state(block: str) -> State:
+    values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    return State(
+        load=values.get("LoadState", ""),
+        active=values.get("ActiveState", ""),
+        sub=values.get("SubState", ""),
+        file=values.get("UnitFileState", ""),
+        stale=values.get("NeedDaemonReload") == "yes",
+        type=values.get("Type", ""),
+        result=values.get("Result", ""),
+        condition=values.get("ConditionResult", "yes") == "yes",
+        since=int(values.get("ActiveEnterTimestampMonotonic") or 0) / 1e6,
+        status=values.get("ExecMainStatus", ""),
+    )

@@ -1,0 +1,271 @@
+#!/usr/bin/python
+"""Makes groups and users, and sets the SSH keys of users."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: accounts
+short_description: Groups and users of a role
+description:
+  - Users are added to the groups named and stay in others.
+  - The keys given become the whole of ~/.ssh/authorized_keys, so that a key taken from the list is revoked.
+options:
+  groups:
+    description: Groups, made before the users.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: Name., type: str, required: true}
+      gid: {description: Number., type: int}
+      system: {description: Take a system number., type: bool, default: false}
+  users:
+    description: Users.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: Name., type: str, required: true}
+      uid: {description: Number., type: int}
+      group: {description: Primary group; one of the user's name otherwise., type: str}
+      groups: {description: Further groups., type: list, elements: str, default: []}
+      shell: {description: /bin/bash, or nologin for system users., type: str}
+      home: {description: Directory; made unless the user is a system user., type: str}
+      system: {description: Take a system number, make no home., type: bool, default: false}
+      keys: {description: OpenSSH public keys., type: list, elements: str, default: []}
+      locked_password: {description: No password opens the account., type: bool, default: true}
+      state: {description: An absent user's files remain., type: str, choices: [present, absent], default: present}
+"""
+
+EXAMPLES = r"""
+- name: Configure | Make the people's accounts
+  appliance.host.accounts:
+    groups: [{name: operators}]
+    users: [{name: ada, groups: [operators], keys: ["ssh-ed25519 AAAA ada"]}]
+"""
+
+RETURN = r"""
+changes: {description: What was changed, one line each., type: list, returned: always}
+resources: {description: What is managed, as kind and name., type: list, returned: always}
+"""
+
+import grp
+import os
+import pwd
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.appliance.host.plugins.module_utils.disk import (
+    Staged,
+    Wanted,
+    about,
+    attributes_differ,
+    read,
+    set_attributes,
+)
+from ansible_collections.appliance.host.plugins.module_utils.outcome import (
+    Problem,
+    last_line,
+)
+
+SPEC = {
+    "groups": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"required": True},
+            "gid": {"type": "int"},
+            "system": {"type": "bool", "default": False},
+        },
+    },
+    "users": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"required": True},
+            "uid": {"type": "int"},
+            "group": {},
+            "groups": {"type": "list", "elements": "str", "default": []},
+            "shell": {},
+            "home": {},
+            "system": {"type": "bool", "default": False},
+            "keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
+            "locked_password": {"type": "bool", "default": True, "no_log": False},
+            "state": {"default": "present", "choices": ["present", "absent"]},
+        },
+    },
+}
+SHADOW = "/etc/shadow"
+LOCK_SECONDS = 30
+
+
+class Accounts:
+    """Compares, and calls the shadow tools for what differs."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.check = module.check_mode
+        self.changes: list[str] = []
+        self.resources: list[dict[str, str]] = []
+
+    def group(self, item: dict[str, Any]) -> None:
+        """Make a group or correct its number."""
+        name, gid = item["name"], item["gid"]
+        self.resources.append({"kind": "group", "name": name})
+        number = [] if gid is None else ["-g", str(gid)]
+        try:
+            found = grp.getgrnam(name)
+        except KeyError:
+            system = ["--system"] if item["system"] else []
+            return self._do(["groupadd", *system, *number, name], f"group {name}")
+        if gid is not None and found.gr_gid != gid:
+            self._do(["groupmod", *number, name], f"group {name}")
+        return None
+
+    def user(self, item: dict[str, Any]) -> None:
+        """Make, correct or remove a user."""
+        name = item["name"]
+        found = _passwd(name)
+        if item["state"] == "absent":
+            if found:
+                self._do(["userdel", name], f"user {name}")
+            return
+        self.resources.append({"kind": "user", "name": name})
+        if found is None:
+            self._do(["useradd", *_new(item), name], f"user {name}")
+        else:
+            options = _corrections(item, found)
+            if options:
+                self._do(["usermod", *options, name], f"user {name}")
+        if item["keys"]:
+            self._keys(item)
+
+    def _keys(self, item: dict[str, Any]) -> None:
+        entry = _passwd(item["name"])
+        if entry is None:
+            self.changes.append(f"keys of {item['name']}")
+            return
+        folder = os.path.join(entry.pw_dir, ".ssh")
+        path = os.path.join(folder, "authorized_keys")
+        owner, group = str(entry.pw_uid), str(entry.pw_gid)
+        self.resources.append({"kind": "file", "name": path})
+        text = "".join(f"{key.strip()}\n" for key in item["keys"])
+        wanted = Wanted(path, text.encode(), 0o600, owner, group)
+        if self._folder(folder, owner, group):
+            self.changes.append(folder)
+        if read(path) == wanted.data and not attributes_differ(
+            path, 0o600, owner, group, self.check
+        ):
+            return
+        self.changes.append(f"keys of {item['name']}")
+        if not self.check:
+            Staged(self.module, wanted).commit()
+
+    def _folder(self, folder: str, owner: str, group: str) -> bool:
+        if os.path.islink(folder):
+            raise Problem(f"{folder}: is a link, a directory is wanted there")
+        if os.path.isdir(folder) and not attributes_differ(folder, 0o700, owner, group):
+            return False
+        if not self.check:
+            with about(folder):
+                os.makedirs(folder, 0o700, exist_ok=True)
+            set_attributes(folder, 0o700, owner, group, folder)
+        return True
+
+    def _do(self, argv: list[str], what: str) -> None:
+        self.changes.append(f"{what}: {argv[0]}")
+        if self.check:
+            return
+        end = time.monotonic() + LOCK_SECONDS
+        code, out, err = self.module.run_command(argv, environ_update={"LC_ALL": "C"})
+        while code and "cannot lock" in err and time.monotonic() < end:
+            time.sleep(1)
+            code, out, err = self.module.run_command(argv, environ_update={"LC_ALL": "C"})
+        if code:
+            raise Problem(f"{what}: {last_line(err or out)}")
+
+
+def _passwd(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def _shell(item: dict[str, Any]) -> str:
+    return item["shell"] or ("/usr/sbin/nologin" if item["system"] else "/bin/bash")
+
+
+def _new(item: dict[str, Any]) -> list[str]:
+    options = ["-s", _shell(item), "-p", "*"]
+    options += ["--system", "-M"] if item["system"] else ["-m"]
+    for flag, key in (("-u", "uid"), ("-g", "group"), ("-d", "home")):
+        if item[key] is not None:
+            options += [flag, str(item[key])]
+    if item["group"] is None:
+        options.append("-N" if _is_group(item["name"]) else "-U")
+        options += ["-g", item["name"]] if _is_group(item["name"]) else []
+    return options + (["-G", ",".join(item["groups"])] if item["groups"] else [])
+
+
+def _is_group(name: str) -> bool:
+    return any(group.gr_name == name for group in grp.getgrall())
+
+
+def _corrections(item: dict[str, Any], found: pwd.struct_passwd) -> list[str]:
+    options: list[str] = []
+    if item["uid"] is not None and item["uid"] != found.pw_uid:
+        options += ["-u", str(item["uid"])]
+    if item["group"] and item["group"] not in {_group_name(found.pw_gid), str(found.pw_gid)}:
+        options += ["-g", item["group"]]
+    if item["home"] and item["home"] != found.pw_dir:
+        options += ["-d", item["home"]]
+    if (item["shell"] or not item["system"]) and _shell(item) != found.pw_shell:
+        options += ["-s", _shell(item)]
+    member = {group.gr_name for group in grp.getgrall() if found.pw_name in group.gr_mem}
+    lacking = [g for g in item["groups"] if g not in member and g != _group_name(found.pw_gid)]
+    if lacking:
+        options += ["-a", "-G", ",".join(lacking)]
+    if item["locked_password"] and _has_password(item["name"]):
+        options += ["-p", "*"]
+    return options
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def _has_password(name: str) -> bool:
+    with about(SHADOW), open(SHADOW) as file:
+        for line in file:
+            account, password = line.split(":")[:2]
+            if account == name:
+                return not password.startswith(("*", "!"))
+    return False
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(SPEC, supports_check_mode=True)
+    accounts = Accounts(module)
+    try:
+        for group in module.params["groups"]:
+            accounts.group(group)
+        for user in module.params["users"]:
+            accounts.user(user)
+    except Problem as problem:
+        module.fail_json(msg=str(problem), changes=accounts.changes)
+    module.exit_json(
+        changed=bool(accounts.changes), changes=accounts.changes, resources=accounts.resources
+    )
+
+
+if __name__ == "__main__":
+    main()

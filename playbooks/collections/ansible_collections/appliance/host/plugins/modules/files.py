@@ -1,0 +1,297 @@
+#!/usr/bin/python
+"""Puts a role's files, directories and links in place with one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: files
+short_description: Files, directories and links of a role, in one call
+description:
+  - The action plugin renders every template on the controller with the task's variables; the module compares
+    content, mode, owner and group and replaces what differs, each file whole and at once.
+  - All new files are written beside their places and validated before the first one is put in place.
+  - Missing parent directories are made with mode 0755. A link in the place of a file is replaced by the file.
+options:
+  files:
+    description: Files. Order is directories, links, files as listed.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path on the host., type: str, required: true}
+      src:
+        description: Template on the controller; templates/<path>.j2 of the role if not given (files/<path> without template).
+        type: str
+      content: {description: Content instead of a template., type: str}
+      secret_content: {description: Set by the action plugin., type: str}
+      template: {description: Render src with Jinja (trim_blocks and lstrip_blocks are on)., type: bool, default: true}
+      mode: {description: Octal., type: str, default: "0644"}
+      owner: {description: User., type: str, default: root}
+      group: {description: Group., type: str, default: root}
+      validate:
+        description: Command that must succeed. With %s it sees the new file before it is used; without, it runs with the
+          file in place, and the old one is put back when it fails.
+        type: str
+        default: ""
+      secret: {description: Keep content out of diffs and results., type: bool, default: false}
+      state: {description: Presence., type: str, choices: [file, absent], default: file}
+  directories:
+    description: Directories.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path., type: str, required: true}
+      mode: {description: Octal., type: str, default: "0755"}
+      owner: {description: User., type: str, default: root}
+      group: {description: Group., type: str, default: root}
+  links:
+    description: Symbolic links.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path of the link., type: str, required: true}
+      target: {description: What it points to., type: str, required: true}
+"""
+
+EXAMPLES = r"""
+- name: Configure | Put the daemon's files in place
+  appliance.host.files:
+    directories:
+      - path: /etc/daemon
+        mode: "0750"
+    files:
+      - path: /etc/daemon/daemon.conf
+        validate: daemon --check %s
+      - path: /etc/daemon/key
+        content: "{{ daemon_key }}"
+        mode: "0400"
+        secret: true
+"""
+
+RETURN = r"""
+changed_paths: {description: What was changed., type: list, returned: always}
+resources: {description: What is managed, as kind and name., type: list, returned: always}
+"""
+
+import os
+import stat
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.appliance.host.plugins.module_utils.disk import (
+    Staged,
+    Wanted,
+    about,
+    attributes_differ,
+    make_parents,
+    mode_of,
+    read,
+    set_attributes,
+)
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+PLACE = {"owner": {"default": "root"}, "group": {"default": "root"}}
+SPEC = {
+    "files": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "mutually_exclusive": [["content", "secret_content"]],
+        "options": {
+            "path": {"required": True},
+            "src": {},
+            "content": {},
+            "secret_content": {"no_log": True},
+            "template": {"type": "bool", "default": True},
+            "mode": {"default": "0644"},
+            "validate": {"default": ""},
+            "secret": {"type": "bool", "default": False, "no_log": False},
+            "state": {"default": "file", "choices": ["file", "absent"]},
+            **PLACE,
+        },
+    },
+    "directories": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"path": {"required": True}, "mode": {"default": "0755"}, **PLACE},
+    },
+    "links": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"path": {"required": True}, "target": {"required": True}},
+    },
+}
+
+
+class Tree:
+    """What one call found, changed and manages."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.check = module.check_mode
+        self.changed: list[str] = []
+        self.resources: list[dict[str, str]] = []
+        self.diffs: list[dict[str, str]] = []
+        self.staged: list[Staged] = []
+
+    def directory(self, item: dict[str, Any]) -> None:
+        """Make a directory or correct its attributes."""
+        path = item["path"]
+        wanted = (mode_of(item["mode"], path), item["owner"], item["group"])
+        self.resources.append({"kind": "directory", "name": path})
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise Problem(f"{path}: is in the way, a directory is wanted there")
+        if os.path.isdir(path):
+            differences = attributes_differ(os.path.realpath(path), *wanted, check=self.check)
+        else:
+            differences = ["absent -> directory"]
+        if not differences:
+            return
+        self._note(path, "", "", differences)
+        if not self.check:
+            make_parents(path)
+            with about(path):
+                os.makedirs(path, exist_ok=True)
+            set_attributes(path, *wanted, path=path)
+
+    def link(self, item: dict[str, str]) -> None:
+        """Point a link at its target, replacing a file in its place."""
+        path, target = item["path"], item["target"]
+        self.resources.append({"kind": "link", "name": path})
+        if os.path.islink(path) and os.readlink(path) == target:
+            return
+        if os.path.isdir(path) and not os.path.islink(path):
+            raise Problem(f"{path}: is a directory, a link is wanted there")
+        self._note(path, "", f"-> {target}\n", [])
+        if not self.check:
+            make_parents(path)
+            temporary = f"{path}.{os.getpid()}.tmp"
+            with about(path):
+                os.symlink(target, temporary)
+                os.replace(temporary, path)
+
+    def absent(self, item: dict[str, Any]) -> None:
+        """Remove a file or link."""
+        path = item["path"]
+        if not os.path.lexists(path):
+            return
+        if os.path.isdir(path) and not os.path.islink(path):
+            raise Problem(f"{path}: is a directory, only files are removed")
+        before = "" if item["secret"] else _text(read(path) or b"")
+        self._note(path, before, "", ["file -> absent"])
+        if not self.check:
+            with about(path):
+                os.unlink(path)
+
+    def stage(self, item: dict[str, Any]) -> None:
+        """Compare a file and, when it differs, write and validate its replacement."""
+        wanted = _wanted(item)
+        self.resources.append({"kind": "file", "name": wanted.path})
+        old = read(wanted.path)
+        if old is None and os.path.isdir(wanted.path) and not os.path.islink(wanted.path):
+            raise Problem(f"{wanted.path}: is a directory, a file is wanted there")
+        attributes = (wanted.mode, wanted.owner, wanted.group)
+        differences = (
+            ["absent -> file"]
+            if old is None
+            else attributes_differ(wanted.path, *attributes, check=self.check)
+        )
+        if old == wanted.data and not differences:
+            return
+        if wanted.secret:
+            self._note(wanted.path, "", "", [*differences, "content is secret"])
+        else:
+            self._note(wanted.path, _text(old or b""), _text(wanted.data), differences)
+        if self.check:
+            self._rehearse(wanted)
+        else:
+            make_parents(wanted.path)
+            self.staged.append(Staged(self.module, wanted))
+            self.staged[-1].validate()
+
+    def commit(self) -> None:
+        """Put every staged file in its place."""
+        for staged in self.staged:
+            staged.commit()
+
+    def discard(self) -> None:
+        """Leave nothing behind of files that never came to their place."""
+        for staged in self.staged:
+            staged.discard()
+
+    def _rehearse(self, wanted: Wanted) -> None:
+        program = wanted.validate.split()[:1]
+        if "%s" in wanted.validate and self.module.get_bin_path(program[0]):
+            staged = Staged(self.module, wanted, folder=self.module.tmpdir)
+            try:
+                staged.validate()
+            finally:
+                staged.discard()
+
+    def _note(self, path: str, before: str, after: str, differences: list[str]) -> None:
+        self.changed.append(path)
+        about_it = f"{path} ({', '.join(differences)})" if differences else path
+        self.diffs.append(
+            {"before_header": path, "after_header": about_it, "before": before, "after": after}
+        )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _wanted(item: dict[str, Any]) -> Wanted:
+    content = item["secret_content"] if item["secret"] else item["content"]
+    if content is None:
+        raise Problem(f"{item['path']}: no content came from the controller")
+    return Wanted(
+        path=item["path"],
+        data=content.encode("utf-8"),
+        mode=mode_of(item["mode"], item["path"]),
+        owner=item["owner"],
+        group=item["group"],
+        validate=item["validate"],
+        secret=item["secret"],
+    )
+
+
+def _apply(tree: Tree, parameters: dict[str, Any]) -> None:
+    for kind in ("directories", "links", "files"):
+        for item in parameters[kind]:
+            if not item["path"].startswith("/"):
+                raise Problem(f"{item['path']}: the path must be absolute")
+    for item in parameters["directories"]:
+        tree.directory(item)
+    for item in parameters["links"]:
+        tree.link(item)
+    for item in parameters["files"]:
+        tree.absent(item) if item["state"] == "absent" else tree.stage(item)
+    tree.commit()
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(SPEC, supports_check_mode=True, no_log=True)
+    os.umask(stat.S_IWGRP | stat.S_IWOTH)
+    tree = Tree(module)
+    result: dict[str, Any] = {"invocation": {}}
+    try:
+        _apply(tree, module.params)
+    except Problem as problem:
+        module.fail_json(msg=str(problem), changed_paths=tree.changed, **result)
+    finally:
+        tree.discard()
+    if module._diff:
+        result["diff"] = tree.diffs
+    module.exit_json(
+        changed=bool(tree.changed), changed_paths=tree.changed, resources=tree.resources, **result
+    )
+
+
+if __name__ == "__main__":
+    main()

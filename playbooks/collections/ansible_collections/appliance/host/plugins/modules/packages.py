@@ -1,0 +1,91 @@
+#!/usr/bin/python
+"""Brings packages to the wanted presence and version with apt-get or dnf."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: packages
+short_description: Packages of a role, in one transaction
+description:
+  - One query decides whether anything is to do. An interrupted dpkg is finished first.
+  - The package lists are fetched only when they are missing or a package cannot be found.
+  - Waits up to 300 s for another package manager. Recommended packages are not installed; changed
+    configuration files are kept. A package on hold stays on hold, a pin may change its version.
+options:
+  present: {description: Names; a virtual name is met by any installed provider., type: list, elements: str, default: []}
+  absent: {description: Names., type: list, elements: str, default: []}
+  pins: {description: Name to the exact version; newer ones are downgraded., type: dict, default: {}}
+"""
+
+EXAMPLES = r"""
+- name: Install | Install the packages
+  appliance.host.packages:
+    present: "{{ __daemon_packages }}"
+    pins: "{{ appliance_repair_pins | default({}) }}"
+"""
+
+RETURN = r"""
+versions: {description: Installed versions by package name., type: dict, returned: always}
+resources: {description: What is managed, as kind and name., type: list, returned: always}
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
+from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+SPEC = {
+    "present": {"type": "list", "elements": "str", "default": []},
+    "absent": {"type": "list", "elements": "str", "default": []},
+    "pins": {"type": "dict", "default": {}},
+}
+
+
+def _tools(module: Any) -> Any:
+    if available():
+        return Apt(module)
+    if module.get_bin_path("dnf"):
+        return Dnf(module)
+    raise Problem("neither apt-get nor dnf is on this host: it is of no supported system")
+
+
+def _apply(module: Any) -> dict[str, Any]:
+    tools = _tools(module)
+    names = list(module.params["present"])
+    pins = {name: str(version) for name, version in module.params["pins"].items()}
+    tools.read()
+    tools.mend()
+    wanted = tools.missing(names, pins)
+    unwanted = tools.unwanted(module.params["absent"])
+    if wanted or unwanted:
+        tools.apply(wanted, unwanted)
+    return _result(module, tools, [*names, *(name for name in pins if name not in names)])
+
+
+def _result(module: Any, tools: Any, names: list[str]) -> dict[str, Any]:
+    found = {tools.real_name(name) for name in names}
+    if not module.check_mode and "" in found:
+        gone = [name for name in names if not tools.real_name(name)]
+        raise Problem(
+            f"package {gone[0]}: not installed although the package manager reported success"
+        )
+    versions = {name: tools.version(name) for name in sorted(found) if name}
+    resources = [{"kind": "package", "name": name} for name in versions]
+    return {"changed": tools.changed, "versions": versions, "resources": resources}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(SPEC, supports_check_mode=True)
+    try:
+        result = _apply(module)
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
