@@ -1,0 +1,39 @@
+"""Report: the record of a run, read back and rendered anew."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from appliance.errors import ApplianceError
+from appliance.models.run import RunRecord
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run's record and the folder it lies in."""
+
+    folder: Path
+    record: RunRecord
+
+
+def runs(folder: Path) -> list[Path]:
+    """Folders of runs that left a report, oldest first."""
+    return sorted(p.parent for p in folder.glob("*/report.json"))
+
+
+def load(folder: Path, run: str | None = None) -> Kept:
+    """One run's record, the last one by default. Raises ApplianceError where there is none."""
+    kept = runs(folder)
+    if run:
+        kept = [p for p in kept if p.name == run]
+    if not kept:
+        raise ApplianceError(
+            f"no report of {f'run {run}' if run else 'any run'} in {folder}",
+            "name the site with --inventory, or make a run: appliance deploy",
+        )
+    file = kept[-1] / "report.json"
+    try:
+        return Kept(kept[-1], RunRecord.model_validate_json(file.read_text()))
+    except (OSError, ValidationError) as error:
+        raise ApplianceError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,79 @@
+"""Trust: shows the host keys the hosts present and pins those the user confirms."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.adapters.ssh import host_key_fingerprint, known_hosts_name
+from appliance.config.load import LoadedSite
+from appliance.errors import ApplianceError, ConfigError
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The key a host shows, and whether it is new, pinned already, or other than the pinned one."""
+
+    host: str
+    name: str
+    kind: str
+    key: str
+    fingerprint: str
+    state: str
+
+    @property
+    def line(self) -> str:
+        """Its line in known_hosts."""
+        return f"{self.name} {self.kind} {self.key}\n"
+
+
+def offers(
+    loaded: LoadedSite, hosts: Sequence[str] = ()
+) -> tuple[list[Offer], dict[str, ApplianceError]]:
+    """Asks each host for its key; those that do not answer come with their reason."""
+    site = loaded.site
+    unknown = set(hosts) - {h.name for h in site.hosts}
+    if unknown:
+        raise ConfigError(f"no such host: {', '.join(sorted(unknown))}")
+    pinned = _pinned(loaded.folder / site.access.known_hosts)
+    found: list[Offer] = []
+    silent: dict[str, ApplianceError] = {}
+    for host in site.hosts:
+        if hosts and host.name not in hosts:
+            continue
+        name = known_hosts_name(str(host.address), site.access.port)
+        try:
+            kind, key, fingerprint = host_key_fingerprint(str(host.address), site.access.port)
+        except ApplianceError as error:
+            silent[host.name] = error
+            continue
+        known = pinned.get(name, [])
+        state = "pinned" if (kind, key) in known else "changed" if known else "new"
+        found.append(Offer(host.name, name, kind, key, fingerprint, state))
+    return found, silent
+
+
+def pin(
+    loaded: LoadedSite, chosen: Sequence[Offer], confirm: Callable[[Offer], bool]
+) -> list[Offer]:
+    """Writes the confirmed keys into the site's known_hosts, replacing older ones of the same host."""
+    accepted = [o for o in chosen if o.state != "pinned" and confirm(o)]
+    if not accepted:
+        return []
+    file = loaded.folder / loaded.site.access.known_hosts
+    names = {o.name for o in accepted}
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    kept = [line for line in lines if line.split(" ", 1)[0] not in names]
+    fresh = file.with_suffix(".new")
+    fresh.write_text("".join(kept + [o.line for o in accepted]))
+    fresh.replace(file)
+    return accepted
+
+
+def _pinned(file: Path) -> dict[str, list[tuple[str, str]]]:
+    known: dict[str, list[tuple[str, str]]] = {}
+    if file.exists():
+        for line in file.read_text().splitlines():
+            words = line.split()
+            if len(words) >= 3 and not line.startswith("#"):
+                known.setdefault(words[0], []).append((words[1], words[2]))
+    return known

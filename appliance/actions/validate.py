@@ -1,0 +1,102 @@
+"""Validate: the benchmarks of the cluster, alone or as the last stage of a deployment."""
+
+import time
+from collections.abc import Sequence
+
+from appliance.actions.opening import Target, open_session
+from appliance.actions.planned import take_facts
+from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks.base import Benchmark, Outcome
+from appliance.checks.base import View
+from appliance.engine.judge import judge_all
+from appliance.engine.record import Findings, record_of, save
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, ConfigError
+from appliance.models.events import HostTask, Observer, StageDone, StageStarted
+from appliance.models.result import CheckResult, Status
+from appliance.models.run import RunRecord, StageState
+
+
+def choose(names: Sequence[str]) -> tuple[Benchmark, ...]:
+    """The benchmarks called so; none named means all. Raises ConfigError."""
+    known = {b.name: b for b in BENCHMARKS}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"no benchmark is called {name}", f"there are: {', '.join(known)}")
+    return tuple(known[n] for n in names) or BENCHMARKS
+
+
+def validate(target: Target, names: Sequence[str], observer: Observer) -> tuple[RunRecord, str]:
+    """Runs benchmarks on the site as it is. The record, and where its report lies."""
+    chosen = choose(names)
+    with open_session(target, "validate", observer) as session:
+        session.journal.append(session.run, "run_started", verb="validate")
+        found = take_facts(session)
+        view = View(session.profile, session.site, found.facts)
+        findings = Findings()
+        findings.results += judge_all(view, found, ())
+        if not found.unanswered:
+            outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen)
+            findings.results += outcome.results
+            findings.measurements += outcome.measurements
+            findings.tables += outcome.tables
+        record = record_of(session, found, findings)
+        save(session, record)
+        session.journal.append(session.run, "run_finished", verdict=record.verdict)
+        return record, str(session.folder_of_run / "report.html")
+
+
+def run_benchmarks(
+    session: Session,
+    view: View,
+    hosts: Sequence[str],
+    chosen: Sequence[Benchmark] = BENCHMARKS,
+) -> tuple[Outcome, StageState, float]:
+    """All benchmarks one after the other, each on a quiet cluster. One that breaks is an error, not an end."""
+    started = time.monotonic()
+    expected = sum(b.minutes for b in chosen) * 60
+    session.tell(StageStarted(stage="validate", hosts=tuple(hosts), expected_seconds=expected))
+    results: list[CheckResult] = []
+    rest = Outcome()
+    for benchmark in chosen:
+        if session.cancelled.is_set():
+            break
+        for host in hosts:
+            session.tell(HostTask(stage="validate", host=host, task=benchmark.title))
+        outcome = _run(session, view, benchmark)
+        results += outcome.results
+        rest = Outcome((), rest.measurements + outcome.measurements, rest.tables + outcome.tables)
+    bad = any(r.status in {Status.FAIL, Status.ERROR} for r in results)
+    state = StageState.FAILED if bad else StageState.DONE
+    if session.cancelled.is_set():
+        state = StageState.NOT_RUN
+    seconds = time.monotonic() - started
+    session.tell(
+        StageDone(
+            stage="validate",
+            state=state,
+            done=len(hosts) if state is StageState.DONE else 0,
+            hosts=len(hosts),
+            seconds=seconds,
+            note=f"{len(results)} checks",
+        )
+    )
+    return Outcome(tuple(results), rest.measurements, rest.tables), state, seconds
+
+
+def _run(session: Session, view: View, benchmark: Benchmark) -> Outcome:
+    try:
+        return benchmark.run(view, session.remote)
+    except ApplianceError as error:
+        return Outcome(
+            tuple(
+                CheckResult(
+                    id=check,
+                    target=error.host or "cluster",
+                    status=Status.ERROR,
+                    cause=session.redact(error.message),
+                    fix=error.hint,
+                )
+                for check in benchmark.checks
+            )
+        )
