@@ -10,7 +10,7 @@ from appliance.models.base import Model
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
-from appliance.models.site import Host, Role
+from appliance.models.site import Host
 
 
 class StageState(StrEnum):
@@ -216,7 +216,7 @@ def expected_of(profile: Profile, gpu_hosts: int) -> Expected:
 def host_record(host: Host, facts: HostFacts | None, unreachable: str = "") -> HostRecord:
     """The inventory of one host; without facts only what the site says, and why."""
     known = HostRecord(
-        name=host.name, roles=tuple(map(_role, host.roles)), address=str(host.address)
+        name=host.name, roles=tuple(r.value for r in host.roles), address=str(host.address)
     )
     if facts is None:
         return known.model_copy(update={"unreachable": unreachable or "no facts"})
@@ -237,10 +237,6 @@ def host_versions(facts: HostFacts) -> dict[str, str]:
     for receipt in facts.receipts.values():
         versions |= {name: facts.packages.get(name, v) for name, v in receipt.versions.items()}
     return {name: version for name, version in versions.items() if version}
-
-
-def _role(role: Role) -> str:
-    return role.value
 
 
 def _gpus(facts: HostFacts) -> tuple[GpuRecord, ...]:

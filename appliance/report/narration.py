@@ -5,7 +5,7 @@ from functools import singledispatch
 from appliance.models import events
 from appliance.models.run import StageState
 from appliance.report.symbols import STATE, STATUS, VERDICT
-from appliance.report.wording import about, duration, fold, measured, plural
+from appliance.report.wording import about, duration, fold, measured, one_line, plural
 
 
 @singledispatch
@@ -83,7 +83,8 @@ def _(event: events.RunFinished) -> list[str]:
 
 def trouble(cause: str, fix: str) -> list[str]:
     """Cause and remedy, indented below what they belong to."""
-    return [f"    {word}: {text}" for word, text in (("cause", cause), ("fix", fix)) if text]
+    told = (("cause", one_line(cause)), ("fix", one_line(fix)))
+    return [f"    {word}: {text}" for word, text in told if text]
 
 
 def failed(state: StageState) -> bool:

@@ -18,6 +18,7 @@ from appliance.models.result import Status
 from appliance.models.run import StageState
 from appliance.report import narration
 from appliance.report.running import Running
+from appliance.report.symbols import ascii_text
 
 
 class _Entered:
@@ -61,10 +62,14 @@ class PlainObserver(_Entered):
         """Print what ``event`` has to say, stamped with its local time."""
         if not self._verbose and _is_detail(event):
             return
+        stamp = f"{event.time.astimezone():%H:%M:%S}"
         with self._lock:
             for line in narration.lines(event):
-                stamped = f"{event.time.astimezone():%H:%M:%S}  {line}"
-                self._console.print(stamped, markup=False, highlight=False, soft_wrap=True)
+                self._print(f"{stamp}  {line}")
+
+    def _print(self, line: str) -> None:
+        shown = ascii_text(line) if self._console.options.ascii_only else line
+        self._console.print(shown, markup=False, highlight=False, soft_wrap=True)
 
 
 class TerminalObserver(_Entered):
@@ -97,8 +102,10 @@ class TerminalObserver(_Entered):
         """Update the picture; what is final is printed above it and stays."""
         with self._lock:
             final = self._running.handle(event)
+        if final:
+            self._live.refresh()
         for line in final:
-            self._console.print(line, soft_wrap=False)
+            self._console.print(line)
 
     def _render(self) -> RenderableType:
         with self._lock:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from appliance.models import events
 from appliance.models.run import StageState
 from appliance.report import narration
 from appliance.report.symbols import STATE, STATUS, Sign
-from appliance.report.wording import duration, fold, plural
+from appliance.report.wording import duration, fold, one_line, plural
 
 _NAME = 12
 _SHOWN_HOSTS = 4
@@ -39,14 +40,14 @@ class Running:
     _stages: dict[str, _StageNow] = field(default_factory=dict)
     _pending: list[str] = field(default_factory=list)
 
-    def handle(self, event: events.Event) -> list[Text]:
+    def handle(self, event: events.Event) -> list[RenderableType]:
         """Take in ``event``; the lines it leaves for good."""
         match event:
             case events.StageStarted():
                 self._stages[event.stage] = _StageNow(event)
                 self._forget(event.stage)
             case events.HostTask() if event.stage in self._stages:
-                self._stages[event.stage].tasks[event.host] = event.task
+                self._stages[event.stage].tasks[event.host] = event.task.rpartition(" | ")[2]
             case events.HostDone() if event.stage in self._stages:
                 self._stages[event.stage].ended[event.host] = event
             case events.StageDone():
@@ -85,7 +86,7 @@ class Running:
         head = f"  {mark} {began.stage:<{_NAME}} {counts:<7} {elapsed}{of}"
         return Text.assemble((head, "bold"), "    ", _doing(stage))
 
-    def _finished(self, event: events.StageDone, stage: _StageNow | None) -> list[Text]:
+    def _finished(self, event: events.StageDone, stage: _StageNow | None) -> list[RenderableType]:
         sign = STATE[event.state]
         counts = f"{event.done}/{event.hosts}"
         note = event.note or plural(event.changes, "change")
@@ -95,29 +96,34 @@ class Running:
         ended = stage.ended.values() if stage else ()
         return [line, *self._failures([e for e in ended if e.state is StageState.FAILED])]
 
-    def _failures(self, ended: list[events.HostDone]) -> list[Text]:
+    def _failures(self, ended: list[events.HostDone]) -> list[RenderableType]:
         by_reason: dict[tuple[str, str], list[str]] = {}
         for event in ended:
             by_reason.setdefault((event.cause, event.fix), []).append(event.host)
-        told: list[Text] = []
+        told: list[RenderableType] = []
         for (cause, fix), hosts in by_reason.items():
-            told.append(Text.assemble("    ", (fold(hosts), "bold"), f"  {cause}"))
-            told += [Text(f"      fix: {fix}")] if fix else []
+            head = Text.assemble((fold(hosts), "bold"), f"  {one_line(cause)}")
+            told.append(_indented(head))
+            told += [_indented(Text(f"fix: {one_line(fix)}"))] if fix else []
         return told
 
-    def _checked(self, event: events.CheckDone) -> list[Text]:
+    def _checked(self, event: events.CheckDone) -> list[RenderableType]:
         result = event.result
         sign = STATUS[result.status]
         if sign.word not in {"FAILED", "ERROR", "warning"}:
             return []
         head = Text.assemble("  ", self._mark(sign), f" {sign.word} {result.target} {result.id}")
-        return [head.append(f"  {result.cause}")]
+        return [head.append(f"  {one_line(result.cause)}")]
 
-    def _told(self, event: events.Event) -> list[Text]:
+    def _told(self, event: events.Event) -> list[RenderableType]:
         return [Text(line) for line in narration.lines(event)]
 
     def _mark(self, sign: Sign) -> tuple[str, str]:
         return (sign.glyph(self.ascii_only), sign.style)
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 6), expand=False)
 
 
 def _doing(stage: _StageNow) -> Text:

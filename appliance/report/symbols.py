@@ -61,6 +61,18 @@ ACTION = {
 }
 
 
+_PLAIN = {
+    ord(sign.mark): sign.plain
+    for sign in (*STATUS.values(), *STATE.values(), NOTHING)
+    if not sign.mark.isascii()
+} | {ord("·"): "|", ord("→"): "->", ord("…"): "...", ord("▸"): ">"}
+
+
+def ascii_text(text: str) -> str:
+    """``text`` for terminals that know ASCII alone; what has no stand-in becomes a question mark."""
+    return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
+
+
 def planned(cell: HostStage | None) -> Sign:
     """The sign of a plan's cell; a host without a cell is not concerned."""
     if cell is None:

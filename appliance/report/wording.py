@@ -27,7 +27,7 @@ def about(minutes: float) -> str:
 
 
 def number(value: Value) -> str:
-    """A value as people write it: thousands separated, three to five digits, yes and no."""
+    """A value as people write it: thousands separated, four digits that matter, yes and no."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -40,7 +40,7 @@ def number(value: Value) -> str:
 
 
 def measured(value: Value, unit: str = "") -> str:
-    """A value with its unit; a percent sign keeps its thin distance too."""
+    """A value with its unit, "" for no value."""
     text = number(value)
     return f"{text} {unit}".strip() if text else ""
 
@@ -53,22 +53,26 @@ def binary_size(octets: int) -> str:
     return f"{octets} B"
 
 
+def one_line(text: str) -> str:
+    """``text`` without line breaks and doubled blanks."""
+    return " ".join(text.split())
+
+
 def plural(count: int, noun: str, many: str = "") -> str:
     """``1 host``, ``2 hosts``."""
     return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
 def fold(names: Iterable[str]) -> str:
-    """Numbered hosts folded into ranges, in their order: ``head gpu-[1-4,7]``."""
-    return " ".join(_fold_family(list(family)) for _, family in groupby(names, key=_family))
+    """Numbered hosts folded into ranges, in their order: ``head, gpu-[1-4,7]``."""
+    return ", ".join(_fold_family(list(family)) for _, family in groupby(names, key=_family))
 
 
 def _decimal(value: float) -> str:
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 4
-    text = f"{value:,.{digits}f}" if abs(value) >= 10_000 else f"{value:.{digits}f}"
-    return f"{value:.3g}" if float(text.replace(",", "")) == 0 else text
+    """Four digits, all of them before the point where there are more."""
+    if abs(value) < 1000:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.0f}"
 
 
 def _family(name: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.report.findings import ORDER, Finding
 from appliance.report.symbols import STATUS, VERDICT
-from appliance.report.wording import fold, measured, number, plural
+from appliance.report.wording import fold, measured, number, one_line, plural
 
 
 def health_view(
@@ -92,7 +92,7 @@ def _targets(block: Sequence[Finding]) -> str:
 
 def _body(finding: Finding) -> Iterable[Text]:
     result = finding.result
-    said = [part for part in (result.cause, _bounds(result)) if part]
+    said = [part for part in (one_line(result.cause), _bounds(result)) if part]
     if said:
         yield Text(" · ".join(said))
     if finding.explains:

@@ -12,7 +12,7 @@ from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings
 from appliance.report.symbols import STATE, VERDICT
-from appliance.report.wording import duration, fold, plural
+from appliance.report.wording import duration, fold, one_line, plural
 
 _GRAVITY = (
     StageState.FAILED,
@@ -73,7 +73,7 @@ def _row(console: Console, stage: str, outcomes: Sequence[StageOutcome]) -> list
 def _failures(console: Console, failed: Sequence[StageOutcome]) -> list[Text]:
     by_reason: dict[tuple[str, str, str], list[str]] = {}
     for o in failed:
-        by_reason.setdefault((o.stage, o.cause or o.why, o.fix), []).append(o.host)
+        by_reason.setdefault((o.stage, one_line(o.cause or o.why), o.fix), []).append(o.host)
     told: list[Text] = []
     mark = STATE[StageState.FAILED].glyph(console.options.ascii_only)
     for (stage, cause, fix), hosts in by_reason.items():
