@@ -175,7 +175,9 @@ class Slurm(Model):
     version: str = ""
     controller: str = Field(default="", description="scontrol ping: up, down or its message")
     nodes: tuple[SlurmNode, ...] = ()
-    accounting: bool | None = Field(default=None, description="slurmdbd answers and knows the cluster")
+    accounting: bool | None = Field(
+        default=None, description="slurmdbd answers and knows the cluster"
+    )
 
 
 class Target(Model):
@@ -249,6 +251,9 @@ class Receipt(Model):
     appliance: str
     resources: int
     drift: tuple[Drift, ...] = ()
+    unread: int = Field(
+        default=0, description="Resources that could not be compared; such a receipt proves nothing"
+    )
     versions: dict[str, str] = Field(
         default_factory=dict, description="Package versions the stage left"
     )
@@ -272,7 +277,9 @@ class HostFacts(Model):
     cpu_seconds: float
     user: str
     simulated: tuple[str, ...] = ()
-    errors: dict[str, str] = Field(default_factory=dict, description="Area -> why it could not be read")
+    errors: dict[str, str] = Field(
+        default_factory=dict, description="Area -> why it could not be read"
+    )
     os: Os
     cpu: Cpu
     memory: Memory
@@ -294,4 +301,6 @@ class HostFacts(Model):
     observe: Observe | None = None
     xids: tuple[str, ...] = ()
     receipts: dict[str, Receipt] = Field(default_factory=dict)
-    resources: tuple[Resource, ...] = Field(default=(), description="State of the resources asked for")
+    resources: tuple[Resource, ...] = Field(
+        default=(), description="State of the resources asked for"
+    )

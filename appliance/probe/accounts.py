@@ -1,0 +1,73 @@
+"""Local users and groups from /etc/passwd and /etc/group; a directory service is never asked."""
+
+from __future__ import annotations
+
+import hashlib
+
+from appliance.probe import files
+from appliance.probe.ask import Ask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+
+class Accounts:
+    """The local accounts of a host, read once. Raises OSError."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.users = _table(files.read(ask.path("/etc/passwd")), 7)
+        self.groups = _table(files.read(ask.path("/etc/group")), 4)
+        self._user_of = {int(user[2]): name for name, user in reversed(list(self.users.items()))}
+        self._group_of = {int(row[2]): name for name, row in reversed(list(self.groups.items()))}
+
+    def owner(self, uid: int) -> str:
+        """Name of a user, its number where it is not a local one."""
+        return self._user_of.get(uid, str(uid))
+
+    def group(self, gid: int) -> str:
+        """Name of a group, its number where it is not a local one."""
+        return self._group_of.get(gid, str(gid))
+
+    def user_state(self, name: str) -> Facts:
+        """Fields of the resource kind ``user``. Raises PermissionError where keys are hidden."""
+        row = self.users.get(name)
+        if row is None:
+            return {"exists": False}
+        return {
+            "uid": int(row[2]),
+            "gid": int(row[3]),
+            "shell": row[6],
+            "home": row[5],
+            "groups": sorted(g for g, fields in self.groups.items() if name in _words(fields[3])),
+            "keys_sha256": self._keys(row[5]),
+        }
+
+    def group_state(self, name: str) -> Facts:
+        """Fields of the resource kind ``group``."""
+        row = self.groups.get(name)
+        return {"exists": False} if row is None else {"gid": int(row[2])}
+
+    def _keys(self, home: str) -> str | None:
+        """Digest of the authorized keys, whatever their order and remarks between them."""
+        try:
+            said = files.read(self._ask.path(home + "/.ssh/authorized_keys"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        lines = (" ".join(line.split()) for line in said.splitlines())
+        keys = sorted({line for line in lines if line and not line.startswith("#")})
+        return hashlib.sha256("\n".join(keys).encode()).hexdigest()
+
+
+def _table(text: str, width: int) -> dict[str, list[str]]:
+    rows = (line.split(":") for line in text.splitlines())
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if len(row) == width and row[2].isdigit():
+            found.setdefault(row[0], row)
+    return found
+
+
+def _words(members: str) -> list[str]:
+    return members.split(",")

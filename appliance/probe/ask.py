@@ -1,0 +1,136 @@
+"""What was asked of the probe, and its ways to look: paths, programs, problems."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from appliance.probe import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+MARKER = "/etc/appliance/simulated.json"
+FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where programs are looked for; a plain user's own PATH lacks the sbin ones."""
+
+
+class Refused(Exception):
+    """The request itself cannot be answered."""
+
+
+class Unreadable(Exception):
+    """An area that is there could not be read; the text is one line for the user."""
+
+
+class Absent(Unreadable):
+    """A program is not installed."""
+
+
+class Ask:
+    """One request. ``root`` is put before every path of the host, so that a captured tree can stand in."""
+
+    def __init__(self, request: object, root: str = "") -> None:
+        if not isinstance(request, dict):
+            raise Refused("the request must be a JSON object")
+        self.root = root
+        self.areas = _texts(request, "areas") if request.get("areas") is not None else None
+        self.units = _texts(request, "units")
+        self.packages = _texts(request, "packages")
+        self.sysctl = _texts(request, "sysctl")
+        self.resources = _resources(request)
+        self.errors: dict[str, str] = {}
+        self.simulated: list[str] = []
+        self.sys = root + "/sys"
+        self._lock = threading.Lock()
+        self._read_marker()
+
+    def named(self, area: str) -> bool:
+        """Whether the request names the area itself (not "all")."""
+        return self.areas is not None and area in self.areas
+
+    def path(self, at: str) -> str:
+        """Where an absolute path of the host is found."""
+        return self.root + at
+
+    def problem(self, area: str, said: str) -> None:
+        """Note why (a part of) an area could not be read."""
+        line = " ".join(said.split())[:300]
+        with self._lock:
+            known = self.errors.get(area)
+            self.errors[area] = known + "; " + line if known else line
+
+    def tool(self, name: str) -> str:
+        """Full path of a program. Raises Absent."""
+        for folder in FOLDERS:
+            path = self.root + folder + "/" + name
+            if os.access(path, os.X_OK):
+                return path
+        raise Absent(name + ": not installed")
+
+    def has(self, name: str) -> bool:
+        """Whether a program is installed."""
+        try:
+            return bool(self.tool(name))
+        except Absent:
+            return False
+
+    def run(self, argv: Sequence[str], timeout: float = 5.0, ok: Sequence[int] = (0,)) -> str:
+        """Output of a program (see command.run). Raises Absent or Unreadable."""
+        from appliance.probe import command
+
+        return command.run([self.tool(argv[0]), *argv[1:]], timeout, ok)
+
+    def _read_marker(self) -> None:
+        """Learn whether the hardware of this host is simulated; never take a broken marker for none."""
+        import json
+
+        try:
+            marker = json.loads(files.read(self.path(MARKER)))
+            self.simulated = _texts(marker, "areas")
+            self.sys = self.root + str(marker.get("sysfs") or "/sys")
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except (OSError, ValueError, AttributeError, Refused) as error:
+            self.simulated = ["unknown"]
+            self.problem("simulated", MARKER + " cannot be read: " + str(error))
+
+
+class Once:
+    """A value several areas share: made by the first that needs it, its failure met by all."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: list[Any] = []
+
+    def get(self) -> Any:
+        """The value. Raises what making it raised."""
+        with self._lock:
+            if not self._made:
+                try:
+                    self._made = [self._make(), None]
+                except (Unreadable, OSError, ValueError) as error:
+                    self._made = [None, error]
+        if self._made[1] is not None:
+            raise self._made[1]
+        return self._made[0]
+
+
+def _texts(request: dict[str, Any], key: str) -> list[str]:
+    value = request.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise Refused('"' + key + '" must be a list of names')
+    return value
+
+
+def _resources(request: dict[str, Any]) -> list[tuple[str, str]]:
+    value = request.get("resources") or []
+    try:
+        return [(str(item["kind"]), str(item["name"])) for item in value]
+    except (TypeError, KeyError):
+        raise Refused('"resources" must be a list of {"kind", "name"}') from None

@@ -1,0 +1,163 @@
+"""Asks every area at once, each under its own deadline, and puts their facts into one document."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from importlib import import_module
+
+from appliance.probe.ask import Ask, Once, Refused, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from appliance.probe.ask import Facts
+
+VERSION = 1
+ROOM = "appliance.probe.collectors."
+AREAS = {
+    "os": ("system", 5.0),
+    "cpu": ("cpu", 5.0),
+    "disks": ("disks", 5.0),
+    "filesystems": ("filesystems", 5.0),
+    "network": ("network", 5.0),
+    "clock": ("clock", 5.0),
+    "sysctl": ("sysctl", 5.0),
+    "gpus": ("gpus", 20.0),
+    "xids": ("xids", 5.0),
+    "fabric": ("fabric", 10.0),
+    "topology": ("topology", 30.0),
+    "units": ("units", 10.0),
+    "packages": ("packages", 15.0),
+    "nfs": ("nfs", 5.0),
+    "slurm": ("slurm", 15.0),
+    "observe": ("observe", 5.0),
+    "receipts": ("receipts", 20.0),
+    "resources": ("resources", 20.0),
+}
+"""Area -> its collector and the seconds it may take."""
+ALWAYS = ("os", "cpu", "clock")
+"""Facts without these are none."""
+NAMED_ONLY = frozenset({"topology"})
+"""Discovery sends a packet to every port of the fabric, so it is not part of "all"."""
+
+
+class Shared:
+    """What several areas need, made once."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.receipts = Once(self._receipts)
+        self.observer = Once(self._observer)
+
+    def _receipts(self) -> Any:
+        from appliance.probe.collectors import receipts
+
+        wanted = self._ask.areas is None or "receipts" in self._ask.areas
+        return receipts.load(self._ask) if wanted else {}
+
+    def _observer(self) -> Any:
+        from appliance.probe.collectors import receipts
+        from appliance.probe.state import Observer
+
+        try:
+            left = receipts.resources(self.receipts.get())
+        except OSError:  # the area receipts says so itself
+            left = []
+        return Observer(self._ask, [*self._ask.resources, *left])
+
+
+def chosen(ask: Ask) -> list[str]:
+    """The areas to look at. Raises Refused for one that does not exist."""
+    if ask.areas is None:
+        return [area for area in AREAS if area not in NAMED_ONLY]
+    unknown = sorted(set(ask.areas) - set(AREAS))
+    if unknown:
+        raise Refused(f"unknown area {unknown[0]}; known: {', '.join(AREAS)}")
+    return [area for area in AREAS if area in ask.areas or area in ALWAYS]
+
+
+def document(ask: Ask) -> Facts:
+    """Facts of the host, version 1 of HostFacts; areas that failed are named in ``errors``."""
+    shared = Shared(ask)
+    began = time.monotonic()
+    running = [(area, *_start(ask, shared, area)) for area in chosen(ask)]
+    facts: Facts = {}
+    for area, thread, answer in running:
+        thread.join(max(0.0, began + AREAS[area][1] - time.monotonic()))
+        if thread.is_alive():
+            ask.problem(area, f"no answer within {AREAS[area][1]:g} s")
+        else:
+            facts.update(answer)
+    return {**_fallback(), **facts, **_frame(ask)}
+
+
+def _start(ask: Ask, shared: Shared, area: str) -> tuple[threading.Thread, Facts]:
+    answer: Facts = {}
+    worker = threading.Thread(target=_guarded, args=(ask, shared, area, answer), daemon=True)
+    worker.start()
+    return worker, answer
+
+
+def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:
+    """Run one collector; whatever it meets becomes the area's error, never the end of the others."""
+    try:
+        answer.update(_collector(area)(*_arguments(ask, shared, area)))
+    except PermissionError as error:
+        ask.problem(area, f"needs root to read {error.filename}")
+    except (Unreadable, OSError) as error:
+        ask.problem(area, str(error))
+    except Exception as error:  # noqa: BLE001 - a surprise in one area must not cost the others
+        ask.problem(area, f"{type(error).__name__}: {error}")
+
+
+def _collector(area: str) -> Callable[..., Facts]:
+    collect: Callable[..., Facts] = import_module(ROOM + AREAS[area][0]).collect
+    return collect
+
+
+def _arguments(ask: Ask, shared: Shared, area: str) -> tuple[Any, ...]:
+    if area == "receipts":
+        return ask, shared.receipts.get(), shared.observer.get()
+    if area == "resources":
+        return ask, shared.observer.get()
+    if area in {"units", "packages"}:
+        return ask, getattr(shared.observer.get(), area).get()
+    return (ask,)
+
+
+def _fallback() -> Facts:
+    """The obligatory parts, for when their area failed."""
+    from appliance.probe.collectors import cpu, system
+
+    return {
+        "os": system.UNKNOWN,
+        "cpu": cpu.UNKNOWN_CPU,
+        "memory": cpu.UNKNOWN_MEMORY,
+        "clock": {"time": time.time()},
+    }
+
+
+def _frame(ask: Ask) -> Facts:
+    used = os.times()
+    return {
+        "version": VERSION,
+        "host": os.uname().nodename.partition(".")[0],
+        "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "cpu_seconds": round(sum(used[:4]), 3),
+        "user": _user(),
+        "simulated": ask.simulated,
+        "errors": dict(ask.errors),
+    }
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

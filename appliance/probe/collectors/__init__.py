@@ -1,0 +1,1 @@
+"""One file per area; each turns one part of a host into facts."""

@@ -1,0 +1,87 @@
+"""The host's clock: chronyd's own figures, else the kernel's word on whether it is disciplined."""
+
+from __future__ import annotations
+
+import time
+
+from appliance.probe import files
+from appliance.probe.ask import Absent, Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+UNSYNCHRONISED = 5
+"""TIME_ERROR of adjtimex(2)."""
+WORST = 16_000_000
+"""Microseconds of possible error from which systemd, too, calls a clock unsynchronised."""
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``clock``."""
+    clock: dict[str, object] = {"daemon": _daemon(ask)}
+    if clock["daemon"] == "chronyd" or ask.has("chronyc"):
+        try:
+            clock.update(tracking(_chronyc(ask)))
+        except (Absent, Unreadable) as error:
+            if clock["daemon"] == "chronyd":
+                ask.problem("clock", str(error))
+    if "synchronised" not in clock and clock["daemon"] != "chronyd":
+        clock["synchronised"] = _kernel()
+    return {"clock": {**clock, "time": time.time()}}
+
+
+def tracking(line: str) -> dict[str, object]:
+    """Facts of ``chronyc -c tracking``; a positive offset means that the host is behind. Raises Unreadable."""
+    fields = line.strip().split(",")
+    if len(fields) != 14:
+        raise Unreadable(f"chronyc: unexpected answer: {line.strip()[:60]}")
+    synchronised = fields[13] != "Not synchronised"
+    return {
+        "daemon": "chronyd",
+        "synchronised": synchronised,
+        "offset": float(fields[4]) if synchronised else None,
+        "source": fields[1] or fields[0],
+    }
+
+
+def _chronyc(ask: Ask) -> str:
+    """Asks over loopback: through its socket chronyc, as root, would leave a socket in /run/chrony."""
+    said = ask.run(["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "tracking"], 3.0, (0, 1))
+    if said.count(",") < 5:
+        raise Unreadable("chronyc: " + (said.strip() or "no answer"))
+    return said
+
+
+def _daemon(ask: Ask) -> str:
+    """Which time daemon runs, by the file each keeps while it does."""
+    for name, at in (
+        ("chronyd", "/run/chrony/chronyd.pid"),
+        ("chronyd", "/run/chronyd.pid"),
+        ("systemd-timesyncd", "/run/systemd/timesync"),
+        ("ntpd", "/run/ntpd.pid"),
+    ):
+        if _there(ask.path(at)):
+            return name
+    return ""
+
+
+def _there(path: str) -> bool:
+    try:
+        return files.exists(path)
+    except PermissionError:
+        return True
+
+
+def _kernel() -> bool | None:
+    """adjtimex(2) with nothing to set, as timedatectl does, but without waking a daemon to ask."""
+    import ctypes
+    import struct
+
+    # struct timex: int modes, long offset, freq, maxerror, esterror, int status, ...
+    state = ctypes.create_string_buffer(512)
+    answer = ctypes.CDLL(None, use_errno=True).adjtimex(state)
+    if answer < 0:
+        return None
+    worst: int = struct.unpack_from("@illlli", state)[3]
+    return answer != UNSYNCHRONISED and worst < WORST

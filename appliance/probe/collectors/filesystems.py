@@ -1,0 +1,137 @@
+"""Mounted file systems that hold data, and the way to read the mount table."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from appliance.probe import files
+from appliance.probe.ask import Ask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+LOCAL = frozenset(
+    [
+        "ext2",
+        "ext3",
+        "ext4",
+        "xfs",
+        "btrfs",
+        "zfs",
+        "f2fs",
+        "vfat",
+        "exfat",
+        "bcachefs",
+        "reiserfs",
+        "jfs",
+        "overlay",
+    ]
+)
+REMOTE = frozenset(
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "wekafs",
+        "glusterfs",
+        "afs",
+        "9p",
+        "virtiofs",
+    ]
+)
+MANY = ("/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/", "/run/", "/snap/")
+"""Container runtimes mount by the hundred below these; none of them is a place for data."""
+PATIENCE = 2.0
+"""Seconds a network file system has to answer."""
+
+
+class Mount:
+    """One line of mountinfo."""
+
+    def __init__(self, line: str) -> None:
+        before, _, after = line.partition(" - ")
+        head, tail = before.split(" "), after.split(" ")
+        self.device, self.root, self.at = head[2], plain(head[3]), plain(head[4])
+        self.type, self.source = tail[0], plain(tail[1])
+        self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
+
+    @property
+    def remote(self) -> bool:
+        """Whether a server may keep us waiting."""
+        return self.type in REMOTE or self.type.startswith("fuse.")
+
+
+def plain(word: str) -> str:
+    """A word of mountinfo with its octal escapes undone."""
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        word = word.replace(code, char)
+    return word
+
+
+def mounts(ask: Ask) -> dict[str, Mount]:
+    """What is mounted where, by mount point; of several on one point the last, which hides the others."""
+    lines = files.read(ask.path("/proc/self/mountinfo")).splitlines()
+    return {mount.at: mount for mount in map(Mount, lines)}
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``filesystems``. One that does not answer is left out and named in errors."""
+    found = []
+    for mount in wanted(mounts(ask)):
+        try:
+            measured = _patiently(mount.at) if mount.remote else os.statvfs(mount.at)
+        except OSError as error:
+            ask.problem("filesystems", f"{mount.at}: {error.strerror}")
+            continue
+        if measured is None:
+            ask.problem("filesystems", f"{mount.at} does not answer within {PATIENCE:g} s")
+        elif measured.f_blocks or mount.remote:
+            found.append(_filesystem(mount, measured))
+    return {"filesystems": found}
+
+
+def wanted(table: dict[str, Mount]) -> list[Mount]:
+    """Those that hold data, each superblock and subtree once, in order of their mount points."""
+    chosen: dict[tuple[str, str], Mount] = {}
+    for at in sorted(table):
+        mount = table[at]
+        holds = mount.type in LOCAL or mount.remote
+        if holds and not at.startswith(MANY) and (mount.type != "overlay" or at == "/"):
+            chosen.setdefault((mount.device, mount.root), mount)
+    return list(chosen.values())
+
+
+def _patiently(at: str) -> os.statvfs_result | None:
+    answer: list[os.statvfs_result | OSError] = []
+    waiter = threading.Thread(target=lambda: answer.append(_statvfs(at)), daemon=True)
+    waiter.start()
+    waiter.join(PATIENCE)
+    if answer and isinstance(answer[0], OSError):
+        raise answer[0]
+    return answer[0] if answer else None  # type: ignore[return-value]
+
+
+def _statvfs(at: str) -> os.statvfs_result | OSError:
+    try:
+        return os.statvfs(at)
+    except OSError as error:
+        return error
+
+
+def _filesystem(mount: Mount, measured: os.statvfs_result) -> dict[str, object]:
+    return {
+        "at": mount.at,
+        "source": mount.source,
+        "type": mount.type,
+        "size": measured.f_blocks * measured.f_frsize,
+        "free": measured.f_bavail * measured.f_frsize,
+        "inodes_free": measured.f_favail,
+        "read_only": mount.read_only,
+    }

@@ -1,0 +1,33 @@
+"""Whether this host can be an NFS client, and by what."""
+
+from __future__ import annotations
+
+import os
+
+from appliance.probe import files
+from appliance.probe.ask import Ask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``nfs``."""
+    if _in_kernel(ask):
+        return {"nfs_client": "kernel"}
+    return {"nfs_client": "libnfs" if ask.has("nfs-ls") or ask.has("nfs-cp") else ""}
+
+
+def _in_kernel(ask: Ask) -> bool:
+    """The kernel knows it, or can load it; a container cannot load anything."""
+    known = files.read(ask.path("/proc/filesystems")).split()
+    if "nfs" in known or "nfs4" in known:
+        return True
+    if files.text(ask.path("/run/systemd/container")):
+        return False
+    modules = files.text(ask.path(f"/lib/modules/{os.uname().release}/modules.dep"))
+    return any(
+        line.partition(":")[0].rpartition("/")[2].startswith("nfs.ko")
+        for line in modules.splitlines()
+    )

@@ -1,0 +1,121 @@
+"""Operating system: release, kernel, container, boot, cgroups and systemd's own verdict."""
+
+from __future__ import annotations
+
+import os
+
+from appliance.probe import files
+from appliance.probe.ask import Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+UNKNOWN = {
+    "id": "unknown",
+    "version_id": "",
+    "kernel": "",
+    "arch": "",
+    "boot_id": "",
+    "uptime_s": 0.0,
+    "hostname": "",
+    "cgroup": "",
+}
+"""What stands where the area failed; its error says why."""
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``os``."""
+    release = os_release(files.read(ask.path("/etc/os-release")))
+    kernel = os.uname()
+    state, failed = _systemd(ask)
+    return {
+        "os": {
+            "id": release.get("ID", "linux"),
+            "version_id": release.get("VERSION_ID", ""),
+            "codename": release.get("VERSION_CODENAME", ""),
+            "like": release.get("ID_LIKE", "").split(),
+            "kernel": kernel.release,
+            "arch": kernel.machine,
+            "container": _container(ask),
+            "boot_id": files.text(ask.path("/proc/sys/kernel/random/boot_id")),
+            "uptime_s": _uptime(ask),
+            "hostname": files.text(ask.path("/proc/sys/kernel/hostname")) or kernel.nodename,
+            "timezone": _timezone(ask),
+            "cgroup": cgroup(files.read(ask.path("/proc/self/mountinfo"))),
+            "state": state,
+            "failed_units": failed,
+        }
+    }
+
+
+def os_release(text: str) -> dict[str, str]:
+    """The assignments of an os-release file, without their quotes."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not name.startswith("#"):
+            found[name] = value.strip("\"'")
+    return found
+
+
+def cgroup(mountinfo: str) -> str:
+    """Which cgroup hierarchy is mounted: v1, v2, hybrid, or "" where none is."""
+    types = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        at = before.split()[4]
+        if at.startswith("/sys/fs/cgroup"):
+            types[at] = after.split()[0]
+    if types.get("/sys/fs/cgroup") == "cgroup2":
+        return "v2"
+    if "cgroup2" in types.values() and "cgroup" in types.values():
+        return "hybrid"
+    return "v1" if "cgroup" in types.values() else ""
+
+
+def _container(ask: Ask) -> str:
+    """systemd's name for the container; /run/host/container-manager is older systemd's place for it."""
+    for at in ("/run/systemd/container", "/run/host/container-manager"):
+        name = files.text(ask.path(at))
+        if name:
+            return name
+    if files.exists(ask.path("/run/.containerenv")):
+        return "podman"
+    return "docker" if files.exists(ask.path("/.dockerenv")) else ""
+
+
+def _uptime(ask: Ask) -> float:
+    """Seconds since PID 1 started: the boot of the host, also in a container."""
+    machine = float(files.read(ask.path("/proc/uptime")).split()[0])
+    first = files.text(ask.path("/proc/1/stat")).rpartition(")")[2].split()
+    if len(first) > 19:
+        machine -= int(first[19]) / os.sysconf("SC_CLK_TCK")
+    return round(max(machine, 0.0), 1)
+
+
+def _timezone(ask: Ask) -> str:
+    target = files.link(ask.path("/etc/localtime")) or ""
+    _, found, zone = target.partition("zoneinfo/")
+    return zone if found else files.text(ask.path("/etc/timezone"))
+
+
+def _systemd(ask: Ask) -> tuple[str, list[str]]:
+    """State of the manager and its failed units; "offline" where the host was not booted with systemd."""
+    if not files.exists(ask.path("/run/systemd/system")):
+        return "offline", []
+    try:
+        said = ask.run(["systemctl", "show", "--property=SystemState,NFailedUnits"])
+        shown = dict(line.partition("=")[::2] for line in said.splitlines())
+        failed = [] if shown.get("NFailedUnits") == "0" else _failed(ask)
+        return shown.get("SystemState", ""), failed
+    except Unreadable as error:
+        ask.problem("os", str(error))
+        return "", []
+
+
+def _failed(ask: Ask) -> list[str]:
+    listed = ask.run(
+        ["systemctl", "list-units", "--state=failed", "--plain", "--no-legend", "--full"]
+    )
+    return [line.split()[0] for line in listed.splitlines() if line.strip()]

@@ -1,0 +1,51 @@
+"""systemd units: all that are asked for in one call."""
+
+from __future__ import annotations
+
+from appliance.probe import files
+from appliance.probe.ask import Ask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from appliance.probe.ask import Facts
+
+SHOWN = "--property=LoadState,ActiveState,SubState,UnitFileState"
+ABSENT = {"load": "not-found", "active": "inactive", "sub": "dead", "enabled": ""}
+OFFLINE = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
+"""Where systemd does not run nothing is known of units."""
+
+
+def collect(ask: Ask, known: dict[str, dict[str, str]]) -> Facts:
+    """The area ``units``."""
+    return {"units": {name: known[name] for name in ask.units}}
+
+
+def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """State of units by the name that was asked for. Raises Unreadable."""
+    asked = sorted(set(names))
+    if not files.exists(ask.path("/run/systemd/system")):
+        return {name: dict(OFFLINE) for name in asked}
+    # A template has no state, and its name would end the whole call with an error.
+    states = {name: dict(ABSENT) for name in asked if "@." in name or name.endswith("@")}
+    shown = [name for name in asked if name not in states]
+    if shown:
+        said = ask.run(["systemctl", "show", SHOWN, "--", *shown])
+        states.update(parse(shown, said))
+    return states
+
+
+def parse(names: list[str], said: str) -> dict[str, dict[str, str]]:
+    """The blocks of ``systemctl show``, which come in the order of the names, an empty line between."""
+    states = {}
+    blocks = said.strip("\n").split("\n\n")
+    for name, block in zip(names, blocks):  # noqa: B905 - zip(strict=) is Python 3.10's
+        shown = dict(line.partition("=")[::2] for line in block.splitlines())
+        states[name] = {
+            "load": shown.get("LoadState", ""),
+            "active": shown.get("ActiveState", ""),
+            "sub": shown.get("SubState", ""),
+            "enabled": shown.get("UnitFileState", ""),
+        }
+    return states

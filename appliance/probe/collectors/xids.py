@@ -1,0 +1,49 @@
+"""Xid messages of the NVIDIA driver in the kernel log of this boot."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from appliance.probe import files
+from appliance.probe.ask import Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+KMSG = "/dev/kmsg"
+KEPT = 200
+XID = re.compile(r"NVRM: (?:Xid|GPU at PCI).*")
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``xids``: the last of them, oldest first."""
+    if not files.exists(ask.path(KMSG)):
+        raise Unreadable("no kernel log here: /dev/kmsg is missing")
+    return {"xids": messages(_log(ask.path(KMSG)))[-KEPT:]}
+
+
+def messages(log: str) -> list[str]:
+    """The text of each Xid record, without priority and time."""
+    return [found.group().strip() for found in map(XID.search, log.splitlines()) if found]
+
+
+def _log(path: str) -> str:
+    """All records so far. Each read gives one; EPIPE means that older ones were overwritten meanwhile."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    records = []
+    try:
+        while True:
+            try:
+                record = os.read(fd, 8192)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue
+            if not record:
+                break
+            records.append(record)
+    finally:
+        os.close(fd)
+    return b"".join(records).decode("utf-8", "replace")

@@ -1,0 +1,54 @@
+"""The probe's one door to programs: no shell, C locale, a deadline that takes the whole process group."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess  # noqa: TID251 - the probe stands alone on the host; this is its own door
+from contextlib import suppress
+
+from appliance.probe.ask import FOLDERS, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
+    """Standard output of a program, undecodable bytes replaced.
+
+    Raises Unreadable when it cannot start, does not end within ``timeout`` seconds, or ends with a status
+    that is not in ``ok``.
+    """
+    name = argv[0].rpartition("/")[2]
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C", "PATH": ":".join(FOLDERS)},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unreadable(name + ": " + str(error.strerror)) from error
+    try:
+        out, err = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        _end(child)
+        raise Unreadable(f"{name} did not answer within {timeout:g} s") from None
+    if child.returncode not in ok:
+        said = (err or out).decode("utf-8", "replace").strip().splitlines()
+        line = f"{name} failed with {child.returncode}"
+        raise Unreadable(line + (": " + said[-1] if said else ""))
+    return out.decode("utf-8", "replace")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(1.0)

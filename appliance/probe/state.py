@@ -1,0 +1,144 @@
+"""The state of managed resources: for each kind the fields by which a change would be seen."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from appliance.probe import files
+from appliance.probe.accounts import Accounts
+from appliance.probe.ask import Ask, Once, Unreadable
+from appliance.probe.collectors import filesystems, packages, sysctl, units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from appliance.probe.ask import Facts
+
+    Resource = tuple[str, str]
+
+TYPES = (
+    (stat.S_ISREG, "file"),
+    (stat.S_ISDIR, "directory"),
+    (stat.S_ISLNK, "link"),
+    (stat.S_ISBLK, "block device"),
+    (stat.S_ISCHR, "character device"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+)
+
+
+class Observer:
+    """Looks at resources; packages and units are asked for once, for all areas and receipts together."""
+
+    def __init__(self, ask: Ask, resources: Iterable[Resource]) -> None:
+        listed = list(resources)
+        names = {
+            kind: [name for its, name in listed if its == kind] for kind in ("package", "unit")
+        }
+        self._ask = ask
+        self.packages = Once(lambda: packages.query(ask, [*ask.packages, *names["package"]]))
+        self.units = Once(lambda: units.query(ask, [*ask.units, *names["unit"]]))
+        self._mounts = Once(lambda: filesystems.mounts(ask))
+        self._accounts = Once(lambda: Accounts(ask))
+        self._looks: dict[str, Callable[[str], Facts]] = {
+            "file": self._file,
+            "directory": self._directory,
+            "link": self._link,
+            "absent": lambda name: {"exists": files.exists(ask.path(name))},
+            "package": self._package,
+            "unit": self._unit,
+            "sysctl": lambda name: {"value": sysctl.parameter(ask, name)},
+            "mount": self._mount,
+            "user": lambda name: self._accounts.get().user_state(name),
+            "group": lambda name: self._accounts.get().group_state(name),
+            "module": self._module,
+        }
+
+    def look(self, kind: str, name: str) -> Facts:
+        """State of one resource. Where it cannot be read there is only ``error``, one line."""
+        state: Facts = {"kind": kind, "name": name}
+        look = self._looks.get(kind)
+        if look is None:
+            return {**state, "error": f'this probe knows no resource kind "{kind}"'}
+        try:
+            return {**state, **look(name)}
+        except PermissionError:
+            return {**state, "error": "needs root"}
+        except (OSError, ValueError, Unreadable) as error:
+            return {**state, "error": str(error)}
+
+    def _file(self, name: str) -> Facts:
+        path = self._ask.path(name)
+        found = self._stat(path)
+        if found is None or not stat.S_ISREG(found.st_mode):
+            return {"type": type_of(found)}
+        state = {"sha256": digest(path), **self._access(found), "size": found.st_size}
+        target = files.link(path)
+        return state if target is None else {**state, "target": target}
+
+    def _directory(self, name: str) -> Facts:
+        found = self._stat(self._ask.path(name))
+        if found is None or not stat.S_ISDIR(found.st_mode):
+            return {"type": type_of(found)}
+        return self._access(found)
+
+    def _link(self, name: str) -> Facts:
+        path = self._ask.path(name)
+        target = files.link(path)
+        return {"type": type_of(self._stat(path))} if target is None else {"target": target}
+
+    def _stat(self, path: str) -> os.stat_result | None:
+        try:
+            return os.stat(path)  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _access(self, found: os.stat_result) -> Facts:
+        accounts: Accounts = self._accounts.get()
+        return {
+            "mode": format(stat.S_IMODE(found.st_mode), "04o"),
+            "owner": accounts.owner(found.st_uid),
+            "group": accounts.group(found.st_gid),
+        }
+
+    def _package(self, name: str) -> Facts:
+        status, version = self.packages.get().get(name, ("", ""))
+        if status == "installed":
+            return {"version": version}
+        partly = {"status": status} if status not in {"", "config-files"} else {}
+        return {"version": None, **partly}
+
+    def _unit(self, name: str) -> Facts:
+        unit = self.units.get()[name]
+        return {"active": unit["active"], "enabled": unit["enabled"], "load": unit["load"]}
+
+    def _mount(self, name: str) -> Facts:
+        mount = self._mounts.get().get(name)
+        if mount is None:
+            return {"mounted": False}
+        return {"mounted": True, "source": mount.source, "type": mount.type}
+
+    def _module(self, name: str) -> Facts:
+        return {"loaded": files.exists(self._ask.path("/sys/module/" + name.replace("-", "_")))}
+
+
+def type_of(found: os.stat_result | None) -> str:
+    """What is there instead: a word, "missing" for nothing."""
+    if found is None:
+        return "missing"
+    return next((word for is_type, word in TYPES if is_type(found.st_mode)), "unknown")
+
+
+def digest(path: str) -> str:
+    """SHA-256 of a file, read in pieces. Raises OSError."""
+    total = hashlib.sha256()
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        for piece in iter(lambda: os.read(fd, 1 << 20), b""):
+            total.update(piece)
+    finally:
+        os.close(fd)
+    return total.hexdigest()
