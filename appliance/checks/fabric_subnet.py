@@ -1,0 +1,138 @@
+"""Judgements of the subnet as a whole: one master subnet manager, and every port found by discovery."""
+
+from collections.abc import Iterable, Mapping
+
+from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts, Port, SubnetManager, Topology
+from appliance.models.result import CheckResult
+from appliance.models.site import Host, Role
+
+
+def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
+    """One master answers, and all who asked name the same one."""
+    if not _infiniband(view):
+        return []
+    simulated = _simulated(view)
+    answers = {name: f.subnet_manager for name, f in view.facts.items() if f.subnet_manager}
+    if not answers:
+        cause = _why(view, ("subnet_manager", "fabric"), "no host could ask for the subnet manager")
+        return [not_assessed("fabric.sm", "cluster", cause, simulated=simulated)]
+    masters = {name: sm for name, sm in answers.items() if "MASTER" in sm.state.upper()}
+    if not masters:
+        return [_no_master(view, answers, simulated)]
+    if len({sm.guid for sm in masters.values() if sm.guid}) > 1:
+        return [_two_masters(masters, simulated)]
+    asked_from, master = next(iter(masters.items()))
+    evidence = f"asked from {asked_from}, priority {master.priority}"
+    value = master.guid or "master"
+    return [passed("fabric.sm", "cluster", value, evidence=evidence, simulated=simulated)]
+
+
+def judge_topology(view: View) -> Iterable[CheckResult]:
+    """Every InfiniBand port of every GPU host is found again by discovery from a control host."""
+    if not _infiniband(view):
+        return []
+    simulated = _simulated(view)
+    seen = _discovered(view)
+    if seen is None:
+        cause = _why(view, ("topology", "fabric"), "no control host could discover the fabric")
+        return [not_assessed("fabric.topology", "cluster", cause, simulated=simulated)]
+    origin, topology = seen
+    hosts = view.site.with_role(Role.GPU)
+    results = [r for host in hosts for r in _host_results(view, host, topology, simulated)]
+    if results:
+        return results
+    seen_from = f"{len(topology.switches)} switches, {len(topology.links)} links, from {origin}"
+    common = {"unit": "adapters", "evidence": seen_from, "simulated": simulated}
+    return [passed("fabric.topology", "cluster", len(topology.hcas), **common)]
+
+
+def _infiniband(view: View) -> bool:
+    return view.profile.hardware.fabric.link_layer == "InfiniBand"
+
+
+def _simulated(view: View) -> bool:
+    return any("fabric" in facts.simulated for facts in view.facts.values())
+
+
+def _discovered(view: View) -> tuple[str, Topology] | None:
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        if facts and facts.topology:
+            return host.name, facts.topology
+    return None
+
+
+def _why(view: View, areas: tuple[str, ...], otherwise: str) -> str:
+    """The control hosts' own words on why they could not ask."""
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        if facts is None:
+            return f"{host.name} did not answer, and the fabric is asked from there"
+        for area in areas:
+            if area in facts.errors:
+                return f"{host.name}: {facts.errors[area]}"
+    return otherwise
+
+
+def _no_master(view: View, answers: Mapping[str, SubnetManager], simulated: bool) -> CheckResult:
+    name, manager = next(iter(answers.items()))
+    control = ", ".join(host.name for host in view.site.with_role(Role.CONTROL))
+    ours = view.site.fabric.subnet_manager == "opensm"
+    return failed(
+        "fabric.sm",
+        "cluster",
+        f"no master subnet manager answers (asked from {name}: {manager.state or 'silence'})",
+        f"on {control}: systemctl restart opensm, then look at /var/log/opensm.log"
+        if ours
+        else "start the subnet manager of the switch or of UFM (site.fabric.subnet_manager is "
+        f"{view.site.fabric.subnet_manager})",
+        value=manager.state,
+        simulated=simulated,
+    )
+
+
+def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> CheckResult:
+    said = ", ".join(f"{name} is served by {sm.guid}" for name, sm in masters.items())
+    return failed(
+        "fabric.sm",
+        "cluster",
+        f"the hosts are in different subnets: {said}",
+        "connect the switches with each other (iblinkinfo on both sides), or take away the second manager",
+        value=len({sm.guid for sm in masters.values()}),
+        limit=1,
+        simulated=simulated,
+    )
+
+
+def _host_results(
+    view: View, host: Host, topology: Topology, simulated: bool
+) -> Iterable[CheckResult]:
+    facts = view.facts.get(host.name)
+    if facts is None:
+        cause = f"{host.name} did not answer: which adapters it has is not known"
+        yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
+        return
+    for port in facts.ports:
+        if port.link_layer == "InfiniBand" and not _is_seen(host, facts, port, topology):
+            yield failed(
+                "fabric.topology",
+                f"{host.name}/{port.device}",
+                f"discovery does not find {port.device} of {host.name}: its link is down, or it hangs on another fabric",
+                f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",
+                simulated=simulated,
+            )
+
+
+def _is_seen(host: Host, facts: HostFacts, port: Port, topology: Topology) -> bool:
+    """By GUID, or by the description rdma-ndd gives an adapter: "host device"."""
+    names = {f"{name} {port.device}" for name in (host.name, facts.os.hostname)}
+    return any(
+        hca.description in names or (port.guid and _number(hca.guid) == _number(port.guid))
+        for hca in topology.hcas
+    )
+
+
+def _number(guid: str) -> str:
+    """A GUID's digits: tools write 0x0c42a1..., the kernel 0c42:a1...."""
+    return guid.lower().removeprefix("0x").replace(":", "").lstrip("0")
