@@ -1,0 +1,84 @@
+"""appliance lab: raise, look at, enter, hurt and remove a virtual rack."""
+
+import json
+import os
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+
+from appliance.errors import ApplianceError
+from appliance.lab import image, rack, ssh
+from appliance.lab import status as lab_status
+from appliance.lab.spec import Rack, RackSpec
+
+NAME = click.option("--name", default="rack", show_default=True, help="Which rack.")
+
+
+@click.group()
+def lab() -> None:
+    """A rack of container hosts on this machine, with simulated GPUs and fabric."""
+
+
+@lab.command()
+@NAME
+@click.option("--hosts", default=3, show_default=True, help="One head host, the others with GPUs.")
+@click.option("--profile", default="hpc", show_default=True, help="What site.yml asks for.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def up(name: str, hosts: int, profile: str, as_json: bool) -> None:
+    """Raise the rack, or start what of it is down."""
+    console = Console(stderr=True)
+    with console.status("raising the rack"):
+        raised = rack.up(RackSpec(name, hosts, profile), lambda line: console.print(f"  {line}"))
+    if as_json:
+        _print_json(lab_status.read(raised))
+        return
+    click.echo(f"Rack {raised.name}: {len(raised.hosts)} hosts, GPUs and fabric simulated.")
+    click.echo(f"site  {raised.site_dir}")
+    click.echo(f"next  appliance deploy --inventory {raised.site_dir}")
+
+
+@lab.command()
+@NAME
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def status(name: str, as_json: bool) -> None:
+    """Which hosts run. Exit 0: all up; 1: some are not, or there is no such rack."""
+    found = lab_status.read(_find(name))
+    if as_json:
+        _print_json(found)
+    else:
+        click.echo(lab_status.table(found))
+    raise SystemExit(0 if found.all_up else 1)
+
+
+@lab.command(context_settings={"ignore_unknown_options": True})
+@NAME
+@click.argument("host")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def shell(name: str, host: str, command: tuple[str, ...]) -> None:
+    """A shell on HOST, or one command after "--", whose exit code is passed on."""
+    found = _find(name)
+    argv = ssh.command(found, found.host(host), command)
+    os.execvp(argv[0], argv)
+
+
+@lab.command()
+@NAME
+@click.option("--purge-cache", is_flag=True, help="Remove the image too.")
+def down(name: str, purge_cache: bool) -> None:
+    """Remove the rack and everything it made."""
+    there_was = rack.down(name)
+    if purge_cache:
+        image.purge()
+    click.echo(f"Rack {name} is gone." if there_was else f"There is no rack named {name}.")
+
+
+def _find(name: str) -> Rack:
+    found = rack.load(name)
+    if not found:
+        raise ApplianceError(f"no rack named {name}", f"appliance lab up --name {name}")
+    return found
+
+
+def _print_json(found: lab_status.RackStatus) -> None:
+    click.echo(json.dumps(asdict(found), indent=1))

@@ -1,0 +1,112 @@
+"""One control group per host, which tells its processes apart from all others and can freeze them."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.errors import DeadlineExceeded
+from appliance.lab import processes
+from appliance.lab.spec import RackHost
+
+PARENT = "appliance-lab"
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Where control groups are mounted here: ``freezer`` is None where version 2 does the freezing."""
+
+    unified: Path | None
+    freezer: Path | None
+    systemd: Path | None
+
+    def all(self) -> tuple[Path, ...]:
+        """The hierarchies a host's processes are put into."""
+        return tuple(path for path in (self.freezer, self.systemd, self.unified) if path)
+
+
+def hierarchies(mounts: str | None = None) -> Hierarchies:
+    """Read the mount table (the text of /proc/self/mounts)."""
+    text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
+    found: dict[str, Path] = {}
+    for line in text.splitlines():
+        _, where, kind, options = line.split()[:4]
+        if kind == "cgroup2":
+            found.setdefault("unified", Path(where))
+        elif kind == "cgroup" and "freezer" in options.split(","):
+            found.setdefault("freezer", Path(where))
+        elif kind == "cgroup" and "name=systemd" in options.split(","):
+            found.setdefault("systemd", Path(where))
+    return Hierarchies(found.get("unified"), found.get("freezer"), found.get("systemd"))
+
+
+def create(host: RackHost) -> tuple[Path, ...]:
+    """Make the host's groups; returns the files a process writes itself into to join them."""
+    made = []
+    for top in hierarchies().all():
+        group = top / PARENT / host.machine
+        group.mkdir(parents=True, exist_ok=True)
+        made.append(group / "cgroup.procs")
+    return tuple(made)
+
+
+def members(host: RackHost) -> tuple[int, ...]:
+    """Every process of the host, the supervisor on the machine included."""
+    found: set[int] = set()
+    for top in hierarchies().all():
+        for procs in (top / PARENT / host.machine).rglob("cgroup.procs"):
+            with suppress(OSError):
+                found.update(int(pid) for pid in procs.read_text().split())
+    return tuple(sorted(found))
+
+
+def freeze(host: RackHost, frozen: bool) -> None:
+    """Stop every process of the host at once, or let them go on."""
+    with suppress(FileNotFoundError):
+        _switch(host).write_text(_word(frozen))
+
+
+def is_frozen(host: RackHost) -> bool:
+    """Whether the host was frozen."""
+    try:
+        return _switch(host).read_text().strip() in {"FROZEN", "FREEZING", "1"}
+    except FileNotFoundError:
+        return False
+
+
+def kill_all(host: RackHost, timeout: float = 20.0) -> None:
+    """End every process of the host, frozen or hanging ones too. Raises DeadlineExceeded."""
+    deadline = time.monotonic() + timeout
+    while pids := members(host):
+        # A frozen process dies only once it is thawed; freezing first leaves none the time to fork.
+        freeze(host, True)
+        for pid in pids:
+            processes.kill(pid)
+        freeze(host, False)
+        if time.monotonic() > deadline:
+            raise DeadlineExceeded(
+                f"{host.machine}: {len(pids)} processes do not die", "they hang in the kernel"
+            )
+        time.sleep(0.05)
+
+
+def remove(host: RackHost) -> None:
+    """Remove the host's groups, and the shared parent once it is empty."""
+    for top in hierarchies().all():
+        group = top / PARENT / host.machine
+        for folder in (*sorted(group.rglob("*/"), reverse=True), group, group.parent):
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _switch(host: RackHost) -> Path:
+    found = hierarchies()
+    if found.freezer:
+        return found.freezer / PARENT / host.machine / "freezer.state"
+    return (found.unified or Path("/sys/fs/cgroup")) / PARENT / host.machine / "cgroup.freeze"
+
+
+def _word(frozen: bool) -> str:
+    if hierarchies().freezer:
+        return "FROZEN" if frozen else "THAWED"
+    return "1" if frozen else "0"

@@ -1,0 +1,110 @@
+"""Makes the hosts' sysfs follow the simulated fabric, and tells the simulator of clients that died."""
+
+import re
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.errors import ApplianceError
+from appliance.lab import cgroups, fabric, sysfs
+from appliance.lab.netlist import hcas
+from appliance.lab.spec import Rack, RackHost, load
+
+POLL_SECONDS = 2.0
+RATES = {
+    "50G": "200 Gb/sec (4X HDR)",
+    "25G": "100 Gb/sec (4X EDR)",
+    "14G": "56 Gb/sec (4X FDR)",
+    "10.0G": "40 Gb/sec (4X QDR)",
+    "5.0G": "20 Gb/sec (4X DDR)",
+    "2.5G": "10 Gb/sec (4X SDR)",
+}
+NODE = re.compile(r'^Ca \d+ "(?P<id>[^"]+)"')
+PORT = re.compile(
+    r"\[1\].*\blid (?P<lid>\d+) lmc \d+ smlid (?P<sm>\d+)"
+    r" +\S+ +(?P<speed>\S+) (?P<state>\w+)/(?P<physical>\w+)"
+)
+CLIENT = re.compile(r'^Client (?P<number>\d+): pid (?P<port>\d+) connected at "(?P<id>[^"]+)"')
+
+
+@dataclass(frozen=True)
+class Client:
+    """A program attached to the simulator: its slot, its UDP port and the node it sits on."""
+
+    number: int
+    port: int
+    node_id: str
+
+
+def ports(dump: str) -> dict[str, dict[str, str]]:
+    """By node id, the sysfs files of each HCA's port, from what ibsim's Dump says."""
+    found: dict[str, dict[str, str]] = {}
+    node = ""
+    for line in dump.splitlines():
+        if start := NODE.match(line.removeprefix("sim> ")):
+            node = start["id"]
+        elif not line:
+            node = ""
+        elif node and (port := PORT.search(line)):
+            rate = RATES.get(port["speed"], RATES["2.5G"])
+            found[node] = sysfs.port_files(
+                port["state"], port["physical"], int(port["lid"]), int(port["sm"]), rate
+            )
+    return found
+
+
+def clients(attached: str) -> tuple[Client, ...]:
+    """Who is attached, from what ibsim's Attached says."""
+    lines = (CLIENT.match(line) for line in attached.splitlines())
+    return tuple(Client(int(m["number"]), int(m["port"]), m["id"]) for m in lines if m)
+
+
+def udp_ports(table: str) -> set[int]:
+    """The local ports in the text of a /proc/PID/net/udp."""
+    return {int(line.split()[1].rpartition(":")[2], 16) for line in table.splitlines()[1:]}
+
+
+def follow(rack: Rack) -> None:
+    """Bring every mounted host's tree up to date once."""
+    now = ports(fabric.ask(rack, "Dump"))
+    for hca in hcas(rack):
+        folder = rack.host(hca.host).root / sysfs.ROOT / sysfs.port_path(hca.device)
+        for name, value in now.get(hca.node_id, {}).items():
+            file = folder / name
+            with suppress(OSError):
+                if file.read_text() != f"{value}\n":
+                    file.write_text(f"{value}\n")
+
+
+def release_dead_clients(rack: Rack) -> None:
+    """ibsim has ten places and keeps those of killed programs: free them."""
+    attached = clients(fabric.ask(rack, "Attached"))
+    owner = {hca.node_id: rack.host(hca.host) for hca in hcas(rack)}
+    for client in attached:
+        host = owner.get(client.node_id)
+        if host and client.port not in _bound(host):
+            fabric.ask(rack, f"X {client.number}")
+
+
+def _bound(host: RackHost) -> set[int]:
+    """UDP ports in use on a host. The supervisor on the machine is the first member, its child the host."""
+    found: set[int] = set()
+    for pid in cgroups.members(host)[-1:]:
+        with suppress(OSError):
+            found |= udp_ports(Path(f"/proc/{pid}/net/udp").read_text())
+    return found
+
+
+def main(name: str) -> None:
+    """Follow until the rack is gone."""
+    while rack := load(name):
+        with suppress(ApplianceError):
+            follow(rack)
+            release_dead_clients(rack)
+        time.sleep(POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,182 @@
+"""The image the hosts share, in layers that are built once, kept in the cache and never changed after."""
+
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from appliance.adapters.process import run
+from appliance.config import data
+from appliance.errors import ApplianceError
+from appliance.lab import mounts, nvml
+from appliance.lab.recipe import Recipe, Sources, digest, machine_sources, role_packages
+from appliance.lab.spec import cache_root, racks
+
+Progress = Callable[[str], None]
+
+# Lists older than this are fetched again, so that a host's own apt-get update has little to do.
+FRESH_SECONDS = 3 * 24 * 3600
+BUILD_SECONDS = 1800.0
+NEEDED_GIB = 5
+HIDE = ("/etc/ssh/ssh_host_*", "/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname")
+
+# A build is killed with the process that started it, and its mounts end with its namespace.
+CONFINED = ("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--pid", "--fork", "--kill-child")
+
+
+def layers(progress: Progress) -> dict[str, str]:
+    """The image's layers by name, built where they are missing; each is a folder."""
+    cache = cache_root() / "lab"
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / "lock", progress):
+        _sweep(cache)
+        recipe = Recipe(machine_sources())
+        base = _base(cache, recipe, progress)
+        packages = _packages(cache, base, recipe.sources, progress)
+        return {"base": str(base), "packages": str(packages), "nvml": str(nvml.build(cache))}
+
+
+def sweep() -> None:
+    """Clear away interrupted builds, unless a build is running."""
+    cache = cache_root() / "lab"
+    if cache.exists():
+        with suppress(BlockingIOError), (cache / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _sweep(cache)
+
+
+def purge() -> None:
+    """Remove every layer. Raises ApplianceError while a rack stands on them."""
+    standing = ", ".join(rack.name for rack in racks())
+    if standing:
+        raise ApplianceError(f"the image is in use by {standing}", "appliance lab down first")
+    shutil.rmtree(cache_root() / "lab", ignore_errors=True)
+
+
+def _base(cache: Path, recipe: Recipe, progress: Progress) -> Path:
+    target = cache / f"base-{recipe.digest}"
+    if target.exists():
+        return target
+    if mounts.free_gib(cache) < NEEDED_GIB:
+        raise ApplianceError(f"{cache} needs {NEEDED_GIB} GiB of free space for the image")
+    fresh = cache / f"building-{target.name}"
+    progress(
+        "building the image, once: Debian 12 with Python and a CPU PyTorch (about two minutes)"
+    )
+    run(
+        (
+            *CONFINED,
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=minbase",
+            "--skip=cleanup/apt",
+            "--dpkgopt=force-unsafe-io",
+            '--aptopt=APT::Install-Recommends "false"',
+            *(f"--aptopt={line}" for line in recipe.sources.apt_conf.splitlines()),
+            f"--include={','.join(recipe.packages)}",
+            "bookworm",
+            str(fresh),
+            "-",
+        ),
+        input="\n".join(recipe.sources.lines) + "\n",
+        timeout=BUILD_SECONDS,
+        hint="is Debian's archive reachable? try: apt-get update",
+    )
+    _finish_base(fresh, recipe.sources)
+    fresh.rename(target)
+    return target
+
+
+def _finish_base(root: Path, sources: Sources) -> None:
+    folder = root / "usr/local/share/ca-certificates"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in sources.certificates.items():
+        (folder / name).write_text(text)
+    run((*CONFINED, "chroot", str(root), "update-ca-certificates"), timeout=120)
+    for pattern in HIDE:
+        for file in root.glob(pattern.lstrip("/")):
+            file.unlink()
+    (root / "etc/machine-id").touch()
+
+
+def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> Path:
+    """The layer of downloaded packages and fresh package lists."""
+    wanted = role_packages(data.root() / "roles")
+    key = digest(json.dumps([base.name, wanted], sort_keys=True))
+    current = sorted(cache.glob(f"packages-{key}-*"))
+    if current and time.time() - int(current[-1].name.rpartition("-")[2]) < FRESH_SECONDS:
+        return current[-1]
+    total = sum(len(names) for names in wanted.values())
+    progress(f"downloading {total} packages the roles install")
+    fresh = cache / f"building-packages-{key}"
+    upper, work, root = fresh / "upper", fresh / "work", fresh / "root"
+    for folder in (upper, work, root):
+        folder.mkdir(parents=True)
+    older = sorted(cache.glob("packages-*"), key=lambda path: path.stat().st_mtime)
+    lower = ":".join(str(path) for path in (*older[-1:], base))
+    script = _download_script(root, f"lowerdir={lower},upperdir={upper},workdir={work}", wanted)
+    run((*CONFINED, "sh", "-euc", script), timeout=BUILD_SECONDS)
+    _flatten(older[-1:], upper)
+    target = cache / f"packages-{key}-{int(time.time())}"
+    upper.rename(target)
+    _remove(fresh)
+    return target
+
+
+def _download_script(root: Path, overlay: str, wanted: dict[str, tuple[str, ...]]) -> str:
+    """Download each role's packages; a name Debian lacks is left to the role to complain about."""
+    fetch = "apt-get -qq --yes --download-only --no-install-recommends install"
+    lines = [
+        f"mount -t overlay overlay -o {overlay} {root}",
+        f"trap 'umount {root}' EXIT",
+        f"cp /etc/resolv.conf {root}/etc/resolv.conf",
+        f"chroot {root} apt-get -qq update",
+        f"rm -f {root}/etc/apt/apt.conf.d/docker-clean",
+    ]
+    for names in wanted.values():
+        one_by_one = "; ".join(f"chroot {root} {fetch} {name} || true" for name in names)
+        lines.append(f"chroot {root} {fetch} {' '.join(names)} || {{ {one_by_one}; }}")
+    return "\n".join((*lines, f"rm -f {root}/etc/resolv.conf"))
+
+
+def _flatten(older: list[Path], upper: Path) -> None:
+    """Take over what an older layer had already downloaded, so that no layer needs another.
+
+    A list that was deleted stands in ``upper`` as the overlay's mark for that, and stays.
+    """
+    for layer in older:
+        for folder, pattern in (("var/cache/apt/archives", "*.deb"), ("var/lib/apt/lists", "*_*")):
+            (upper / folder).mkdir(parents=True, exist_ok=True)
+            for file in (layer / folder).glob(pattern):
+                with suppress(FileExistsError):
+                    (upper / folder / file.name).hardlink_to(file)
+
+
+def _sweep(cache: Path) -> None:
+    """Remove builds that were interrupted, and package layers nothing uses any more."""
+    for folder in cache.glob("building-*"):
+        _remove(folder)
+    used = {path for rack in racks() for path in rack.layers.values()}
+    for folder in sorted(cache.glob("packages-*"), key=lambda path: path.stat().st_mtime)[:-1]:
+        if str(folder) not in used:
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    mounts.unmount(folder)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(file: Path, progress: Progress) -> Iterator[None]:
+    """Only one build at a time on a machine."""
+    with file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another rack's image build")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,92 @@
+"""A host as a container: started in its own session, restarted when it reboots, ended for good."""
+
+import os
+from contextlib import suppress
+
+from appliance.adapters.process import spawn
+from appliance.lab import cgroups, mounts, processes
+from appliance.lab.spec import Rack, RackHost
+
+# systemd-nspawn ends with 133 when the container reboots under --keep-unit.
+SUPERVISOR = """
+for group in $LAB_GROUPS; do echo $$ > "$group" || exit 1; done
+while :; do
+  "$@"
+  [ $? = 133 ] || exit 0
+done
+"""
+
+
+def is_running(host: RackHost) -> bool:
+    """Whether the host's supervisor lives; a frozen host runs too."""
+    return pid(host) is not None
+
+
+def pid(host: RackHost) -> int | None:
+    """The supervisor's process id."""
+    return processes.recall(host.folder / "pid.json")
+
+
+def start(rack: Rack, host: RackHost) -> None:
+    """Mount and boot the host; returns before it has booted."""
+    cgroups.kill_all(host)
+    mounts.mount_host(rack, host)
+    groups = " ".join(str(file) for file in cgroups.create(host))
+    argv = ("sh", "-c", SUPERVISOR, "appliance-lab", *mounts.own_root(rack), *nspawn(rack, host))
+    started = spawn(
+        argv,
+        env={
+            processes.MARK: str(rack.state_dir),
+            "LAB_GROUPS": groups,
+            "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+        },
+        log=host.folder / "console.log",
+    )
+    processes.remember(started, host.folder / "pid.json")
+
+
+def nspawn(rack: Rack, host: RackHost) -> tuple[str, ...]:
+    """The container's command line.
+
+    The clock is the machine's own, so no host may set it. The data folders lie on the disk itself,
+    because an overlay has no file handles and an NFS server needs them.
+    """
+    data = (f"--bind={host.disk / name}:/{name}" for name in mounts.DATA_FOLDERS)
+    return (
+        "systemd-nspawn",
+        "--quiet",
+        f"--directory={host.root}",
+        f"--machine={host.machine}",
+        f"--hostname={host.name}",
+        "--keep-unit",
+        "--register=no",
+        "--link-journal=no",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--console=pipe",
+        f"--network-bridge={rack.bridge}",
+        "--capability=all",
+        "--drop-capability=CAP_SYS_TIME",
+        *data,
+        "--boot",
+    )
+
+
+def stop(host: RackHost) -> None:
+    """End every process of the host at once, as if its power were cut."""
+    supervisor = pid(host)
+    if supervisor is not None:
+        processes.kill(supervisor)
+    cgroups.kill_all(host)
+    if supervisor is not None:
+        # Only a child of this very process is left as a zombie.
+        with suppress(ChildProcessError):
+            os.waitpid(supervisor, 0)
+    (host.folder / "pid.json").unlink(missing_ok=True)
+
+
+def discard(host: RackHost) -> None:
+    """Stop the host and take away its control groups and mounts."""
+    stop(host)
+    cgroups.remove(host)
+    mounts.unmount(host.folder)

@@ -1,0 +1,85 @@
+"""The mounts of a rack: per host a disk of bounded size, and an overlay of it over the image."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from appliance.adapters.process import run
+from appliance.lab.spec import Rack, RackHost
+
+DISK_GIB = 12
+DATA_FOLDERS = ("srv", "export")
+
+
+def mounted(below: Path) -> tuple[Path, ...]:
+    """Mount points at or below ``below``, deepest last."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        point = Path(line.split()[4].replace("\\040", " "))
+        if point == below or below in point.parents:
+            found.append(point)
+    return tuple(found)
+
+
+def mount_host(rack: Rack, host: RackHost) -> None:
+    """Mount the host's disk and root, whichever is not mounted yet."""
+    present = mounted(host.folder)
+    host.root.mkdir(parents=True, exist_ok=True)
+    host.disk.mkdir(exist_ok=True)
+    if host.disk not in present:
+        run(("mount", "-o", "loop,noatime,nobarrier", _image(host), str(host.disk)))
+    for name in ("upper", "work", *DATA_FOLDERS):
+        (host.disk / name).mkdir(exist_ok=True)
+    if host.root not in present:
+        lower = ":".join(_layers(rack, host))
+        options = f"lowerdir={lower},upperdir={host.disk}/upper,workdir={host.disk}/work"
+        run(("mount", "-t", "overlay", "-o", options, host.machine, str(host.root)))
+
+
+def unmount(below: Path) -> None:
+    """Unmount everything below a folder, lazily where something still holds it."""
+    for point in reversed(mounted(below)):
+        if run(("umount", str(point)), check=False).returncode:
+            run(("umount", "--lazy", str(point)), check=False)
+
+
+def own_root(rack: Rack) -> tuple[str, ...]:
+    """What to put before a program that needs "/" to be a mount point, as systemd-nspawn does.
+
+    In a chroot it is none: the chroot's tree is bound to a folder of the rack, and entered there.
+    """
+    if Path("/") in mounted(Path("/")):
+        return ()
+    view = rack.state_dir / "view"
+    view.mkdir(parents=True, exist_ok=True)
+    if view not in mounted(view):
+        run(("mount", "--rbind", "/", str(view)))
+        run(("mount", "--make-rslave", str(view)))
+    return ("chroot", str(view))
+
+
+def _image(host: RackHost) -> str:
+    image = host.folder / "disk.img"
+    if not image.exists():
+        fresh = image.with_suffix(".new")
+        with fresh.open("wb") as file:
+            os.truncate(file.fileno(), DISK_GIB << 30)
+        # Nothing in a rack outlives it, so no journal; no reserve, so that full means full.
+        run(("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", str(fresh)))
+        fresh.rename(image)
+    return str(image)
+
+
+def _layers(rack: Rack, host: RackHost) -> tuple[str, ...]:
+    names = ("nvml", "packages", "base") if host.is_gpu else ("packages", "base")
+    return tuple(rack.layers[name] for name in names if name in rack.layers)
+
+
+def free_gib(path: Path) -> int:
+    """Free space of the filesystem ``path`` is to lie on."""
+    while not path.exists():
+        path = path.parent
+    with suppress(OSError):
+        stat = os.statvfs(path)
+        return stat.f_bavail * stat.f_frsize >> 30
+    return 0

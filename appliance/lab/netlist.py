@@ -1,0 +1,76 @@
+"""The fabric as ibsim reads it: one leaf switch per rail, a spine above them, a port per HCA."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+
+from appliance.lab.hardware import node_guid, ports_of
+from appliance.lab.spec import Rack
+
+LINK = "4xHDR"
+RAILS = 8
+SWITCH_PORTS = 40
+SPINE_PORT = SWITCH_PORTS
+
+
+@dataclass(frozen=True)
+class Hca:
+    """One single-port HCA; ``leaf_port`` is its place on the leaf of its rail."""
+
+    host: str
+    device: str
+    guid: int
+    rail: int
+    leaf_port: int
+
+    @property
+    def node_id(self) -> str:
+        return f"H-{self.guid:016x}"
+
+    @property
+    def description(self) -> str:
+        """What the fabric calls it, as the driver does: host, then device."""
+        return f"{self.host} {self.device}"
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A leaf (rails 1 to 8) or the spine (rail 0)."""
+
+    rail: int
+
+    @property
+    def guid(self) -> int:
+        return 0x0C42A10300F00000 + self.rail
+
+    @property
+    def node_id(self) -> str:
+        return f"S-{self.guid:016x}"
+
+    @property
+    def description(self) -> str:
+        return f"leaf-{self.rail}" if self.rail else "spine-1"
+
+
+def hcas(rack: Rack) -> tuple[Hca, ...]:
+    """Every HCA of the rack; ``mlx5_<n>`` of each host is on rail n + 1."""
+    return tuple(
+        Hca(host.name, f"mlx5_{index}", node_guid(number, index), index + 1, number + 1)
+        for number, host in enumerate(rack.hosts)
+        for index in range(ports_of(host.is_gpu))
+    )
+
+
+def render(rack: Rack) -> str:
+    """The netlist, in ibnetdiscover's format."""
+    template = files("appliance.lab").joinpath("templates/netlist.j2").read_text()
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(template).render(
+        link=LINK,
+        ports=SWITCH_PORTS,
+        uplink=SPINE_PORT,
+        spine=Switch(0),
+        leaves=[Switch(rail) for rail in range(1, RAILS + 1)],
+        hcas=hcas(rack),
+    )

@@ -1,0 +1,77 @@
+"""The rack's own network: a bridge on this machine, masqueraded by a table of its own."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from appliance.adapters.process import run
+from appliance.errors import ApplianceError
+from appliance.lab.spec import STATE_ROOT, Rack, racks
+
+FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+FORWARDING_BEFORE = STATE_ROOT / ".ip_forward"
+
+
+def links(*, master: str | None = None) -> tuple[str, ...]:
+    """Names of this machine's network links, or of those in one bridge."""
+    select = ("master", master) if master else ()
+    done = run(("ip", "-json", "link", "show", *select), check=False)
+    return tuple(link["ifname"] for link in json.loads(done.stdout or "[]") if "ifname" in link)
+
+
+def free_index() -> int:
+    """The first number whose network neither a rack nor this machine uses."""
+    taken = {rack.index for rack in racks()}
+    routes = run(("ip", "-json", "route", "show", "table", "all")).stdout
+    used = {str(route.get("dst", "")) for route in json.loads(routes or "[]")}
+    for index in range(1, 255):
+        if index not in taken and f"10.77.{index}.0/24" not in used:
+            return index
+    raise ApplianceError("no free network 10.77.x.0/24", "take a rack down: appliance lab down")
+
+
+def raise_bridge(rack: Rack) -> None:
+    """Make the bridge and its rules; whatever is there stays."""
+    if rack.bridge not in links():
+        run(("ip", "link", "add", rack.bridge, "type", "bridge", "forward_delay", "0"))
+    address = f"{rack.gateway}/{rack.network.prefixlen}"
+    run(("ip", "address", "replace", address, "dev", rack.bridge))
+    run(("ip", "link", "set", rack.bridge, "up"))
+    if FORWARDING.read_text().strip() == "0":
+        FORWARDING_BEFORE.write_text("0")
+        FORWARDING.write_text("1")
+    run(("nft", "-f", "-"), input=ruleset(rack))
+
+
+def ruleset(rack: Rack) -> str:
+    """The nftables script that makes the rack's table, replacing an older one."""
+    return f"""table ip {rack.table} {{}}
+delete table ip {rack.table}
+table ip {rack.table} {{
+  chain postrouting {{
+    type nat hook postrouting priority srcnat;
+    ip saddr {rack.network} ip daddr != {rack.network} masquerade
+  }}
+}}
+"""
+
+
+def lower_bridge(rack: Rack) -> None:
+    """Remove bridge, links and rules; the machine's forwarding returns to what it was with the last rack."""
+    for name in links(master=rack.bridge):
+        run(("ip", "link", "delete", name), check=False)
+    run(("ip", "link", "delete", rack.bridge), check=False)
+    run(("nft", "delete", "table", "ip", rack.table), check=False)
+    if not [other for other in racks() if other.name != rack.name]:
+        with suppress(FileNotFoundError):
+            FORWARDING.write_text(FORWARDING_BEFORE.read_text())
+            FORWARDING_BEFORE.unlink()
+
+
+def resolver() -> str:
+    """resolv.conf for the hosts: the machine's, but never a resolver on its loopback."""
+    own = Path("/etc/resolv.conf").read_text()
+    upstream = Path("/run/systemd/resolve/resolv.conf")
+    if "nameserver 127." in own and upstream.exists():
+        return upstream.read_text()
+    return own

@@ -1,0 +1,445 @@
+/*
+ * The public NVML interface over the simulated state. Names, numbers and record layouts are those of
+ * NVIDIA's nvml.h (driver 535): a client cannot tell the difference, except by the state file.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "state.h"
+
+#define API __attribute__((visibility("default")))
+#define ALIAS(of) __attribute__((visibility("default"), alias(#of)))
+
+typedef int nvmlReturn_t;
+typedef struct gpu *nvmlDevice_t;
+typedef unsigned long long u64;
+
+enum {
+	SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15,
+};
+
+typedef struct { u64 total, free, used; } nvmlMemory_t;
+typedef struct { unsigned version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
+typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
+typedef struct { unsigned max, high, partial, low, none; } nvmlRowRemapperHistogramValues_t;
+typedef struct {
+	char busIdLegacy[16];
+	unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
+	char busId[32];
+} nvmlPciInfo_t;
+typedef struct {
+	unsigned fieldId, scopeId;
+	long long timestamp, latencyUsec;
+	int valueType;
+	nvmlReturn_t nvmlReturn;
+	union { double d; unsigned ui; u64 ull; } value;
+} nvmlFieldValue_t;
+
+static int users;
+
+/* ---- library and system ---- */
+
+API nvmlReturn_t nvmlInit_v2(void)
+{
+	if (!state_now())
+		return DRIVER_NOT_LOADED;
+	users++;
+	return SUCCESS;
+}
+ALIAS(nvmlInit_v2) nvmlReturn_t nvmlInit(void);
+
+API nvmlReturn_t nvmlInitWithFlags(unsigned flags)
+{
+	(void)flags;
+	return nvmlInit_v2();
+}
+
+API nvmlReturn_t nvmlShutdown(void)
+{
+	if (!users)
+		return UNINITIALIZED;
+	users--;
+	return SUCCESS;
+}
+
+API const char *nvmlErrorString(nvmlReturn_t result)
+{
+	static const char *const words[] = {
+		"Success", "Uninitialized", "Invalid Argument", "Not Supported",
+		"Insufficient Permissions", "Already Initialized", "Not Found",
+		"Insufficient Size", "Insufficient External Power", "Driver Not Loaded",
+		"Timeout", "Interrupt Request Issue", "NVML Shared Library Not Found",
+		"Function Not Found", "Corrupted infoROM", "GPU is lost", "GPU requires restart",
+		"The operating system has blocked the request.",
+		"Driver/library version mismatch", "In use by another client",
+	};
+	if (result >= 0 && result < (int)(sizeof words / sizeof *words))
+		return words[result];
+	return "Unknown Error";
+}
+
+static nvmlReturn_t copy(char *into, unsigned room, const char *text)
+{
+	if (!into)
+		return INVALID_ARGUMENT;
+	if (strlen(text) >= room)
+		return INSUFFICIENT_SIZE;
+	strcpy(into, text);
+	return SUCCESS;
+}
+
+/* The state for a call, or return from it as NVML would. */
+#define STATE(name) \
+	struct state *name = state_now(); \
+	if (!users) \
+		return UNINITIALIZED; \
+	if (!name) \
+		return DRIVER_NOT_LOADED
+
+API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length)
+{
+	STATE(now);
+	return copy(version, length, now->driver_version);
+}
+
+API nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length)
+{
+	STATE(now);
+	return copy(version, length, now->nvml_version);
+}
+
+API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
+{
+	STATE(now);
+	*version = (int)now->cuda_version;
+	return SUCCESS;
+}
+ALIAS(nvmlSystemGetCudaDriverVersion) nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version);
+
+/* ---- finding a device ---- */
+
+API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
+{
+	STATE(now);
+	*count = (unsigned)now->count;
+	return SUCCESS;
+}
+ALIAS(nvmlDeviceGetCount_v2) nvmlReturn_t nvmlDeviceGetCount(unsigned *count);
+
+API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
+{
+	STATE(now);
+	if (index >= now->count || !device)
+		return INVALID_ARGUMENT;
+	*device = &now->gpus[index];
+	return (*device)->lost ? GPU_IS_LOST : SUCCESS;
+}
+ALIAS(nvmlDeviceGetHandleByIndex_v2)
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device);
+
+static void fill_pci(const struct gpu *gpu, nvmlPciInfo_t *pci)
+{
+	memset(pci, 0, sizeof *pci);
+	sscanf(gpu->pci, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
+	pci->pciDeviceId = (unsigned)gpu->pci_device_id;
+	pci->pciSubSystemId = (unsigned)gpu->pci_subsystem_id;
+	snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0",
+		 pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
+	snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0",
+		 pci->domain, pci->bus & 0xff, pci->device & 0xff);
+}
+
+#define FIND_BY(suffix, matches) \
+	API nvmlReturn_t nvmlDeviceGetHandleBy##suffix(const char *text, nvmlDevice_t *device) \
+	{ \
+		STATE(now); \
+		for (unsigned i = 0; i < now->count; i++) { \
+			struct gpu *gpu = &now->gpus[i]; \
+			if (matches(gpu, text)) { \
+				*device = gpu; \
+				return gpu->lost ? GPU_IS_LOST : SUCCESS; \
+			} \
+		} \
+		return NOT_FOUND; \
+	}
+
+static int has_uuid(const struct gpu *gpu, const char *text) { return !strcmp(gpu->uuid, text); }
+static int has_serial(const struct gpu *gpu, const char *text) { return !strcmp(gpu->serial, text); }
+static int has_pci(const struct gpu *gpu, const char *text)
+{
+	nvmlPciInfo_t pci;
+	unsigned domain, bus, device;
+	fill_pci(gpu, &pci);
+	return sscanf(text, "%x:%x:%x", &domain, &bus, &device) == 3 && domain == pci.domain &&
+	       bus == pci.bus && device == pci.device;
+}
+
+FIND_BY(UUID, has_uuid)
+FIND_BY(Serial, has_serial)
+FIND_BY(PciBusId_v2, has_pci)
+ALIAS(nvmlDeviceGetHandleByPciBusId_v2)
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *text, nvmlDevice_t *device);
+
+/* ---- what a device says of itself ---- */
+
+/* Refresh before every answer: a fault shows at once, in clients that have long been running too. */
+#define DEVICE(gpu) \
+	STATE(now); \
+	if ((gpu) < now->gpus || (gpu) >= now->gpus + MAX_GPUS) \
+		return INVALID_ARGUMENT; \
+	if ((gpu)->lost) \
+		return GPU_IS_LOST
+
+#define SAY_TEXT(call, field) \
+	API nvmlReturn_t nvmlDeviceGet##call(nvmlDevice_t gpu, char *text, unsigned length) \
+	{ \
+		DEVICE(gpu); \
+		return copy(text, length, gpu->field); \
+	}
+
+#define SAY_NUMBER(call, type, expression) \
+	API nvmlReturn_t nvmlDeviceGet##call(nvmlDevice_t gpu, type *value) \
+	{ \
+		DEVICE(gpu); \
+		if (!value) \
+			return INVALID_ARGUMENT; \
+		*value = (type)(expression); \
+		return SUCCESS; \
+	}
+
+#define SAY_PAIR(call, type, first_expression, second_expression) \
+	API nvmlReturn_t nvmlDeviceGet##call(nvmlDevice_t gpu, type *first, type *second) \
+	{ \
+		DEVICE(gpu); \
+		*first = (type)(first_expression); \
+		*second = (type)(second_expression); \
+		return SUCCESS; \
+	}
+
+SAY_TEXT(Name, name)
+SAY_TEXT(UUID, uuid)
+SAY_TEXT(Serial, serial)
+SAY_TEXT(VbiosVersion, vbios)
+SAY_TEXT(BoardPartNumber, board_part)
+
+SAY_NUMBER(Index, unsigned, gpu->index)
+SAY_NUMBER(MinorNumber, unsigned, gpu->minor)
+SAY_NUMBER(Brand, unsigned, 14)
+SAY_NUMBER(Architecture, unsigned, 7)
+SAY_NUMBER(ComputeMode, unsigned, 0)
+SAY_NUMBER(PersistenceMode, unsigned, gpu->persistence)
+SAY_NUMBER(PowerUsage, unsigned, gpu->power_mw)
+SAY_NUMBER(EnforcedPowerLimit, unsigned, gpu->power_limit_mw)
+SAY_NUMBER(PowerManagementLimit, unsigned, gpu->power_limit_mw)
+SAY_NUMBER(PowerManagementDefaultLimit, unsigned, 400000)
+SAY_NUMBER(CurrPcieLinkGeneration, unsigned, gpu->pcie_generation)
+SAY_NUMBER(CurrPcieLinkWidth, unsigned, gpu->pcie_width)
+SAY_NUMBER(MaxPcieLinkGeneration, unsigned, gpu->pcie_generation_max)
+SAY_NUMBER(GpuMaxPcieLinkGeneration, unsigned, gpu->pcie_generation_max)
+SAY_NUMBER(MaxPcieLinkWidth, unsigned, gpu->pcie_width_max)
+SAY_NUMBER(PcieReplayCounter, unsigned, gpu->pcie_replays)
+SAY_NUMBER(CurrentClocksEventReasons, u64, gpu->throttle_reasons)
+SAY_NUMBER(CurrentClocksThrottleReasons, u64, gpu->throttle_reasons)
+SAY_NUMBER(SupportedClocksEventReasons, u64, 0x1ff)
+SAY_NUMBER(SupportedClocksThrottleReasons, u64, 0x1ff)
+SAY_PAIR(EccMode, unsigned, gpu->ecc, gpu->ecc)
+SAY_PAIR(MigMode, unsigned, gpu->mig, gpu->mig_pending)
+SAY_PAIR(CudaComputeCapability, int, 8, 0)
+SAY_PAIR(PowerManagementLimitConstraints, unsigned, 100000, 400000)
+
+API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t gpu, nvmlPciInfo_t *pci)
+{
+	DEVICE(gpu);
+	fill_pci(gpu, pci);
+	return SUCCESS;
+}
+ALIAS(nvmlDeviceGetPciInfo_v3) nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t, nvmlPciInfo_t *);
+ALIAS(nvmlDeviceGetPciInfo_v3) nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t, nvmlPciInfo_t *);
+
+API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t gpu, nvmlMemory_t *memory)
+{
+	DEVICE(gpu);
+	memory->total = gpu->memory_total;
+	memory->used = gpu->memory_used + gpu->memory_reserved;
+	memory->free = memory->total - memory->used;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t gpu, nvmlMemory_v2_t *memory)
+{
+	DEVICE(gpu);
+	memory->total = gpu->memory_total;
+	memory->reserved = gpu->memory_reserved;
+	memory->used = gpu->memory_used;
+	memory->free = memory->total - memory->reserved - memory->used;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t gpu, unsigned sensor, unsigned *degrees)
+{
+	DEVICE(gpu);
+	if (sensor != 0)
+		return INVALID_ARGUMENT;
+	*degrees = (unsigned)gpu->temperature;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t gpu, unsigned kind, unsigned *degrees)
+{
+	static const unsigned thresholds[] = { 92, 89, 95, 85 };
+	DEVICE(gpu);
+	if (kind >= sizeof thresholds / sizeof *thresholds)
+		return NOT_SUPPORTED;
+	*degrees = thresholds[kind];
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t gpu, nvmlUtilization_t *rates)
+{
+	DEVICE(gpu);
+	rates->gpu = (unsigned)gpu->utilization;
+	rates->memory = (unsigned)gpu->utilization / 2;
+	return SUCCESS;
+}
+
+static nvmlReturn_t clock_of(unsigned kind, u64 sm, u64 memory, unsigned *mhz)
+{
+	if (kind > 3)
+		return INVALID_ARGUMENT;
+	*mhz = (unsigned)(kind == 2 ? memory : sm);
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t gpu, unsigned kind, unsigned *mhz)
+{
+	DEVICE(gpu);
+	return clock_of(kind, gpu->sm_clock, gpu->memory_clock, mhz);
+}
+
+API nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t gpu, unsigned kind, unsigned *mhz)
+{
+	DEVICE(gpu);
+	return clock_of(kind, gpu->sm_clock_max, gpu->memory_clock, mhz);
+}
+
+static nvmlReturn_t ecc_of(const struct gpu *gpu, unsigned uncorrected, unsigned aggregate, u64 *count)
+{
+	if (!gpu->ecc)
+		return NOT_SUPPORTED;
+	if (uncorrected > 1 || aggregate > 1)
+		return INVALID_ARGUMENT;
+	if (aggregate)
+		*count = uncorrected ? gpu->ecc_uncorrected_aggregate : gpu->ecc_corrected_aggregate;
+	else
+		*count = uncorrected ? gpu->ecc_uncorrected_volatile : gpu->ecc_corrected_volatile;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t gpu, unsigned type, unsigned counter, u64 *count)
+{
+	DEVICE(gpu);
+	return ecc_of(gpu, type, counter, count);
+}
+
+/* Every error lies in device memory (location 2). */
+API nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t gpu, unsigned type, unsigned counter,
+						 unsigned location, u64 *count)
+{
+	DEVICE(gpu);
+	nvmlReturn_t result = ecc_of(gpu, type, counter, count);
+	if (result == SUCCESS && location != 2)
+		*count = 0;
+	return result;
+}
+
+API nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t gpu, unsigned *correctable, unsigned *uncorrectable,
+					   unsigned *pending, unsigned *failed)
+{
+	DEVICE(gpu);
+	*correctable = (unsigned)gpu->remapped_correctable;
+	*uncorrectable = (unsigned)gpu->remapped_uncorrectable;
+	*pending = (unsigned)gpu->remap_pending;
+	*failed = (unsigned)gpu->remap_failed;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t gpu, nvmlRowRemapperHistogramValues_t *banks)
+{
+	DEVICE(gpu);
+	unsigned spoilt = gpu->remap_failed ? 1 : 0;
+	*banks = (nvmlRowRemapperHistogramValues_t){ 640 - spoilt, 0, 0, 0, spoilt };
+	return SUCCESS;
+}
+
+/* No process ever computes here; *count is 0 on return and the array stays untouched. */
+API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t gpu, unsigned *count, void *processes)
+{
+	(void)processes;
+	DEVICE(gpu);
+	*count = 0;
+	return SUCCESS;
+}
+#define SAME_PROCESSES(call) \
+	ALIAS(nvmlDeviceGetComputeRunningProcesses_v3) \
+	nvmlReturn_t nvmlDeviceGet##call(nvmlDevice_t, unsigned *, void *);
+SAME_PROCESSES(ComputeRunningProcesses)
+SAME_PROCESSES(ComputeRunningProcesses_v2)
+SAME_PROCESSES(GraphicsRunningProcesses)
+SAME_PROCESSES(GraphicsRunningProcesses_v2)
+SAME_PROCESSES(GraphicsRunningProcesses_v3)
+
+/* ---- NVLink: the last nvlinks_down links are down; errors are on link 0 ---- */
+
+#define LINK(gpu, link) \
+	DEVICE(gpu); \
+	if ((link) >= (gpu)->nvlinks) \
+		return INVALID_ARGUMENT
+
+API nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t gpu, unsigned link, unsigned *active)
+{
+	LINK(gpu, link);
+	*active = link + gpu->nvlinks_down < gpu->nvlinks;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t gpu, unsigned link, unsigned *version)
+{
+	LINK(gpu, link);
+	*version = (unsigned)gpu->nvlink_version;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t gpu, unsigned link, unsigned *type)
+{
+	LINK(gpu, link);
+	*type = 2;
+	return SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t gpu, unsigned link, unsigned counter, u64 *value)
+{
+	LINK(gpu, link);
+	if (counter > 4)
+		return INVALID_ARGUMENT;
+	*value = link == 0 && counter == 1 ? gpu->nvlink_errors : 0;
+	return SUCCESS;
+}
+
+/* ---- fields: the memory's temperature (82) and the count of links (91) ---- */
+
+API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t gpu, int count, nvmlFieldValue_t *values)
+{
+	DEVICE(gpu);
+	for (int i = 0; i < count; i++) {
+		values[i].valueType = 1;
+		values[i].nvmlReturn = SUCCESS;
+		if (values[i].fieldId == 82)
+			values[i].value.ui = (unsigned)gpu->memory_temperature;
+		else if (values[i].fieldId == 91)
+			values[i].value.ui = (unsigned)gpu->nvlinks;
+		else
+			values[i].nvmlReturn = NOT_SUPPORTED;
+	}
+	return SUCCESS;
+}

@@ -1,0 +1,116 @@
+/* Reads the state file: lines of section.key=value, sections "system" and "gpu0" to "gpu15". */
+#include "state.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEFAULT_FILE "/var/lib/appliance-lab/gpu.state"
+
+struct field {
+	const char *key;
+	size_t offset;
+	int is_text;
+};
+
+#define WORD(type, key) { #key, offsetof(struct type, key), 1 }
+#define NUMBER(type, key) { #key, offsetof(struct type, key), 0 }
+
+static const struct field system_fields[] = {
+	WORD(state, driver_version), WORD(state, nvml_version),
+	NUMBER(state, cuda_version), NUMBER(state, count), { 0, 0, 0 },
+};
+
+static const struct field gpu_fields[] = {
+	WORD(gpu, name), WORD(gpu, uuid), WORD(gpu, serial), WORD(gpu, vbios),
+	WORD(gpu, board_part), WORD(gpu, pci),
+	NUMBER(gpu, pci_device_id), NUMBER(gpu, pci_subsystem_id), NUMBER(gpu, minor),
+	NUMBER(gpu, memory_total), NUMBER(gpu, memory_used), NUMBER(gpu, memory_reserved),
+	NUMBER(gpu, temperature), NUMBER(gpu, memory_temperature),
+	NUMBER(gpu, power_mw), NUMBER(gpu, power_limit_mw),
+	NUMBER(gpu, pcie_generation), NUMBER(gpu, pcie_generation_max),
+	NUMBER(gpu, pcie_width), NUMBER(gpu, pcie_width_max), NUMBER(gpu, pcie_replays),
+	NUMBER(gpu, nvlinks), NUMBER(gpu, nvlink_version),
+	NUMBER(gpu, nvlinks_down), NUMBER(gpu, nvlink_errors), NUMBER(gpu, ecc),
+	NUMBER(gpu, ecc_corrected_volatile), NUMBER(gpu, ecc_uncorrected_volatile),
+	NUMBER(gpu, ecc_corrected_aggregate), NUMBER(gpu, ecc_uncorrected_aggregate),
+	NUMBER(gpu, remapped_correctable), NUMBER(gpu, remapped_uncorrectable),
+	NUMBER(gpu, remap_pending), NUMBER(gpu, remap_failed),
+	NUMBER(gpu, mig), NUMBER(gpu, mig_pending), NUMBER(gpu, persistence),
+	NUMBER(gpu, throttle_reasons), NUMBER(gpu, sm_clock), NUMBER(gpu, sm_clock_max),
+	NUMBER(gpu, memory_clock), NUMBER(gpu, utilization), NUMBER(gpu, lost), { 0, 0, 0 },
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct state current;
+static struct stat seen;
+static int loaded;
+
+static void set(void *record, const struct field *fields, const char *key, const char *value)
+{
+	for (; fields->key; fields++) {
+		if (strcmp(fields->key, key) != 0)
+			continue;
+		char *place = (char *)record + fields->offset;
+		if (fields->is_text)
+			snprintf(place, TEXT, "%s", value);
+		else
+			*(unsigned long long *)place = strtoull(value, NULL, 10);
+	}
+}
+
+static void take(struct state *into, char *line)
+{
+	line[strcspn(line, "\r\n")] = 0;
+	char *key = strchr(line, '.'), *value = strchr(line, '=');
+	if (!key || !value || key > value)
+		return;
+	*key++ = 0;
+	*value++ = 0;
+	unsigned index;
+	if (strcmp(line, "system") == 0)
+		set(into, system_fields, key, value);
+	else if (sscanf(line, "gpu%u", &index) == 1 && index < MAX_GPUS)
+		set(&into->gpus[index], gpu_fields, key, value);
+}
+
+static void load(const char *file)
+{
+	static struct state fresh;
+	char line[512];
+	FILE *stream = fopen(file, "re");
+	if (!stream)
+		return;
+	memset(&fresh, 0, sizeof fresh);
+	while (fgets(line, sizeof line, stream))
+		take(&fresh, line);
+	fclose(stream);
+	for (unsigned index = 0; index < MAX_GPUS; index++)
+		fresh.gpus[index].index = index;
+	if (fresh.count > MAX_GPUS)
+		fresh.count = MAX_GPUS;
+	current = fresh;
+	loaded = 1;
+}
+
+struct state *state_now(void)
+{
+	const char *file = getenv("APPLIANCE_LAB_GPU_STATE");
+	struct stat now;
+	if (!file)
+		file = DEFAULT_FILE;
+	pthread_mutex_lock(&lock);
+	if (stat(file, &now) != 0) {
+		loaded = 0;
+	} else if (!loaded || now.st_ino != seen.st_ino || now.st_size != seen.st_size ||
+		   now.st_mtim.tv_sec != seen.st_mtim.tv_sec ||
+		   now.st_mtim.tv_nsec != seen.st_mtim.tv_nsec) {
+		load(file);
+		seen = now;
+	}
+	pthread_mutex_unlock(&lock);
+	return loaded ? &current : NULL;
+}

@@ -1,0 +1,74 @@
+"""Which processes belong to a rack: told by start time, by mark and by control group, never by name."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+PROC = Path("/proc")
+MARK = "APPLIANCE_LAB_RACK"
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks since boot at which ``pid`` began, None if it is gone or a zombie."""
+    try:
+        stat = (PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def remember(pid: int, file: Path) -> None:
+    """Note a process of ours so that a later run recognises it even if its number is reused."""
+    file.write_text(json.dumps({"pid": pid, "start": start_time(pid)}))
+
+
+def recall(file: Path) -> int | None:
+    """The remembered process if it still runs."""
+    try:
+        noted = json.loads(file.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    started = start_time(noted["pid"])
+    return noted["pid"] if started is not None and started == noted["start"] else None
+
+
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal; a process that is gone is fine."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def marked(rack_dir: Path) -> tuple[int, ...]:
+    """Processes the rack started, also those whose note was never written, by their environment."""
+    mark = f"{MARK}={rack_dir}".encode()
+    found = []
+    for entry in PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return tuple(found)
+
+
+def memory_mib(pids: tuple[int, ...]) -> int:
+    """Proportional share of memory of these processes, in MiB."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
+            for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1])
+    return total // 1024
+
+
+def uptime_seconds(pid: int) -> int | None:
+    """Seconds since ``pid`` began."""
+    started = start_time(pid)
+    if started is None:
+        return None
+    now = float((PROC / "uptime").read_text().split()[0])
+    return int(now - started / os.sysconf("SC_CLK_TCK"))

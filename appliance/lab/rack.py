@@ -1,0 +1,184 @@
+"""Raising, reading and removing a whole rack."""
+
+import fcntl
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from appliance.adapters.process import run
+from appliance.errors import ApplianceError
+from appliance.lab import (
+    cgroups,
+    fabric,
+    image,
+    machine,
+    mounts,
+    network,
+    processes,
+    requirements,
+    seed,
+    site,
+    spec,
+    ssh,
+)
+from appliance.lab.spec import STATE_ROOT, Rack, RackHost, RackSpec, load
+
+__all__ = ["Rack", "RackHost", "RackSpec", "down", "load", "up"]
+
+Progress = Callable[[str], None]
+
+SSH_SECONDS = 60.0
+BOOT_SECONDS = 90.0
+ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")
+
+
+def up(wanted: RackSpec, progress: Progress) -> Rack:
+    """Raise the rack, or start whatever of it is not running; returns when every host has booted.
+
+    Raises ConfigError when this machine cannot carry a rack, before anything is made.
+    """
+    requirements.require()
+    with _locked(wanted.name, progress):
+        rack = _existing(wanted) or _new(wanted, progress)
+        network.raise_bridge(rack)
+        public_key = site.client_key(rack)
+        started = [host for host in rack.hosts if _start(rack, host, public_key)]
+        site.write(rack)
+        fabric.start(rack)
+        if started:
+            progress(f"starting {_names(started)}")
+            _wait(rack, started, progress)
+        return rack
+
+
+def start(rack: Rack, host: RackHost) -> None:
+    """Start one host that was stopped and wait until it has booted."""
+    with _locked(rack.name, lambda _: None):
+        machine.start(rack, host)
+        _wait(rack, [host], lambda _: None)
+
+
+def down(name: str) -> bool:
+    """Remove everything of the rack; False if there was nothing. Interrupted builds go with it."""
+    image.sweep()
+    folder = STATE_ROOT / name
+    if not folder.exists():
+        return False
+    with _locked(name, lambda _: None):
+        # The file is written before anything else, so without it the folder is all there is.
+        rack = load(name)
+        if rack:
+            fabric.stop(rack)
+            for pid in processes.marked(rack.state_dir):
+                processes.kill(pid)
+            for host in rack.hosts:
+                machine.discard(host)
+            network.lower_bridge(rack)
+        mounts.unmount(folder)
+        shutil.rmtree(folder)
+    (STATE_ROOT / f".{name}.lock").unlink(missing_ok=True)
+    return True
+
+
+def _existing(wanted: RackSpec) -> Rack | None:
+    rack = load(wanted.name)
+    if rack and rack.spec != wanted:
+        raise ApplianceError(
+            f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}",
+            f"appliance lab down --name {rack.name}, or give the new one another --name",
+        )
+    return rack
+
+
+def _new(wanted: RackSpec, progress: Progress) -> Rack:
+    layers = image.layers(progress)
+    with _locked("", progress):
+        rack = Rack(wanted, network.free_index(), layers)
+        spec.save(rack)
+    return rack
+
+
+def _start(rack: Rack, host: RackHost, public_key: str) -> bool:
+    """Boot a host that does not run; its first boot finds everything in place."""
+    if machine.is_running(host):
+        if cgroups.is_frozen(host):
+            raise ApplianceError(
+                f"{host.name} is frozen", f"appliance lab fault {host.name} freeze --clear"
+            )
+        return False
+    host.folder.mkdir(parents=True, exist_ok=True)
+    mounts.mount_host(rack, host)
+    seeded = host.folder / "seeded"
+    if not seeded.exists():
+        seed.seed(rack, host, public_key)
+        _enable(host)
+        seeded.touch()
+    machine.start(rack, host)
+    return True
+
+
+def _enable(host: RackHost) -> None:
+    units = (*ENABLED_UNITS, *(("appliance-lab-devices.service",) if host.is_gpu else ()))
+    run(("systemctl", f"--root={host.root}", "--quiet", "enable", *units))
+    run(
+        (
+            "systemctl",
+            f"--root={host.root}",
+            "--quiet",
+            "mask",
+            "systemd-networkd-wait-online.service",
+            "getty.target",
+            "console-getty.service",
+        )
+    )
+
+
+def _wait(rack: Rack, hosts: Sequence[RackHost], progress: Progress) -> None:
+    silent = ssh.wait_for(hosts, SSH_SECONDS)
+    if silent:
+        log = silent[0].folder / "console.log"
+        raise ApplianceError(
+            f"{_names(silent)} did not answer ssh within {SSH_SECONDS:g} s", f"see {log}"
+        )
+    for host in hosts:
+        state = _boot_state(rack, host)
+        if state == "degraded":
+            failed = ssh.on_host(
+                rack, host, ("systemctl", "--failed", "--plain", "--no-legend")
+            ).stdout
+            units = ", ".join(line.split()[0] for line in failed.splitlines() if line.strip())
+            progress(f"{host.name} is degraded: {units}")
+        elif state != "running":
+            raise ApplianceError(
+                f"{host.name} did not finish booting within {BOOT_SECONDS:g} s ({state})",
+                f"see {host.folder / 'console.log'}",
+            )
+
+
+def _boot_state(rack: Rack, host: RackHost) -> str:
+    deadline = time.monotonic() + BOOT_SECONDS
+    while True:
+        state = ssh.on_host(rack, host, ("systemctl", "is-system-running")).stdout.strip()
+        if state in {"running", "degraded"} or time.monotonic() > deadline:
+            return state or "no answer"
+        time.sleep(0.2)
+
+
+def _names(hosts: Sequence[RackHost]) -> str:
+    return ", ".join(host.name for host in hosts)
+
+
+@contextmanager
+def _locked(name: str, progress: Progress) -> Iterator[None]:
+    """One change to a rack at a time; the lock dies with its holder."""
+    STATE_ROOT.mkdir(parents=True, exist_ok=True)
+    file: Path = STATE_ROOT / f".{name}.lock"
+    with file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another command on this rack")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,129 @@
+"""What a host finds in its filesystem on its first day: its name, network, keys and simulated hardware."""
+
+import json
+import uuid
+from importlib.resources import files
+from pathlib import Path
+
+from appliance.adapters.process import run
+from appliance.lab import network, nvml, sysfs
+from appliance.lab.hardware import GPUS_PER_HOST
+from appliance.lab.spec import Rack, RackHost
+
+SIMULATED_AREAS = ("gpu", "fabric")
+FABRIC_TOOLS = (
+    "dump_fts",
+    "dump_lfts",
+    "dump_mfts",
+    "ibaddr",
+    "ibhosts",
+    "ibidsverify",
+    "iblinkinfo",
+    "ibnetdiscover",
+    "ibnodes",
+    "ibping",
+    "ibportstate",
+    "ibqueryerrors",
+    "ibroute",
+    "ibstat",
+    "ibstatus",
+    "ibswitches",
+    "ibsysstat",
+    "ibtracert",
+    "perfquery",
+    "saquery",
+    "sminfo",
+    "smpdump",
+    "smpquery",
+)
+
+
+def seed(rack: Rack, host: RackHost, client_key: str) -> None:
+    """Write everything into the mounted root of a host that has never booted."""
+    for name, text in texts(rack, host).items():
+        _write(host.root / name, text)
+    _write(host.root / "root/.ssh/authorized_keys", client_key, 0o600)
+    (host.root / "root/.ssh").chmod(0o700)
+    wrapper = _read("fabric-tool")
+    for tool in FABRIC_TOOLS:
+        _write(host.root / "usr/local/sbin" / tool, wrapper, 0o755)
+    host_key(host)
+    sysfs.write(host.root, rack, host)
+    if host.is_gpu:
+        nvml.write(host.root, nvml.healthy_state(host.name))
+
+
+def texts(rack: Rack, host: RackHost) -> dict[str, str]:
+    """File by file, what the host is told; paths relative to its root."""
+    found = {
+        "etc/hostname": f"{host.name}\n",
+        "etc/machine-id": f"{uuid.uuid4().hex}\n",
+        "etc/hosts": hosts_file(rack),
+        "etc/resolv.conf": network.resolver(),
+        "etc/default/locale": "LANG=C.UTF-8\n",
+        "etc/systemd/network/10-host0.network": (
+            f"[Match]\nName=host0\n\n[Network]\nAddress={host.address}/{rack.network.prefixlen}\n"
+            f"Gateway={rack.gateway}\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n"
+        ),
+        "etc/ssh/sshd_config.d/10-lab.conf": (
+            "PasswordAuthentication no\nPermitRootLogin prohibit-password\nUseDNS no\n"
+        ),
+        "etc/appliance/simulated.json": json.dumps(simulated(), indent=1) + "\n",
+        "etc/appliance/fabric-simulator": (
+            f"IBSIM_SERVER_NAME={rack.gateway}\nIBSIM_SERVER_PORT={rack.fabric_port}\n"
+        ),
+        "etc/tmpfiles.d/appliance-lab.conf": "d /run/appliance-lab 1777 root root -\n",
+    }
+    for unit in ("chrony", "opensm"):
+        found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
+    if host.is_gpu:
+        found["etc/systemd/system/appliance-lab-devices.service"] = _read("devices.service")
+        found["usr/local/sbin/appliance-lab-devices"] = device_script()
+    return found
+
+
+def simulated() -> dict[str, object]:
+    """The mark every rack host carries, so that nobody takes its facts for real hardware's."""
+    return {"by": "appliance lab", "areas": list(SIMULATED_AREAS), "sysfs": f"/{sysfs.ROOT}"}
+
+
+def hosts_file(rack: Rack) -> str:
+    """Every host of the rack by name."""
+    lines = [f"{host.address} {host.name}" for host in rack.hosts]
+    return "\n".join(("127.0.0.1 localhost", "::1 localhost", *lines)) + "\n"
+
+
+def device_script() -> str:
+    """Makes the GPU device nodes, which containers lose at every start."""
+    nodes = [(f"nvidia{index}", index) for index in range(GPUS_PER_HOST)]
+    nodes.append(("nvidiactl", 255))
+    lines = [
+        f"[ -e /dev/{name} ] || mknod -m 666 /dev/{name} c 195 {minor}" for name, minor in nodes
+    ]
+    return "#!/bin/sh\nset -e\n" + "\n".join(lines) + "\n"
+
+
+def host_key(host: RackHost) -> None:
+    """Give the host a new ssh key of its own."""
+    folder = host.root / "etc/ssh"
+    for old in folder.glob("ssh_host_*"):
+        old.unlink()
+    key = folder / "ssh_host_ed25519_key"
+    run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", host.name, "-f", str(key)))
+
+
+def public_host_key(host: RackHost) -> str:
+    """The host's public key: type and key, without the comment."""
+    text = (host.root / "etc/ssh/ssh_host_ed25519_key.pub").read_text()
+    return " ".join(text.split()[:2])
+
+
+def _read(name: str) -> str:
+    return files("appliance.lab").joinpath("templates", name).read_text()
+
+
+def _write(file: Path, text: str, mode: int | None = None) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    if mode is not None:
+        file.chmod(mode)

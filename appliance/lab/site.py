@@ -1,0 +1,43 @@
+"""The site folder of a rack: what an owner would write by hand for machines like these."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from appliance.adapters.process import run
+from appliance.lab.seed import SIMULATED_AREAS, public_host_key
+from appliance.lab.spec import Rack
+
+
+def client_key(rack: Rack) -> str:
+    """Make the key pair the control host logs in with, once; returns the public half."""
+    key = rack.site_dir / "id_ed25519"
+    public = Path(f"{key}.pub")
+    if not public.exists():
+        rack.site_dir.mkdir(parents=True, exist_ok=True)
+        key.unlink(missing_ok=True)
+        comment = f"appliance lab {rack.name}"
+        run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(key)))
+    return public.read_text()
+
+
+def write(rack: Rack) -> None:
+    """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted."""
+    secrets = rack.site_dir / "secrets"
+    secrets.mkdir(parents=True, exist_ok=True)
+    secrets.chmod(0o700)
+    (rack.site_dir / "known_hosts").write_text(known_hosts(rack))
+    (rack.site_dir / "site.yml").write_text(render(rack))
+
+
+def known_hosts(rack: Rack) -> str:
+    """The pinned key of every host, by name and by address."""
+    return "".join(f"{host.name},{host.address} {public_host_key(host)}\n" for host in rack.hosts)
+
+
+def render(rack: Rack) -> str:
+    """The text of site.yml."""
+    template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text()
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(template).render(rack=rack, simulated=SIMULATED_AREAS)

@@ -1,0 +1,164 @@
+"""What a rack is made of, and every name, address and path that follows from it."""
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+from appliance.errors import ApplianceError
+
+STATE_ROOT = Path("/var/lib/appliance/lab")
+MAX_HOSTS = 32
+
+
+def cache_root() -> Path:
+    """Where images and built libraries are kept: $APPLIANCE_CACHE or /var/cache/appliance."""
+    return Path(os.environ.get("APPLIANCE_CACHE", "/var/cache/appliance"))
+
+
+@dataclass(frozen=True)
+class RackSpec:
+    """What the user asks for: ``hosts`` counts the head host too."""
+
+    name: str = "rack"
+    hosts: int = 3
+    profile: str = "hpc"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):
+            raise ApplianceError(
+                f'"{self.name}" cannot name a rack',
+                "use 1 to 24 lower-case letters, digits and hyphens, starting with a letter",
+            )
+        if not 1 <= self.hosts <= MAX_HOSTS:
+            raise ApplianceError(f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}")
+
+
+@dataclass(frozen=True)
+class RackHost:
+    """One container host of a rack."""
+
+    name: str
+    roles: tuple[str, ...]
+    address: str
+    machine: str
+    folder: Path
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the host carries simulated GPUs."""
+        return "gpu" in self.roles
+
+    @property
+    def root(self) -> Path:
+        """The host's root filesystem, an overlay while the host's disk is mounted."""
+        return self.folder / "root"
+
+    @property
+    def disk(self) -> Path:
+        """Where the host's disk image is mounted on the machine."""
+        return self.folder / "disk"
+
+
+@dataclass(frozen=True)
+class Rack:
+    """A rack that was asked for: its spec, its number on this machine and its image layers."""
+
+    spec: RackSpec
+    index: int
+    layers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def state_dir(self) -> Path:
+        return STATE_ROOT / self.name
+
+    @property
+    def site_dir(self) -> Path:
+        """The complete site folder: site.yml, known_hosts, id_ed25519, secrets/."""
+        return self.state_dir / "site"
+
+    @property
+    def network(self) -> IPv4Network:
+        return IPv4Network(f"10.77.{self.index}.0/24")
+
+    @property
+    def gateway(self) -> IPv4Address:
+        return self.network.network_address + 1
+
+    @property
+    def bridge(self) -> str:
+        """The bridge's name; the kernel allows 15 characters."""
+        plain = f"lab-{self.name}"
+        return plain if len(plain) <= 15 else f"lab-{_digest(self.name)}"
+
+    @property
+    def table(self) -> str:
+        """The rack's own nftables table."""
+        return "appliance_lab_" + self.name.replace("-", "_")
+
+    @property
+    def fabric_port(self) -> int:
+        """First of the UDP ports of the rack's fabric simulator, which takes eleven."""
+        return 7070 + 16 * self.index
+
+    @property
+    def hosts(self) -> tuple[RackHost, ...]:
+        names = ("head", *(f"gpu-{n}" for n in range(1, self.spec.hosts)))
+        return tuple(self._host(number, name) for number, name in enumerate(names))
+
+    def host(self, name: str) -> RackHost:
+        """The host called ``name``. Raises ApplianceError."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        known = ", ".join(host.name for host in self.hosts)
+        raise ApplianceError(f'no host "{name}" in rack {self.name}', f"it has {known}")
+
+    def _host(self, number: int, name: str) -> RackHost:
+        return RackHost(
+            name=name,
+            roles=("gpu",) if number else ("control", "storage", "login"),
+            address=str(self.network.network_address + 10 + number),
+            machine=f"{self.name}-{name}",
+            folder=self.state_dir / "hosts" / name,
+        )
+
+
+def save(rack: Rack) -> None:
+    """Write the rack down, whole or not at all, before anything of it is made."""
+    rack.state_dir.mkdir(parents=True, exist_ok=True)
+    target = rack.state_dir / "rack.json"
+    fresh = target.with_suffix(".new")
+    fresh.write_text(json.dumps(asdict(rack), indent=1))
+    fresh.rename(target)
+
+
+def load(name: str) -> Rack | None:
+    """The rack called ``name`` as it was asked for, None if there is none."""
+    return read(STATE_ROOT / name / "rack.json")
+
+
+def read(file: Path) -> Rack | None:
+    """A rack from its rack.json, None where that is missing."""
+    try:
+        data = json.loads(file.read_text())
+    except FileNotFoundError:
+        return None
+    return Rack(RackSpec(**data["spec"]), data["index"], data["layers"])
+
+
+def racks() -> tuple[Rack, ...]:
+    """Every rack of this machine, by name."""
+    found = (read(file) for file in sorted(STATE_ROOT.glob("*/rack.json")))
+    return tuple(rack for rack in found if rack)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
