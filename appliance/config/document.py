@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -18,11 +18,15 @@ PREFIX = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True)
 class Document:
-    """One file's data (dict, list, str, int, float, bool, None) and the line of each key path."""
+    """One file's data (dict, list, str, int, float, bool, None) and the line of each key path.
+
+    ``texts`` holds numbers as they were written: 1.30 is the number 1.3.
+    """
 
     file: Path
     data: object
     lines: Mapping[KeyPath, int]
+    texts: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int:
         """Where ``path`` stands, or its nearest ancestor that does."""
@@ -77,14 +81,12 @@ for _name, _pattern, _first in (
 
 def read(file: Path) -> Document:
     """Parse one file. Raises InvalidConfig: unreadable, too large, not UTF-8, not YAML, a key given twice."""
-    text = _text(file)
-    loader = _Loader(text)
-    try:
-        node = loader.get_single_node()
-    except yaml.YAMLError as error:
-        raise InvalidConfig([_syntax(file, text, error)]) from None
-    finally:
-        loader.dispose()
+    return parse(_text(file), file)
+
+
+def parse(text: str, file: Path) -> Document:
+    """Parse text that came from ``file``. Raises InvalidConfig."""
+    node = _compose(text, file)
     if node is None:
         raise InvalidConfig(
             [Finding(file, 0, "", "is empty", "appliance init writes one to start from")]
@@ -93,7 +95,18 @@ def read(file: Path) -> Document:
     data = builder.build(node, ())
     if builder.findings:
         raise InvalidConfig(builder.findings)
-    return Document(file, data, builder.lines)
+    return Document(file, data, builder.lines, builder.texts)
+
+
+def _compose(text: str, file: Path) -> yaml.Node | None:
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise InvalidConfig([_syntax(file, text, error)]) from None
 
 
 def _text(file: Path) -> str:
@@ -143,6 +156,7 @@ class _Builder:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.lines: dict[KeyPath, int] = {}
+        self.texts: dict[KeyPath, str] = {}
         self.findings: list[Finding] = []
 
     def build(self, node: yaml.Node, path: KeyPath) -> object:
@@ -177,10 +191,9 @@ class _Builder:
                 return text.lower() == "true"
             case "null":
                 return None
-            case "int":
-                return int(text)
-            case "float" if math.isfinite(float(text)):
-                return float(text)
+            case "int" | "float" as kind if math.isfinite(float(text)):
+                self.texts[path] = text
+                return int(text) if kind == "int" else float(text)
         return text
 
     def _encodable(self, node: yaml.ScalarNode, path: KeyPath) -> None:

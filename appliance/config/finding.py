@@ -61,14 +61,19 @@ def render(findings: Sequence[Finding]) -> str:
 
 
 def _section(file: Path, findings: Sequence[Finding]) -> str:
-    count = len(findings)
     number = max(len(str(f.line)) for f in findings) + 1
     width = min(34, max(len(f.key) for f in findings))
-    lines = [f"{file}: {count} problem{'s' if count > 1 else ''}, nothing was contacted"]
+    lines = [f"{file}: {_count(findings)}, nothing was contacted"]
     for finding in findings:
         where = f":{finding.line}" if finding.line else ""
         lines.append(f"  {where:<{number}}  {finding.key:<{width}}  {finding}".rstrip())
     return "\n".join(lines)
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    todo = sum(f.level == "todo" for f in findings)
+    parts = ((len(findings) - todo, "problem", "problems"), (todo, "step left", "steps left"))
+    return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n)
 
 
 def _order(finding: Finding) -> tuple[str, int, str, str]:

@@ -15,6 +15,13 @@ from appliance.config.words import explain
 
 M = TypeVar("M", bound=BaseModel)
 ROUNDS = 200
+# Keys nothing else depends on: without them the rest is judged all the same.
+STAND_INS: dict[str | int, object] = {
+    "version": 1,
+    "name": "unnamed",
+    "networks": {},
+    "title": "untitled",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,12 @@ class Checked(Generic[M]):
         """Nothing at or below ``path`` was left out, so that its absence means something."""
         return not any(c[: len(path)] == path or path[: len(c)] == c for c in self.cut)
 
+    def listed(self, *path: str | int) -> bool:
+        """No direct item of ``path`` was left out; parts of an item may have been."""
+        return not any(
+            path[: len(c)] == c or (len(c) == len(path) + 1 and c[:-1] == path) for c in self.cut
+        )
+
     def original(self, path: KeyPath) -> KeyPath:
         """A path of the model as a path of the document (list items may have been left out)."""
         seen: KeyPath = ()
@@ -51,7 +64,7 @@ def check(document: Document, model: type[M]) -> Checked[M]:
     """Validate a document; parts that fail are reported and left out, so that the rest can be judged too."""
     errors = _errors(document.data, model)
     findings = [
-        document.finding(*explain(model, path, group))
+        document.finding(path, *explain(model, path, group, document.texts.get(path)))
         for path, group in _by_path(document.data, errors).items()
     ]
     if not errors:
@@ -121,12 +134,17 @@ class _Pruner:
 
     def _victim(self, error: ErrorDetails) -> KeyPath:
         path = _path(self.data, error)
-        return path[:-1] if error["type"] == "missing" else path
+        stands_in = len(path) == 1 and path[0] in STAND_INS
+        return path[:-1] if error["type"] == "missing" and not stands_in else path
 
     def _remove(self, path: KeyPath) -> None:
         if not path:
             self.cut.add(())
             self.data = None
+            return
+        if len(path) == 1 and path[0] in STAND_INS and isinstance(self.data, dict):
+            self.cut.add(path)
+            self.data[path[0]] = STAND_INS[path[0]]
             return
         parent = self._at(path[:-1])
         if isinstance(parent, dict) and path[-1] in parent:

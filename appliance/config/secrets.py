@@ -1,28 +1,87 @@
 """Secrets: references in the site, resolved late, and never printed."""
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from appliance.config.finding import Finding, InvalidConfig
+from appliance.config.spellings import spellings
+from appliance.config.vault import Vault
+from appliance.errors import ConfigError
+from appliance.models.site import SecretRef, Site
 
 
 class Secret(str):
-    """A resolved secret. Its repr hides it; ``str()`` is the value, for role variables only."""
+    """A resolved secret. ``repr`` and f-strings hide it; ``str()`` is the value, for role variables only."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
         return "Secret(***)"
 
+    def __format__(self, spec: str) -> str:
+        return format("***", spec)
+
 
 class Redactor:
-    """Replaces every known secret in text that leaves the program."""
+    """Replaces every known secret, in every usual spelling, in text that leaves the program."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = sorted({s for s in secrets if len(s) >= 4}, key=len, reverse=True)
+        self._spellings = spellings(str(s) for s in secrets)
 
     def __call__(self, text: str) -> str:
         """The text with secrets replaced by ``***``."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return self._spellings.sub("***", text) if self._spellings else text
 
 
 Secrets = Mapping[str, Secret]
+
+
+def references(site: Site) -> dict[str, SecretRef]:
+    """All secrets of a site: by their own name, and ``bmc.<host>`` for a BMC's password."""
+    bmcs = {f"bmc.{host.name}": host.bmc.password for host in site.hosts if host.bmc}
+    return {**site.secrets, **bmcs}
+
+
+def resolve(site: Site, folder: Path) -> dict[str, Secret]:
+    """Fetches every secret; file and vault paths start at ``folder``.
+
+    Raises InvalidConfig with one finding for each that cannot be had. No value is part of a message.
+    """
+    found: dict[str, Secret] = {}
+    findings: list[Finding] = []
+    vault = Vault(folder)
+    for name, ref in references(site).items():
+        try:
+            found[name] = Secret(_fetch(ref, folder, vault))
+        except ConfigError as error:
+            key = name if name.startswith("bmc.") else f"secrets.{name}"
+            findings.append(Finding(folder / "site.yml", 0, key, error.message, error.hint))
+    if findings:
+        raise InvalidConfig(findings)
+    return found
+
+
+def _fetch(ref: SecretRef, folder: Path, vault: Vault) -> str:
+    if ref.file is not None:
+        value = _read(folder / ref.file)
+    elif ref.env is not None:
+        value = os.environ.get(ref.env, "")
+        if not value:
+            raise ConfigError(f"{ref.env} is not set", f"export {ref.env}=... and run this again")
+    else:
+        value = vault.read(str(ref.vault))
+    if not value.strip():
+        raise ConfigError("is empty", "a secret has at least one character")
+    return value
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be read ({error.strerror})", "check its path, owner and mode"
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file} is not text", f"encode it: base64 -w0 {file}") from None

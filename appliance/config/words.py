@@ -36,31 +36,35 @@ TRUTH = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
 def explain(
-    model: type[BaseModel], path: KeyPath, errors: Sequence[ErrorDetails]
-) -> tuple[KeyPath, str, str]:
-    """``path``, what is wrong there, and what to write instead."""
+    model: type[BaseModel],
+    path: KeyPath,
+    errors: Sequence[ErrorDetails],
+    written: str | None = None,
+) -> tuple[str, str]:
+    """What is wrong at ``path``, and what to write instead. ``written``: a number as the file spells it."""
     error = errors[0]
     kind, value = error["type"], error["input"]
     wanted = _annotation(model, path)
     if kind == "missing":
-        return path, "is missing", _missing(wanted, str(path[-1]))
+        return "is missing", _missing(wanted, str(path[-1]))
     if kind == "extra_forbidden":
-        return path, "is not known here", _nearest(str(path[-1]), known_keys(model, path[:-1]))
+        return "is not known here", _instead(model, path)
     if any(str(part) == "[key]" for part in error["loc"]):
-        return path, "is not a usable name", _pattern(error)[1]
+        return "is not a usable name", _pattern(error)[1]
     if len(errors) > 1 and kind in KINDS:
-        return path, f"wants one value, not {_kind(value)}", "write a number, text, true or false"
+        return f"wants one value, not {_kind(value)}", "write a number, text, true or false"
     if kind in KINDS:
-        return path, *_wrong_type(kind, value, wanted)
-    return path, *_bad_value(error, wanted)
+        return _wrong_type(kind, value, wanted, written)
+    return _bad_value(error, wanted)
 
 
-def _wrong_type(kind: str, value: object, wanted: object) -> tuple[str, str]:
+def _wrong_type(kind: str, value: object, wanted: object, written: str | None) -> tuple[str, str]:
     if wanted in (IPv4Address, IPv4Network):
         return f"wants an IPv4 {_ip_kind(wanted)}, not {_kind(value)}", _ip_example(wanted)
-    said = "has no value" if value is None else f"wants {KINDS[kind]}, not {_kind(value)}"
+    seen = f"the number {written}" if written else _kind(value)
+    said = "has no value" if value is None else f"wants {KINDS[kind]}, not {seen}"
     if kind == "string_type" and isinstance(value, int | float):
-        return said, f'put it in quotes: "{json.dumps(value)}"'
+        return said, f'put it in quotes: "{written or json.dumps(value)}"'
     if kind == "bool_type" and str(value).lower() in TRUTH:
         return said, f"write {TRUTH[str(value).lower()]}"
     if kind == "tuple_type" and value is not None and not isinstance(value, dict):
@@ -78,7 +82,7 @@ def _bad_value(error: ErrorDetails, wanted: object) -> tuple[str, str]:
             return f"{_show(value)} is not {what}", shape
         case "literal_error" | "enum":
             accepted = _accepted(wanted)
-            return f"{_show(value)} is not accepted", _nearest(str(value), accepted, "accepted")
+            return f"{_show(value)} is not accepted", _accepted_words(str(value), accepted)
         case "greater_than_equal" | "less_than_equal":
             bound = "at least" if kind.startswith("g") else "at most"
             limit = context.get("ge", context.get("le"))
@@ -138,10 +142,26 @@ def _accepted(wanted: Any) -> tuple[str, ...]:
     return ()
 
 
-def _nearest(word: str, known: Sequence[str], title: str = "known") -> str:
+def _nearest(word: str, known: Sequence[str]) -> str:
     close = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    listing = f"{title}: {', '.join(known)}" if known else "take it out"
-    return f'did you mean "{close[0]}"? ({listing})' if close else listing
+    listing = f"known: {', '.join(known)}" if known else "take it out"
+    return f'did you mean "{close[0]}"?' if close else listing
+
+
+def _accepted_words(word: str, accepted: Sequence[str]) -> str:
+    close = get_close_matches(word.lower(), accepted, n=1, cutoff=0.6)
+    listing = f"accepted: {', '.join(accepted)}"
+    return f'did you mean "{close[0]}"? {listing}' if close else listing
+
+
+def _instead(model: type[BaseModel], path: KeyPath) -> str:
+    """The key that was meant: a near one here, or one of the same name in a section."""
+    word, known = str(path[-1]), known_keys(model, path[:-1])
+    close = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    sections = [name for name in model.model_fields if word in known_keys(model, (name,))]
+    if sections and not close:
+        return f"it belongs to {' or '.join(sections)}: {sections[0]}.{word}"
+    return _nearest(word, known)
 
 
 def _missing(wanted: object, key: str) -> str:

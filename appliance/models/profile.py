@@ -88,12 +88,22 @@ class StageOptions(Model):
     slurm_memory_reserve_mib: int = Field(default=4096, ge=0)
 
 
+class HostRange(Model):
+    """How many GPU hosts one appliance has, both ends included."""
+
+    minimum: int = Field(default=1, ge=1)
+    maximum: int = Field(
+        default=128, ge=1, description="One control host drives some hundred GPU hosts"
+    )
+
+
 class Profile(Model):
     """A hardware class: facts about it are expectations, software is a choice, limits carry sources."""
 
     version: Literal[1]
     name: str
     title: str
+    gpu_hosts: HostRange = HostRange()
     hardware: Hardware
     software: Software
     stages: StageOptions = StageOptions()

@@ -3,18 +3,67 @@
 from collections.abc import Collection
 
 from appliance.config.finding import Finding
+from appliance.config.rules import files, hardware, hosts, networks, services, software, storage
+from appliance.config.rules.base import Case, Rule
+from appliance.config.rules.limits import limits
 from appliance.config.schema import Checked
 from appliance.models.profile import Profile
 from appliance.models.site import Site
 
+SITE_RULES: tuple[Rule, ...] = (
+    hosts.names,
+    hosts.macs,
+    hosts.addresses,
+    hosts.roles,
+    hosts.control_hosts,
+    hosts.gpu_hosts,
+    networks.management,
+    networks.usable,
+    networks.overlaps,
+    networks.gateways,
+    networks.members,
+    networks.known,
+    networks.room,
+    storage.exports,
+    storage.mounts,
+    storage.mount_points,
+    storage.scratch_devices,
+    storage.clients,
+    services.partitions,
+    services.accounts,
+    services.admins,
+    services.time,
+    services.external_servers,
+    services.fabric,
+    services.access,
+    files.needed_secrets,
+    files.secret_places,
+    files.login_key,
+    files.known_hosts,
+    software.overrides,
+    software.compatible,
+)
+PROFILE_RULES = (hardware.fabric, hardware.gpus, hardware.host, hardware.scale)
+
 
 def judge_profile(checked: Checked[Profile], check_ids: Collection[str] | None) -> list[Finding]:
-    """Findings of the profile's rules."""
-    return []
+    """Findings of the profile's rules, over as much of it as is sound."""
+    if checked.model is None:
+        return []
+    found = [f for rule in PROFILE_RULES for f in rule(checked, checked.model)]
+    return [
+        *found,
+        *software.profile_compatible(checked),
+        *limits(checked, checked.model.limits, check_ids),
+    ]
 
 
 def judge_site(
     checked: Checked[Site], profile: Profile | None, check_ids: Collection[str] | None
 ) -> list[Finding]:
     """Findings of the site's rules, over as much of the site as is sound."""
-    return []
+    if checked.model is None:
+        return []
+    case = Case(checked, checked.model, profile)
+    found = [f for rule in SITE_RULES for f in rule(case)]
+    return [*found, *limits(checked, checked.model.limits, check_ids)]

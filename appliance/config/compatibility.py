@@ -1,0 +1,151 @@
+"""Which releases go together: a table of data, and what it says about a choice."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from appliance.config.document import read
+from appliance.config.finding import InvalidConfig
+from appliance.config.schema import check
+from appliance.models.base import Model
+from appliance.models.profile import Software
+
+TABLE = Path(__file__).with_name("compatibility.yml")
+RELEASE = re.compile(r"^\d+(\.\d+){0,3}$")
+COMPONENTS = tuple(name for name in Software.model_fields if name != "operating_systems")
+
+
+class Bound(Model):
+    """Releases of another component; ends are inclusive and compared as deep as they are written."""
+
+    min: str | None = None
+    max: str | None = None
+    one_of: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = Field(default=(), alias="except")
+
+    def accepts(self, release: str) -> bool:
+        """Whether ``release`` is within."""
+        if any(_same_line(release, line) for line in self.excluded):
+            return False
+        if self.one_of and not any(_same_line(release, line) for line in self.one_of):
+            return False
+        low = self.min is None or _cut(release, self.min) >= _numbers(self.min)
+        return low and (self.max is None or _cut(release, self.max) <= _numbers(self.max))
+
+    def __str__(self) -> str:
+        if self.one_of:
+            return " or ".join(self.one_of)
+        if self.min and self.max:
+            return self.min if self.min == self.max else f"{self.min} to {self.max}"
+        ends = f"from {self.min}" if self.min else f"up to {self.max}" if self.max else ""
+        return ", ".join(part for part in (ends, *(f"not {e}" for e in self.excluded)) if part)
+
+    def nearest(self, release: str) -> str:
+        """A release within the bound, nearest to the one refused; empty if the bound names none."""
+        if self.one_of:
+            return min(self.one_of, key=lambda line: abs(_numbers(line)[0] - _numbers(release)[0]))
+        if self.max and _cut(release, self.max) > _numbers(self.max):
+            return self.max
+        return self.min or ""
+
+
+class Row(Model):
+    """One release line of one component and what it needs of the others."""
+
+    component: str
+    release: str
+    needs: dict[str, Bound] = Field(default_factory=dict)
+    source: str
+    date: str
+
+
+class Table(Model):
+    """All rows."""
+
+    version: Literal[1]
+    rows: tuple[Row, ...]
+
+    def lines(self, component: str) -> tuple[str, ...]:
+        """Release lines listed for a component."""
+        return tuple(row.release for row in self.rows if row.component == component)
+
+    def row(self, component: str, release: str) -> Row | None:
+        """The row a release falls in."""
+        rows = (r for r in self.rows if r.component == component and _same_line(release, r.release))
+        return next(rows, None)
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Two releases that do not go together, or (``other`` empty) one that is not known."""
+
+    component: str
+    other: str
+    message: str
+    remedy: str
+
+
+@cache
+def table() -> Table:
+    """The table that comes with the program. Raises InvalidConfig if it is damaged."""
+    checked = check(read(TABLE), Table)
+    if checked.model is None or checked.findings:
+        raise InvalidConfig(checked.findings)
+    return checked.model
+
+
+def clashes(chosen: Mapping[str, str | None], known: Table | None = None) -> Iterator[Clash]:
+    """What does not fit in a choice of releases; None is the distribution's own and not judged."""
+    known = known or table()
+    releases = {name: r for name, r in chosen.items() if r is not None and name in COMPONENTS}
+    for name, release in releases.items():
+        if not RELEASE.match(release):
+            yield Clash(
+                name, "", f'"{release}" is not a release', "write numbers and dots, as 1.35 or 580"
+            )
+            continue
+        row = known.row(name, release)
+        if row is not None:
+            yield from _against(known, row, release, releases)
+        elif known.lines(name):
+            listed = ", ".join(known.lines(name))
+            remedy = f"take one of {listed}; a later one wants a later appliance"
+            yield Clash(name, "", f"{release} is not in the compatibility table", remedy)
+
+
+def _against(known: Table, row: Row, release: str, releases: Mapping[str, str]) -> Iterator[Clash]:
+    for other, bound in row.needs.items():
+        found = releases.get(other)
+        if found is None or not RELEASE.match(found) or bound.accepts(found):
+            continue
+        message = (
+            f"{other} {found} does not go with {row.component} {release}"
+            f" ({bound}; source: {row.source}, {row.date})"
+        )
+        ways = [f"{other} {fit}"] if (fit := bound.nearest(found)) else []
+        ways += [f"{row.component} {line}" for line in _fitting(known, row.component, other, found)]
+        yield Clash(
+            row.component, other, message, "take " + ", or ".join(ways) if ways else "leave one out"
+        )
+
+
+def _fitting(known: Table, component: str, other: str, found: str) -> list[str]:
+    rows = [r for r in known.rows if r.component == component]
+    return [r.release for r in rows if other not in r.needs or r.needs[other].accepts(found)]
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
+
+
+def _cut(release: str, bound: str) -> tuple[int, ...]:
+    return _numbers(release)[: len(_numbers(bound))]
+
+
+def _same_line(release: str, line: str) -> bool:
+    return _cut(release, line) == _numbers(line)

@@ -1,0 +1,97 @@
+"""Rules over hosts: names, roles, numbers, and addresses nobody else has."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+
+from appliance.config.finding import Finding, KeyPath
+from appliance.config.rules.base import Case, repeated
+from appliance.models.site import Role
+
+
+def names(case: Case) -> Iterator[Finding]:
+    """A name stands once."""
+    named: list[tuple[KeyPath, str]] = [
+        (("hosts", i, "name"), host.name) for i, host in enumerate(case.site.hosts)
+    ]
+    for path, name, first in repeated(named):
+        message = f'"{name}" stands twice (also line {case.line(first)})'
+        yield case.problem(path, message, "give every host a name of its own")
+
+
+def macs(case: Case) -> Iterator[Finding]:
+    """A MAC address belongs to one host."""
+    given: list[tuple[KeyPath, str]] = [
+        (("hosts", i, "mac"), host.mac) for i, host in enumerate(case.site.hosts) if host.mac
+    ]
+    for path, mac, first in repeated(given):
+        yield case.problem(
+            path, f"{mac} is also {case.also(first)}", "look at the label of the port"
+        )
+
+
+def addresses(case: Case) -> Iterator[Finding]:
+    """An address belongs to one interface, one BMC or one gateway."""
+    for path, address, first in repeated(_all_addresses(case)):
+        remedy = "give every host, BMC and gateway an address of its own"
+        yield case.problem(path, f"{address} is also {case.also(first)}", remedy)
+
+
+def _all_addresses(case: Case) -> Iterator[tuple[KeyPath, IPv4Address]]:
+    for name, network in case.site.networks.items():
+        if network.gateway:
+            yield ("networks", name, "gateway"), network.gateway
+    for i, host in enumerate(case.site.hosts):
+        yield ("hosts", i, "address"), host.address
+        for network_name, address in host.addresses.items():
+            yield ("hosts", i, "addresses", network_name), address
+        if host.bmc:
+            yield ("hosts", i, "bmc", "address"), host.bmc.address
+
+
+def roles(case: Case) -> Iterator[Finding]:
+    """Somebody does each job that is needed, and no host is given one twice."""
+    for i, host in enumerate(case.site.hosts):
+        given: list[tuple[KeyPath, Role]] = [
+            (("hosts", i, "roles", j), role) for j, role in enumerate(host.roles)
+        ]
+        for path, role, first in repeated(given):
+            yield case.problem(path, f'"{role}" stands twice (also {case.also(first)})', "keep one")
+    if not _roles_are_known(case):
+        return
+    needed = {Role.CONTROL: "runs the cluster", Role.GPU: "does the work"}
+    if case.site.storage.exports:
+        needed[Role.STORAGE] = "serves storage.exports"
+    for role, what in needed.items():
+        if not case.site.with_role(role):
+            message = f'no host has the role "{role}", which {what}'
+            yield case.problem(("hosts",), message, f"add {role} to the roles of a host")
+
+
+def control_hosts(case: Case) -> Iterator[Finding]:
+    """Members of a control plane vote: an even number gains nothing over one fewer."""
+    count = len(case.site.with_role(Role.CONTROL))
+    if not _roles_are_known(case):
+        return
+    if count and count % 2 == 0:
+        message = f"{count} hosts have the role control, and an even number has no majority when it splits"
+        yield case.problem(("hosts",), message, f"take {count - 1} or {count + 1}")
+
+
+def gpu_hosts(case: Case) -> Iterator[Finding]:
+    """The hardware class says how many GPU hosts one appliance of it has."""
+    count = len(case.site.with_role(Role.GPU))
+    if case.profile is None or not _roles_are_known(case) or not count:
+        return
+    low, high = case.profile.gpu_hosts.minimum, case.profile.gpu_hosts.maximum
+    if not low <= count <= high:
+        message = f"{count} GPU host{'s' if count > 1 else ''}, but profile {case.profile.name} is for {low} to {high}"
+        yield case.problem(
+            ("hosts",), message, "change the number, or gpu_hosts in a profile of your own"
+        )
+
+
+def _roles_are_known(case: Case) -> bool:
+    """Every host was read, with all of its roles."""
+    cut = case.checked.cut
+    roles_cut = any(c[:1] == ("hosts",) and len(c) > 2 and c[2] == "roles" for c in cut)
+    return case.checked.listed("hosts") and not roles_cut

@@ -1,0 +1,70 @@
+"""The ways a secret can be spelled in logs, reports and tracebacks."""
+
+import html
+import json
+import re
+import shlex
+from base64 import b64encode, encodebytes
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+SHORTEST = 4
+SHORTEST_PART = 8
+SHORTEST_ENCODED = 6
+
+
+def spellings(secrets: Iterable[str]) -> re.Pattern[str] | None:
+    """A pattern that finds each secret of at least 4 characters however it is encoded; None without any."""
+    found = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+    if not found:
+        return None
+    # The longest first: a part must not be replaced where the whole stands.
+    return re.compile("|".join(re.escape(f) for f in sorted(found, key=lambda f: (-len(f), f))))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    yield from _escaped(secret)
+    yield from _encoded(secret.encode("utf-8", "surrogateescape"))
+    lines = [line.strip() for line in secret.splitlines()]
+    for line in lines if len(lines) > 1 else ():
+        if len(line) >= SHORTEST_PART:
+            yield line
+            yield from _escaped(line)
+
+
+def _escaped(text: str) -> Iterator[str]:
+    raw = text.encode("utf-8", "surrogateescape")
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield repr(text)[1:-1]
+    yield repr(raw)[2:-1]
+    for safe in ("", "/"):
+        yield quote(raw, safe=safe)
+        yield quote(raw, safe=safe).replace("%2F", "%2f").lower() if "%" in quote(raw) else text
+        yield quote_plus(raw, safe=safe)
+    yield html.escape(text)
+    yield shlex.quote(text)[1:-1] if shlex.quote(text) != text else text
+    # Ansible prints JSON inside JSON.
+    yield json.dumps(json.dumps(text))[3:-3]
+
+
+def _encoded(raw: bytes) -> Iterator[str]:
+    yield raw.hex()
+    yield raw.hex().upper()
+    for offset in range(3):
+        yield from _base64(raw, offset)
+    for line in encodebytes(raw).decode().split():
+        if len(line) >= SHORTEST_PART * 2:
+            yield line
+
+
+def _base64(raw: bytes, offset: int) -> Iterator[str]:
+    """The characters of base64 that depend on the secret alone, where ``offset`` bytes stand before it."""
+    text = b64encode(b"\0" * offset + raw).decode()
+    start = (offset * 8 + 5) // 6
+    end = (offset + len(raw)) * 8 // 6
+    core = text[start:end]
+    if len(core) >= SHORTEST_ENCODED:
+        yield core
+        yield core.translate(str.maketrans("+/", "-_"))
