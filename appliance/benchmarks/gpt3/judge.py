@@ -1,0 +1,162 @@
+"""Judges training runs against the published figures; what cannot be compared is never called a pass."""
+
+from collections.abc import Iterator, Sequence
+
+from appliance.benchmarks.gpt3.reference import PLATFORMS, Cell, Reference
+from appliance.benchmarks.gpt3.throughput import (
+    Formula,
+    Run,
+    linear_factor,
+    mfu,
+    one_node,
+    tflops_per_gpu,
+)
+from appliance.checks.base import failed, not_assessed, passed
+from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Status
+
+THROUGHPUT = "gpt3.throughput"
+SCALING = "gpt3.scaling"
+SLOW_FIX = (
+    "look for one slow node first: appliance validate single on each host, then the pairs; "
+    "then compare clocks, power limits, fabric counters and the training configuration"
+)
+
+
+def judge(
+    runs: Sequence[Run], reference: Reference, tolerance: Limit | None = None
+) -> tuple[CheckResult, ...]:
+    """One gpt3.throughput per run and one gpt3.scaling per run on several nodes.
+
+    ``tolerance`` in % below the published figure; the reference's own where none is given.
+    """
+    allowed = tolerance or reference.tolerance
+    results = [throughput(run, reference, allowed) for run in runs]
+    results += [scaling(run, runs, reference, allowed) for run in runs if run.nodes > 1]
+    return tuple(results)
+
+
+def throughput(run: Run, reference: Reference, allowed: Limit) -> CheckResult:
+    """tokens/s against the published cell."""
+    shown = {"value": round(run.tokens_per_s), "unit": "tokens/s", "evidence": _evidence(run)}
+    if run.diverged:
+        fix = "mend the training first: learning rate, data, and ECC errors of the GPUs"
+        return failed(
+            THROUGHPUT, target(run), f"the training diverged: {run.diverged}", fix, **shown
+        )
+    if run.unreal:
+        return not_assessed(
+            THROUGHPUT, target(run), run.unreal, required=False, simulated=True, **shown
+        )
+    if too_fast := _too_fast(run, reference):
+        return CheckResult(
+            id=THROUGHPUT,
+            target=target(run),
+            status=Status.ERROR,
+            cause=too_fast,
+            fix="check global batch, sequence length and number of GPUs of this log",
+            **shown,
+        )
+    cell, reason, required = _comparable(run, reference)
+    if cell is None or reason:
+        return not_assessed(THROUGHPUT, target(run), reason, required=required, **shown)
+    return _against(THROUGHPUT, run, run.tokens_per_s, cell.tokens_per_s, reference, allowed, shown)
+
+
+def scaling(run: Run, runs: Sequence[Run], reference: Reference, allowed: Limit) -> CheckResult:
+    """Linear factor against the published one; both ends must be measured, and published as a gate."""
+    base = one_node(runs, run)
+    if base is None:
+        return not_assessed(
+            SCALING, target(run), "no 1-node run of the same configuration to scale against"
+        )
+    factor = linear_factor(run.tokens_per_s, base.tokens_per_s)
+    shown = {
+        "value": round(factor, 2),
+        "evidence": f"{run.tokens_per_s:,.0f} on {run.nodes} nodes, {base.tokens_per_s:,.0f} on one; perfect is {run.nodes}",
+    }
+    if run.unreal:
+        return not_assessed(
+            SCALING, target(run), run.unreal, required=False, simulated=True, **shown
+        )
+    if why := run.diverged or base.diverged:
+        return failed(
+            SCALING, target(run), f"the training diverged: {why}", "mend it first", **shown
+        )
+    cell, reason, required = _comparable(run, reference)
+    first, first_reason, _ = _comparable(base, reference)
+    if cell is None or first is None or reason or first_reason:
+        return not_assessed(
+            SCALING, target(run), reason or first_reason, required=required, **shown
+        )
+    published = linear_factor(cell.tokens_per_s, first.tokens_per_s)
+    return _against(SCALING, run, factor, published, reference, allowed, shown)
+
+
+def _against(
+    check_id: str,
+    run: Run,
+    value: float,
+    published: float,
+    reference: Reference,
+    allowed: Limit,
+    shown: dict[str, object],
+) -> CheckResult:
+    percent = float(allowed.value or 0)
+    floor = published * (1 - percent / 100)
+    limit = round(floor) if check_id == THROUGHPUT else round(floor, 2)
+    bounds: dict[str, object] = {
+        "limit": limit,
+        "limit_source": f"{published:,.{0 if check_id == THROUGHPUT else 2}f} less {percent:g} %: {reference.appliance.source}; {allowed.source}",
+    }
+    if value >= floor:
+        return passed(check_id, target(run), **shown, **bounds)  # type: ignore[arg-type]
+    short = (1 - value / published) * 100
+    cause = f"{short:.1f} % below the published figure ({percent:g} % allowed)"
+    return failed(check_id, target(run), cause, SLOW_FIX, **shown, **bounds)
+
+
+def target(run: Run) -> str:
+    """ "cluster/5b bare-metal 2n"."""
+    return f"cluster/{run.model} {run.platform} {run.nodes}n"
+
+
+def _comparable(run: Run, reference: Reference) -> tuple[Cell | None, str, bool]:
+    """The published cell; why it is no gate for this run ("" if it is); whether a verdict was owed."""
+    series = reference.appliance
+    gpt = reference.models.get(run.model)
+    if gpt is None:
+        known = ", ".join(reference.models)
+        return None, f"no published figure for model {run.model} (published: {known})", False
+    if run.gpu is None:
+        return None, "nobody said which GPU this ran on: set gpu in runs.yml", True
+    if (run.gpu, run.gpus_per_node) != (series.gpu, series.gpus_per_node):
+        mine = f"{run.gpus_per_node} x {run.gpu}"
+        return None, f"no figure is published for {mine} a node; record a baseline", False
+    if (run.global_batch, run.sequence) != (gpt.global_batch, gpt.sequence):
+        mine = f"global batch {run.global_batch}, sequence {run.sequence}"
+        return None, f"{mine}; published with {gpt.global_batch} and {gpt.sequence}", True
+    cell = series.cell(run.model, run.platform, run.nodes)
+    if cell is None:
+        where = PLATFORMS.get(run.platform, run.platform)
+        return None, f"no figure is published for {run.nodes} nodes on {where}", False
+    return cell, "" if cell.gate else f"not a gate: {cell.note}", cell.gate
+
+
+def _too_fast(run: Run, reference: Reference) -> str:
+    gpt, gpu = reference.models.get(run.model), reference.gpus.get(run.gpu or "")
+    if gpt is None or gpu is None:
+        return ""
+    share = mfu(tflops_per_gpu(run, gpt, Formula.CAUSAL), gpu.peak)
+    return f"{share:.0f} % of the GPU's peak, which cannot be" if share > 100 else ""
+
+
+def _evidence(run: Run) -> str:
+    return "; ".join(_facts(run))
+
+
+def _facts(run: Run) -> Iterator[str]:
+    yield f"{run.seconds:.4g} s a step +- {run.deviation:.2g} ({run.used} values, {run.rule})"
+    yield f"global batch {run.global_batch}, sequence {run.sequence}"
+    yield f"{run.source} ({run.family})"
+    yield from run.notes

@@ -1,0 +1,92 @@
+"""The published figures, the models they were measured with and the GPUs' peaks, as data with sources."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from appliance.config import document
+from appliance.models.base import Model
+from appliance.models.profile import Limit
+
+FILE = Path(__file__).with_name("reference.yml")
+Platform = Literal["bare-metal", "kubernetes"]
+PLATFORMS: dict[str, str] = {"bare-metal": "Bare metal", "kubernetes": "Kubernetes"}
+
+
+class Gpt(Model):
+    """A model's shape. ``global_batch`` in sequences, ``sequence`` in tokens.
+
+    ``vocabulary`` enters the FLOPs formulas, ``embedding`` (padded) the parameter count.
+    """
+
+    title: str
+    global_batch: int = Field(ge=1)
+    sequence: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    hidden: int = Field(ge=1)
+    heads: int = Field(ge=1)
+    ffn: int = Field(ge=1)
+    vocabulary: int = Field(ge=1)
+    embedding: int = Field(ge=1)
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases of all layers, and the embeddings of tokens and positions."""
+        layer = 12 * self.hidden**2 + 13 * self.hidden
+        return self.layers * layer + (self.embedding + self.sequence + 2) * self.hidden
+
+
+class GpuPeak(Model):
+    """Dense BF16 peak of one GPU in TFLOPS; ``names`` as NVML gives them."""
+
+    peak: float
+    names: tuple[str, ...]
+    source: str
+
+
+class Cell(Model):
+    """One published figure. ``gate``: a cluster may be failed on it."""
+
+    model: str
+    platform: Platform
+    nodes: int
+    tokens_per_s: int
+    gate: bool = True
+    note: str = ""
+
+
+class Series(Model):
+    """Figures of one source and the machines they were measured on."""
+
+    source: str
+    gpu: str
+    gpus_per_node: int
+    cells: tuple[Cell, ...]
+
+    def cell(self, model: str, platform: str, nodes: int) -> Cell | None:
+        """The published figure for this combination, if there is one."""
+        wanted = (model, platform, nodes)
+        return next((c for c in self.cells if (c.model, c.platform, c.nodes) == wanted), None)
+
+
+class Reference(Model):
+    """All of reference.yml. ``tolerance``: how far below a gate a cluster may stay, in %."""
+
+    version: Literal[1]
+    tolerance: Limit
+    models: dict[str, Gpt]
+    gpus: dict[str, GpuPeak]
+    appliance: Series
+    nvidia: Series
+
+    def gpu(self, name: str) -> str | None:
+        """Our key for a GPU called by its key or by NVML's product name."""
+        return next((k for k, gpu in self.gpus.items() if name == k or name in gpu.names), None)
+
+
+@cache
+def load() -> Reference:
+    """The figures that come with the program."""
+    return Reference.model_validate(document.read(FILE).data)

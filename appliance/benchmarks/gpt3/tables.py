@@ -1,0 +1,188 @@
+"""The papers' tables and plots, from measured runs: throughput with factors, overhead, and figures per GPU."""
+
+from collections.abc import Iterator, Sequence
+
+from appliance.benchmarks.gpt3.reference import PLATFORMS, Reference
+from appliance.benchmarks.gpt3.reference import Series as Published
+from appliance.benchmarks.gpt3.throughput import (
+    Formula,
+    Run,
+    difference,
+    linear_factor,
+    mfu,
+    perfect,
+    tflops_per_gpu,
+)
+from appliance.models.result import Measurement, Value
+from appliance.models.run import Plot, Series, Table
+
+Row = tuple[Value, ...]
+
+
+def tables(runs: Sequence[Run], reference: Reference) -> tuple[Table, ...]:
+    """Per model the paper's table with its plot; then all runs against the published figures, and per GPU."""
+    models = list(dict.fromkeys(run.model for run in runs))
+    made = [
+        _throughput(model, [r for r in runs if r.model == model], reference) for model in models
+    ]
+    known = [run for run in runs if run.model in reference.models]
+    if known:
+        made += [_against(known, reference), _per_gpu(known, reference)]
+    return tuple(made)
+
+
+def measurements(runs: Sequence[Run], reference: Reference) -> tuple[Measurement, ...]:
+    """tokens/s of every run, with what a headline needs; no reference beside a figure it does not fit."""
+    return tuple(_measurement(run, reference) for run in runs)
+
+
+def _measurement(run: Run, reference: Reference) -> Measurement:
+    detail: dict[str, Value] = {
+        "model": run.model,
+        "platform": run.platform,
+        "nodes": run.nodes,
+        "gpus": 0 if run.unreal else run.gpus,
+        "seconds_per_step": run.seconds,
+        "global_batch": run.global_batch,
+        "sequence": run.sequence,
+    }
+    series = reference.appliance
+    cell = series.cell(run.model, run.platform, run.nodes)
+    if cell and cell.gate and (run.gpu, run.gpus_per_node) == (series.gpu, series.gpus_per_node):
+        detail |= {"reference": cell.tokens_per_s, "source": series.source}
+    return Measurement(
+        name="gpt3.tokens_per_s",
+        value=run.tokens_per_s,
+        unit="tokens/s",
+        simulated=bool(run.unreal),
+        detail=detail,
+    )
+
+
+def _throughput(model: str, runs: Sequence[Run], reference: Reference) -> Table:
+    nodes = sorted({run.nodes for run in runs})
+    platforms = list(dict.fromkeys(run.platform for run in runs))
+    found = {(run.platform, run.nodes): run for run in runs}
+    rows: list[Row] = []
+    for platform in platforms:
+        one = found.get((platform, 1))
+        name = PLATFORMS.get(platform, platform)
+        rows.append((name, *(_with_factor(found.get((platform, n)), one) for n in nodes)))
+        if one:
+            line = (f"{perfect(one.tokens_per_s, n):,.0f}" for n in nodes)
+            rows.append((f"{name}, perfect line", *line))
+    if set(PLATFORMS) <= set(platforms):
+        rows.append(("Difference", *_differences(found, nodes)))
+    title = reference.models[model].title if model in reference.models else model
+    return Table(
+        title=f"GPT-3 {title}: tokens/s (linear factor)",
+        columns=("", *(_column(runs, n) for n in nodes)),
+        rows=tuple(rows),
+        note=_note(runs),
+        plot=_plot(title, runs, reference),
+    )
+
+
+def _column(runs: Sequence[Run], nodes: int) -> str:
+    run = next(run for run in runs if run.nodes == nodes)
+    label = "1 node" if nodes == 1 else f"{nodes} nodes"
+    return label if run.unreal else f"{label}, {run.gpus} GPUs"
+
+
+def _with_factor(run: Run | None, one: Run | None) -> str:
+    if run is None:
+        return "-"
+    rate = f"{run.tokens_per_s:,.0f}"
+    return f"{rate} ({linear_factor(run.tokens_per_s, one.tokens_per_s):.2f})" if one else rate
+
+
+def _differences(found: dict[tuple[str, int], Run], nodes: Sequence[int]) -> Iterator[str]:
+    for n in nodes:
+        bare, kubernetes = found.get(("bare-metal", n)), found.get(("kubernetes", n))
+        if bare is None or kubernetes is None:
+            yield "-"
+        else:
+            yield f"{difference(bare.tokens_per_s, kubernetes.tokens_per_s):.2f} %"
+
+
+def _note(runs: Sequence[Run]) -> str:
+    if unreal := next((run.unreal for run in runs if run.unreal), ""):
+        return unreal
+    batches = sorted({(run.global_batch, run.sequence) for run in runs})
+    configured = "; ".join(f"global batch {b}, sequence {s}" for b, s in batches)
+    both = len({run.platform for run in runs}) > 1
+    caution = " Difference = (bare metal - Kubernetes) / bare metal; honest only if both ran one configuration."
+    return f"{configured}.{caution if both else ''}"
+
+
+def _plot(title: str, runs: Sequence[Run], reference: Reference) -> Plot | None:
+    if len({run.nodes for run in runs}) < 2:
+        return None
+    series: list[Series] = []
+    for platform in dict.fromkeys(run.platform for run in runs):
+        mine = sorted((r for r in runs if r.platform == platform), key=lambda r: r.nodes)
+        name = PLATFORMS.get(platform, platform)
+        series.append(
+            Series(label=name, points=tuple((float(r.nodes), r.tokens_per_s) for r in mine))
+        )
+        if mine[0].nodes == 1:
+            line = tuple((float(r.nodes), perfect(mine[0].tokens_per_s, r.nodes)) for r in mine)
+            series.append(Series(label=f"{name}, perfect", points=line, kind="ideal"))
+        if published := _published(mine, reference.appliance):
+            series.append(Series(label=f"{name}, published", points=published, kind="reference"))
+    return Plot(title=f"GPT-3 {title}", x_label="nodes", y_label="tokens/s", series=tuple(series))
+
+
+def _published(runs: Sequence[Run], series: Published) -> tuple[tuple[float, float], ...]:
+    cells = (series.cell(run.model, run.platform, run.nodes) for run in runs)
+    return tuple((float(c.nodes), float(c.tokens_per_s)) for c in cells if c and c.gate)
+
+
+def _against(runs: Sequence[Run], reference: Reference) -> Table:
+    gate, beside = reference.appliance, reference.nvidia
+    return Table(
+        title="GPT-3 against the published figures (tokens/s)",
+        columns=("Run", "Measured", "Published", "% of it", "NVIDIA 2023", "% of it", "Gate"),
+        rows=tuple(_compared(run, gate, beside, reference) for run in runs),
+        note=f"Published: {gate.source}. NVIDIA 2023: {beside.source}; shown, never a gate.",
+    )
+
+
+def _compared(run: Run, gate: Published, beside: Published, reference: Reference) -> Row:
+    name = f"{reference.models[run.model].title} {run.platform} {run.nodes}n"
+    row: list[Value] = [name, f"{run.tokens_per_s:,.0f}"]
+    for series in (gate, beside):
+        cell = series.cell(run.model, run.platform, run.nodes)
+        row.append(f"{cell.tokens_per_s:,}" if cell else "-")
+        row.append(f"{run.tokens_per_s / cell.tokens_per_s * 100:.1f}" if cell else "-")
+    cell = gate.cell(run.model, run.platform, run.nodes)
+    ours = (run.gpu, run.gpus_per_node) == (gate.gpu, gate.gpus_per_node)
+    return (*row, "yes" if cell and cell.gate and ours else "no")
+
+
+def _per_gpu(runs: Sequence[Run], reference: Reference) -> Table:
+    return Table(
+        title="GPT-3 per GPU: TFLOPS and MFU by three formulas",
+        columns=("Run", "s/step", "std", "Values", *(f"{f.value}" for f in Formula)),
+        rows=tuple(_efficiency(run, reference) for run in runs),
+        note=_peaks(runs, reference),
+    )
+
+
+def _efficiency(run: Run, reference: Reference) -> Row:
+    gpt, gpu = reference.models[run.model], reference.gpus.get(run.gpu or "")
+    cells = []
+    for formula in Formula:
+        rate = tflops_per_gpu(run, gpt, formula)
+        cells.append(f"{rate:.1f}" + (f" ({mfu(rate, gpu.peak):.1f} %)" if gpu else ""))
+    name = f"{gpt.title} {run.platform} {run.nodes}n"
+    return (name, f"{run.seconds:.4g}", f"{run.deviation:.2g}", run.used, *cells)
+
+
+def _peaks(runs: Sequence[Run], reference: Reference) -> str:
+    used = sorted({run.gpu for run in runs if run.gpu in reference.gpus and run.gpu})
+    peaks = (
+        f"{name}: {reference.gpus[name].peak:g} TFLOPS ({reference.gpus[name].source})"
+        for name in used
+    )
+    return "MFU against the dense peak. " + "; ".join(peaks) if used else "No GPU named, so no MFU."

@@ -1,0 +1,119 @@
+"""The arithmetic of training throughput: tokens/s, scaling, overhead, TFLOPS and MFU by named formulas."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+from pydantic import Field
+
+from appliance.benchmarks.gpt3.reference import Gpt
+from appliance.models.base import Model
+
+
+class Formula(StrEnum):
+    """Which model FLOPs are counted; three formulas give three MFUs."""
+
+    FULL = "NeMo launcher, full attention"
+    CAUSAL = "NeMo and Megatron-LM, causal attention"
+    SIX_N = "6 x parameters x tokens"
+
+
+class Run(Model):
+    """One training run. ``seconds`` per step (mean of ``used`` values), ``deviation`` their spread in s.
+
+    ``gpu`` is a key of the reference's GPUs, None when nobody said which; ``unreal`` says why the figures are
+    no statement about GPUs ("" for a real run).
+    """
+
+    model: str
+    platform: str
+    nodes: int = Field(ge=1)
+    gpus_per_node: int = Field(ge=1)
+    gpu: str | None = None
+    global_batch: int = Field(ge=1)
+    sequence: int = Field(ge=1)
+    seconds: float = Field(gt=0)
+    deviation: float = Field(default=0, ge=0)
+    used: int = 0
+    rule: str = ""
+    source: str = ""
+    family: str = ""
+    diverged: str = ""
+    unreal: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Global batch x sequence / seconds per step."""
+        return tokens_per_s(self.global_batch, self.sequence, self.seconds)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole run."""
+        return self.nodes * self.gpus_per_node
+
+
+def tokens_per_s(global_batch: int, sequence: int, seconds: float) -> float:
+    """Tokens trained per second; ``seconds`` per step."""
+    return global_batch * sequence / seconds
+
+
+def linear_factor(many: float, one: float) -> float:
+    """How many times one node's throughput several nodes reach; the perfect line is their number."""
+    return many / one
+
+
+def perfect(one: float, nodes: int) -> float:
+    """Throughput of ``nodes`` nodes if nothing were lost."""
+    return one * nodes
+
+
+def difference(bare_metal: float, kubernetes: float) -> float:
+    """Loss of Kubernetes against bare metal in %."""
+    return (bare_metal - kubernetes) / bare_metal * 100
+
+
+def _full(gpt: Gpt, batch: int) -> float:
+    return _attention(gpt, batch, 4)
+
+
+def _causal(gpt: Gpt, batch: int) -> float:
+    return _attention(gpt, batch, 2)
+
+
+def _attention(gpt: Gpt, batch: int, factor: int) -> float:
+    b, s, h = batch, gpt.sequence, gpt.hidden
+    layers = 3 * gpt.layers * (24 * b * s * h**2 + factor * b * s**2 * h)
+    return layers + 6 * b * s * h * gpt.vocabulary
+
+
+def _six_n(gpt: Gpt, batch: int) -> float:
+    return 6.0 * gpt.parameters * batch * gpt.sequence
+
+
+FLOPS: dict[Formula, Callable[[Gpt, int], float]] = {
+    Formula.FULL: _full,
+    Formula.CAUSAL: _causal,
+    Formula.SIX_N: _six_n,
+}
+
+
+def tflops_per_gpu(run: Run, gpt: Gpt, formula: Formula) -> float:
+    """Model TFLOPS one GPU sustains; activation recomputation is not counted."""
+    shape = gpt.model_copy(update={"sequence": run.sequence})
+    return FLOPS[formula](shape, run.global_batch) / run.seconds / run.gpus / 1e12
+
+
+def mfu(tflops: float, peak: float) -> float:
+    """Model FLOPs utilisation in % of a dense ``peak`` in TFLOPS."""
+    return tflops / peak * 100
+
+
+def one_node(runs: Iterable[Run], run: Run) -> Run | None:
+    """The 1-node run that ``run`` is scaled against: same model, platform, GPUs and batch."""
+    return next(
+        (r for r in runs if r.nodes == 1 and _configuration(r) == _configuration(run)), None
+    )
+
+
+def _configuration(run: Run) -> tuple[object, ...]:
+    return run.model, run.platform, run.gpu, run.gpus_per_node, run.global_batch, run.sequence
