@@ -35,6 +35,9 @@ options:
       keys: {description: OpenSSH public keys., type: list, elements: str, default: []}
       locked_password: {description: No password opens the account., type: bool, default: true}
       state: {description: An absent user's files remain., type: str, choices: [present, absent], default: present}
+  only_in:
+    description: A group all users given belong to, and nobody else; who was in it and is no longer given loses keys and shell.
+    type: str
 """
 
 EXAMPLES = r"""
@@ -98,8 +101,10 @@ SPEC = {
             "state": {"default": "present", "choices": ["present", "absent"]},
         },
     },
+    "only_in": {},
 }
 SHADOW = "/etc/shadow"
+NO_LOGIN = "/usr/sbin/nologin"
 LOCK_SECONDS = 30
 
 
@@ -143,6 +148,19 @@ class Accounts:
                 self._do(["usermod", *options, name], f"user {name}")
         if item["keys"]:
             self._keys(item)
+
+    def dismiss(self, group: str, stay: set[str]) -> None:
+        """Take the login from members of ``group`` who are not to ``stay``; their files remain."""
+        members = grp.getgrnam(group).gr_mem if _is_group(group) else []
+        for name in sorted(set(members) - stay):
+            entry = _passwd(name)
+            if entry is not None:
+                keys = os.path.join(entry.pw_dir, ".ssh", "authorized_keys")
+                self._do(["usermod", "-s", NO_LOGIN, "-p", "*", name], f"user {name}")
+                if os.path.lexists(keys) and not self.check:
+                    with about(keys):
+                        os.unlink(keys)
+            self._do(["gpasswd", "-d", name, group], f"user {name}")
 
     def _keys(self, item: dict[str, Any]) -> None:
         entry = _passwd(item["name"])
@@ -197,7 +215,7 @@ def _passwd(name: str) -> pwd.struct_passwd | None:
 
 
 def _shell(item: dict[str, Any]) -> str:
-    return item["shell"] or ("/usr/sbin/nologin" if item["system"] else "/bin/bash")
+    return item["shell"] or (NO_LOGIN if item["system"] else "/bin/bash")
 
 
 def _new(item: dict[str, Any]) -> list[str]:
@@ -258,8 +276,12 @@ def main() -> None:
     try:
         for group in module.params["groups"]:
             accounts.group(group)
+        only_in = module.params["only_in"]
         for user in module.params["users"]:
-            accounts.user(user)
+            accounts.user({**user, "groups": [*user["groups"], *([only_in] if only_in else [])]})
+        if only_in:
+            present = (user for user in module.params["users"] if user["state"] == "present")
+            accounts.dismiss(only_in, {user["name"] for user in present})
     except Problem as problem:
         module.fail_json(msg=str(problem), changes=accounts.changes)
     module.exit_json(

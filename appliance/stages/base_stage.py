@@ -1,0 +1,28 @@
+"""Stage ``base``: people, ssh, time, kernel parameters, limits and the firewall of every host."""
+
+from appliance.checks.base import ALL_ROLES
+from appliance.config.roles.base_role import variables
+from appliance.stages.base import Stage
+
+STAGE = Stage(
+    name="base",
+    title="People, ssh, time, kernel parameters, limits and firewall",
+    roles=ALL_ROLES,
+    after=(),
+    ansible_roles=("base",),
+    variables=variables,
+    checks=(
+        "base.os",
+        "base.clock",
+        "base.clock_spread",
+        "base.sysctl",
+        "base.units",
+        "base.failed_units",
+        "base.disk",
+        "base.memory",
+        "base.cpu",
+        "base.memory_size",
+        "base.numa",
+    ),
+    minutes=1.0,
+)
