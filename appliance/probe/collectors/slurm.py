@@ -1,0 +1,86 @@
+"""Slurm through its own commands, on the host that runs the controller."""
+
+from __future__ import annotations
+
+import re
+
+from appliance.probe import files
+from appliance.probe.ask import Absent, Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+PING = re.compile(r"Slurmctld\(primary\) at (\S+) is (UP|DOWN)")
+FIELD = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=")
+CLUSTER = re.compile(r"^\s*ClusterName\s*=\s*(\S+)", re.M | re.I)
+STORAGE = re.compile(r"^\s*AccountingStorageType\s*=\s*(\S+)", re.M | re.I)
+CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``slurm``; nothing where slurmctld is not installed."""
+    if not ask.has("slurmctld"):
+        return {"slurm": None}
+    try:
+        version = ask.run(["scontrol", "--version"]).split()[-1]
+    except Absent as error:
+        ask.problem("slurm", str(error))
+        return {"slurm": None}
+    configuration = next(filter(None, (files.text(ask.path(at)) for at in CONFIGURATIONS)), "")
+    found: Facts = {"version": version, "controller": "not configured"}
+    if configuration:
+        found["controller"] = _controller(ask)
+        found["accounting"] = _accounting(ask, configuration)
+        if found["controller"] == "up":
+            found["nodes"] = nodes(ask.run(["scontrol", "--oneliner", "show", "nodes"]))
+    return {"slurm": found}
+
+
+def _controller(ask: Ask) -> str:
+    try:
+        return ping(ask.run(["scontrol", "ping"], 5.0, (0, 1)))
+    except Unreadable as error:
+        return str(error)
+
+
+def ping(said: str) -> str:
+    """up, down, or what ``scontrol ping`` said instead."""
+    found = PING.search(said)
+    return found.group(2).lower() if found else " ".join(said.split())[:200] or "no answer"
+
+
+def nodes(said: str) -> list[Facts]:
+    """The lines of ``scontrol --oneliner show nodes``; memory in MiB, as Slurm counts."""
+    return [node(line) for line in said.splitlines() if line.startswith("NodeName=")]
+
+
+def node(line: str) -> Facts:
+    """One node. A value may hold spaces; it ends where the next capitalised ``Name=`` begins."""
+    marks = list(FIELD.finditer(line))
+    ends = [mark.start() for mark in marks[1:]] + [len(line)]
+    fields: dict[str, str] = {}
+    for mark, end in zip(marks, ends):  # noqa: B905 - zip(strict=) is Python 3.10's
+        fields.setdefault(mark.group(1), line[mark.end() : end].strip())
+    gres = fields.get("Gres", "")
+    return {
+        "name": fields["NodeName"],
+        "state": fields.get("State", "").lower(),
+        "reason": fields.get("Reason", ""),
+        "gres": "" if gres == "(null)" else gres,
+        "cpus": int(fields.get("CPUTot", "0")),
+        "memory": int(fields.get("RealMemory", "0")),
+    }
+
+
+def _accounting(ask: Ask, configuration: str) -> bool | None:
+    """Whether slurmdbd knows this cluster; None where no accounting is configured."""
+    cluster, storage = CLUSTER.search(configuration), STORAGE.search(configuration)
+    if cluster is None or storage is None or not storage.group(1).endswith("slurmdbd"):
+        return None
+    try:
+        said = ask.run(["sacctmgr", "-n", "-P", "show", "cluster", "format=cluster"], 8.0)
+    except Unreadable as error:
+        ask.problem("slurm", str(error))
+        return False
+    return cluster.group(1).lower() in said.lower().split()

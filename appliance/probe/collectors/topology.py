@@ -1,0 +1,75 @@
+"""The fabric as ibnetdiscover sees it from this host: ends, switches and cables."""
+
+from __future__ import annotations
+
+import re
+
+from appliance.probe.ask import Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([^"]+)"\s+# "([^"]*)"')
+LINE = re.compile(r'\[(\d+)\](?:\[ext \d+\])?(?:\([0-9a-f]+\))?\s+"([^"]+)"\[(\d+)\].*\s(\S+)$')
+SPEED = re.compile(r"^(\d+x)(\w+)$")
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``topology``. Raises Unreadable."""
+    return {"topology": parse(ask.run(["ibnetdiscover"], 25.0))}
+
+
+def parse(said: str) -> Facts:
+    """Nodes by kind, and each cable once. Raises Unreadable when there is not a single node."""
+    nodes: dict[str, tuple[str, Facts]] = {}
+    ends: list[tuple[str, int, str, int, str]] = []
+    current = ""
+    for line in said.splitlines():
+        node = NODE.match(line)
+        end = LINE.match(line.rstrip()) if current else None
+        if node:
+            current = node.group(3)
+            nodes[current] = node.group(1), _node(node)
+        elif end:
+            ends.append((current, int(end.group(1)), end.group(2), int(end.group(3)), end.group(4)))
+    if not nodes:
+        raise Unreadable(f"ibnetdiscover: unexpected answer: {said.strip()[:80]}")
+    return {
+        "hcas": [node for kind, node in nodes.values() if kind == "Ca"],
+        "switches": [node for kind, node in nodes.values() if kind == "Switch"],
+        "links": _links(nodes, ends),
+    }
+
+
+def _node(found: re.Match[str]) -> Facts:
+    return {
+        "guid": "0x" + found.group(3).rpartition("-")[2],
+        "description": found.group(4),
+        "ports": int(found.group(2)),
+    }
+
+
+def _links(
+    nodes: dict[str, tuple[str, Facts]], ends: list[tuple[str, int, str, int, str]]
+) -> list[Facts]:
+    """Every cable is printed at both of its ends; the first is kept."""
+    seen: set[frozenset[tuple[str, int]]] = set()
+    links = []
+    for node, port, peer, peer_port, speed in ends:
+        cable = frozenset({(node, port), (peer, peer_port)})
+        if cable in seen or peer not in nodes:
+            continue
+        seen.add(cable)
+        lanes = SPEED.match(speed)
+        links.append(
+            {
+                "node": nodes[node][1]["description"],
+                "port": port,
+                "peer": nodes[peer][1]["description"],
+                "peer_port": peer_port,
+                "width": lanes.group(1) if lanes else "",
+                "speed": lanes.group(2) if lanes else "",
+            }
+        )
+    return links

@@ -1,0 +1,104 @@
+"""NVML through ctypes: the calls the probe needs, by the names and layouts of NVIDIA's nvml.h."""
+
+from __future__ import annotations
+
+import ctypes
+
+from appliance.probe.ask import Absent, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARY = "libnvidia-ml.so.1"
+SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 0, 2, 3, 4
+INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND = 7, 13
+SILENT = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND})
+"""Answers that mean that this GPU or driver has no such thing."""
+UINT, ULONG = ctypes.c_uint, ctypes.c_ulonglong
+
+
+class Failure(Exception):
+    """A call failed in a way that says something about the GPU or the driver."""
+
+
+class PciInfo(ctypes.Structure):
+    """nvmlPciInfo_t since version 3."""
+
+    _fields_ = (
+        ("legacy", ctypes.c_char * 16),
+        ("domain", UINT),
+        ("bus", UINT),
+        ("device", UINT),
+        ("pci_device", UINT),
+        ("pci_subsystem", UINT),
+        ("bus_id", ctypes.c_char * 32),
+    )
+
+
+class Memory(ctypes.Structure):
+    """nvmlMemory_t: bytes."""
+
+    _fields_ = (("total", ULONG), ("free", ULONG), ("used", ULONG))
+
+
+class Library:
+    """The loaded and initialised library. Raises Absent (not installed) or Unreadable (will not start)."""
+
+    def __init__(self) -> None:
+        try:
+            self._library = ctypes.CDLL(LIBRARY)
+        except OSError as error:
+            raise Absent(f"{LIBRARY}: {error}") from error
+        code = self.call("nvmlInit_v2")
+        if code != SUCCESS:
+            raise Unreadable(f"NVML does not start: {self.words(code)}")
+
+    def call(self, name: str, *arguments: Any) -> int:
+        """The code a function returns, FUNCTION_NOT_FOUND where this driver has none of that name."""
+        try:
+            function = getattr(self._library, name)
+        except AttributeError:
+            return FUNCTION_NOT_FOUND
+        return int(function(*arguments))
+
+    def words(self, code: int) -> str:
+        """NVML's own words for a code."""
+        function = self._library.nvmlErrorString
+        function.restype = ctypes.c_char_p
+        return (function(code) or b"").decode() or f"code {code}"
+
+    def works(self, name: str, *arguments: Any) -> bool:
+        """Whether a call gave an answer; no when it is not supported. Raises Failure on anything else."""
+        code = self.call(name, *arguments)
+        if code not in SILENT and code != SUCCESS:
+            raise Failure(f"{name[4:]}: {self.words(code)}")
+        return code == SUCCESS
+
+    def text(self, name: str, *before: Any) -> str:
+        """A string, "" where it is not supported. Raises Failure."""
+        room = ctypes.create_string_buffer(96)
+        known = self.works(name, *before, room, UINT(len(room)))
+        return room.value.decode("utf-8", "replace") if known else ""
+
+    def number(self, name: str, *before: Any, type: Any = UINT) -> int | None:
+        """A number, None where it is not supported. Raises Failure."""
+        value = type()
+        return int(value.value) if self.works(name, *before, ctypes.byref(value)) else None
+
+    def numbers(self, name: str, count: int, *before: Any) -> list[int] | None:
+        """Several numbers of one call, None where it is not supported. Raises Failure."""
+        values = [UINT() for _ in range(count)]
+        known = self.works(name, *before, *(ctypes.byref(value) for value in values))
+        return [int(value.value) for value in values] if known else None
+
+    def handle(self, index: int) -> ctypes.c_void_p:
+        """A device. Raises Failure."""
+        device = ctypes.c_void_p()
+        if not self.works("nvmlDeviceGetHandleByIndex_v2", UINT(index), ctypes.byref(device)):
+            raise Failure("GPU cannot be opened")
+        return device
+
+    def close(self) -> None:
+        """Let the library go."""
+        self.call("nvmlShutdown")
