@@ -1,0 +1,163 @@
+"""Proves the shared storage's data path: a file written on each host is read on all, and how fast."""
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from appliance.adapters.ssh import Remote
+from appliance.benchmarks.storage_route import Route, Way, routes
+from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.errors import ApplianceError, ConnectionFailed
+from appliance.models.result import CheckResult, Measurement, Status
+from appliance.models.site import NfsMount
+
+CHECK = "storage.roundtrip"
+PROOF, SPEED = "proof", "speed"
+PROOF_BYTES = 1 << 20
+SPEED_BYTES = 64 << 20
+TIMEOUT = 60.0
+"""Seconds; a hard mount whose server is gone would wait for ever."""
+SIDE_BY_SIDE = 16
+FIX = "log in there and try the directory by hand; the server's log names refused clients"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a host said, or what went wrong. ``silent``: it was not reached, so nothing is proved either way."""
+
+    output: str = ""
+    trouble: str = ""
+    remark: str = ""
+    silent: bool = False
+
+
+def run(view: View, remote: Remote) -> tuple[list[CheckResult], list[Measurement]]:
+    """Write, read everywhere, measure, and remove every file again, also when something failed on the way."""
+    results: list[CheckResult] = []
+    measured: list[Measurement] = []
+    for wanted in view.site.storage.mounts:
+        found = routes(view, wanted)
+        results += [_no_way(wanted, h, why) for h, why in found.items() if isinstance(why, str)]
+        usable = [route for route in found.values() if isinstance(route, Route)]
+        cleaner = next((route for route in usable if route.way is not Way.LIBNFS), None)
+        if cleaner is None:
+            cause = "no host here could remove the files again"
+            results += [_no_way(wanted, route.host, cause) for route in usable]
+            continue
+        token = f".appliance-{secrets.token_hex(6)}"
+        try:
+            results += _prove(remote, wanted, usable, token)
+            measured += _measure(remote, wanted, usable, token)
+        finally:
+            results += _remove(remote, wanted, cleaner, token)
+    return results, measured
+
+
+def _prove(
+    remote: Remote, wanted: NfsMount, usable: Sequence[Route], token: str
+) -> Iterable[CheckResult]:
+    written = _each(usable, lambda r: _ask(remote, r.host, r.write(token, PROOF, PROOF_BYTES)))
+    digests = {host: digest for host, answer in written.items() if (digest := _digest(answer))}
+    writers = sorted(digests)
+    read = _each(usable, lambda r: _ask(remote, r.host, r.read(token, PROOF, writers)))
+    for route in usable:
+        expected = {route.file(token, writer, PROOF): digests[writer] for writer in writers}
+        yield _judge(wanted, route, written[route.host], read[route.host], expected)
+
+
+def _measure(
+    remote: Remote, wanted: NfsMount, usable: Sequence[Route], token: str
+) -> Iterable[Measurement]:
+    """One host after the other, so that each has the server to itself."""
+    for route in usable:
+        if route.way is Way.LOCAL:
+            continue
+        written = _ask(remote, route.host, route.write(token, SPEED, SPEED_BYTES))
+        if not _is_timed(written):
+            continue
+        yield _speed("storage.write", wanted, route, written)
+        read = _ask(remote, route.host, route.time_read(token, SPEED))
+        if _is_timed(read):
+            yield _speed("storage.read", wanted, route, read)
+
+
+def _remove(remote: Remote, wanted: NfsMount, cleaner: Route, token: str) -> list[CheckResult]:
+    answer = _ask(remote, cleaner.host, cleaner.remove(token))
+    if not answer.trouble:
+        return []
+    target = f"{cleaner.host}{wanted.at}/{token}"
+    cause = f"its files stay behind: {answer.trouble}"
+    fix = f"rm {cleaner.base}/{token}-* on {cleaner.host}"
+    return [CheckResult(id=CHECK, target=target, status=Status.WARN, cause=cause, fix=fix)]
+
+
+def _judge(
+    wanted: NfsMount, route: Route, written: Answer, read: Answer, expected: Mapping[str, str]
+) -> CheckResult:
+    target = f"{route.host}{wanted.at}"
+    evidence = f"{route.way} through {route.base}"
+    for answer, doing in ((written, "write to"), (read, "read from")):
+        if answer.silent:
+            return not_assessed(CHECK, target, answer.trouble, evidence=evidence)
+        if answer.trouble:
+            cause = f"cannot {doing} {wanted.at}: {answer.trouble}"
+            return failed(CHECK, target, cause, FIX, evidence=evidence)
+    if not _digest(written):
+        cause = f"the writer's answer cannot be read: {written.output.strip()[:80]!r}"
+        return failed(CHECK, target, cause, FIX, evidence=evidence)
+    digests = dict(line.split()[:2] for line in read.output.splitlines() if " " in line.strip())
+    wrong = [file for file, digest in expected.items() if digests.get(file) != digest]
+    common = {"unit": "files", "limit": len(expected), "evidence": evidence}
+    if not wrong:
+        return passed(CHECK, target, len(expected), **common)
+    writers = ", ".join(file.rpartition(f"-{PROOF}-")[2] for file in wrong)
+    remark = f" ({read.remark})" if read.remark else ""
+    cause = f"reads other data than was written, or none, in files of {writers}{remark}"
+    return failed(CHECK, target, cause, FIX, value=len(expected) - len(wrong), **common)
+
+
+def _speed(name: str, wanted: NfsMount, route: Route, answer: Answer) -> Measurement:
+    seconds = int(answer.output.split()[0]) / 1e9
+    return Measurement(
+        name=name,
+        value=round(SPEED_BYTES / 1e6 / seconds, 1),
+        unit="MB/s",
+        target=f"{route.host}{wanted.at}",
+        simulated=route.in_container,
+        detail={"client": str(route.way), "bytes": SPEED_BYTES, "seconds": round(seconds, 3)},
+    )
+
+
+def _no_way(wanted: NfsMount, host: str, why: str) -> CheckResult:
+    return not_assessed(CHECK, f"{host}{wanted.at}", why)
+
+
+def _is_timed(answer: Answer) -> bool:
+    """Whether the first word is a time; a copy of many bytes takes more than no nanoseconds."""
+    words = answer.output.split()
+    return not answer.trouble and bool(words) and words[0].isdecimal() and int(words[0]) > 0
+
+
+def _digest(answer: Answer) -> str:
+    """What a writer says it wrote; "" if it did not."""
+    words = answer.output.split()
+    return words[1] if _is_timed(answer) and len(words) > 1 else ""
+
+
+def _each(usable: Sequence[Route], work: Callable[[Route], Answer]) -> dict[str, Answer]:
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        return dict(zip((r.host for r in usable), pool.map(work, usable), strict=True))
+
+
+def _ask(remote: Remote, host: str, argv: Sequence[str]) -> Answer:
+    try:
+        done = remote.run(host, argv, timeout=TIMEOUT)
+    except ConnectionFailed as error:
+        return Answer(trouble=error.message, silent=True)
+    except ApplianceError as error:
+        return Answer(trouble=error.message)
+    said = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode:
+        return Answer(trouble=said or f"exit {done.returncode}")
+    return Answer(done.stdout, remark=said)

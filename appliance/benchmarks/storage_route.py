@@ -1,0 +1,100 @@
+"""How each host reaches a shared directory, and the commands that write, read and remove there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from appliance.checks.base import View
+from appliance.config.roles.storage import server_host, source
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host, NfsMount
+
+# Both print the nanoseconds the copy took and the digest of what was to be written, taken before it left the host.
+# "$1" is the file, "$2" its size in bytes.
+WRITE = """set -e
+t=$(mktemp); trap 'rm -f "$t"' EXIT
+head -c "$2" /dev/urandom >"$t"
+s=$(date +%s%N); {put}; e=$(date +%s%N)
+echo "$((e - s)) $(sha256sum <"$t")"
+"""
+READ = 'for f; do printf "%s " "$f"; {get} | sha256sum; done'
+TIME = "s=$(date +%s%N); {get} >/dev/null && e=$(date +%s%N) && echo $((e - s))"
+REMOVE = 'cd "$1" && rm -f -- "$2"-*'
+
+
+class Way(StrEnum):
+    """``local``: the exported directory itself; ``kernel``: an NFS mount; ``libnfs``: tools in user space."""
+
+    LOCAL = "local"
+    KERNEL = "kernel"
+    LIBNFS = "libnfs"
+
+
+PUT = {
+    Way.LOCAL: 'dd if="$t" of="$1" bs=1M conv=fsync status=none',
+    Way.KERNEL: 'dd if="$t" of="$1" bs=1M conv=fsync status=none',
+    Way.LIBNFS: 'nfs-cp "$t" "$1" >&2',
+}
+# Direct reads ask the server; the page cache would only repeat what this host wrote.
+GET = {
+    Way.LOCAL: 'cat "$f"',
+    Way.KERNEL: 'dd if="$f" bs=1M iflag=direct status=none',
+    Way.LIBNFS: 'nfs-cat "$f"',
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    """One host's way to a directory; ``base`` is a path, or an nfs:// address without a trailing slash."""
+
+    host: str
+    way: Way
+    base: str
+    in_container: bool = False
+
+    def file(self, token: str, writer: str, kind: str) -> str:
+        """Where this host finds the file of ``writer``."""
+        return f"{self.base}/{token}-{kind}-{writer}"
+
+    def write(self, token: str, kind: str, size: int) -> Sequence[str]:
+        """Writes ``size`` random bytes; prints nanoseconds and digest."""
+        script = WRITE.format(put=PUT[self.way])
+        return ["sh", "-c", script, "write", self.file(token, self.host, kind), str(size)]
+
+    def read(self, token: str, kind: str, writers: Sequence[str]) -> Sequence[str]:
+        """Reads the writers' files; prints a line per file: its name and digest."""
+        files = [self.file(token, writer, kind) for writer in writers]
+        return ["sh", "-c", READ.format(get=GET[self.way]), "read", *files]
+
+    def time_read(self, token: str, kind: str) -> Sequence[str]:
+        """Reads this host's own file; prints nanoseconds."""
+        script = "f=$1; " + TIME.format(get=GET[self.way])
+        return ["sh", "-c", script, "time", self.file(token, self.host, kind)]
+
+    def remove(self, token: str) -> Sequence[str]:
+        """Removes every file of this round; only where files have a path (libnfs has no tool for it)."""
+        return ["sh", "-c", REMOVE, "remove", self.base, token]
+
+
+def routes(view: View, wanted: NfsMount) -> dict[str, Route | str]:
+    """By host, its way to the directory behind a mount, or why it has none."""
+    return {host.name: _route(view, host, wanted) for host in view.site.hosts}
+
+
+def _route(view: View, host: Host, wanted: NfsMount) -> Route | str:
+    facts = view.facts.get(host.name)
+    if facts is None:
+        return f"{host.name} did not answer"
+    own = any(export.path == wanted.export for export in view.site.storage.exports)
+    if own and server_host(view.site) == host:
+        return Route(host.name, Way.LOCAL, wanted.export, bool(facts.os.container))
+    server, path = source(view.site, host, wanted)
+    if _is_mounted(facts, wanted.at, f"{server}:{path}"):
+        return Route(host.name, Way.KERNEL, wanted.at, bool(facts.os.container))
+    if facts.os.container and facts.nfs_client == "libnfs":
+        return Route(host.name, Way.LIBNFS, f"nfs://{server}{path}", True)
+    return f"{wanted.at} is not mounted"
+
+
+def _is_mounted(facts: HostFacts, at: str, origin: str) -> bool:
+    return any(f.at == at and f.source == origin for f in facts.filesystems)
