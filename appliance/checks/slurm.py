@@ -1,0 +1,253 @@
+"""Slurm as its controller tells it: daemons, hosts, GPUs, accounting."""
+
+import re
+from collections.abc import Iterator
+
+from appliance.checks.base import (
+    Check,
+    ClusterCheck,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+)
+from appliance.models.facts import HostFacts, Slurm, SlurmNode
+from appliance.models.result import CheckResult
+from appliance.models.site import Host, Role
+
+DEPLOY = "appliance deploy"
+WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
+OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
+UNITS = (
+    "munge.service",
+    "slurmctld.service",
+    "slurmdbd.service",
+    "mariadb.service",
+    "slurmd.service",
+)
+"""What the probe must be asked for."""
+
+
+def controller_of(view: View) -> Host | None:
+    """The host that runs slurmctld: the first control host."""
+    return next(iter(view.site.with_role(Role.CONTROL)), None)
+
+
+def state_words(state: str) -> frozenset[str]:
+    """The words of a node state, as ``IDLE+DRAIN`` or ``down*``, in lower case and without Slurm's suffixes."""
+    words = re.sub(r"[^a-z_+]", "", state.lower()).split("+")
+    return frozenset(filter(None, words)) | ({"not_responding"} if "*" in state else frozenset())
+
+
+def gpus_in(gres: str) -> int:
+    """GPUs of a Gres field such as ``gpu:a100:8(S:0-1),nic:2``."""
+    counts = re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)(?=[,(]|$)", gres)
+    return sum(map(int, counts))
+
+
+def _told(view: View) -> tuple[Slurm | None, str]:
+    """What the controller host knows of Slurm, or why nothing is known."""
+    host = controller_of(view)
+    if host is None:
+        return None, "no host has the role control"
+    facts = view.facts.get(host.name)
+    if facts is None:
+        return None, f"{host.name}, the controller, did not answer"
+    if facts.slurm is None:
+        return None, facts.errors.get("slurm", f"{host.name} has no Slurm commands")
+    return facts.slurm, ""
+
+
+def _controller(view: View) -> Iterator[CheckResult]:
+    slurm, why = _told(view)
+    if slurm is None or not slurm.controller:
+        yield not_assessed("slurm.controller", "cluster", why or "scontrol ping gave no answer")
+    elif slurm.controller.lower() == "up":
+        yield passed("slurm.controller", "cluster", "up", limit="up", evidence="scontrol ping")
+    else:
+        yield failed(
+            "slurm.controller",
+            "cluster",
+            f"slurmctld does not answer: {slurm.controller}",
+            "journalctl -u slurmctld on the first control host, then " + DEPLOY,
+            value=slurm.controller,
+            limit="up",
+            evidence="scontrol ping",
+        )
+
+
+def _nodes(view: View) -> Iterator[CheckResult]:
+    slurm, why = _told(view)
+    down = slurm is not None and slurm.controller.lower() != "up"
+    for host in view.site.with_role(Role.GPU):
+        if slurm is None or down:
+            yield not_assessed("slurm.nodes", host.name, why or "the controller is not up")
+        else:
+            yield _node(host, slurm)
+
+
+def _node(host: Host, slurm: Slurm) -> CheckResult:
+    node = _find(slurm, host)
+    if node is None:
+        return failed(
+            "slurm.nodes",
+            host.name,
+            f"Slurm does not know {host.name}",
+            f"{DEPLOY} (the host is missing in slurm.conf of the controller)",
+            limit="idle, mixed or allocated",
+        )
+    words = state_words(node.state)
+    if words and words <= WORKING:
+        return passed(
+            "slurm.nodes", host.name, node.state.lower(), limit="idle, mixed or allocated"
+        )
+    return failed(
+        "slurm.nodes",
+        host.name,
+        _out_of_work(node, words),
+        _back_to_work(host, node, words),
+        value=node.state.lower(),
+        limit="idle, mixed or allocated",
+        evidence="scontrol show node",
+    )
+
+
+def _out_of_work(node: SlurmNode, words: frozenset[str]) -> str:
+    state = next((w for w in OUT if w in words), node.state.lower() or "without a state")
+    silent = "not_responding" in words and not node.reason
+    return f"{state}: {node.reason or ('slurmd does not answer' if silent else 'no reason given')}"
+
+
+def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
+    if "not_responding" in words:
+        return f"journalctl -u slurmd on {host.name}, and the network to the controller"
+    if node.reason.startswith("appliance:"):
+        return f"mend that, then {DEPLOY} (it resumes the host)"
+    return f"once that is dealt with: scontrol update nodename={host.name} state=resume"
+
+
+def _gres(view: View) -> Iterator[CheckResult]:
+    slurm, why = _told(view)
+    count = view.profile.hardware.gpu.count
+    for host in view.site.with_role(Role.GPU):
+        node = _find(slurm, host) if slurm else None
+        if slurm is None or node is None:
+            yield not_assessed("slurm.gres", host.name, why or f"Slurm does not know {host.name}")
+            continue
+        yield _judge_gres(view, host, gpus_in(node.gres), count, node.gres)
+
+
+def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> CheckResult:
+    facts = view.facts.get(host.name)
+    told = {
+        "value": found,
+        "unit": "GPUs",
+        "limit": count,
+        "limit_source": f"profile {view.profile.name}",
+        "evidence": f"Gres={gres or '(null)'}",
+        "simulated": _simulated(view, facts),
+    }
+    if found == count:
+        return passed("slurm.gres", host.name, **told)  # type: ignore[arg-type]
+    cause = f"Slurm offers {found} of {count} GPUs"
+    return failed("slurm.gres", host.name, cause, f"ls /dev/nvidia* there, then {DEPLOY}", **told)
+
+
+def _simulated(view: View, facts: HostFacts | None) -> bool:
+    return any(
+        a.startswith("gpu") for a in (*view.site.simulated, *(facts.simulated if facts else ()))
+    )
+
+
+def _accounting(view: View) -> Iterator[CheckResult]:
+    slurm, why = _told(view)
+    cluster = view.site.slurm.cluster
+    if slurm is None or slurm.accounting is None:
+        yield not_assessed("slurm.accounting", "cluster", why or "sacctmgr gave no answer")
+    elif slurm.accounting:
+        yield passed("slurm.accounting", "cluster", cluster, evidence="sacctmgr show cluster")
+    else:
+        yield failed(
+            "slurm.accounting",
+            "cluster",
+            f'slurmdbd does not answer, or does not know cluster "{cluster}"',
+            f"journalctl -u slurmdbd -u mariadb on the first control host, then {DEPLOY}",
+        )
+
+
+def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del view
+    yield _unit("slurm.munge", host, facts, "munge")
+
+
+def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    first = controller_of(view)
+    units = ["slurmctld", "slurmdbd", "mariadb"] if first and host.name == first.name else []
+    for unit in units + (["slurmd"] if Role.GPU in host.roles else []):
+        yield _unit("slurm.daemons", host, facts, unit)
+
+
+def _unit(check: str, host: Host, facts: HostFacts, name: str) -> CheckResult:
+    target = host.name if check == "slurm.munge" else f"{host.name}/{name}"
+    unit = facts.units.get(f"{name}.service") or facts.units.get(name)
+    if unit is None or unit.active == "unknown":
+        why = facts.errors.get("units", f"the state of {name}.service was not read")
+        return not_assessed(check, target, why)
+    if unit.active == "active":
+        return passed(check, target, "active", limit="active")
+    state = "is not installed" if unit.load == "not-found" else f"is {unit.active} ({unit.sub})"
+    fix = f"journalctl -u {name} on {host.name}, then {DEPLOY}"
+    return failed(check, target, f"{name} {state}", fix, value=unit.active, limit="active")
+
+
+def _find(slurm: Slurm, host: Host) -> SlurmNode | None:
+    return next((node for node in slurm.nodes if node.name == host.name), None)
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        "slurm.munge",
+        "munge runs",
+        frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
+        _munge,
+        "Every message between Slurm's daemons and commands is signed by munge. It stops when its key is missing or open to "
+        "others, and it rejects messages when the clocks of two hosts are more than five minutes apart.",
+    ),
+    HostCheck(
+        "slurm.daemons",
+        "Slurm's daemons run",
+        frozenset({Role.CONTROL, Role.GPU}),
+        _daemons,
+        "slurmctld, slurmdbd and their database on the first control host, slurmd on GPU hosts. A daemon that stopped says why "
+        "in its journal and in /var/log/slurm.",
+    ),
+    ClusterCheck(
+        "slurm.controller",
+        "The controller answers",
+        _controller,
+        "Without slurmctld no job starts; running jobs go on. Usual causes: the daemon was stopped, slurm.conf does not parse, "
+        "or accounting was not there when it started.",
+    ),
+    ClusterCheck(
+        "slurm.nodes",
+        "Every GPU host takes jobs",
+        _nodes,
+        "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means somebody, or a health check, "
+        "took it out, with a reason; down means slurmd stopped answering or the host came back with less than it had.",
+    ),
+    ClusterCheck(
+        "slurm.gres",
+        "Slurm offers every GPU",
+        _gres,
+        "The number of GPUs jobs can ask for on a host, against the profile. It is short when gres.conf and the device nodes "
+        "under /dev differ, usually after a GPU fell off the bus or the driver did not load.",
+    ),
+    ClusterCheck(
+        "slurm.accounting",
+        "Accounting knows the cluster",
+        _accounting,
+        "slurmdbd keeps who used what. Jobs go on without it for a while, but limits and shares are not updated. Usual causes: "
+        "the database is down or its disk is full.",
+    ),
+)

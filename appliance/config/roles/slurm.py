@@ -1,0 +1,167 @@
+"""Variables of role slurm: one description of the cluster, the same on every host."""
+
+import re
+from dataclasses import asdict, dataclass
+
+from appliance.config.roles.base import RoleContext, Variables
+from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Profile
+from appliance.models.site import Host, Role, Site
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+MARKETED = 0.95
+"""Part of the memory a data sheet names that the kernel of a healthy host offers at least."""
+
+WITHOUT_CGROUP_V2 = frozenset({"ubuntu-22.04"})
+"""Systems whose Slurm (21.08) knows no cgroup v2, which they boot with."""
+
+WITHOUT_DISABLED_CGROUPS = frozenset({"debian-12", "ubuntu-22.04", "rhel-9"})
+"""Systems whose Slurm is older than 23.11 and has no CgroupPlugin=disabled."""
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A GPU host as slurm.conf describes it; memory for jobs in MiB."""
+
+    name: str
+    address: str
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    gpus: int
+    gpu_type: str
+
+    @property
+    def cpus(self) -> int:
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+    def variables(self) -> Variables:
+        return {**asdict(self), "cpus": self.cpus}
+
+
+def variables(context: RoleContext) -> Variables:
+    """All variables of role slurm. Raises ConfigError without a control host or its secrets."""
+    site = context.site
+    controller = _controller(site)
+    constrain = _constrains(context)
+    nodes = [
+        _node(context.profile, host, context.facts.get(host.name))
+        for host in site.with_role(Role.GPU)
+    ]
+    return {
+        "slurm_cluster": site.slurm.cluster,
+        "slurm_controller": context.host.name == controller.name,
+        "slurm_compute": Role.GPU in context.host.roles,
+        "slurm_controller_name": controller.name,
+        "slurm_controller_address": str(controller.address),
+        "slurm_nodes": [node.variables() for node in nodes],
+        "slurm_memory_per_cpu_mib": min((n.memory_mib // n.cpus for n in nodes), default=1024),
+        "slurm_partitions": _partitions(site),
+        "slurm_accounts": [
+            {"name": a.name, "users": list(dict.fromkeys(a.users))} for a in site.slurm.accounts
+        ],
+        "slurm_constrain": constrain,
+        "slurm_cgroup_plugin": "autodetect" if constrain else _no_cgroups(context),
+        "slurm_munge_key": _secret(context, "munge_key"),
+        "slurm_database_password": (
+            _secret(context, "slurmdbd_password") if context.host.name == controller.name else ""
+        ),
+        "slurm_scratch": _scratch(context),
+    }
+
+
+def gpu_type(model: str) -> str:
+    """Slurm's name for a GPU model: "a100" of "NVIDIA A100-SXM4-80GB", "gpu" when it names none."""
+    found = re.search(r"\b([A-Z]{1,2}\d{2,4}[A-Z]?)\b", model)
+    return found.group(1).lower() if found else "gpu"
+
+
+def _controller(site: Site) -> Host:
+    hosts = site.with_role(Role.CONTROL)
+    if not hosts:
+        raise ConfigError(
+            "no host has the role control, which runs Slurm's controller",
+            "give one host of the site the role control",
+        )
+    return hosts[0]
+
+
+def _secret(context: RoleContext, name: str) -> str:
+    if name not in context.secrets:
+        raise ConfigError(
+            f"secrets.{name} is not given", f"name a file, env or vault for {name} under secrets"
+        )
+    return context.secrets[name]
+
+
+def _node(profile: Profile, host: Host, facts: HostFacts | None) -> _Node:
+    known = facts if facts and facts.cpu.threads and facts.memory.total else None
+    total = known.memory.total if known else profile.hardware.host.memory_gib * GIB * MARKETED
+    return _Node(
+        host.name,
+        str(host.address),
+        *_topology(profile, known),
+        _offered(int(total / MIB), profile.stages.slurm_memory_reserve_mib),
+        profile.hardware.gpu.count,
+        gpu_type(_model(profile, facts)),
+    )
+
+
+def _topology(profile: Profile, facts: HostFacts | None) -> tuple[int, int, int]:
+    """Sockets, cores per socket, threads per core. Slurm drains a host that has less than it was told."""
+    if facts is None:
+        host = profile.hardware.host
+        return host.sockets, max(1, host.cores // host.sockets), 1
+    sockets, cores, threads = facts.cpu.sockets, facts.cpu.cores, facts.cpu.threads
+    if sockets and cores and not cores % sockets and not threads % cores:
+        return sockets, cores // sockets, threads // cores
+    return 1, threads, 1
+
+
+def _offered(total: int, reserve: int) -> int:
+    """MiB for jobs, in whole GiB so that another kernel's few MiB change nothing; small hosts keep 3/4."""
+    left = total - min(reserve, total // 4)
+    return left // 1024 * 1024 or left
+
+
+def _model(profile: Profile, facts: HostFacts | None) -> str:
+    devices = facts.gpus.devices if facts and facts.gpus else ()
+    seen = (device.name for device in devices if device.name in profile.hardware.gpu.models)
+    return next(seen, profile.hardware.gpu.models[0])
+
+
+def _partitions(site: Site) -> list[Variables]:
+    """With the first one as default where the site chose none; Slurm would refuse jobs that name none."""
+    chosen = any(p.default for p in site.slurm.partitions)
+    return [
+        {"name": p.name, "default": p.default or (not chosen and i == 0), "max_time": p.max_time}
+        for i, p in enumerate(site.slurm.partitions)
+    ]
+
+
+def _constrains(context: RoleContext) -> bool:
+    """Whether all GPU hosts can hold jobs to their share by cgroup v2; slurm.conf says it for all."""
+    seen = [context.facts.get(h.name) for h in context.site.with_role(Role.GPU)]
+    return all(_can_constrain(facts) for facts in seen if facts)
+
+
+def _can_constrain(facts: HostFacts) -> bool:
+    return (
+        not facts.os.container
+        and facts.os.cgroup == "v2"
+        and facts.os.release not in WITHOUT_CGROUP_V2
+    )
+
+
+def _no_cgroups(context: RoleContext) -> str:
+    facts = context.facts.get(context.host.name)
+    old = facts is None or facts.os.release in WITHOUT_DISABLED_CGROUPS
+    return "cgroup/v1" if old else "disabled"
+
+
+def _scratch(context: RoleContext) -> str:
+    scratch = context.site.storage.scratch
+    return scratch.at if scratch and Role.GPU in context.host.roles else ""

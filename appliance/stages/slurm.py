@@ -1,0 +1,23 @@
+"""Stage slurm: jobs on GPUs, with accounting."""
+
+from appliance.config.roles.slurm import variables
+from appliance.models.site import Role
+from appliance.stages.base import Stage
+
+STAGE = Stage(
+    name="slurm",
+    title="Slurm: controller, accounting, GPU hosts",
+    roles=frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
+    after=("base", "storage"),
+    ansible_roles=("slurm",),
+    variables=variables,
+    checks=(
+        "slurm.munge",
+        "slurm.daemons",
+        "slurm.controller",
+        "slurm.nodes",
+        "slurm.gres",
+        "slurm.accounting",
+    ),
+    minutes=3.0,
+)

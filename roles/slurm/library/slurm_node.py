@@ -1,0 +1,151 @@
+#!/usr/bin/python
+"""Waits until the controller has this host, and takes back a drain that is ours."""
+
+# ruff: noqa: E402 - Ansible wants the documentation before the imports.
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_node
+short_description: This host as the controller sees it
+description:
+  - Waits until slurmd has registered with slurmctld.
+  - Resumes the host when it is down or drained for a reason of this appliance ("appliance: ...") or one that slurmctld
+    gave itself (not responding, rebooted, fewer resources than configured), and its health check passes.
+  - A drain by anybody else is left alone.
+options:
+  name: {description: Name of the host in Slurm., type: str, required: true}
+  controller: {description: Name of the controller, for messages., type: str, required: true}
+  health: {description: Program that must succeed before the host is resumed., type: path, required: true}
+  slurm_user: {description: User slurmctld runs as., type: str, default: slurm}
+  wait: {description: Seconds until the host must have registered., type: int, default: 300}
+"""
+
+EXAMPLES = r"""
+- name: Service | See the host in Slurm
+  slurm_node:
+    name: gpu-1
+    controller: head
+    health: /etc/slurm/health-check.sh
+"""
+
+RETURN = r"""
+state: {description: State of the node., type: str, returned: always}
+reason: {description: Why it is down or drained., type: str, returned: always}
+"""
+
+import re
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+OURS = "appliance: "
+SLURMS = (
+    "Not responding",
+    "Node unexpectedly rebooted",
+    "gres/gpu count",
+    "Low RealMemory",
+    "Low socket*core*thread count",
+    "Low CPUs",
+)
+"""Beginnings of reasons slurmctld gives by itself when a host registers, or does not (22.05 to 24.11)."""
+
+OUT = frozenset({"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "INVAL"})
+SHOWN = re.compile(r"\bState=(\S+)")
+REASON = re.compile(r"\bReason=(.*?) \[([^@\]]*)@[^\]]*\]")
+
+
+def parse(line: str) -> tuple[str, str, str]:
+    """State, reason and who gave it, of one line of ``scontrol --oneliner show node``."""
+    state = SHOWN.search(line)
+    reason = REASON.search(line)
+    return (
+        state.group(1) if state else "",
+        reason.group(1) if reason else "",
+        reason.group(2) if reason else "",
+    )
+
+
+def flags(state: str) -> set[str]:
+    """The words of a state such as ``DOWN*+DRAIN``; its suffix counts as NOT_RESPONDING."""
+    words = set(re.sub(r"[^A-Z_+]", "", state.upper()).split("+"))
+    return words | ({"NOT_RESPONDING"} if "*" in state else set())
+
+
+def is_ours(reason: str, author: str, slurm_user: str) -> bool:
+    """Whether this appliance may take the drain back."""
+    return reason.startswith(OURS) or (author == slurm_user and reason.startswith(SLURMS))
+
+
+class Node:
+    """The door to scontrol, for one node."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.name: str = module.params["name"]
+
+    def show(self) -> tuple[str, str, str, str]:
+        """State, reason, author, and what scontrol said when there is no state."""
+        code, out, err = self._run("--oneliner", "show", "node", self.name)
+        said = (err or out).strip().splitlines() or ["no answer"]
+        return ("", "", "", said[-1]) if code else (*parse(out), "")
+
+    def registered(self, seconds: int) -> tuple[str, str, str]:
+        """Its state once it answers. Fails with the reason when the time is over."""
+        end = time.monotonic() + seconds
+        while True:
+            state, reason, author, said = self.show()
+            if state and not flags(state) & {"NOT_RESPONDING", "UNKNOWN"}:
+                return state, reason, author
+            if time.monotonic() > end:
+                self.module.fail_json(msg=self._silence(state, said), state=state, reason=reason)
+            time.sleep(1)
+
+    def resume(self) -> None:
+        """Back to work."""
+        code, out, err = self._run("update", f"NodeName={self.name}", "State=RESUME")
+        if code:
+            said = (err or out).strip().splitlines() or ["no reason given"]
+            self.module.fail_json(msg=f"{self.name} cannot be resumed: {said[-1]}")
+
+    def _silence(self, state: str, said: str) -> str:
+        controller = self.module.params["controller"]
+        if not state:
+            return f"{controller}, Slurm's controller, gives no answer about {self.name}: {said}"
+        return f"slurmd of {self.name} has not registered with {controller} (state {state})"
+
+    def _run(self, *words: str) -> tuple[int, str, str]:
+        answer: tuple[int, str, str] = self.module.run_command(
+            ["timeout", "20", "scontrol", *words], environ_update={"LC_ALL": "C"}
+        )
+        return answer
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        {
+            "name": {"required": True},
+            "controller": {"required": True},
+            "health": {"type": "path", "required": True},
+            "slurm_user": {"default": "slurm"},
+            "wait": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    if module.check_mode and module.get_bin_path("scontrol") is None:
+        module.exit_json(changed=False, state="", reason="")
+    node = Node(module)
+    if module.check_mode:
+        state, reason, author, _ = node.show()
+    else:
+        state, reason, author = node.registered(module.params["wait"])
+    out = bool(flags(state) & OUT) and is_ours(reason, author, module.params["slurm_user"])
+    back = out and module.run_command([module.params["health"]])[0] == 0
+    if back and not module.check_mode:
+        node.resume()
+    module.exit_json(changed=back, state=state, reason=reason)
+
+
+if __name__ == "__main__":
+    main()
