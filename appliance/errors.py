@@ -4,6 +4,8 @@
 class ApplianceError(Exception):
     """One line of what is wrong, and one line of what to do about it."""
 
+    exit_code = 1
+
     def __init__(self, message: str, hint: str = "", host: str | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -13,6 +15,8 @@ class ApplianceError(Exception):
 
 class ConfigError(ApplianceError):
     """A profile, site or option is unusable; no host was contacted."""
+
+    exit_code = 2
 
 
 class LockedError(ApplianceError):

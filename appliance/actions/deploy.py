@@ -30,7 +30,7 @@ from appliance.engine.session import Session
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
-from appliance.models.result import CheckResult, Measurement, Verdict
+from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import RunRecord, StageOutcome, StageState, Table
 from appliance.models.site import Role
 

@@ -55,9 +55,11 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
     return load_site(found.site_dir, target.profile, check_ids=check_ids())
 
 
-def runs_folder(target: Target, loaded: LoadedSite) -> Path:
-    """Journal and reports lie beside the site; those of the embedded rack outlive it, in ./runs."""
-    return Path("runs").absolute() if target.embedded else loaded.folder / "runs"
+def runs_of(target: Target) -> Path:
+    """Where the runs of a site are kept, found without judging the site: its report must open even when it is ill."""
+    if target.inventory is None:
+        return Path("runs").absolute()
+    return (target.inventory if target.inventory.is_dir() else target.inventory.parent) / "runs"
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def open_session(
     loaded = locate(target, raise_rack=changes, observer=observer)
     loaded.require_ready()
     secrets = resolve(loaded.site, loaded.folder)
-    runs = runs_folder(target, loaded)
+    runs = runs_of(target)
     run = new_run_id(runs)
     with ExitStack() as stack:
         if changes:

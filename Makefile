@@ -1,0 +1,58 @@
+# make deploy   sets everything up, raises the virtual rack, deploys and proves it
+# make test     all tests; make check: the fast ones
+SHELL := /bin/bash -o pipefail
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+PYTHON ?= python3
+BIN := .venv/bin
+RACK := systemd-container mmdebstrap nftables iproute2 openssh-client gcc libc6-dev ibsim-utils
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120
+PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
+
+.PHONY: setup deploy down check lint unit molecule test bench clean
+
+setup: .venv/installed .venv/packages
+
+.venv/packages: Makefile
+	@mkdir -p .venv
+	@dpkg-query -W python3-venv $(RACK) >/dev/null 2>&1 || \
+	  { echo "Installing Debian packages: python3-venv $(RACK)"; $(APT) update && \
+	    $(APT) install -y --no-install-recommends python3-venv $(RACK) >/dev/null; }
+	@touch $@
+
+.venv/installed: requirements.lock pyproject.toml | .venv/packages
+	@echo "Installing the locked Python packages"
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+deploy: setup
+	$(SUDO) $(BIN)/appliance deploy --profile hpc --yes
+
+down:
+	$(SUDO) $(BIN)/appliance lab down
+
+lint: setup
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo 2>&1 | tail -n 3
+	$(BIN)/yamllint -s .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline -q
+
+unit: setup
+	$(PYTEST) -q
+
+check: lint unit
+
+molecule: setup
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m molecule
+
+test: setup lint
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m ""
+
+bench: setup
+	$(SUDO) $(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .ansible

@@ -1,0 +1,69 @@
+"""appliance deploy"""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from appliance.actions import deploy as action
+from appliance.cli import options
+from appliance.models.plan import Plan
+from appliance.report.console import plan_table, run_summary
+
+
+@click.command()
+@options.target_options
+@options.narrowing_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before changing hosts.")
+@click.option("-v", "--verbose", is_flag=True, help="Every task as a line.")
+@options.json_option("Events as JSON, one object per line.")
+def deploy(
+    inventory: Path | None,
+    profile: str | None,
+    limit: tuple[str, ...],
+    stages: tuple[str, ...],
+    until: str | None,
+    full: bool,
+    yes: bool,
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """Bring the site to its profile, prove it, and write the report.
+
+    Shows the plan and asks before it changes anything. What is finished is not repeated: after a failure or
+    an interrupt, the same command continues. Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
+    """
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise click.UsageError(
+            "nobody can be asked here: give --yes to change hosts without asking"
+        )
+    console = Console(stderr=as_json)
+    watcher = options.observer(as_json, verbose)
+
+    def consent(plan: Plan) -> bool:
+        if not as_json:
+            plan_table(console, plan)
+        if yes:
+            return True
+        return click.confirm("\n  Change these hosts?", default=False)
+
+    with watcher:
+        done = action.deploy(
+            options.target(inventory, profile),
+            options.narrowing(limit, stages, until, full),
+            watcher,
+            consent,
+        )
+    if done.record is None:
+        console.print("  Nothing was changed.")
+        return done.exit_code
+    if not as_json:
+        again = options.command_line(inventory, profile, "deploy")
+        ready = (
+            "appliance lab shell head -- srun -N2 --gres=gpu:8 hostname"
+            if inventory is None
+            else options.command_line(inventory, None, "health")
+        )
+        run_summary(console, done.record, done.report, ready if done.exit_code in (0, 3) else again)
+    return done.exit_code

@@ -1,0 +1,24 @@
+"""appliance explain"""
+
+import click
+
+from appliance.benchmarks import BENCHMARKS
+from appliance.checks import CHECKS
+from appliance.errors import ConfigError
+
+
+@click.command()
+@click.argument("check", required=False)
+def explain(check: str | None) -> int:
+    """What a check looks at, why it matters, and what usually trips it. Without a name: all checks."""
+    known = {c.id: (c.title, c.explain) for c in CHECKS}
+    known |= {i: (b.title, b.explain) for b in BENCHMARKS for i in b.checks}
+    if check is None:
+        for name, (title, _) in known.items():
+            click.echo(f"  {name:<22} {title}")
+        return 0
+    if check not in known:
+        raise ConfigError(f"no check is called {check}", "list them: appliance explain")
+    title, text = known[check]
+    click.echo(f"{check}: {title}\n\n{text}")
+    return 0

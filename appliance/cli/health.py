@@ -1,0 +1,72 @@
+"""appliance health"""
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from appliance.actions import health as action
+from appliance.cli import options
+from appliance.models.result import overall
+from appliance.report import nagios, prometheus
+from appliance.report.console import health_view
+from appliance.report.findings import findings
+
+
+@click.command()
+@options.target_options
+@click.option("--host", default="", help="Only this host's results.")
+@click.option(
+    "--check", "checks", multiple=True, metavar="ID|AREA", help="Only these checks (repeatable)."
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["table", "json", "nagios", "prometheus"]),
+    default="table",
+    show_default=True,
+)
+@options.json_option("Short for --format json.")
+def health(
+    inventory: Path | None,
+    profile: str | None,
+    host: str,
+    checks: tuple[str, ...],
+    shape: str,
+    as_json: bool,
+) -> int:
+    """Judge the site as it is now, reading only: what is wrong, why, and what to do.
+
+    Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete; with --format nagios the plugin's 0, 1, 2, 3.
+    """
+    seen = action.look(options.target(inventory, profile), options.quiet(), checks, host)
+    verdict = overall(seen.results)
+    match "json" if as_json else shape:
+        case "json":
+            document = {
+                "site": seen.site,
+                "verdict": verdict.value,
+                "seconds": round(seen.seconds, 3),
+                "simulated": list(seen.simulated),
+                "results": [r.model_dump(mode="json") for r in seen.results],
+            }
+            click.echo(json.dumps(document, indent=1))
+        case "nagios":
+            click.echo(nagios.render(seen.site, seen.results))
+            return nagios.exit_code(seen.results)
+        case "prometheus":
+            click.echo(prometheus.render(seen.site, seen.results), nl=False)
+        case _:
+            if seen.simulated:
+                click.echo(f"Simulated here: {', '.join(seen.simulated)}.")
+            health_view(
+                Console(),
+                seen.site,
+                seen.results,
+                findings(seen.results, seen.since),
+                hosts=seen.hosts,
+                seconds=seen.seconds,
+                commands=("appliance explain CHECK", "appliance plan"),
+            )
+    return verdict.exit_code

@@ -1,0 +1,77 @@
+"""The program: assembles the verbs and turns errors into one line and an exit code."""
+
+import sys
+
+import click
+
+from appliance import __version__
+from appliance.cli.deploy import deploy
+from appliance.cli.explain import explain
+from appliance.cli.health import health
+from appliance.cli.init import init
+from appliance.cli.lab import lab
+from appliance.cli.plan import plan
+from appliance.cli.profile import profile
+from appliance.cli.report import report
+from appliance.cli.trust import trust
+from appliance.cli.validate import validate
+from appliance.errors import ApplianceError, ConfigError
+
+USAGE = 2
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="appliance")
+def cli() -> None:
+    """Provision GPU appliances, prove them, and hand them over.
+
+    \b
+    First look, nothing needed:   appliance deploy --profile hpc
+    A site of your own:           appliance init mysite --hosts 4 --profile hpc
+    At night:                     appliance health --inventory mysite
+    """
+
+
+for _verb in (init, trust, plan, deploy, validate, health, report, explain, profile, lab):
+    cli.add_command(_verb)
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion script; for bash: source <(appliance completion bash)."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "appliance", "_APPLIANCE_COMPLETE").source())
+    return 0
+
+
+def main() -> None:
+    """Runs a command line; exits 0, 1, 2, 3 or 130 as docs/exit-codes.md says."""
+    try:
+        code = cli.main(prog_name="appliance", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("\nInterrupted; nothing was changed.", err=True)
+        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted. What is finished is kept; the same command continues.", err=True)
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(USAGE)
+    except ApplianceError as error:
+        _show(error)
+        sys.exit(error.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show(error: ApplianceError) -> None:
+    place = f"{error.host}: " if error.host else ""
+    click.echo(f"{place}{error.message}", err=True)
+    if error.hint:
+        click.echo(f"  fix: {error.hint}", err=True)
+    if isinstance(error, ConfigError):
+        click.echo(f"  exit {error.exit_code}", err=True)

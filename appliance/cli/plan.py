@@ -1,0 +1,58 @@
+"""appliance plan"""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from appliance.actions import plan as action
+from appliance.cli import options
+from appliance.errors import ApplianceError
+from appliance.report.console import plan_table
+
+
+@click.command()
+@options.target_options
+@options.narrowing_options
+@click.option(
+    "--detailed-exitcode",
+    is_flag=True,
+    help="0 nothing to do, 1 error or a host without facts, 2 changes to make.",
+)
+@options.json_option("The plan as one JSON object.")
+def plan(
+    inventory: Path | None,
+    profile: str | None,
+    limit: tuple[str, ...],
+    stages: tuple[str, ...],
+    until: str | None,
+    full: bool,
+    detailed_exitcode: bool,
+    as_json: bool,
+) -> int:
+    """Show what a deployment would do on each host, why, and for how long. Changes nothing.
+
+    Exit: 0 the plan is complete, 1 some host gave no facts, 2 unusable input.
+    """
+    try:
+        made = action.make(
+            options.target(inventory, profile),
+            options.narrowing(limit, stages, until, full),
+            options.quiet(),
+        )
+    except ApplianceError as error:
+        if detailed_exitcode:
+            error.exit_code = 1
+        raise
+    if as_json:
+        click.echo(made.model_dump_json(indent=1))
+    else:
+        console = Console()
+        plan_table(console, made)
+        command = options.command_line(inventory, profile, "deploy")
+        console.print(
+            f"  Nothing was changed. To apply: {command}", highlight=False, soft_wrap=True
+        )
+    if made.unreachable:
+        return 1
+    return 2 if detailed_exitcode and made.changes else 0

@@ -1,0 +1,62 @@
+"""appliance report"""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from appliance.actions import report as action
+from appliance.actions.opening import runs_of
+from appliance.cli import options
+from appliance.cli.tables import print_tables
+from appliance.report.console import run_summary
+from appliance.report.html import render
+
+
+@click.command()
+@options.target_options
+@click.option("--run", metavar="ID", help="Which run; default: the last one.")
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    show_default=True,
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write there instead of printing."
+)
+@click.option("--list", "listed", is_flag=True, help="List the runs that left a report.")
+def report(
+    inventory: Path | None,
+    profile: str | None,
+    run: str | None,
+    shape: str,
+    output: Path | None,
+    listed: bool,
+) -> int:
+    """Show the last run, or write its report as JSON or as one self-contained HTML page.
+
+    Exit: that of the run's verdict.
+    """
+    folder = runs_of(options.target(inventory, profile))
+    if listed:
+        for path in action.runs(folder):
+            kept = action.load(folder, path.name).record
+            click.echo(f"{path.name}  {kept.verb:<9} {kept.verdict.value:<10} {path}/report.html")
+        return 0
+    kept = action.load(folder, run)
+    if shape == "text" and output is None:
+        console = Console()
+        run_summary(console, kept.record, str(kept.folder / "report.html"))
+        print_tables(console, kept.record.tables)
+        return kept.record.verdict.exit_code
+    text = render(kept.record) if shape == "html" else kept.record.model_dump_json(indent=1)
+    if output:
+        output.write_text(text)
+        click.echo(
+            f"{output}: {shape if shape != 'text' else 'json'} report of run {kept.record.run}"
+        )
+    else:
+        click.echo(text)
+    return kept.record.verdict.exit_code

@@ -1,0 +1,32 @@
+"""Prints benchmark tables on a terminal."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from appliance.models.result import Value
+from appliance.models.run import Table
+
+
+def print_tables(console: Console, tables: Iterable[Table]) -> None:
+    """Each table with its title above and its note below; first column left, numbers right."""
+    for table in tables:
+        shown = RichTable(box=None, pad_edge=False, header_style="bold")
+        for index, column in enumerate(table.columns):
+            shown.add_column(column, justify="right" if index else "left")
+        for row in table.rows:
+            shown.add_row(*map(_cell, row))
+        console.print(f"\n{table.title}", style="bold", highlight=False)
+        console.print(shown)
+        if table.note:
+            console.print(table.note, style="dim", highlight=False)
+    console.print()
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
