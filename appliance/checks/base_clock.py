@@ -1,0 +1,66 @@
+"""Do clocks follow a source, and agree."""
+
+from collections.abc import Iterable
+
+from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+
+OFFSET_SECONDS = 0.1
+SPREAD_SECONDS = 1.0
+OWN_CHOICE = "own choice: far below what Slurm and munge tolerate, above what NTP reaches on a LAN"
+
+
+def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The clock follows a source, and closely."""
+    clock = facts.clock
+    bound, source = _limit(view, "base.clock", OFFSET_SECONDS)
+    common = {"unit": "s", "limit": bound, "limit_source": source}
+    if clock.synchronised is False:
+        cause = f"the clock follows no source ({clock.daemon or 'no time daemon'})"
+        fix = (
+            "chronyc sources on the host shows which server is silent; base.ntp_servers names them"
+        )
+        return [failed("base.clock", host.name, cause, fix, **common)]
+    if clock.synchronised is None or clock.offset is None:
+        cause = facts.errors.get("clock") or "the time daemon gave no offset"
+        return [not_assessed("base.clock", host.name, cause, **common)]
+    offset = round(clock.offset, 6)
+    if abs(offset) <= bound:
+        evidence = f"source {clock.source}"
+        return [passed("base.clock", host.name, offset, evidence=evidence, **common)]
+    cause = f"the clock is {abs(offset):g} s off its source {clock.source}"
+    fix = "chronyc makestep on the host sets it at once; if it runs away again, look at the board's clock"
+    return [failed("base.clock", host.name, cause, fix, value=offset, **common)]
+
+
+def judge_clock_spread(view: View) -> Iterable[CheckResult]:
+    """No two hosts are further apart than munge and job logs bear, as their offsets tell."""
+    bound, source = _limit(view, "base.clock_spread", SPREAD_SECONDS)
+    common = {"unit": "s", "limit": bound, "limit_source": source}
+    offsets = {name: facts.clock.offset for name, facts in view.facts.items()}
+    unknown = sorted(
+        name
+        for name, facts in view.facts.items()
+        if facts.clock.offset is None or not facts.clock.synchronised
+    )
+    silent = sorted({host.name for host in view.site.hosts} - set(view.facts))
+    if unknown or silent or not offsets:
+        cause = f"no offset known of {', '.join([*unknown, *silent]) or 'any host'}"
+        return [not_assessed("base.clock_spread", "cluster", cause, **common)]
+    known = {name: offset for name, offset in offsets.items() if offset is not None}
+    low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    spread = round(known[high] - known[low], 6)
+    if spread <= bound:
+        return [passed("base.clock_spread", "cluster", spread, **common)]
+    cause = f"{low} and {high} are {spread:g} s apart"
+    fix = f"chronyc tracking on {low} and {high} shows which of them is off"
+    return [failed("base.clock_spread", "cluster", cause, fix, value=spread, **common)]
+
+
+def _limit(view: View, check_id: str, default: float) -> tuple[float, str]:
+    limit = view.limit(check_id)
+    if limit is None or not isinstance(limit.value, int | float):
+        return default, OWN_CHOICE
+    return float(limit.value), limit.source

@@ -1,0 +1,107 @@
+"""Room that is left on a host: on its local file systems and in memory."""
+
+from collections.abc import Iterable
+
+from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.models.facts import Filesystem, HostFacts
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host
+
+FAIL_PERCENT = 5.0
+WARN_PERCENT = 10.0
+FAIL_INODES = 1024
+FIXED_INODES = frozenset({"ext2", "ext3", "ext4"})
+"""File systems that are made with a fixed number of inodes; the others make them as needed or report none."""
+REMOTE = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "virtiofs"}
+)
+SOURCE = "own choice: what package installations and logs of some days need"
+
+
+def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every local file system has room: below 5 % fails, below 10 % warns."""
+    local = [fs for fs in facts.filesystems if _counts(fs)]
+    if not local:
+        why = facts.errors.get("filesystems") or "no local file system was read"
+        return [not_assessed("base.disk", host.name, why)]
+    limit = view.limit("base.disk")
+    own = limit is not None and isinstance(limit.value, int | float)
+    least = float(limit.value) if limit and own else FAIL_PERCENT  # type: ignore[arg-type]
+    source = limit.source if limit and own else SOURCE
+    bad = [result for fs in local if (result := _judge(host, fs, least, source))]
+    if bad:
+        return bad
+    tightest = min(local, key=_percent)
+    return [
+        passed(
+            "base.disk",
+            host.name,
+            round(_percent(tightest), 1),
+            unit="% free",
+            limit=least,
+            limit_source=source,
+            evidence=f"tightest of {len(local)}: {tightest.at}",
+        )
+    ]
+
+
+def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Below 5 % available warns; a busy host is no fault."""
+    memory = facts.memory
+    # The probe's area "cpu" reads memory, too.
+    if not memory.total or "cpu" in facts.errors:
+        return [not_assessed("base.memory", host.name, facts.errors.get("cpu") or "not read")]
+    percent = round(100 * memory.available / memory.total, 1)
+    common = {"unit": "% available", "limit": FAIL_PERCENT, "limit_source": "own choice"}
+    if percent >= FAIL_PERCENT:
+        return [passed("base.memory", host.name, percent, **common)]
+    return [
+        CheckResult(
+            id="base.memory",
+            target=host.name,
+            status=Status.WARN,
+            value=percent,
+            unit="% available",
+            limit=FAIL_PERCENT,
+            limit_source="own choice",
+            cause=f"{memory.available >> 20} MiB of {memory.total >> 20} MiB are available",
+            fix="ps aux --sort=-rss on the host shows who holds it",
+        )
+    ]
+
+
+def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult | None:
+    percent = round(_percent(fs), 1)
+    target = f"{host.name}/{fs.at}"
+    common = {"value": percent, "unit": "% free", "limit": least, "limit_source": source}
+    if fs.type in FIXED_INODES and fs.inodes_free < FAIL_INODES:
+        cause = f"{fs.at} has {fs.inodes_free} inodes left"
+        return failed(
+            "base.disk",
+            target,
+            cause,
+            f"du --inodes -x -d2 {fs.at} | sort -n shows where files pile up",
+            **common,
+        )
+    fix = f"du -xh -d2 {fs.at} | sort -h shows what fills it"
+    cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB)"
+    if percent < least:
+        return failed("base.disk", target, cause, fix, **common)
+    if percent >= max(WARN_PERCENT, least):
+        return None
+    return failed("base.disk", target, cause, fix, **common).model_copy(
+        update={"status": Status.WARN}
+    )
+
+
+def _counts(fs: Filesystem) -> bool:
+    return (
+        fs.size > 0
+        and not fs.read_only
+        and fs.type not in REMOTE
+        and not fs.type.startswith("fuse")
+    )
+
+
+def _percent(fs: Filesystem) -> float:
+    return 100 * fs.free / fs.size
