@@ -56,7 +56,7 @@ def known_hosts(case: Case) -> Iterator[Finding]:
     name = case.site.access.known_hosts
     if case.checked.whole("access") and not (case.folder / name).is_file():
         path: KeyPath = ("access", "known_hosts")
-        remedy = f"compare and confirm them once: appliance trust --inventory {case.folder}"
+        remedy = f"confirm them once with appliance trust --inventory {case.folder}"
         finding = case.problem(path, f"{name} does not exist, so no host's key is known", remedy)
         yield replace(finding, level="todo")
 

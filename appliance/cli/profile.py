@@ -1,0 +1,123 @@
+"""appliance profile list, show, validate, schema"""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from appliance.actions.opening import check_ids
+from appliance.config.finding import Finding, InvalidConfig
+from appliance.config.load import SITE_FILE, find_profile, load_profile, load_site, profile_names
+from appliance.config.published import schema as published
+from appliance.models.profile import Profile
+
+
+@click.group()
+def profile() -> None:
+    """Hardware classes: what there is, what one says, and whether a file is sound."""
+
+
+@profile.command("list")
+def list_profiles() -> int:
+    """List the profiles in ./profiles and those that come with the program."""
+    loaded = [(load_profile(name), find_profile(name)) for name in profile_names()]
+    rows = [(p.name, _hardware(p), p.title, str(file)) for p, file in loaded]
+    if sys.stdout.isatty():
+        table = Table("name", "GPU host", "title", "file", box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+    else:
+        for row in rows:
+            click.echo("\t".join(row))
+    return 0
+
+
+@profile.command()
+@click.argument("name", metavar="NAME|FILE")
+@click.option("--json", "as_json", is_flag=True, help="The whole profile as JSON.")
+def show(name: str, as_json: bool) -> int:
+    """Show what a profile expects, runs and must reach."""
+    chosen = load_profile(name, check_ids())
+    click.echo(chosen.model_dump_json(indent=2) if as_json else _page(chosen, find_profile(name)))
+    return 0
+
+
+@profile.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+def validate(paths: tuple[str, ...]) -> int:
+    """Say what is wrong in profiles (NAME or FILE) and sites (DIR). Nothing is contacted.
+
+    Exit: 0 sound (steps that are left to you are listed), 2 not.
+    """
+    findings: list[Finding] = []
+    for path in paths:
+        try:
+            click.echo(_judge(path))
+        except InvalidConfig as error:
+            findings += error.findings
+    if findings:
+        raise InvalidConfig(findings)
+    return 0
+
+
+@profile.command()
+@click.option("--site", "kind", flag_value="site", help="The schema of site.yml instead.")
+def schema(kind: str | None) -> int:
+    """Print the JSON Schema of a profile, for an editor or another program."""
+    click.echo(published(kind or "profile"), nl=False)
+    return 0
+
+
+def _judge(path: str) -> str:
+    if not Path(path).is_dir() and Path(path).name != SITE_FILE:
+        found = load_profile(path, check_ids())
+        return f"{find_profile(path)}: sound, profile {found.name} ({found.title})"
+    loaded = load_site(path, check_ids=check_ids())
+    count = len(loaded.site.hosts)
+    lines = [
+        f"{loaded.site_document.file}: sound, site {loaded.site.name}, {count} hosts, profile {loaded.profile.name}"
+    ]
+    lines += [f"  to do  {todo.key}  {todo}" for todo in loaded.todo]
+    return "\n".join(lines)
+
+
+def _hardware(profile: Profile) -> str:
+    gpu, fabric = profile.hardware.gpu, profile.hardware.fabric
+    ports = (
+        f", {fabric.ports} x {fabric.link_layer} {fabric.rate_gbps} Gb/s" if fabric.ports else ""
+    )
+    return f"{gpu.count} x {gpu.memory_gib} GB, {gpu.interconnect}{ports}"
+
+
+def _page(profile: Profile, file: Path) -> str:
+    gpu, host = profile.hardware.gpu, profile.hardware.host
+    software = profile.software.model_dump(exclude={"operating_systems"})
+    rows = [
+        ("GPU host", _hardware(profile)),
+        ("GPU models", " | ".join(gpu.models)),
+        ("PCIe", f"Gen{gpu.pcie_generation} x{gpu.pcie_width} at least"),
+        (
+            "host",
+            f"{host.sockets} sockets, {host.cores} cores, {host.memory_gib} GiB, {host.numa_nodes} NUMA nodes at least",
+        ),
+        (
+            "disks",
+            f"system {host.system_disk_gib} GiB, scratch {host.scratch_disk_gib} GiB at least",
+        ),
+        ("GPU hosts", f"{profile.gpu_hosts.minimum} to {profile.gpu_hosts.maximum}"),
+        ("systems", ", ".join(profile.software.operating_systems)),
+        *(
+            (name.replace("_", " "), release or "the distribution's")
+            for name, release in software.items()
+        ),
+    ]
+    lines = [f"{profile.name}: {profile.title}   ({file})"]
+    lines += [f"  {name:<18}{value}" for name, value in rows]
+    lines += [
+        f"  {name:<18}{limit.value} {limit.unit}  ({', '.join(p for p in (limit.source, limit.date) if p)})"
+        for name, limit in sorted(profile.limits.items())
+    ]
+    return "\n".join(lines)
