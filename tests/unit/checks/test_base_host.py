@@ -1,0 +1,273 @@
+"""The checks of stage base: a good host, the fault each check is for, and the missing measurement."""
+
+from typing import Any
+
+import pytest
+
+from appliance.checks.base import HostCheck, View
+from appliance.checks.base_host import CHECKS
+from appliance.config.roles.base_role import sysctl
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Limit, Profile
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+from appliance.stages.base_stage import STAGE
+
+GIB = 1 << 30
+PROFILE = Profile.model_validate(
+    {
+        "version": 1,
+        "name": "t",
+        "title": "T",
+        "hardware": {
+            "gpu": {
+                "count": 8,
+                "models": ["A"],
+                "memory_gib": 80,
+                "interconnect": "nvswitch",
+                "pcie_generation": 4,
+            },
+            "fabric": {"link_layer": "none", "ports": 0, "rate_gbps": 0},
+            "host": {
+                "sockets": 2,
+                "cores": 96,
+                "memory_gib": 960,
+                "numa_nodes": 2,
+                "system_disk_gib": 0,
+                "scratch_disk_gib": 0,
+            },
+        },
+        "software": {"operating_systems": ["debian-12"], "driver_branch": "580", "cuda": "13"},
+        "stages": {"hugepages_2m": 1024, "sysctl": {"vm.swappiness": "5"}},
+    }
+)
+SITE = Site.model_validate(
+    {
+        "version": 1,
+        "name": "s",
+        "networks": {"management": {"cidr": "10.0.0.0/24"}},
+        "hosts": [
+            {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
+            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
+        ],
+    }
+)
+HOST = SITE.host("gpu-1")
+UNIT = {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled"}
+ROOT = {
+    "at": "/",
+    "source": "/dev/sda1",
+    "type": "ext4",
+    "size": 100 * GIB,
+    "free": 50 * GIB,
+    "inodes_free": 10**6,
+}
+
+
+def facts(**changes: Any) -> HostFacts:
+    """A good GPU host; a change that is a mapping is merged into what is there."""
+    good: dict[str, Any] = {
+        "version": 1,
+        "host": "gpu-1",
+        "taken": "2026-11-20T12:00:00Z",
+        "cpu_seconds": 0.1,
+        "user": "root",
+        "os": {
+            "id": "debian",
+            "version_id": "12",
+            "kernel": "6.1",
+            "arch": "x86_64",
+            "boot_id": "b",
+            "uptime_s": 1.0,
+            "hostname": "gpu-1",
+            "cgroup": "v2",
+            "state": "running",
+        },
+        "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
+        "memory": {"total": 1000 * GIB, "available": 900 * GIB},
+        "numa": [{"node": n, "cpus": "0-95", "memory": 500 * GIB} for n in (0, 1)],
+        "filesystems": [ROOT],
+        "clock": {"time": 1.0, "synchronised": True, "offset": 0.0001, "source": "head"},
+        "sysctl": sysctl(PROFILE, HOST),
+        "units": dict.fromkeys(
+            ("ssh.service", "chrony.service", "appliance-firewall.service"), UNIT
+        ),
+    }
+    for key, value in changes.items():
+        good[key] = {**good[key], **value} if isinstance(good.get(key), dict) else value
+    return HostFacts.model_validate(good)
+
+
+def judge(
+    check_id: str, found: HostFacts, other: HostFacts | None = None, site: Site = SITE
+) -> list[CheckResult]:
+    """Results of one check for gpu-1, or of the cluster with ``other`` as head."""
+    view = View(PROFILE, site, {"gpu-1": found, **({"head": other} if other else {})})
+    check = next(check for check in CHECKS if check.id == check_id)
+    if isinstance(check, HostCheck):
+        return list(check.judge(view, HOST, found))
+    return list(check.judge(view))
+
+
+def statuses(results: list[CheckResult]) -> set[Status]:
+    return {result.status for result in results}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_a_good_host_passes(check: HostCheck) -> None:
+    assert statuses(judge(check.id, facts(), facts())) == {Status.PASS}
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "base.os": {"os": {"version_id": "11"}},
+    "base.clock": {"clock": {"offset": -0.2}},
+    "base.clock_spread": {"clock": {"offset": 1.5}},
+    "base.sysctl": {"sysctl": {"vm.swappiness": "60"}},
+    "base.units": {"units": {"chrony.service": {**UNIT, "active": "failed"}}},
+    "base.failed_units": {"os": {"failed_units": ["a.service"], "state": "degraded"}},
+    "base.disk": {"filesystems": [{**ROOT, "free": 4 * GIB}]},
+    "base.cpu": {"cpu": {"cores": 48}},
+    "base.memory_size": {"memory": {"total": 900 * GIB}},
+    "base.numa": {"numa": [{"node": 0, "cpus": "0", "memory": GIB}]},
+}
+
+
+@pytest.mark.parametrize(("check_id", "fault"), FAULTS.items(), ids=FAULTS)
+def test_the_fault_a_check_is_for_fails_it(check_id: str, fault: dict[str, Any]) -> None:
+    found = [r for r in judge(check_id, facts(**fault), facts()) if r.status is not Status.PASS]
+    assert [result.status for result in found] == [Status.FAIL]
+    assert found[0].cause
+    assert found[0].fix
+
+
+MISSING: dict[str, dict[str, Any]] = {
+    "base.os": {"errors": {"os": "cannot be read"}, "os": {"id": "unknown"}},
+    "base.clock": {"clock": {"offset": None}},
+    "base.clock_spread": {"clock": {"offset": None}},
+    "base.sysctl": {"sysctl": {}},
+    "base.units": {"units": {}},
+    "base.failed_units": {"os": {"state": ""}},
+    "base.disk": {"filesystems": []},
+    "base.memory": {"memory": {"total": 0, "available": 0}},
+    "base.cpu": {"cpu": {"cores": 0}},
+    "base.memory_size": {"memory": {"total": 0}},
+    "base.numa": {"numa": []},
+}
+WHOLE = {"base.sysctl": "sysctl", "base.units": "units"}
+
+
+@pytest.mark.parametrize(("check_id", "gap"), MISSING.items(), ids=MISSING)
+def test_a_missing_measurement_is_never_a_pass(check_id: str, gap: dict[str, Any]) -> None:
+    found = facts(**gap)
+    if check_id in WHOLE:
+        found = found.model_copy(update={WHOLE[check_id]: {}})
+    results = judge(check_id, found, facts())
+    assert statuses(results) == {Status.NOT_ASSESSED}
+    assert all(result.required and result.cause for result in results)
+
+
+def test_every_check_has_its_fault_and_its_gap_and_proves_the_stage() -> None:
+    ids = {check.id for check in CHECKS}
+    assert ids == set(MISSING) == set(FAULTS) | {"base.memory"}
+    assert set(STAGE.checks) == ids
+
+
+@pytest.mark.parametrize("check_id", ["base.cpu", "base.memory_size", "base.numa"])
+def test_a_container_is_not_judged_by_its_machines_size(check_id: str) -> None:
+    (result,) = judge(check_id, facts(os={"container": "systemd-nspawn"}))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+    assert result.cause == "container host shares its machine's processors"
+
+
+def test_simulated_processors_are_not_judged() -> None:
+    assert judge("base.cpu", facts(simulated=["cpu"]))[0].status is Status.NOT_ASSESSED
+    assert judge("base.cpu", facts(simulated=["gpu"]))[0].status is Status.PASS
+
+
+def test_one_socket_of_two_fails_even_with_cores_enough() -> None:
+    results = judge("base.cpu", facts(cpu={"sockets": 1}))
+    assert [r.target for r in results if r.status is Status.FAIL] == ["gpu-1/sockets"]
+
+
+def test_a_clock_without_source_fails() -> None:
+    (result,) = judge("base.clock", facts(clock={"synchronised": False, "offset": None}))
+    assert result.status is Status.FAIL
+    assert "no source" in result.cause
+
+
+def test_the_sites_limit_rules_the_clock() -> None:
+    limit = Limit(value=0.5, unit="s", source="customer")
+    site = SITE.model_copy(update={"limits": {"base.clock": limit}})
+    (result,) = judge("base.clock", facts(clock={"offset": -0.2}), site=site)
+    assert (result.status, result.limit_source) == (Status.PASS, "customer")
+
+
+def test_the_spread_is_unknown_while_a_host_is_silent() -> None:
+    (result,) = judge("base.clock_spread", facts())
+    assert result.status is Status.NOT_ASSESSED
+    assert "head" in result.cause
+
+
+def test_parameters_of_the_machine_are_not_assessed_in_a_container() -> None:
+    live = {**sysctl(PROFILE, HOST), "vm.swappiness": "60"}
+    found = facts(os={"container": "systemd-nspawn"}, sysctl=live)
+    own, shared = judge("base.sysctl", found)
+    assert own.status is Status.PASS
+    assert (shared.status, shared.required) == (Status.NOT_ASSESSED, False)
+    assert "vm.swappiness" in shared.evidence
+
+
+def test_a_containers_own_parameter_is_judged() -> None:
+    found = facts(os={"container": "systemd-nspawn"}, sysctl={"net.core.somaxconn": "128"})
+    assert judge("base.sysctl", found)[0].status is Status.FAIL
+
+
+def test_white_space_of_the_kernel_does_not_matter() -> None:
+    live = {"net.ipv4.tcp_rmem": "4096\t131072\t134217728"}
+    assert judge("base.sysctl", facts(sysctl=live))[0].status is Status.PASS
+
+
+def test_a_unit_that_is_not_enabled_fails() -> None:
+    results = judge("base.units", facts(units={"ssh.service": {**UNIT, "enabled": "disabled"}}))
+    assert [r.target for r in results if r.status is Status.FAIL] == ["gpu-1/ssh.service"]
+
+
+def test_red_hat_names_its_units_otherwise() -> None:
+    names = {"sshd.service": UNIT, "chronyd.service": UNIT, "appliance-firewall.service": UNIT}
+    found = facts(os={"id": "rocky", "version_id": "9.4", "like": ["rhel"]}, units=names)
+    assert statuses(judge("base.units", found)) == {Status.PASS}
+
+
+def test_no_firewall_is_asked_for_where_the_site_wants_none() -> None:
+    base = SITE.base.model_copy(update={"firewall": False})
+    site = SITE.model_copy(update={"base": base})
+    found = facts(units={"appliance-firewall.service": {**UNIT, "active": "inactive"}})
+    assert statuses(judge("base.units", found, site=site)) == {Status.PASS}
+
+
+def test_a_disk_warns_before_it_fails() -> None:
+    (result,) = judge("base.disk", facts(filesystems=[{**ROOT, "free": 8 * GIB}]))
+    assert result.status is Status.WARN
+
+
+def test_a_disk_without_inodes_fails() -> None:
+    (result,) = judge("base.disk", facts(filesystems=[{**ROOT, "inodes_free": 3}]))
+    assert result.status is Status.FAIL
+    assert "inodes" in result.cause
+
+
+def test_file_systems_without_fixed_inodes_and_remote_ones_do_not_count() -> None:
+    btrfs = {**ROOT, "at": "/b", "type": "btrfs", "inodes_free": 0}
+    nfs = {**ROOT, "at": "/n", "type": "nfs4", "free": 0}
+    assert statuses(judge("base.disk", facts(filesystems=[ROOT, btrfs, nfs]))) == {Status.PASS}
+
+
+def test_little_memory_is_a_warning() -> None:
+    (result,) = judge("base.memory", facts(memory={"available": GIB}))
+    assert result.status is Status.WARN
+
+
+def test_a_host_that_is_still_starting_has_no_verdict_on_its_units() -> None:
+    assert (
+        judge("base.failed_units", facts(os={"state": "starting"}))[0].status is Status.NOT_ASSESSED
+    )
