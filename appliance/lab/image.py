@@ -75,6 +75,7 @@ def _base(cache: Path, recipe: Recipe, progress: Progress) -> Path:
             "--skip=cleanup/apt",
             "--dpkgopt=force-unsafe-io",
             '--aptopt=APT::Install-Recommends "false"',
+            '--aptopt=Acquire::Languages "none"',
             *(f"--aptopt={line}" for line in recipe.sources.apt_conf.splitlines()),
             f"--include={','.join(recipe.packages)}",
             "bookworm",
@@ -99,6 +100,8 @@ def _finish_base(root: Path, sources: Sources) -> None:
     for pattern in HIDE:
         for file in root.glob(pattern.lstrip("/")):
             file.unlink()
+    for archive in root.glob("var/cache/apt/archives/*.deb"):
+        archive.unlink()
     (root / "etc/machine-id").touch()
 
 

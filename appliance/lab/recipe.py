@@ -47,7 +47,7 @@ class Recipe:
 
     sources: Sources
     packages: tuple[str, ...] = BASE_PACKAGES
-    edition: int = 1
+    edition: int = 2
 
     @property
     def digest(self) -> str:
