@@ -56,7 +56,7 @@ class Running:
             case events.CheckDone():
                 return self._checked(event)
             case events.RunFinished():
-                return []
+                self._pending.clear()
             case events.RunStarted():
                 self._pending = list(event.stages)
                 return self._told(event)

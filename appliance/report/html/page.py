@@ -1,0 +1,135 @@
+"""The page: everything the template shows, computed before it is asked."""
+
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from appliance.models.result import Status, Verdict
+from appliance.models.run import RunRecord, StageState
+from appliance.report.html import checks, inventory, plot, timeline
+from appliance.report.html.matrix import matrix
+from appliance.report.symbols import STATUS, VERDICT
+from appliance.report.wording import binary_size, duration, number, plural
+
+_TITLES = {
+    "deploy": "Deployment report",
+    "validate": "Acceptance report",
+    "health": "Health report",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the three numbers. ``share`` of what was promised, 1.0 = all; None: nothing to compare."""
+
+    label: str
+    value: str
+    of: str
+    note: str
+    share: float | None
+    good: bool | None
+
+
+def render(record: RunRecord) -> str:
+    """The report as one HTML document that loads nothing and works without scripts."""
+    return _environment().get_template("report.html.j2").render(_context(record))
+
+
+def _environment() -> Environment:
+    env = Environment(
+        loader=PackageLoader("appliance.report.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters |= {"number": number, "size": binary_size, "duration": duration, "plural": plural}
+    return env
+
+
+def _context(record: RunRecord) -> dict[str, Any]:
+    loader = _environment()
+    script = loader.get_template("filter.js").render()
+    return {
+        "run": record,
+        "title": _TITLES.get(record.verb, f"Report of {record.verb}"),
+        "sign": VERDICT[record.verdict],
+        "signs": STATUS,
+        "sentence": sentence(record),
+        "figures": figures(record),
+        "counted": checks.counted(record.results),
+        "open_points": checks.open_points(record),
+        "unassessed": checks.unassessed(record),
+        "matrix": matrix(record),
+        "sections": checks.sections(record),
+        "timeline": timeline.timeline(record),
+        "outcomes": timeline.outcomes(record),
+        "broken": [o for o in timeline.outcomes(record) if o.state == "failed"],
+        "tables": [(t, t.plot and plot.drawing(t.plot)) for t in record.tables],
+        "hosts": inventory.hosts(record),
+        "components": inventory.components(record),
+        "style": Markup(loader.get_template("style.css").render()),
+        "script": Markup(script),
+        "script_digest": b64encode(sha256(script.encode()).digest()).decode(),
+    }
+
+
+def sentence(record: RunRecord) -> str:
+    """The verdict in words, with what it rests on."""
+    if record.verdict is Verdict.FAILED:
+        return _failures(record)
+    if not record.results:
+        return "Nothing was judged."
+    if record.verdict is Verdict.INCOMPLETE:
+        return "Nothing failed, but something that is required has no verdict."
+    return f"All {plural(len(record.results), 'check')} have a verdict and none failed."
+
+
+def _failures(record: RunRecord) -> str:
+    broken = {o.host for o in record.outcomes if o.state is StageState.FAILED}
+    errors = record.count(Status.ERROR)
+    total = plural(len(record.results), "check")
+    parts = [f"{record.count(Status.FAIL)} of {total} failed"] if record.results else []
+    parts += [f"{errors} could not run"] if errors else []
+    parts += [f"{plural(len(broken), 'host')} did not finish a stage"] if broken else []
+    return f"{', '.join(parts)}."
+
+
+def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
+    """GPUs, fabric ports at rate, and training throughput against its reference."""
+    expected = record.expected
+    rate = f"active at {number(expected.rate_gbps)} Gb/s or more"
+    ports = "none in this profile" if not expected.ports else rate
+    return (
+        _counted("GPUs", record.gpu_count, expected.gpus, inventory.gpu_models(record)),
+        _counted("Fabric ports at rate", record.ports_at_rate, expected.ports, ports),
+        _throughput(record),
+    )
+
+
+def _counted(label: str, found: int, expected: int, note: str) -> Figure:
+    if not expected:
+        return Figure(label, str(found), "", note, None, None)
+    return Figure(label, str(found), f"of {expected}", note, found / expected, found >= expected)
+
+
+def _throughput(record: RunRecord) -> Figure:
+    label = "Training, tokens/s"
+    best = record.headline
+    if best is None:
+        return Figure(label, "not measured", "", "no training benchmark in this run", None, None)
+    value = f"{round(best.value):,}"
+    reference = best.detail.get("reference")
+    simulated = " (simulated)" if best.simulated else ""
+    note = f"{best.name}{simulated}"
+    if not isinstance(reference, int | float) or isinstance(reference, bool) or reference <= 0:
+        return Figure(label, value, "", f"{note}; no reference for this class", None, None)
+    share = best.value / reference
+    source = best.detail.get("source")
+    of = f"{100 * share:.1f} % of {round(reference):,}"
+    note = f"{note}; reference: {source}" if source else note
+    return Figure(label, value, of, note, share, None)

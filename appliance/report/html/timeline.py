@@ -1,0 +1,152 @@
+"""When each stage ran on each host, as rectangles on a time axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.report.symbols import STATE, Sign
+from appliance.report.wording import duration, fold, one_line
+
+WIDTH = 720.0
+GUTTER = 84.0
+_LANE = 9.0
+_GAP = 9.0
+_TOP = 6.0
+_MAX_LANES = 12
+_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle: one host's share of a stage."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    state: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A mark of the time axis."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Label:
+    """A stage's name at the left, its duration behind its last box."""
+
+    y: float
+    name: str
+    end: float
+    duration: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The drawing; ``height`` includes the axis."""
+
+    boxes: tuple[Box, ...]
+    labels: tuple[Label, ...]
+    ticks: tuple[Tick, ...]
+    height: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row of the table beside the drawing: a state, and the hosts it holds for."""
+
+    stage: str
+    hosts: str
+    state: str
+    sign: Sign
+    seconds: str
+    changes: int
+    said: str
+    fix: str
+
+
+def timeline(record: RunRecord) -> Timeline | None:
+    """The drawing of ``record``'s stages; None when nothing ran."""
+    ran = [o for o in record.outcomes if o.started is not None and o.seconds > 0]
+    if not ran:
+        return None
+    scale = (WIDTH - GUTTER - 60) / max(_end(record, o) for o in ran)
+    boxes: list[Box] = []
+    labels: list[Label] = []
+    y = _TOP
+    for stage in dict.fromkeys(o.stage for o in ran):
+        lanes = [o for o in ran if o.stage == stage]
+        height = min(_LANE, _LANE * _MAX_LANES / len(lanes))
+        for index, outcome in enumerate(lanes):
+            boxes.append(_box(record, outcome, scale, y + index * height, height))
+        labels.append(_label(stage, boxes[-len(lanes) :], lanes))
+        y += height * len(lanes) + _GAP
+    span = (WIDTH - GUTTER - 60) / scale
+    return Timeline(tuple(boxes), tuple(labels), _ticks(span, scale), y + 18)
+
+
+def outcomes(record: RunRecord) -> tuple[Outcome, ...]:
+    """All outcomes, hosts that ended alike in one row, in the order of stages."""
+    groups: dict[tuple[str, StageState, str, str], list[StageOutcome]] = {}
+    for o in record.outcomes:
+        said = one_line(o.cause or o.why)
+        groups.setdefault((o.stage, o.state, said, one_line(o.fix)), []).append(o)
+    stages = list(dict.fromkeys(o.stage for o in record.outcomes))
+    ordered = sorted(groups.items(), key=lambda item: stages.index(item[0][0]))
+    return tuple(
+        Outcome(
+            stage=stage,
+            hosts=fold(o.host for o in group),
+            state=state.value.replace(" ", "-"),
+            sign=STATE[state],
+            seconds=duration(max(o.seconds for o in group)),
+            changes=sum(o.changes for o in group),
+            said=said,
+            fix=fix,
+        )
+        for (stage, state, said, fix), group in ordered
+    )
+
+
+def _begin(record: RunRecord, outcome: StageOutcome) -> float:
+    started = outcome.started or record.started
+    return max(0.0, (started - record.started).total_seconds())
+
+
+def _end(record: RunRecord, outcome: StageOutcome) -> float:
+    return _begin(record, outcome) + outcome.seconds
+
+
+def _box(record: RunRecord, o: StageOutcome, scale: float, y: float, height: float) -> Box:
+    word = f"{o.host}: {o.stage} {STATE[o.state].word}, {duration(o.seconds)}"
+    x = GUTTER + _begin(record, o) * scale
+    width = max(1.5, o.seconds * scale)
+    inner = max(0.5, height - (1.5 if height > 4 else 0))
+    return Box(
+        round(x, 1),
+        round(y, 1),
+        round(width, 1),
+        round(inner, 1),
+        o.state.value.replace(" ", "-"),
+        word,
+    )
+
+
+def _label(stage: str, boxes: Sequence[Box], lanes: Sequence[StageOutcome]) -> Label:
+    middle = (boxes[0].y + boxes[-1].y + boxes[-1].height) / 2
+    end = max(box.x + box.width for box in boxes)
+    begun = min(box.x for box in boxes)
+    seconds = max(o.seconds for o in lanes)
+    return Label(round(middle, 1), stage, round(max(end, begun), 1), duration(seconds))
+
+
+def _ticks(span: float, scale: float) -> tuple[Tick, ...]:
+    step = next((s for s in _STEPS if span / s <= 8), _STEPS[-1])
+    return tuple(
+        Tick(round(GUTTER + at * scale, 1), duration(at)) for at in range(0, int(span) + 1, step)
+    )
