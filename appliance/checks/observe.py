@@ -1,0 +1,155 @@
+"""Is the appliance observed: every host scraped, all alert rules loaded, nothing firing."""
+
+from collections.abc import Iterable
+
+from appliance.checks.base import (
+    ALL_ROLES,
+    Check,
+    ClusterCheck,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+)
+from appliance.models.facts import HostFacts, Observe, Target
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host, Role
+
+EXPORTER = "prometheus-node-exporter.service"
+UNITS = (EXPORTER, "prometheus.service", "appliance-prometheus.socket")
+RULES = 7
+"""Alert rules the role observe loads."""
+JOBS = {"node": "the node exporter", "prometheus": "Prometheus itself"}
+
+
+def judge_targets(view: View) -> Iterable[CheckResult]:
+    """Every host's node exporter, and Prometheus itself, is a target that is up."""
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, "observe.targets", server)
+        return
+    known = {(target.job, target.instance): target for target in seen.targets}
+    wanted = [("node", host.name) for host in view.site.hosts] + [("prometheus", server.name)]
+    for job, name in wanted:
+        yield _target(job, name, known.get((job, name)))
+
+
+def _target(job: str, name: str, target: Target | None) -> CheckResult:
+    what = JOBS[job]
+    where = name if job == "node" else f"{name}/{job}"
+    if target is None:
+        fix = "run stage observe again, on the first control host too"
+        return failed("observe.targets", where, f"{what} is no target of Prometheus", fix)
+    if target.health == "up":
+        return passed("observe.targets", where, "up", evidence=what)
+    if target.health == "unknown":
+        return not_assessed("observe.targets", where, f"{what} has not been scraped yet")
+    cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
+    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 between it and the control host"
+    return failed("observe.targets", where, cause, fix, value=target.health, limit="up")
+
+
+def judge_rules(view: View) -> Iterable[CheckResult]:
+    """All alert rules of the appliance are loaded; a site may add its own."""
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, "observe.rules", server)
+        return
+    common = {"unit": "rules", "limit": RULES, "limit_source": "role observe"}
+    if seen.rules >= RULES:
+        yield passed("observe.rules", "cluster", seen.rules, **common)
+        return
+    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then run stage observe again"
+    cause = f"Prometheus has {seen.rules} of {RULES} alert rules"
+    yield failed("observe.rules", "cluster", cause, fix, value=seen.rules, **common)
+
+
+def judge_alerts(view: View) -> Iterable[CheckResult]:
+    """No alert fires; one that does is a warning with its name."""
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, "observe.alerts", server)
+        return
+    if not seen.firing:
+        yield passed("observe.alerts", "cluster", 0, unit="alerts", limit=0)
+        return
+    yield CheckResult(
+        id="observe.alerts",
+        target="cluster",
+        status=Status.WARN,
+        value=len(seen.firing),
+        unit="alerts",
+        limit=0,
+        cause=f"firing: {', '.join(seen.firing)}",
+        fix=f"http://{server.address}:9090/alerts names the hosts, and each alert its remedy",
+    )
+
+
+def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The node exporter runs and starts at boot."""
+    del view
+    unit = facts.units.get(EXPORTER)
+    if unit is None:
+        yield not_assessed("observe.exporter", host.name, f"nothing is known of {EXPORTER}")
+        return
+    common: dict[str, object] = {"limit": "active", "limit_source": "role observe"}
+    if unit.active == "active" and unit.enabled in {"enabled", ""}:
+        yield passed("observe.exporter", host.name, unit.active, **common)
+        return
+    cause = f"{EXPORTER} is {unit.active}, {unit.enabled or unit.load}"
+    fix = f"on {host.name}: journalctl -u {EXPORTER}; then run stage observe again"
+    yield failed("observe.exporter", host.name, cause, fix, value=unit.active, **common)
+
+
+def _server(view: View) -> tuple[Host | None, Observe | None]:
+    """The first control host, and what Prometheus says there."""
+    control = view.site.with_role(Role.CONTROL)
+    if not control:
+        return None, None
+    facts = view.facts.get(control[0].name)
+    return control[0], facts.observe if facts else None
+
+
+def _silent(view: View, check_id: str, server: Host | None) -> CheckResult:
+    if server is None:
+        return not_assessed(check_id, "cluster", "the site has no control host")
+    facts = view.facts.get(server.name)
+    if facts is None:
+        return not_assessed(check_id, "cluster", f"{server.name} did not answer")
+    cause = facts.errors.get("observe") or f"Prometheus does not answer on {server.name}"
+    fix = f"on {server.name}: journalctl -u prometheus.service; or run stage observe"
+    return not_assessed(check_id, "cluster", cause, fix=fix)
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        id="observe.targets",
+        title="Prometheus scrapes every host",
+        judge=judge_targets,
+        explain="Asks Prometheus on the first control host for its targets. A host that is missing was added after the "
+        "stage ran there; one that is down has a stopped exporter or a closed port 9100, or does not run at all.",
+    ),
+    ClusterCheck(
+        id="observe.rules",
+        title="Alert rules are loaded",
+        judge=judge_rules,
+        explain="Counts the rules Prometheus has loaded. Fewer than the role writes means that the file was changed or "
+        "that Prometheus still runs with an older configuration.",
+    ),
+    HostCheck(
+        id="observe.exporter",
+        title="The node exporter runs",
+        roles=ALL_ROLES,
+        judge=judge_exporter,
+        explain="The unit of the node exporter is active and starts at boot. It most often stays down because its "
+        "address, the host's in the management network, is not there.",
+    ),
+    ClusterCheck(
+        id="observe.alerts",
+        title="No alert fires",
+        judge=judge_alerts,
+        explain="Names the alerts that fire now. They are a warning here: the check of the area itself decides whether "
+        "the appliance is sound; each alert carries its remedy.",
+    ),
+)

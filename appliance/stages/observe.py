@@ -1,0 +1,16 @@
+"""Stage ``observe``: node exporters everywhere, Prometheus with alert rules on the first control host."""
+
+from appliance.checks.base import ALL_ROLES
+from appliance.config.roles.observe import variables
+from appliance.stages.base import Stage
+
+STAGE = Stage(
+    name="observe",
+    title="Node exporters, Prometheus and alert rules",
+    roles=ALL_ROLES,
+    after=("base",),
+    ansible_roles=("observe",),
+    variables=variables,
+    checks=("observe.exporter", "observe.targets", "observe.rules", "observe.alerts"),
+    minutes=0.8,
+)
