@@ -6,6 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from appliance.adapters.process import run
+from appliance.config.fresh import write_secrets
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import Rack
 
@@ -24,9 +25,7 @@ def client_key(rack: Rack) -> str:
 
 def write(rack: Rack) -> None:
     """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted."""
-    secrets = rack.site_dir / "secrets"
-    secrets.mkdir(parents=True, exist_ok=True)
-    secrets.chmod(0o700)
+    write_secrets(rack.site_dir / "secrets")
     (rack.site_dir / "known_hosts").write_text(known_hosts(rack))
     (rack.site_dir / "site.yml").write_text(render(rack))
 
