@@ -1,0 +1,235 @@
+"""One GPU job over all hosts through real Slurm: it must run everywhere, and accounting must know it."""
+
+import re
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from appliance.adapters.process import Completed
+from appliance.adapters.ssh import Remote
+from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
+from appliance.models.result import CheckResult, Measurement
+from appliance.models.site import Role
+
+JOB, ACCOUNTING = "slurm.job", "slurm.job_accounting"
+START_SECONDS = 60
+"""A cluster whose GPUs are all taken for longer is busy, which is no fault."""
+
+RUN_SECONDS = 180.0
+"""Start, prolog, one line of output, epilog."""
+
+RECORD_SECONDS = 30.0
+"""slurmctld tells slurmdbd of a job's end within seconds."""
+
+SAY = 'echo "appliance-job=$SLURM_JOB_ID node=$SLURMD_NODENAME host=$(hostname -s) gpus=$CUDA_VISIBLE_DEVICES"'
+LINE = re.compile(r"appliance-job=(\d+) node=(\S+) host=(\S+) gpus=(\S*)")
+BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate allocation")
+
+
+class Unreadable(ValueError):
+    """The job printed something nobody asked it to."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One task's line."""
+
+    job: int
+    node: str
+    host: str
+    gpus: tuple[str, ...]
+
+
+def run(
+    view: View,
+    remote: Remote,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[list[CheckResult], list[Measurement]]:
+    """Checks slurm.job and slurm.job_accounting, and the seconds from srun to its end."""
+    controls = view.site.with_role(Role.CONTROL)
+    hosts = tuple(host.name for host in view.site.with_role(Role.GPU))
+    if not controls or not hosts:
+        why = "the site has no " + ("GPU host" if controls else "control host")
+        return [_unknown(view, JOB, why), _unknown(view, ACCOUNTING, why)], []
+    control, name = controls[0].name, f"appliance-{secrets.token_hex(4)}"
+    began = clock()
+    try:
+        done = remote.run(control, command(view, name, hosts), timeout=RUN_SECONDS)
+    except ApplianceError as error:
+        if not isinstance(error, ConnectionFailed | DeadlineExceeded):
+            raise
+        return _cut_off(view, remote, control, name, error), []
+    took = clock() - began
+    job, answers = _judge_job(view, done, hosts)
+    record = _judge_record(view, remote, control, name, answers, clock, sleep)
+    measured = [_measured(view, took, len(hosts))] if job.status == "pass" else []
+    return [job, record], measured
+
+
+def command(view: View, name: str, hosts: tuple[str, ...]) -> list[str]:
+    """The srun that asks every GPU host for all its GPUs, once."""
+    return [
+        "srun",
+        f"--job-name={name}",
+        f"--nodes={len(hosts)}",
+        f"--nodelist={','.join(hosts)}",
+        "--ntasks-per-node=1",
+        f"--gres=gpu:{view.profile.hardware.gpu.count}",
+        f"--immediate={START_SECONDS}",
+        "--time=2",
+        "--chdir=/",
+        "--export=NONE",
+        "/bin/sh",
+        "-c",
+        SAY,
+    ]
+
+
+def parse(stdout: str) -> list[Answer]:
+    """Every line of the job. Raises Unreadable for a line that is not one of ours."""
+    found = []
+    for line in filter(str.strip, stdout.splitlines()):
+        match = LINE.fullmatch(line.strip())
+        if match is None:
+            raise Unreadable(line.strip()[:120])
+        job, node, host, gpus = match.groups()
+        found.append(Answer(int(job), node, host, tuple(filter(None, gpus.split(",")))))
+    return found
+
+
+def _judge_job(
+    view: View, done: Completed, hosts: tuple[str, ...]
+) -> tuple[CheckResult, list[Answer]]:
+    said = _last(done.stderr)
+    if done.returncode:
+        if any(words in done.stderr for words in BUSY):
+            return _unknown(view, JOB, f"all GPUs are taken for now: {said}"), []
+        fix = "sinfo -R says which host is out and why; squeue shows who holds the GPUs"
+        return _bad(view, JOB, f"srun ended with {done.returncode}: {said}", fix), []
+    try:
+        answers = parse(done.stdout)
+    except Unreadable as error:
+        fix = "a login script or prolog prints into every job: make it silent"
+        return _bad(view, JOB, f'the job printed "{error}", which is not its own', fix), []
+    problem = fault(answers, hosts, view.profile.hardware.gpu.count)
+    if problem:
+        fix = "slurm.nodes and slurm.gres name the host: appliance validate"
+        return _bad(view, JOB, problem, fix), answers
+    gpus = sum(len(a.gpus) for a in answers)
+    return passed(
+        JOB,
+        "cluster",
+        gpus,
+        unit="GPUs",
+        limit=gpus,
+        limit_source=f"profile {view.profile.name}",
+        evidence=f"job {answers[0].job} on {len(answers)} hosts",
+        simulated=_simulated(view),
+    ), answers
+
+
+def fault(answers: list[Answer], hosts: tuple[str, ...], count: int) -> str:
+    """What is wrong with the answers; empty when every host answered once, itself, with ``count`` GPUs."""
+    seen = [a.node for a in answers]
+    missing = [h for h in hosts if h not in seen]
+    if missing:
+        return f"{', '.join(missing)} did not run the job"
+    strange = sorted({n for n in seen if n not in hosts or seen.count(n) > 1})
+    if strange:
+        return f"{', '.join(strange)} answered and should not have, or more than once"
+    if len({a.job for a in answers}) > 1:
+        return "the answers are of several jobs"
+    for a in answers:
+        if a.host != a.node:
+            return f"{a.node} calls itself {a.host}"
+        if len(set(a.gpus)) != count:
+            return f"{a.node} gave the job {len(set(a.gpus))} of {count} GPUs ({','.join(a.gpus) or 'none'})"
+    return ""
+
+
+def _judge_record(
+    view: View,
+    remote: Remote,
+    control: str,
+    name: str,
+    answers: list[Answer],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> CheckResult:
+    if not answers:
+        return _unknown(view, ACCOUNTING, "no job ran")
+    job, end = answers[0].job, clock() + RECORD_SECONDS
+    asked = ["sacct", "--allocations", "--noheader", "--parsable2", f"--jobs={job}"]
+    while True:
+        try:
+            told = remote.run(control, [*asked, "--format=JobID,JobName,State"], timeout=20)
+        except (ConnectionFailed, DeadlineExceeded) as error:
+            return _unknown(view, ACCOUNTING, error.message)
+        state = _state(told, job, name)
+        if state == "COMPLETED":
+            return passed(ACCOUNTING, "cluster", state, limit="COMPLETED", evidence=f"job {job}")
+        if clock() > end:
+            break
+        sleep(1.0)
+    if told.returncode:
+        return _bad(view, ACCOUNTING, f"sacct: {_last(told.stderr)}", "journalctl -u slurmdbd")
+    known = f"says {state}" if state else "does not know it"
+    cause = f"job {job} ended, and {RECORD_SECONDS:g} s later accounting {known}"
+    return _bad(view, ACCOUNTING, cause, "journalctl -u slurmdbd, and scontrol ping")
+
+
+def _state(told: Completed, job: int, name: str) -> str:
+    """State of our job in sacct's answer, "" when it is not there."""
+    rows = (line.split("|") for line in told.stdout.splitlines())
+    return next((r[2] for r in rows if len(r) == 3 and r[:2] == [str(job), name]), "")
+
+
+def _cut_off(
+    view: View, remote: Remote, control: str, name: str, error: ApplianceError
+) -> list[CheckResult]:
+    """The job must not go on holding GPUs when nobody waits for it any more."""
+    left = ""
+    try:
+        ended = remote.run(control, ["scancel", f"--name={name}"], timeout=20)
+        left = f"; scancel: {_last(ended.stderr)}" if ended.returncode else ""
+    except (ConnectionFailed, DeadlineExceeded):
+        left = f"; it may still run: scancel --name={name}"
+    if isinstance(error, ConnectionFailed):
+        first = _unknown(view, JOB, f"{error.message}{left}")
+    else:
+        cause = f"the job did not end within {RUN_SECONDS:g} s and was cancelled{left}"
+        first = _bad(view, JOB, cause, "slurmd's log on the hosts: a prolog hangs, or a host")
+    return [first, _unknown(view, ACCOUNTING, "no job ran to its end")]
+
+
+def _measured(view: View, seconds: float, hosts: int) -> Measurement:
+    return Measurement(
+        name=JOB,
+        value=round(seconds, 2),
+        unit="s",
+        simulated=_simulated(view),
+        detail={"hosts": hosts, "gpus_per_host": view.profile.hardware.gpu.count},
+    )
+
+
+def _unknown(view: View, check: str, cause: str) -> CheckResult:
+    return not_assessed(check, "cluster", cause, simulated=_simulated(view))
+
+
+def _bad(view: View, check: str, cause: str, fix: str) -> CheckResult:
+    return failed(check, "cluster", cause, fix, simulated=_simulated(view))
+
+
+def _simulated(view: View) -> bool:
+    return any(area.startswith("gpu") for area in view.site.simulated)
+
+
+def _last(text: str) -> str:
+    with suppress(IndexError):
+        return text.strip().splitlines()[-1].strip()
+    return "no reason given"
