@@ -27,6 +27,14 @@ class Remote(Protocol):
         ...
 
 
+class Reachable(Remote, Protocol):
+    """A Remote that can also say why a host does not answer."""
+
+    def reach(self, host: str) -> None:
+        """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""
+        ...
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """How to log in to one host. ``private_key`` None means the agent or the user's own keys."""

@@ -1,24 +1,21 @@
 """What the probe is asked on each host."""
 
 from appliance.checks import CHECKS, WATCHED_UNITS
+from appliance.config.roles.base_role import sysctl
 from appliance.engine.session import Session
 from appliance.models.site import Role
+from appliance.probe.collect import AREAS, NAMED_ONLY
 
 Request = dict[str, object]
 
+ALL_CHECK_IDS = tuple(check.id for check in CHECKS)
+
 
 def request_for(session: Session, host: str) -> Request:
-    """The request for one host: everything its roles' checks judge. Discovery is asked of control hosts only."""
-    roles = session.site.host(host).roles
-    areas = ["os", "cpu", "disks", "network", "clock", "sysctl", "gpus", "fabric", "units"]
-    areas += ["packages", "nfs", "kernel_log", "receipts"]
-    if Role.CONTROL in roles:
-        areas += ["topology", "slurm", "observe"]
+    """The request for one host: all areas; what costs the fabric packets is asked of control hosts only."""
+    control = Role.CONTROL in session.site.host(host).roles
     return {
-        "areas": areas,
+        "areas": [a for a in AREAS if control or a not in NAMED_ONLY],
         "units": list(WATCHED_UNITS),
-        "sysctl": sorted(session.profile.stages.sysctl),
+        "sysctl": sorted(sysctl(session.profile, session.site.host(host))),
     }
-
-
-ALL_CHECK_IDS = tuple(check.id for check in CHECKS)

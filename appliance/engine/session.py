@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from appliance.adapters.ssh import Endpoint, SshRemote
+from appliance.adapters.ssh import Endpoint, Reachable
 from appliance.config.roles.base import RoleContext
 from appliance.config.secrets import Redactor, Secret
 from appliance.journal import Journal
@@ -29,7 +29,7 @@ class Session:
     data: Path
     runs: Path
     secrets: Mapping[str, Secret]
-    remote: SshRemote
+    remote: Reachable
     journal: Journal
     observer: Observer
     redact: Redactor

@@ -254,6 +254,9 @@ class Receipt(Model):
     unread: int = Field(
         default=0, description="Resources that could not be compared; such a receipt proves nothing"
     )
+    inputs: dict[str, str] = Field(
+        default_factory=dict, description="What the stage was applied with: name -> digest"
+    )
     versions: dict[str, str] = Field(
         default_factory=dict, description="Package versions the stage left"
     )

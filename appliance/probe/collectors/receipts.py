@@ -91,6 +91,7 @@ def _receipt(ask: Ask, stage: str, receipt: Facts, observer: Observer) -> Facts:
     return {
         "stage": stage,
         **{word: receipt[word] for word in WORDS},
+        "inputs": receipt.get("inputs", {}),
         "resources": len(left),
         "drift": changes,
         "unread": len(reasons),

@@ -1,0 +1,84 @@
+"""The journal keeps what it was told, and the site is held by one run at a time."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from appliance.errors import ApplianceError, LockedError
+from appliance.journal import Journal, hold
+
+
+def test_entries_come_back_in_order_and_by_criteria(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append("r1", "host_done", stage="base", host="a", changes=3)
+        journal.append("r1", "host_done", stage="base", host="b")
+        journal.append("r2", "host_failed", stage="base", host="a", cause="full")
+    with Journal(tmp_path) as journal:
+        assert [e.host for e in journal.entries("host_done")] == ["a", "b"]
+        last = journal.last("host_done", stage="base", host="a")
+        assert last is not None
+        assert last.data == {"changes": 3}
+        assert journal.last("host_done", stage="slurm") is None
+
+
+@pytest.mark.parametrize("sql", ["UPDATE entry SET kind = 'x'", "DELETE FROM entry"])
+def test_nothing_written_can_be_altered(tmp_path: Path, sql: str) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append("r1", "run_started")
+    with (
+        sqlite3.connect(tmp_path / "journal.sqlite") as db,
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+    ):
+        db.execute(sql)
+    db.close()
+
+
+def test_journal_is_private(tmp_path: Path) -> None:
+    with Journal(tmp_path / "runs") as journal:
+        assert journal.path.stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / "runs").stat().st_mode & 0o777 == 0o700
+
+
+def test_damaged_journal_is_one_line_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite").write_bytes(b"not a database, but long enough to look at" * 50)
+    with pytest.raises(ApplianceError, match="journal cannot be used") as caught:
+        Journal(tmp_path)
+    assert "moved aside" in caught.value.hint
+
+
+def test_second_run_on_one_site_is_refused_and_names_the_first(tmp_path: Path) -> None:
+    with (
+        hold(tmp_path, "r1", "deploy"),
+        pytest.raises(LockedError, match=rf"r1 \(deploy, process {os.getpid()}"),
+        hold(tmp_path, "r2", "deploy"),
+    ):
+        pass
+    with hold(tmp_path, "r3", "deploy") as left:
+        assert left is None
+
+
+def _hold_for_ever(folder: Path) -> None:
+    with hold(folder, "killed", "deploy"):
+        time.sleep(60)
+
+
+def test_lock_of_a_killed_run_is_free_and_told(tmp_path: Path) -> None:
+    child = multiprocessing.get_context("spawn").Process(target=_hold_for_ever, args=(tmp_path,))
+    child.start()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        lock = tmp_path / "lock"
+        if lock.exists() and lock.read_text() and json.loads(lock.read_text())["run"] == "killed":
+            break
+        time.sleep(0.05)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    with hold(tmp_path, "next", "deploy") as left:
+        assert left == "killed"
