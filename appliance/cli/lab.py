@@ -8,11 +8,16 @@ import click
 from rich.console import Console
 
 from appliance.errors import ApplianceError
-from appliance.lab import image, rack, ssh
+from appliance.lab import faults, image, rack, ssh
 from appliance.lab import status as lab_status
 from appliance.lab.spec import Rack, RackSpec
 
 NAME = click.option("--name", default="rack", show_default=True, help="Which rack.")
+
+
+def _fault_help() -> str:
+    lines = (f"{f'{one.kind} {one.arguments}':<27}{one.summary}" for one in faults.FAULTS)
+    return "\b\nKinds:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 @click.group()
@@ -60,6 +65,20 @@ def shell(name: str, host: str, command: tuple[str, ...]) -> None:
     found = _find(name)
     argv = ssh.command(found, found.host(host), command)
     os.execvp(argv[0], argv)
+
+
+@lab.command(epilog=_fault_help())
+@NAME
+@click.argument("host")
+@click.argument("kind")
+@click.argument("arguments", nargs=-1)
+@click.option("--clear", is_flag=True, help="Make it good again.")
+def fault(name: str, host: str, kind: str, arguments: tuple[str, ...], clear: bool) -> None:
+    """Make something go wrong on HOST: KIND, with its arguments."""
+    found = _find(name)
+    faults.apply(found, found.host(host), kind, arguments, clear=clear)
+    summary = faults.find(kind).summary
+    click.echo(f"{host}: {'cleared' if clear else 'now'}: {summary}")
 
 
 @lab.command()

@@ -60,6 +60,17 @@ def members(host: RackHost) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def init(host: RackHost) -> int | None:
+    """The host's own process 1, by its number on this machine."""
+    for pid in members(host):
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
+            if len(numbers) > 1 and numbers[-1] == "1":
+                return pid
+    return None
+
+
 def freeze(host: RackHost, frozen: bool) -> None:
     """Stop every process of the host at once, or let them go on."""
     with suppress(FileNotFoundError):

@@ -69,9 +69,10 @@ def ask(rack: Rack, line: str) -> str:
 def _answer(rack: Rack, deadline: float) -> str:
     log = _folder(rack) / "simulator.log"
     while True:
-        said = log.read_bytes()
-        if said.endswith(PROMPT):
-            return said.removesuffix(PROMPT).decode(errors="replace")
+        # Warnings of the simulator may follow the prompt at any time.
+        said, prompt, _ = log.read_bytes().partition(PROMPT)
+        if prompt:
+            return said.decode(errors="replace")
         if time.monotonic() > deadline or not _runs(rack, "simulator"):
             raise ApplianceError("the simulated fabric does not answer", f"see {log}")
         time.sleep(0.02)

@@ -89,12 +89,11 @@ def release_dead_clients(rack: Rack) -> None:
 
 
 def _bound(host: RackHost) -> set[int]:
-    """UDP ports in use on a host. The supervisor on the machine is the first member, its child the host."""
-    found: set[int] = set()
-    for pid in cgroups.members(host)[-1:]:
-        with suppress(OSError):
-            found |= udp_ports(Path(f"/proc/{pid}/net/udp").read_text())
-    return found
+    """UDP ports in use on a host; none where it is down."""
+    try:
+        return udp_ports(Path(f"/proc/{cgroups.init(host)}/net/udp").read_text())
+    except OSError:
+        return set()
 
 
 def main(name: str) -> None:

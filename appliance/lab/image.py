@@ -19,6 +19,7 @@ Progress = Callable[[str], None]
 
 # Lists older than this are fetched again, so that a host's own apt-get update has little to do.
 FRESH_SECONDS = 3 * 24 * 3600
+STALE_SECONDS = 7 * 24 * 3600
 BUILD_SECONDS = 1800.0
 NEEDED_GIB = 5
 HIDE = ("/etc/ssh/ssh_host_*", "/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname")
@@ -32,11 +33,13 @@ def layers(progress: Progress) -> dict[str, str]:
     cache = cache_root() / "lab"
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock", progress):
-        _sweep(cache)
+        _clear_builds(cache)
         recipe = Recipe(machine_sources())
         base = _base(cache, recipe, progress)
         packages = _packages(cache, base, recipe.sources, progress)
-        return {"base": str(base), "packages": str(packages), "nvml": str(nvml.build(cache))}
+        built = {"base": str(base), "packages": str(packages), "nvml": str(nvml.build(cache))}
+        _clear_layers(cache, set(built.values()))
+        return built
 
 
 def sweep() -> None:
@@ -45,7 +48,7 @@ def sweep() -> None:
     if cache.exists():
         with suppress(BlockingIOError), (cache / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _sweep(cache)
+            _clear_builds(cache)
 
 
 def purge() -> None:
@@ -158,13 +161,18 @@ def _flatten(older: list[Path], upper: Path) -> None:
                     (upper / folder / file.name).hardlink_to(file)
 
 
-def _sweep(cache: Path) -> None:
-    """Remove builds that were interrupted, and package layers nothing uses any more."""
+def _clear_builds(cache: Path) -> None:
+    """Remove builds that were interrupted."""
     for folder in cache.glob("building-*"):
         _remove(folder)
-    used = {path for rack in racks() for path in rack.layers.values()}
-    for folder in sorted(cache.glob("packages-*"), key=lambda path: path.stat().st_mtime)[:-1]:
-        if str(folder) not in used:
+
+
+def _clear_layers(cache: Path, current: set[str]) -> None:
+    """Remove layers that are neither current nor under a rack, a week after they were made."""
+    used = current | {path for rack in racks() for path in rack.layers.values()}
+    for folder in cache.iterdir():
+        age = time.time() - folder.stat().st_mtime
+        if folder.is_dir() and str(folder) not in used and age > STALE_SECONDS:
             _remove(folder)
 
 
