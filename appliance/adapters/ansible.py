@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -75,6 +76,7 @@ def play(
     folder = Path(tempfile.mkdtemp(prefix="appliance-", dir=_memory()))
     try:
         _write_inventory(folder, request)
+        (folder / "ansible.cfg").touch()
         runner = ansible_runner.run(
             private_data_dir=str(folder),
             playbook=str(request.playbook),
@@ -150,7 +152,9 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
     ]
     return {
         RUN_MARK: request.run_id,
-        "ANSIBLE_CONFIG": os.devnull,
+        # The ansible-playbook of this very installation, whoever calls it and from where.
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
+        "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         "ANSIBLE_ROLES_PATH": str(request.roles),
         "ANSIBLE_COLLECTIONS_PATH": str(request.playbook.parent / "collections"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),

@@ -16,7 +16,7 @@ from appliance.engine.planning import Preparation
 from appliance.engine.receipts import wanted, write_receipt
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
-from appliance.errors import ApplianceError, ConnectionFailed
+from appliance.errors import AnsibleFailed, ApplianceError, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
@@ -157,7 +157,11 @@ def _play(
         known_hosts=session.folder / session.site.access.known_hosts,
         run_id=session.run,
     )
-    return play(request, follow, session.cancelled.is_set)
+    try:
+        return play(request, follow, session.cancelled.is_set)
+    except AnsibleFailed as error:
+        broken = {"failed_task": error.hint, "message": error.message}
+        return {host: HostPlay(host, **broken) for host in request.hosts}
 
 
 def _variables(

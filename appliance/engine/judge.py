@@ -5,8 +5,11 @@ from collections.abc import Iterable
 from appliance.checks import CHECKS
 from appliance.checks.base import ClusterCheck, HostCheck, View
 from appliance.engine.gather import Round
+from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
+from appliance.stages import STAGES
+from appliance.stages.base import Stage
 
 REACHABLE = "host.reachable"
 
@@ -36,14 +39,48 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
 
 
 def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
-    """Every host and the cluster, in the site's order, reachability first."""
-    wanted = tuple(ids)
+    """Every host and the cluster, in the site's order, reachability first.
+
+    Where a stage is not finished one result says so, in place of all the failures that follow from it.
+    """
+    wanted = frozenset(ids)
     results: list[CheckResult] = []
     for host in view.site.hosts:
         results.append(_reachable(found, host))
         if host.name in view.facts:
-            results += judge_host(view, host, wanted)
-    return results + judge_cluster(view, wanted)
+            results += _by_stage(view, host, wanted)
+    absent = {i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks}
+    return results + judge_cluster(view, wanted - absent)
+
+
+def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResult]:
+    results: list[CheckResult] = []
+    for stage in STAGES:
+        ids = wanted.intersection(stage.checks)
+        if not ids or not stage.roles.intersection(host.roles):
+            continue
+        if _finished(view.facts[host.name], stage):
+            results += judge_host(view, host, ids)
+        else:
+            results.append(
+                CheckResult(
+                    id=f"stage.{stage.name}",
+                    target=host.name,
+                    status=Status.NOT_ASSESSED,
+                    cause=f"stage {stage.name} is not finished here, so its checks were not made",
+                    fix=f"appliance deploy --limit {host.name}",
+                )
+            )
+    return results
+
+
+def _finished(facts: HostFacts, stage: Stage) -> bool:
+    # Receipts are for root's eyes: where they cannot be read, nothing is left out.
+    return stage.name in facts.receipts or "receipts" in facts.errors
+
+
+def _anywhere(view: View, stage: Stage) -> bool:
+    return any(_finished(facts, stage) for facts in view.facts.values())
 
 
 def _reachable(found: Round, host: Host) -> CheckResult:

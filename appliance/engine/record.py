@@ -38,7 +38,9 @@ class Findings:
 
 def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
     """The run as it will be reported. A stage that failed somewhere fails the run, whatever checks say."""
-    results = (*_stage_results(findings.outcomes), *findings.results)
+    stages = _stage_results(findings.outcomes)
+    told = {(r.id, r.target) for r in stages}
+    results = (*stages, *(r for r in findings.results if (r.id, r.target) not in told))
     return RunRecord(
         run=session.run,
         verb=session.verb,
