@@ -187,10 +187,11 @@ class RunRecord(Model):
     @property
     def ports_at_rate(self) -> int:
         """RDMA ports that are active at no less than the rate the profile names."""
-        ports = [port for host in self.hosts for port in host.ports]
-        return sum(
-            1 for p in ports if "ACTIVE" in p.state.upper() and p.rate >= self.expected.rate_gbps
-        )
+        return sum(self.is_at_rate(port) for host in self.hosts for port in host.ports)
+
+    def is_at_rate(self, port: PortRecord) -> bool:
+        """Whether ``port`` is active and as fast as the profile wants it."""
+        return "ACTIVE" in port.state.upper() and port.rate >= self.expected.rate_gbps
 
     @property
     def headline(self) -> Measurement | None:
@@ -220,7 +221,8 @@ def host_record(host: Host, facts: HostFacts | None, unreachable: str = "") -> H
     )
     if facts is None:
         return known.model_copy(update={"unreachable": unreachable or "no facts"})
-    cpu = f"{facts.cpu.model}, {facts.cpu.sockets} sockets, {facts.cpu.cores} cores"
+    sockets = "1 socket" if facts.cpu.sockets == 1 else f"{facts.cpu.sockets} sockets"
+    cpu = f"{facts.cpu.model}, {sockets}, {facts.cpu.cores} cores"
     found = {"os": facts.os.release, "kernel": facts.os.kernel, "memory": facts.memory.total}
     return known.model_copy(
         update={**found, "cpu": cpu, "gpus": _gpus(facts), "ports": _ports(facts)}

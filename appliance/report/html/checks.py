@@ -33,6 +33,7 @@ class Line:
     sign: Sign
     value: str
     limit: str
+    bound: str
     source: str
     bar: Bar | None
     cause: str
@@ -135,10 +136,11 @@ def _each(group: Sequence[CheckResult]) -> tuple[tuple[str, str], ...]:
     by_host: dict[str, list[CheckResult]] = {}
     for result in group:
         by_host.setdefault(result.target.partition("/")[0], []).append(result)
-    return tuple(
-        (_targets(own), ", ".join(number(r.value) or "no value" for r in own))
-        for own in by_host.values()
-    )
+    alike: dict[tuple[tuple[str, str], ...], list[CheckResult]] = {}
+    for own in by_host.values():
+        same = tuple((r.target.partition("/")[2], number(r.value) or "no value") for r in own)
+        alike.setdefault(same, []).extend(own)
+    return tuple((_targets(rows), ", ".join(v for _, v in same)) for same, rows in alike.items())
 
 
 def _line(ids: Sequence[str], group: Sequence[CheckResult], first: bool) -> Line:
@@ -151,7 +153,8 @@ def _line(ids: Sequence[str], group: Sequence[CheckResult], first: bool) -> Line
         status=r.status.value,
         sign=STATUS[r.status],
         value=_spread(group),
-        limit=measured(r.limit, r.unit) if isinstance(r.limit, int | float) else number(r.limit),
+        limit=number(r.limit),
+        bound="limit" if _numbers([r.limit]) else "expected",
         source=r.limit_source,
         bar=bar([g.value for g in group], r.limit),
         cause=one_line(r.cause),

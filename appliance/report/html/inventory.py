@@ -50,6 +50,15 @@ def components(record: RunRecord) -> tuple[Component, ...]:
     return tuple(Component(name, _versions(by_version)) for name, by_version in found.items())
 
 
+def odd(versions: Iterable[str]) -> frozenset[str]:
+    """The versions that most do not have; all of them where none is the most frequent."""
+    counts = Counter(version for version in versions if version).most_common()
+    if len(counts) < 2:
+        return frozenset()
+    clear = counts[0][1] > counts[1][1]
+    return frozenset(version for version, _ in counts[1 if clear else 0 :])
+
+
 def gpu_models(record: RunRecord) -> str:
     """The number of GPUs of each model, the most frequent first."""
     return _gpus(gpu for host in record.hosts for gpu in host.gpus)
@@ -61,10 +70,6 @@ def _gpus(gpus: Iterable[GpuRecord]) -> str:
 
 
 def _versions(by_version: dict[str, list[str]]) -> tuple[Version, ...]:
+    outliers = odd(version for version, on in by_version.items() for _ in on)
     ordered = sorted(by_version.items(), key=lambda item: -len(item[1]))
-    usual = len(ordered[0][1])
-    clear = len(ordered) > 1 and usual > len(ordered[1][1])
-    return tuple(
-        Version(version, fold(on), outlier=len(ordered) > 1 and not (clear and len(on) == usual))
-        for version, on in ordered
-    )
+    return tuple(Version(v, fold(on), outlier=v in outliers) for v, on in ordered)

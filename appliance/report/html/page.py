@@ -71,6 +71,9 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "broken": [o for o in timeline.outcomes(record) if o.state == "failed"],
         "tables": [(t, t.plot and plot.drawing(t.plot)) for t in record.tables],
         "hosts": inventory.hosts(record),
+        "odd_vbios": inventory.odd(g.vbios for h in record.hosts for g in h.gpus),
+        "odd_drivers": inventory.odd(g.driver for h in record.hosts for g in h.gpus),
+        "odd_firmware": inventory.odd(p.firmware for h in record.hosts for p in h.ports),
         "components": inventory.components(record),
         "style": Markup(loader.get_template("style.css").render()),
         "script": Markup(script),
@@ -103,7 +106,8 @@ def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
     """GPUs, fabric ports at rate, and training throughput against its reference."""
     expected = record.expected
     rate = f"active at {number(expected.rate_gbps)} Gb/s or more"
-    ports = "none in this profile" if not expected.ports else rate
+    unpromised = "no rate promised" if record.ports_at_rate else "none in this profile"
+    ports = rate if expected.ports else unpromised
     return (
         _counted("GPUs", record.gpu_count, expected.gpus, inventory.gpu_models(record)),
         _counted("Fabric ports at rate", record.ports_at_rate, expected.ports, ports),

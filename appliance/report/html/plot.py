@@ -6,9 +6,9 @@ from math import floor, log10
 from appliance.models.run import Plot
 from appliance.report.wording import number
 
-WIDTH = 460.0
-HEIGHT = 280.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 14.0, 14.0, 44.0
+WIDTH = 360.0
+HEIGHT = 250.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 12.0, 12.0, 42.0
 _MARKS = ("circle", "square", "triangle", "diamond")
 
 
@@ -102,6 +102,6 @@ def _curves(plot: Plot, scale: _Scale) -> tuple[Curve, ...]:
 
 
 def _step(highest: float) -> float:
-    """A round distance that gives four to eight lines."""
-    power = 10.0 ** floor(log10(highest / 4))
-    return next(f * power for f in (10.0, 5.0, 2.0, 1.0) if highest / (f * power) >= 4)
+    """A round distance that gives three to eight lines."""
+    power = 10.0 ** floor(log10(highest / 3))
+    return next(f * power for f in (10.0, 5.0, 2.0, 1.0) if highest / (f * power) >= 3)

@@ -106,7 +106,7 @@ def _host(name: str, index: int) -> HostRecord:
         kernel="6.8.0-79-generic",
         cpu="AMD EPYC 7742 64-Core Processor, 2 sockets, 128 cores"
         if is_gpu
-        else "AMD EPYC 7313, 1 sockets, 16 cores",
+        else "AMD EPYC 7313, 1 socket, 16 cores",
         memory=2**41 if is_gpu else 2**37,
         gpus=tuple(_gpu(index, i) for i in range(8)) if is_gpu else (),
         ports=tuple(_port(index, i) for i in range(8)) if is_gpu else (),

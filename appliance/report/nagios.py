@@ -1,0 +1,74 @@
+"""Results for Nagios and its kin: one status line with performance data, then the details.
+
+Format and codes: Monitoring Plugins Development Guidelines, https://www.monitoring-plugins.org/doc/guidelines.html
+"""
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+
+from appliance.models.result import CheckResult, Status, Verdict, overall
+from appliance.report.findings import findings
+from appliance.report.symbols import STATUS
+from appliance.report.wording import number, one_line
+
+_LISTED = 3
+
+
+class Code(IntEnum):
+    """Exit codes of a monitoring plugin."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+def code(results: Sequence[CheckResult]) -> Code:
+    """Critical if anything failed, unknown if required things have no verdict, else by warnings."""
+    verdict = overall(results)
+    if verdict is Verdict.FAILED:
+        return Code.CRITICAL
+    if verdict is Verdict.INCOMPLETE:
+        return Code.UNKNOWN
+    return Code.WARNING if any(r.status is Status.WARN for r in results) else Code.OK
+
+
+def render(site: str, results: Sequence[CheckResult]) -> tuple[str, Code]:
+    """The plugin's output and its exit code."""
+    found = [finding.result for finding in findings(results)]
+    head = f"APPLIANCE {code(results).name} - {_text(site)}: {_said(results, found)}"
+    details = [_detail(result) for result in found]
+    return "\n".join([f"{head} | {_counts(results)}", *details]) + "\n", code(results)
+
+
+def _said(results: Sequence[CheckResult], found: Sequence[CheckResult]) -> str:
+    if not results:
+        return "nothing was judged"
+    passed = sum(1 for r in results if r.status is Status.PASS)
+    named = [f"{_text(r.id)} {STATUS[r.status].word} on {_text(r.target)}" for r in found[:_LISTED]]
+    more = [f"{len(found) - _LISTED} more"] if len(found) > _LISTED else []
+    return ", ".join([*named, *more, f"{passed} passed"])
+
+
+def _counts(results: Sequence[CheckResult]) -> str:
+    counts = {s: sum(1 for r in results if r.status is s) for s in Status}
+    return " ".join(
+        f"{status.value}={count};;;0;{len(results)}" for status, count in counts.items()
+    )
+
+
+def _detail(result: CheckResult) -> str:
+    words = [f"{STATUS[result.status].word} {result.id} {result.target}:"]
+    if result.value is not None:
+        words.append(f"{number(result.value)} {result.unit}".strip())
+    if result.limit is not None:
+        words.append(f"(limit {number(result.limit)})")
+    words += [result.cause] if result.cause else []
+    words += [f"fix: {result.fix}"] if result.fix else []
+    return _text(" ".join(words))
+
+
+def _text(text: str) -> str:
+    """One line without the bar that would begin performance data."""
+    return re.sub(r"\|", "/", one_line(text))
