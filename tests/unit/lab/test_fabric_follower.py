@@ -1,0 +1,52 @@
+"""What ibsim's console says becomes sysfs files and a list of clients."""
+
+from appliance.lab.fabric_follower import Client, clients, ports, udp_ports
+
+DUMP = """\
+# Net status - Fri Nov 20 13:30:58 2026
+
+Switch 40 "S-0c42a10300f00001"\tnodeguid c42a10300f00001\tsysimgguid c42a10300f00001
+#\tlinearcap 30720 FDBtop 26 portchange 0
+#\tForwarding table 0-15: [0]FF [1]1
+c42a10300f00001\t[0]\t"Sma Port"[0]\t lid 2 lmc 0 smlid 1  4x  2.5G Active/LinkUp
+c42a10300f00001\t[1]\t"H-0c42a10300000000"[1]\t  4x 50G Active/LinkUp
+
+Ca 1 "H-0c42a10300000000"\tnodeguid c42a10300000000\tsysimgguid c42a10300000000
+c42a10300000001\t[1]\t"S-0c42a10300f00001"[1]\t lid 26 lmc 0 smlid 1  4x 50G Active/LinkUp
+
+Ca 1 "H-0c42a10300010000"\tnodeguid c42a10300010000\tsysimgguid c42a10300010000
+c42a10300010001\t[1]\t\t\t lid 3 lmc 0 smlid 1  4x 50G Down/Polling
+#  dumped 3 nodes
+"""
+
+
+def test_active_port_shows_its_lid_in_hexadecimal() -> None:
+    assert ports(DUMP)["H-0c42a10300000000"] == {
+        "state": "4: ACTIVE",
+        "phys_state": "5: LinkUp",
+        "lid": "0x1a",
+        "sm_lid": "0x1",
+        "rate": "200 Gb/sec (4X HDR)",
+    }
+
+
+def test_unlinked_port_polls() -> None:
+    port = ports(DUMP)["H-0c42a10300010000"]
+    assert (port["state"], port["phys_state"]) == ("1: DOWN", "2: Polling")
+
+
+def test_switches_have_no_place_in_a_hosts_sysfs() -> None:
+    assert len(ports(DUMP)) == 2
+
+
+def test_attached_client_is_known_by_slot_and_udp_port() -> None:
+    line = 'Client 3: pid 38218 connected at "H-0c42a10300000000" port 0xc42, lid 1, qp 0 SM\n'
+    assert clients(line) == (Client(3, 38218, "H-0c42a10300000000"),)
+
+
+def test_udp_table_gives_local_ports() -> None:
+    table = (
+        "   sl  local_address rem_address   st\n"
+        "  12: 00000000:954A 0101004D:1B9E 01 00000000:00000000\n"
+    )
+    assert udp_ports(table) == {38218}

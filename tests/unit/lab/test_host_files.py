@@ -1,0 +1,64 @@
+"""What hosts and the control host are told about each other."""
+
+import json
+from pathlib import Path
+
+from appliance.config import document
+from appliance.lab import cgroups, network, requirements, seed, site
+from appliance.lab.machine import nspawn
+from appliance.lab.spec import Rack, RackSpec
+from appliance.models.site import Role, Site
+
+RACK = Rack(RackSpec("test", hosts=3), index=2)
+
+
+def test_site_is_one_the_program_accepts(tmp_path: Path) -> None:
+    file = tmp_path / "site.yml"
+    file.write_text(site.render(RACK))
+    found = Site.model_validate(document.read(file).data)
+    assert found.profile == "hpc"
+    assert found.simulated == ("gpu", "fabric")
+    assert [host.name for host in found.with_role(Role.GPU)] == ["gpu-1", "gpu-2"]
+
+
+def test_every_host_is_marked_as_simulated() -> None:
+    mark = json.loads(json.dumps(seed.simulated()))
+    assert mark["by"] == "appliance lab"
+    assert mark["sysfs"] == "/var/lib/appliance-lab/sys"
+
+
+def test_hosts_know_each_other_by_name() -> None:
+    assert "10.77.2.12 gpu-2\n" in seed.hosts_file(RACK)
+
+
+def test_device_nodes_carry_nvidias_major_number() -> None:
+    assert "/dev/nvidia7 c 195 7" in seed.device_script()
+    assert "/dev/nvidiactl c 195 255" in seed.device_script()
+
+
+def test_no_host_may_set_the_machines_clock() -> None:
+    assert "--drop-capability=CAP_SYS_TIME" in nspawn(RACK, RACK.hosts[0])
+
+
+def test_rules_concern_the_racks_own_network_only() -> None:
+    rules = network.ruleset(RACK)
+    assert "table ip appliance_lab_test {" in rules
+    assert "flush" not in rules
+    assert "10.77.2.0/24" in rules
+
+
+def test_version_one_freezer_is_preferred_where_it_is_mounted() -> None:
+    mounts = (
+        "cgroup /sys/fs/cgroup/freezer cgroup rw,relatime,freezer 0 0\n"
+        "cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0\n"
+        "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+    )
+    found = cgroups.hierarchies(mounts)
+    assert found.freezer == Path("/sys/fs/cgroup/freezer")
+    assert len(found.all()) == 3
+    assert cgroups.hierarchies("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n").freezer is None
+
+
+def test_missing_programs_are_named_by_their_packages() -> None:
+    assert requirements.missing(lambda program: None if program == "nft" else "/x") == ("nftables",)
+    assert requirements.missing(lambda _: "/x") == ()

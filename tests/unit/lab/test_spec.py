@@ -1,0 +1,51 @@
+"""Names, addresses and paths of racks."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.errors import ApplianceError
+from appliance.lab import spec
+from appliance.lab.spec import Rack, RackSpec
+
+
+def test_default_rack_has_a_head_and_two_gpu_hosts() -> None:
+    hosts = Rack(RackSpec(), index=3).hosts
+    assert [host.name for host in hosts] == ["head", "gpu-1", "gpu-2"]
+    assert [host.address for host in hosts] == ["10.77.3.10", "10.77.3.11", "10.77.3.12"]
+    assert hosts[0].roles == ("control", "storage", "login")
+    assert hosts[1].roles == ("gpu",)
+
+
+@pytest.mark.parametrize("name", ["rack", "a-name-as-long-as-allow"])
+def test_bridge_names_fit_the_kernel(name: str) -> None:
+    assert len(Rack(RackSpec(name), index=1).bridge) <= 15
+
+
+@pytest.mark.parametrize("name", ["", "../etc", "Rack", "a b", "-a", "a" * 25])
+def test_names_that_could_leave_the_state_folder_are_refused(name: str) -> None:
+    with pytest.raises(ApplianceError, match="cannot name a rack"):
+        RackSpec(name)
+
+
+@pytest.mark.parametrize("hosts", [0, -1, 33])
+def test_a_rack_has_at_least_one_host_and_not_too_many(hosts: int) -> None:
+    with pytest.raises(ApplianceError, match="1 to 32"):
+        RackSpec(hosts=hosts)
+
+
+def test_a_saved_rack_is_read_back_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    rack = Rack(RackSpec("t", 2), index=4, layers={"base": "/x"})
+    spec.save(rack)
+    assert spec.load("t") == rack
+    assert spec.racks() == (rack,)
+    assert spec.load("other") is None
+
+
+def test_unknown_host_names_the_known_ones() -> None:
+    with pytest.raises(ApplianceError) as caught:
+        Rack(RackSpec(hosts=2), index=1).host("gpu-9")
+    assert caught.value.hint == "it has head, gpu-1"
