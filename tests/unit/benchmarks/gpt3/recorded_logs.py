@@ -1,0 +1,164 @@
+"""Writes training logs of the twelve published cells, in the formats of five programs; run it to renew tests/data/gpt3."""
+
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from appliance.benchmarks.gpt3.events import masked_crc
+from appliance.benchmarks.gpt3.reference import Reference, load
+
+DATA = Path(__file__).parents[3] / "data" / "gpt3"
+STEPS = 20
+ROUNDING = 0.001
+"""What the coarsest format loses (three significant digits, or hundredths of a second): 0.1 % at most."""
+
+Writer = Callable[[Sequence[float], int], bytes]
+MIXED: dict[str, str] = {
+    "5b/bare-metal/1n.log": "nemo1",
+    "5b/bare-metal/2n.log": "nemo2",
+    "5b/bare-metal/4n.log": "megatron",
+    "5b/kubernetes/1n.tfevents": "tensorboard",
+    "5b/kubernetes/2n.log": "megatron",
+    "5b/kubernetes/4n.log": "bridge",
+    "126m/bare-metal/1n.log": "nemo2",
+    "126m/bare-metal/2n.log": "nemo1",
+    "126m/bare-metal/4n.tfevents": "tensorboard",
+    "126m/kubernetes/1n.log": "megatron",
+    "126m/kubernetes/2n.log": "nemo2",
+    "126m/kubernetes/4n.log": "megatron",
+}
+
+
+def step_times(mean: float) -> list[float]:
+    """Seconds: five slow ones of the start, then fifteen about ``mean`` that average to it."""
+    start = [mean * (2 - 0.2 * i) for i in range(5)]
+    return start + [mean * (1 + 0.01 * (i % 3 - 1)) for i in range(STEPS - 5)]
+
+
+def nemo1(seconds: Sequence[float], batch: int) -> bytes:
+    """A progress bar, redrawn with carriage returns, twice per step; three significant digits."""
+    bars = []
+    for i, value in enumerate(seconds, 1):
+        for timing in (seconds[i - 2] if i > 1 else value, value):
+            bars.append(
+                f"\rEpoch 0:  {i}%|\u258f         | {i}/{len(seconds)} [00:{i:02d}<01:00, {value:.2f}s/it, loss=7.1, v_num=, "
+                f"reduced_train_loss=7.{i:03d}, global_step={_tqdm(i)}, consumed_samples={_tqdm(i * batch)}, "
+                f"train_step_timing in s={_tqdm(timing)}]"
+            )
+    return ("[NeMo I] starting\n" + "".join(bars) + "\n").encode()
+
+
+def _tqdm(value: float) -> str:
+    text = f"{value:.3g}"
+    return text if "." in text or "e" in text else text + ".0"
+
+
+def nemo2(seconds: Sequence[float], batch: int) -> bytes:
+    """One line per step, counted from 0; four significant digits, exponents from 10 s on."""
+    lines = []
+    for i, value in enumerate(seconds):
+        shown = f"{value:.3e}" if value >= 10 else f"{value:.4g}"
+        lines.append(
+            f"Training epoch 0, iteration {i}/{len(seconds) - 1} | lr: 3e-05 | consumed_samples: {(i + 1) * batch} | "
+            f"global_batch_size: {batch} | global_step: {i} | reduced_train_loss: {8 - i / 10:.4g} | "
+            f"train_step_timing in s: {shown}"
+        )
+    return ("\n".join(lines) + "\n").encode()
+
+
+def megatron(seconds: Sequence[float], batch: int) -> bytes:
+    """The last rank's line, milliseconds with one decimal."""
+    lines = [
+        f" [2023-06-01 10:00:{i:02d}] iteration {i:8d}/{len(seconds):8d} | consumed samples: {i * batch:12d} | "
+        f"elapsed time per iteration (ms): {value * 1000:.1f} | throughput per GPU (TFLOP/s/GPU): 190.1 | "
+        f"learning rate: 1.600E-04 | global batch size: {batch:5d} | lm loss: {8 - i / 10:.6E} | loss scale: 1.0 | "
+        "grad norm: 1.234 | number of skipped iterations:   0 | number of nan iterations:   0 |"
+        for i, value in enumerate(seconds, 1)
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def bridge(seconds: Sequence[float], batch: int) -> bytes:
+    """Step Time lines, hundredths of a second; TFLOPS lines come less often."""
+    del batch
+    lines = []
+    for i, value in enumerate(seconds, 1):
+        lines.append(f"Step Time : {value:.2f}s GPU utilization: 186.6MODEL_TFLOP/s/GPU")
+        if i % 4 == 0:
+            lines.append("GPU utilization: 186.6MODEL_TFLOP/s/GPU")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def tensorboard(seconds: Sequence[float], batch: int) -> bytes:
+    """An event file with the step times and another scalar between them."""
+    del batch
+    events = b""
+    for i, value in enumerate(seconds):
+        events += record(event(i, "reduced_train_loss", 8 - i / 10))
+        events += record(event(i, "train_step_timing in s", value))
+    return record(_field(3, b"brain.Event:2")) + events
+
+
+def event(step: int, tag: str, value: float) -> bytes:
+    """A protobuf Event with one simple value."""
+    scalar = _field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
+    return (
+        b"\x09"
+        + struct.pack("<d", 1.7e9 + step)
+        + b"\x10"
+        + _varint(step)
+        + _field(5, _field(1, scalar))
+    )
+
+
+def record(data: bytes) -> bytes:
+    """TFRecord framing."""
+    length = struct.pack("<Q", len(data))
+    crcs = struct.pack("<I", masked_crc(length)), struct.pack("<I", masked_crc(data))
+    return length + crcs[0] + data + crcs[1]
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+WRITERS: dict[str, Writer] = {
+    "nemo1": nemo1,
+    "nemo2": nemo2,
+    "megatron": megatron,
+    "bridge": bridge,
+    "tensorboard": tensorboard,
+}
+
+
+def files(reference: Reference) -> dict[str, bytes]:
+    """Relative path -> content of all twelve cells, and the runs.yml that says where they ran."""
+    made = {"runs.yml": b"version: 1\ngpu: A100-SXM4-80GB\ngpus_per_node: 8\n"}
+    for path, kind in MIXED.items():
+        model, platform, name = path.split("/")
+        gpt = reference.models[model]
+        cell = reference.appliance.cell(model, platform, int(name[0]))
+        assert cell is not None
+        mean = gpt.global_batch * gpt.sequence / cell.tokens_per_s
+        made[path] = WRITERS[kind](step_times(mean), gpt.global_batch)
+    return made
+
+
+def write(folder: Path) -> None:
+    """All files under ``folder``."""
+    for path, content in files(load()).items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+
+if __name__ == "__main__":
+    write(DATA)

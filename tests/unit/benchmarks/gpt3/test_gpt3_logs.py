@@ -1,0 +1,179 @@
+"""Step times out of every family of logs, and the traps each of them sets."""
+
+import pytest
+
+from appliance.benchmarks.gpt3 import logs
+from appliance.benchmarks.gpt3.steps import Log, UnusableLog
+
+BAR = "Epoch 0:   1%|\u258f    | {n}/600 [00:10<9:59, 1.2s/it, loss=3.1, v_num=, reduced_train_loss={loss}, global_step=9e+3, train_step_timing in s={t}, val_loss=7.040]"
+LINE2 = "Training epoch 0, iteration {n}/149 | lr: 3e-05 | consumed_samples: 121 | global_batch_size: {b} | global_step: {n} | reduced_train_loss: 1.233 | train_step_timing in s: {t}"
+MEGATRON = " [2026-08-22 10:00:00] iteration {n:8d}/     100 | consumed samples:         2048 | elapsed time per iteration (ms): {t} | learning rate: 1.6E-05 | global batch size: {b:>5} | lm loss: {loss} | grad norm: {norm} | number of skipped iterations:   0 | number of nan iterations:   {nan} |"
+
+
+def bars(*values: str, first: int = 1, loss: str = "3.090") -> str:
+    return (
+        "".join("\r" + BAR.format(n=first + i, t=v, loss=loss) for i, v in enumerate(values)) + "\n"
+    )
+
+
+def lines2(*values: str, batch: str = "2048") -> str:
+    return "".join(LINE2.format(n=i, t=v, b=batch) + "\n" for i, v in enumerate(values))
+
+
+def megatron(
+    *values: str, loss: str = "7.9E+00", norm: str = "1.0", nan: int = 0, batch: str = "2048"
+) -> str:
+    shared = {"loss": loss, "norm": norm, "nan": nan, "b": batch}
+    return "".join(MEGATRON.format(n=i, t=v, **shared) + "\n" for i, v in enumerate(values, 1))
+
+
+def seconds(log: Log) -> list[float]:
+    return [step.seconds for step in log.steps]
+
+
+def test_progress_bar_gives_one_value_per_step_with_its_number() -> None:
+    log = logs.parse(bars("0.615", "0.570"), "x")
+    assert (log.family, seconds(log)) == ("NeMo 1.21-1.23", [0.615, 0.57])
+    assert [step.number for step in log.steps] == [1, 2]
+    assert log.global_batch is None
+    assert "running mean of 5" in log.notes[0]
+
+
+def test_bar_redrawn_for_the_same_step_counts_once_with_its_last_value() -> None:
+    text = bars("9.000") + bars("0.570")
+    assert seconds(logs.parse(text, "x")) == [0.57]
+
+
+def test_values_between_carriage_returns_stand_on_one_line_of_the_file() -> None:
+    log = logs.parse("start\n" + bars("0.6", "0.7") + bars("0.8", first=3), "x")
+    assert [step.line for step in log.steps] == [2, 2, 3]
+
+
+def test_exponents_are_read_whole() -> None:
+    """A reader that takes digits and dots alone makes 1.2 of 1.2e+01."""
+    assert seconds(logs.parse(bars("1.2e+01"), "x")) == [12.0]
+    assert seconds(logs.parse(lines2("1.2e+01"), "x")) == [12.0]
+    assert seconds(logs.parse(megatron("1.2E+04"), "x")) == [12.0]
+    assert seconds(
+        logs.parse("Step Time : 1.2e+01s GPU utilization: 4MODEL_TFLOP/s/GPU\n", "x")
+    ) == [12.0]
+
+
+@pytest.mark.parametrize(
+    "value", ["nan", "nan.0", "inf", "-inf", "inf.0", "0.0", "-1.5", "12..3", "1.2e+"]
+)
+def test_values_that_are_no_time_are_refused_with_their_line(value: str) -> None:
+    log = logs.parse(bars(value, "0.570"), "x")
+    assert seconds(log) == [0.57]
+    assert [refusal.line for refusal in log.refused] == [1]
+    assert value.split("e")[0] in log.refused[0].reason
+    assert not log.refused[0].diverged
+
+
+def test_old_nemo_without_step_time_is_named_and_its_s_per_it_not_trusted() -> None:
+    text = "\rEpoch 0: 1%|..| 795/77225 [9:07:58<878:01:48, 41.36s/it, loss=3.1, v_num=, reduced_train_loss=3.090, global_step=794.0, consumed_samples=1.63e+6]\n"
+    with pytest.raises(UnusableLog, match=r"before 1\.21 prints no step time") as caught:
+        logs.parse(text, "old.log")
+    assert "events.out.tfevents" in caught.value.hint
+
+
+def test_nemo_2_counts_from_zero_and_prints_its_batch() -> None:
+    log = logs.parse(lines2("0.031", "0.03146"), "x")
+    assert (log.family, log.global_batch) == ("NeMo 2.x", 2048)
+    assert [step.number for step in log.steps] == [1, 2]
+
+
+def test_batch_in_exponent_notation_is_a_whole_number() -> None:
+    assert logs.parse(lines2("0.031", batch="2.048e+03"), "x").global_batch == 2048
+
+
+def test_last_line_without_an_end_is_cut_off_where_the_value_stands_last() -> None:
+    log = logs.parse(lines2("0.0311", "0.0314").rstrip("\n")[:-2], "x")
+    assert seconds(log) == [0.0311]
+    assert "cut off" in log.refused[0].reason
+
+
+def test_a_bar_cut_inside_its_value_is_refused() -> None:
+    whole = bars("0.570", "0.615")
+    log = logs.parse(whole[: whole.rindex("0.615") + 3], "x")
+    assert seconds(log) == [0.57]
+    assert "cut off" in log.refused[0].reason
+
+
+def test_megatron_milliseconds_become_seconds() -> None:
+    log = logs.parse(megatron("85701.2"), "x")
+    assert (log.family, log.global_batch) == ("Megatron-LM", 2048)
+    assert seconds(log) == pytest.approx([85.7012])
+    assert log.steps[0].loss == 7.9
+
+
+def test_prefixes_of_srun_and_torchrun_and_colours_do_not_matter() -> None:
+    text = "".join(
+        f"\x1b[32m3: [default0]:{line}\x1b[0m\n" for line in megatron("100.0").splitlines()
+    )
+    assert seconds(logs.parse(text, "x")) == pytest.approx([0.1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        megatron("100.0", loss="nan"),
+        megatron("100.0", nan=3),
+        megatron("100.0", norm="nan"),
+        bars("0.5", loss="nan.0"),
+    ],
+)
+def test_a_diverged_step_is_refused_as_diverged(text: str) -> None:
+    log = logs.parse(
+        text + megatron("100.0", "101.0") if "elapsed" in text else text + bars("0.5", first=2), "x"
+    )
+    assert log.refused[0].diverged
+
+
+def test_a_run_that_began_again_counts_from_there() -> None:
+    log = logs.parse(megatron("900.0", "901.0", "902.0") + megatron("100.0", "101.0"), "x")
+    assert seconds(log) == pytest.approx([0.1, 0.101])
+    assert "began again at line 4" in " ".join(log.notes)
+
+
+def test_a_second_epoch_is_no_new_beginning() -> None:
+    text = bars("0.5", "0.6") + bars("0.7").replace("Epoch 0", "Epoch 1")
+    assert len(logs.parse(text, "x").steps) == 3
+
+
+def test_a_changing_batch_is_refused() -> None:
+    with pytest.raises(UnusableLog, match=r"global batch changes \(1024, 2048\)"):
+        logs.parse(lines2("0.03", batch="1024") + LINE2.format(n=1, t="0.03", b="2048") + "\n", "x")
+
+
+def test_bridge_step_times_are_read_and_its_tflops_lines_are_not() -> None:
+    text = (
+        "Step Time : 12.34s GPU utilization: 456.7MODEL_TFLOP/s/GPU\n"
+        "GPU utilization: 9.9MODEL_TFLOP/s/GPU\n"
+        "Step Time : 12.36s GPU utilization: 456.7MODEL_TFLOP/s/GPU\n"
+        "Step Time : 12.3"
+    )
+    log = logs.parse(text, "x")
+    assert (log.family, seconds(log)) == ("Megatron-Bridge", [12.34, 12.36])
+    assert "cut off" in log.refused[0].reason
+
+
+def test_megatron_lines_go_before_bridges_own() -> None:
+    text = megatron("12340.0") + "Step Time : 12.34s GPU utilization: 456.7MODEL_TFLOP/s/GPU\n"
+    log = logs.parse(text, "x")
+    assert log.family == "Megatron-LM"
+    assert "written by Megatron-Bridge" in log.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no line of a known training log"),
+        ("hello\nworld\n", "no line of a known training log"),
+        (megatron("100.0").replace("elapsed time", "time"), "without a usable step time"),
+        (lines2("nan"), "is nan"),
+    ],
+)
+def test_a_log_without_step_times_says_why(text: str, said: str) -> None:
+    with pytest.raises(UnusableLog, match=said):
+        logs.parse(text, "x.log")

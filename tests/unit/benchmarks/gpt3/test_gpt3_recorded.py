@@ -1,0 +1,143 @@
+"""Recorded logs of the twelve published cells give the published figures; other folders say what is wrong."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from appliance.benchmarks.gpt3 import from_logs
+from appliance.benchmarks.gpt3.reference import load
+from appliance.benchmarks.gpt3.steps import UnusableLog
+from appliance.config.finding import InvalidConfig
+from appliance.models.result import CheckResult, Status
+from tests.unit.benchmarks.gpt3.recorded_logs import (
+    DATA,
+    MIXED,
+    ROUNDING,
+    files,
+    megatron,
+    step_times,
+)
+
+REFERENCE = load()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(DATA, tmp_path / "logs")
+    return tmp_path / "logs"
+
+
+def test_the_logs_in_the_tree_are_those_the_generator_writes() -> None:
+    for path, content in files(REFERENCE).items():
+        assert (DATA / path).read_bytes() == content, path
+
+
+def test_all_twelve_cells_come_out_as_published() -> None:
+    _, measured, _ = from_logs([DATA])
+    found = {
+        (m.detail["model"], m.detail["platform"], m.detail["nodes"]): m.value for m in measured
+    }
+    cells = REFERENCE.appliance.cells
+    assert len(found) == len(cells) == len(MIXED) == 12
+    for cell in cells:
+        value = found[cell.model, cell.platform, cell.nodes]
+        assert value == pytest.approx(cell.tokens_per_s, rel=ROUNDING), cell
+
+
+def test_eleven_cells_gate_and_pass_and_the_doubtful_one_does_not() -> None:
+    results, _, _ = from_logs([DATA])
+    throughput = [r for r in results if r.id == "gpt3.throughput"]
+    assert [r.status for r in throughput].count(Status.PASS) == 11
+    doubtful = [r for r in throughput if r.status is not Status.PASS]
+    assert [r.target for r in doubtful] == ["cluster/126m kubernetes 4n"]
+    assert not doubtful[0].required
+
+
+def test_tables_have_the_papers_shape_and_figures() -> None:
+    _, _, tables = from_logs([DATA])
+    five = next(t for t in tables if t.title.startswith("GPT-3 5B"))
+    assert five.columns == ("", "1 node, 8 GPUs", "2 nodes, 16 GPUs", "4 nodes, 32 GPUs")
+    rows = {row[0]: row[1:] for row in five.rows}
+    assert rows["Bare metal"] == ("48,942 (1.00)", "97,542 (1.99)", "185,090 (3.78)")
+    assert rows["Difference"] == ("1.66 %", "2.05 %", "1.26 %")
+    assert five.plot is not None
+    assert {series.kind for series in five.plot.series} == {"measured", "ideal", "reference"}
+
+
+def test_headline_figures_carry_their_reference_except_the_doubtful_cell() -> None:
+    _, measured, _ = from_logs([DATA])
+    bare = [m for m in measured if "reference" not in m.detail]
+    assert [(m.detail["model"], m.detail["nodes"]) for m in bare] == [("126m", 4)]
+
+
+def test_a_slow_cluster_fails(folder: Path) -> None:
+    slow = megatron(step_times(22.66 * 1.07), 2048)
+    (folder / "5b/bare-metal/4n.log").write_bytes(slow)
+    failing = failures(from_logs([folder])[0])
+    assert failing == {
+        ("gpt3.throughput", "cluster/5b bare-metal 4n"),
+        ("gpt3.scaling", "cluster/5b bare-metal 4n"),
+    }
+
+
+def test_a_log_without_step_times_is_a_required_result_without_a_verdict(folder: Path) -> None:
+    (folder / "5b/bare-metal/4n.log").write_text("nothing\n")
+    results, measured, _ = from_logs([folder])
+    lost = next(r for r in results if r.target == "cluster/5b bare-metal 4n")
+    assert (lost.status, lost.required) == (Status.NOT_ASSESSED, True)
+    assert len(measured) == 11
+
+
+def test_without_a_gpu_named_nothing_is_gated(folder: Path) -> None:
+    (folder / "runs.yml").unlink()
+    assert not [r for r in from_logs([folder])[0] if r.status is Status.PASS]
+    named = from_logs([folder], gpu="NVIDIA A100-SXM4-80GB")[0]
+    assert [r for r in named if r.status is Status.PASS]
+
+
+def test_repeats_of_a_cell_are_averaged_and_both_named(folder: Path) -> None:
+    first = folder / "5b/bare-metal/4n.log"
+    first.with_name("4n-again.log").write_bytes(megatron(step_times(22.66 * 1.02), 2048))
+    results, measured, _ = from_logs([folder])
+    assert len(measured) == 12
+    merged = next(r for r in results if r.target == "cluster/5b bare-metal 4n")
+    assert "mean of 2 runs, 2.0 % apart" in merged.evidence
+    assert "4n-again.log" in merged.evidence
+
+
+def test_runs_yml_may_describe_logs_that_lie_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(megatron(step_times(10), 512))
+    (tmp_path / "runs.yml").write_text(
+        "version: 1\nruns:\n  - {log: a.txt, model: mine, platform: bare-metal, nodes: 1, sequence: 1024}\n"
+    )
+    _, measured, _ = from_logs([tmp_path])
+    assert measured[0].value == pytest.approx(512 * 1024 / 10, rel=1e-3)
+
+
+def test_a_batch_that_contradicts_the_log_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(megatron(step_times(10), 512))
+    (tmp_path / "runs.yml").write_text(
+        "runs:\n  - {log: a.txt, model: 5b, platform: bare-metal, nodes: 1, global_batch: 2048}\n"
+    )
+    result = from_logs([tmp_path])[0][0]
+    assert result.status is Status.NOT_ASSESSED
+    assert "prints global batch 512, runs.yml says 2048" in result.cause
+
+
+def test_a_wrong_runs_yml_names_file_line_and_key(tmp_path: Path) -> None:
+    (tmp_path / "runs.yml").write_text(
+        "version: 1\nruns:\n  - {log: a, model: 5b, platform: cloud, nodes: 1}\n"
+    )
+    with pytest.raises(InvalidConfig, match=r"(?s)runs\.yml.*:3.*platform"):
+        from_logs([tmp_path])
+
+
+def test_an_empty_folder_says_how_to_lay_logs_out(tmp_path: Path) -> None:
+    with pytest.raises(UnusableLog, match="no training logs found") as caught:
+        from_logs([tmp_path])
+    assert "NODESn" in caught.value.hint
+
+
+def failures(results: list[CheckResult]) -> set[tuple[str, str]]:
+    return {(r.id, r.target) for r in results if r.status is Status.FAIL}

@@ -1,0 +1,198 @@
+"""Training through Slurm: what is submitted, how answers are judged, and what happens when none comes."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.process import Completed
+from appliance.benchmarks.gpt3 import run as gpt3
+from appliance.checks.base import View
+from appliance.config.load import load_profile
+from appliance.errors import ConnectionFailed, DeadlineExceeded
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+from tests.unit.benchmarks.gpt3.recorded_logs import megatron, step_times
+
+Answer = Callable[[Sequence[str]], Completed]
+GOOD = megatron(step_times(0.5), 8).decode()
+
+
+class FakeRemote:
+    """Answers srun as told, everything else with nothing, and remembers what was asked."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, ...]] = []
+        self.sent: bytes | None = None
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        assert host == "head"
+        self.asked.append(tuple(argv))
+        if argv[0] != "srun":
+            return Completed(tuple(argv), 0, "PENDING (Resources)\n", "")
+        self.sent = input
+        return self.answer(argv)
+
+
+def says(stdout: str, code: int = 0, stderr: str = "") -> Answer:
+    return lambda argv: Completed(tuple(argv), code, stdout, stderr)
+
+
+def view(gpu_hosts: int = 2, simulated: bool = True, slurm: str = "up") -> View:
+    hosts: list[dict[str, object]] = [
+        {"name": "head", "roles": ["control"], "address": "10.0.0.10"}
+    ]
+    hosts += [
+        {"name": f"gpu-{i}", "roles": ["gpu"], "address": f"10.0.0.{20 + i}"}
+        for i in range(1, gpu_hosts + 1)
+    ]
+    site = {
+        "version": 1,
+        "name": "lab",
+        "networks": {"management": {"cidr": "10.0.0.0/24"}},
+        "hosts": hosts,
+        "simulated": ["gpu"] if simulated else [],
+    }
+    facts = {"head": _facts(slurm)}
+    return View(load_profile("hpc"), Site.model_validate_json(json.dumps(site)), facts)
+
+
+def _facts(slurm: str) -> HostFacts:
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": "head",
+            "taken": "2026-01-01T00:00:00Z",
+            "cpu_seconds": 0.1,
+            "user": "root",
+            "os": {
+                "id": "debian",
+                "version_id": "12",
+                "kernel": "6.1",
+                "arch": "x86_64",
+                "boot_id": "b",
+                "uptime_s": 1.0,
+                "hostname": "head",
+                "cgroup": "v2",
+            },
+            "cpu": {"model": "any", "sockets": 1, "cores": 1, "threads": 1},
+            "memory": {"total": 1, "available": 1},
+            "clock": {"time": 1.0},
+            "slurm": {"controller": slurm} if slurm else None,
+        }
+    )
+
+
+def losses(results: list[CheckResult]) -> list[Status]:
+    return [r.status for r in results if r.id == "gpt3.loss"]
+
+
+@pytest.mark.parametrize(("hosts", "sizes"), [(1, ["1"]), (3, ["1", "2"]), (4, ["1", "2", "4"])])
+def test_it_trains_on_every_power_of_two_of_hosts(hosts: int, sizes: list[str]) -> None:
+    remote = FakeRemote(says(GOOD))
+    results, measured, tables = gpt3.run(view(hosts), remote)
+    nodes = [a.removeprefix("--nodes=") for argv in remote.asked for a in argv if "--nodes=" in a]
+    assert nodes == sizes
+    assert losses(results) == [Status.PASS] * len(sizes)
+    assert len(measured) == len(sizes)
+    assert tables[0].columns[1] == "1 node"
+
+
+def test_the_script_goes_over_standard_input_to_every_task() -> None:
+    remote = FakeRemote(says(GOOD))
+    gpt3.run(view(1), remote)
+    assert remote.sent == Path(gpt3.SCRIPT).read_bytes()
+    assert {"--input=all", "--ntasks-per-node=1", "--partition=gpu"} <= set(remote.asked[0])
+
+
+def test_on_the_rack_the_figures_are_shown_and_gate_nothing() -> None:
+    results, measured, _ = gpt3.run(view(2), FakeRemote(says(GOOD)))
+    shown = [r for r in results if r.id != "gpt3.loss"]
+    assert {r.status for r in shown} == {Status.NOT_ASSESSED}
+    assert all(r.simulated and not r.required and r.value for r in shown)
+    assert measured[0].value == pytest.approx(20 * 32 / 20 * 8 / 0.5 / 1, rel=0.01)
+    assert measured[0].detail["gpus"] == 0
+
+
+def test_on_real_gpu_hosts_training_on_processors_leaves_the_test_undone() -> None:
+    results, _, _ = gpt3.run(view(1, simulated=False), FakeRemote(says(GOOD)))
+    owed = next(r for r in results if r.id == "gpt3.throughput")
+    assert (owed.status, owed.required) == (Status.NOT_ASSESSED, True)
+    assert "--from-logs" in owed.fix
+
+
+def test_a_loss_that_does_not_fall_fails() -> None:
+    level = re.sub(r"lm loss: \S+", "lm loss: 7.9E+00", GOOD)
+    results, _, _ = gpt3.run(view(1), FakeRemote(says(level)))
+    assert losses(results) == [Status.FAIL]
+
+
+def test_a_loss_that_is_nan_fails() -> None:
+    broken = GOOD.replace("lm loss: 6.100000E+00", "lm loss: nan")
+    assert broken != GOOD
+    results, _, _ = gpt3.run(view(1), FakeRemote(says(broken)))
+    assert losses(results) == [Status.FAIL]
+    assert "diverged" in results[0].cause
+
+
+def test_a_run_that_ends_early_is_an_error_and_no_larger_one_is_tried() -> None:
+    remote = FakeRemote(says("\n".join(GOOD.splitlines()[:14]) + "\n"))
+    results, _, _ = gpt3.run(view(1), remote)
+    assert losses(results) == [Status.ERROR]
+    short = FakeRemote(says("\n".join(GOOD.splitlines()[:8]) + "\n"))
+    gpt3.run(view(2), short)
+    assert len(short.asked) == 1
+
+
+def test_missing_torch_is_not_assessed_and_says_where_to_get_it() -> None:
+    answer = says("appliance: no torch on gpu-1: No module named 'torch'\n", 75)
+    results, _, _ = gpt3.run(view(2), FakeRemote(answer))
+    assert losses(results) == [Status.NOT_ASSESSED]
+    assert "gpu-1" in results[0].cause
+    assert "python3-torch" in results[0].fix
+
+
+def test_a_failing_srun_is_an_error_with_its_last_words() -> None:
+    answer = says(
+        "", 1, "srun: error: x\nsrun: error: Unable to allocate resources: Invalid account\n"
+    )
+    results, measured, _ = gpt3.run(view(2), FakeRemote(answer))
+    assert losses(results) == [Status.ERROR]
+    assert "Invalid account" in results[0].cause
+    assert measured == []
+
+
+def test_a_job_that_never_starts_is_cancelled_and_its_reason_told() -> None:
+    def never(argv: Sequence[str]) -> Completed:
+        raise DeadlineExceeded("srun did not end")
+
+    remote = FakeRemote(never)
+    results, _, _ = gpt3.run(view(2), remote)
+    assert losses(results) == [Status.ERROR]
+    assert "PENDING (Resources)" in results[0].cause
+    name = next(a for a in remote.asked[0] if a.startswith("--job-name=")).partition("=")[2]
+    assert remote.asked[-1] == ("scancel", f"--name={name}")
+
+
+def test_a_lost_connection_cancels_the_job() -> None:
+    def lost(argv: Sequence[str]) -> Completed:
+        raise ConnectionFailed("connection lost", "again")
+
+    remote = FakeRemote(lost)
+    results, _, _ = gpt3.run(view(1), remote)
+    assert losses(results) == [Status.ERROR]
+    assert remote.asked[-1][0] == "scancel"
+
+
+@pytest.mark.parametrize("slurm", ["", "down"])
+def test_without_slurm_nothing_is_submitted(slurm: str) -> None:
+    remote = FakeRemote(says(GOOD))
+    results, _, _ = gpt3.run(view(1, slurm=slurm), remote)
+    assert losses(results) == [Status.NOT_ASSESSED]
+    assert remote.asked == []

@@ -1,0 +1,164 @@
+"""The arithmetic against the published restatement, and the verdicts."""
+
+import pytest
+
+from appliance.benchmarks.gpt3.judge import judge
+from appliance.benchmarks.gpt3.reference import load
+from appliance.benchmarks.gpt3.throughput import (
+    Formula,
+    Run,
+    difference,
+    linear_factor,
+    mfu,
+    perfect,
+    tflops_per_gpu,
+    tokens_per_s,
+)
+from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Status
+
+REFERENCE = load()
+
+
+def run(nodes: int = 1, rate: float = 48_941, **changes: object) -> Run:
+    batch = REFERENCE.models["5b"].global_batch
+    base: dict[str, object] = {
+        "model": "5b",
+        "platform": "bare-metal",
+        "nodes": nodes,
+        "gpus_per_node": 8,
+        "gpu": "A100-SXM4-80GB",
+        "global_batch": batch,
+        "sequence": 2048,
+        "seconds": batch * 2048 / rate,
+    }
+    return Run.model_validate(base | changes)
+
+
+def verdict(results: tuple[CheckResult, ...], check: str = "gpt3.throughput") -> CheckResult:
+    return next(r for r in reversed(results) if r.id == check)
+
+
+def test_tokens_per_second_of_the_papers_first_cell() -> None:
+    assert int(tokens_per_s(2048, 2048, 85.7)) == 48_941
+
+
+def test_factor_perfect_line_and_difference() -> None:
+    assert round(linear_factor(185_090, 48_941), 2) == 3.78
+    assert perfect(892_208, 4) == 3_568_832
+    assert round(difference(919_803, 892_208), 2) == 3.00
+
+
+@pytest.mark.parametrize(
+    ("model", "rate", "formula", "tflops", "share"),
+    [
+        ("5b", 48_941, Formula.FULL, 199.8, 64.0),
+        ("5b", 48_941, Formula.CAUSAL, 192.4, 61.7),
+        ("5b", 48_941, Formula.SIX_N, None, 59.4),
+        ("126m", 919_803, Formula.FULL, 111.8, 35.8),
+        ("126m", 919_803, Formula.CAUSAL, 98.7, 31.6),
+        ("126m", 919_803, Formula.SIX_N, None, 27.7),
+    ],
+)
+def test_three_formulas_give_three_utilisations(
+    model: str, rate: int, formula: Formula, tflops: float | None, share: float
+) -> None:
+    gpt = REFERENCE.models[model]
+    measured = run(
+        model=model, global_batch=gpt.global_batch, seconds=gpt.global_batch * 2048 / rate
+    )
+    rate_per_gpu = tflops_per_gpu(measured, gpt, formula)
+    assert tflops is None or round(rate_per_gpu, 1) == tflops
+    assert round(mfu(rate_per_gpu, 312), 1) == share
+
+
+def test_a_run_at_the_published_figure_passes_with_limit_and_source() -> None:
+    result = verdict(judge([run()], REFERENCE))
+    assert (result.status, result.value, result.limit) == (Status.PASS, 48_941, 46_494)
+    assert "48,941 less 5 %" in result.limit_source
+
+
+def test_a_run_six_per_cent_slow_fails_with_the_shortfall() -> None:
+    result = verdict(judge([run(rate=48_941 * 0.94)], REFERENCE))
+    assert result.status is Status.FAIL
+    assert "6.0 % below" in result.cause
+
+
+def test_a_site_may_allow_more() -> None:
+    allowed = Limit(value=10, unit="%", source="site")
+    assert verdict(judge([run(rate=48_941 * 0.94)], REFERENCE, allowed)).status is Status.PASS
+
+
+def test_a_cluster_that_does_not_scale_fails_though_one_node_is_fast() -> None:
+    results = judge([run(rate=55_000), run(nodes=2, rate=95_000)], REFERENCE)
+    assert verdict(results).status is Status.PASS
+    scaling = verdict(results, "gpt3.scaling")
+    assert (scaling.status, scaling.value) == (Status.FAIL, 1.73)
+
+
+def test_scaling_without_one_node_is_not_assessed() -> None:
+    scaling = verdict(judge([run(nodes=2, rate=97_541)], REFERENCE), "gpt3.scaling")
+    assert (scaling.status, scaling.required) == (Status.NOT_ASSESSED, True)
+
+
+def test_scaling_against_another_configuration_is_not_assessed() -> None:
+    runs = [run(global_batch=1024), run(nodes=2, rate=97_541)]
+    assert verdict(judge(runs, REFERENCE), "gpt3.scaling").status is Status.NOT_ASSESSED
+
+
+def test_the_doubtful_cell_is_no_gate_however_slow() -> None:
+    gpt = REFERENCE.models["126m"]
+    slow = run(
+        4,
+        model="126m",
+        platform="kubernetes",
+        global_batch=256,
+        seconds=gpt.global_batch * 2048 / 1e6,
+    )
+    result = verdict(judge([slow], REFERENCE))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+    assert "linear projection" in result.cause
+
+
+@pytest.mark.parametrize(
+    ("changes", "required", "said"),
+    [
+        ({"gpu": None}, True, "which GPU"),
+        ({"gpu": "H100-SXM5-80GB"}, False, "record a baseline"),
+        ({"gpus_per_node": 4, "seconds": 200.0}, False, "record a baseline"),
+        ({"global_batch": 1024, "seconds": 50.0}, True, "published with 2048"),
+        ({"nodes": 3}, False, "for 3 nodes"),
+        ({"model": "7b"}, False, "model 7b"),
+    ],
+)
+def test_what_cannot_be_compared_is_never_a_pass(
+    changes: dict[str, object], required: bool, said: str
+) -> None:
+    result = verdict(judge([Run.model_validate(run().model_dump() | changes)], REFERENCE))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, required)
+    assert said in result.cause
+    assert result.value is not None
+
+
+def test_more_than_the_gpu_can_do_is_an_error_of_the_log() -> None:
+    result = verdict(judge([run(rate=90_000)], REFERENCE))
+    assert result.status is Status.ERROR
+    assert "cannot be" in result.cause
+
+
+def test_a_diverged_run_fails_however_fast() -> None:
+    result = verdict(judge([run(diverged="loss is nan, line 40")], REFERENCE))
+    assert result.status is Status.FAIL
+    assert "diverged" in result.cause
+
+
+def test_a_run_on_processors_shows_its_value_and_gates_nothing() -> None:
+    results = judge([run(unreal="processors"), run(nodes=2, unreal="processors")], REFERENCE)
+    assert {r.status for r in results} == {Status.NOT_ASSESSED}
+    assert all(r.simulated and not r.required and r.value for r in results)
+
+
+def test_gpus_are_known_by_the_drivers_names() -> None:
+    assert REFERENCE.gpu("NVIDIA A100-SXM4-80GB") == "A100-SXM4-80GB"
+    assert REFERENCE.gpu("NVIDIA H100 PCIe") == "H100-PCIe-80GB"
+    assert REFERENCE.gpu("NVIDIA T4") is None
