@@ -197,13 +197,16 @@ class _Builder:
         return text
 
     def _encodable(self, node: yaml.ScalarNode, path: KeyPath) -> None:
-        if any("\ud800" <= c <= "\udfff" for c in str(node.value)):
-            self._add(
-                node.start_mark.line + 1,
-                path,
-                "holds half a character",
-                "write the character itself",
-            )
+        bad = next((c for c in str(node.value) if _unusable(c)), None)
+        if bad is not None:
+            message = f"holds the character U+{ord(bad):04X}, which has no place here"
+            self._add(node.start_mark.line + 1, path, message, "take it out")
 
     def _add(self, line: int, path: KeyPath, message: str, remedy: str) -> None:
         self.findings.append(Finding(self.file, line, dotted(path), message, remedy))
+
+
+def _unusable(character: str) -> bool:
+    """Control characters other than tab and line feed, and halves of characters."""
+    code = ord(character)
+    return (code < 0x20 and character not in "\t\n") or 0xD800 <= code <= 0xDFFF or code == 0x7F

@@ -31,7 +31,7 @@ class Finding:
         return f"{self.file}:{self.line}" if self.line else str(self.file)
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.message, self.remedy) if part)
+        return printable(": ".join(part for part in (self.message, self.remedy) if part))
 
 
 class InvalidConfig(ConfigError):
@@ -42,6 +42,11 @@ class InvalidConfig(ConfigError):
         super().__init__(render(self.findings))
 
 
+def printable(text: str) -> str:
+    """The text on one line: what would move a terminal's cursor is spelled out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def dotted(path: Iterable[str | int]) -> str:
     """A key path as people write it: ``hosts[2].bmc.address``."""
     text = ""
@@ -50,7 +55,7 @@ def dotted(path: Iterable[str | int]) -> str:
             text += f"[{part}]"
         else:
             text += f".{part}" if text else part
-    return text
+    return printable(text)
 
 
 def render(findings: Sequence[Finding]) -> str:

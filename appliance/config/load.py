@@ -6,7 +6,7 @@ from pathlib import Path
 
 from appliance.config import data
 from appliance.config.document import Document, read
-from appliance.config.finding import Finding, InvalidConfig, KeyPath
+from appliance.config.finding import Finding, InvalidConfig, KeyPath, printable
 from appliance.config.rules import judge_profile, judge_site
 from appliance.config.schema import Checked, check
 from appliance.errors import ConfigError
@@ -101,10 +101,11 @@ def find_profile(name_or_path: str | Path) -> Path:
     if "/" in text or text.endswith((".yml", ".yaml")):
         return Path(text)
     for folder in (Path("profiles"), data.profiles()):
-        if (folder / f"{text}.yml").is_file():
+        if text in {file.stem for file in folder.glob("*.yml")}:
             return folder / f"{text}.yml"
     raise ConfigError(
-        f'no profile is called "{text}"', f"there are {', '.join(profile_names())}, or give a file"
+        f'no profile is called "{printable(text)}"',
+        f"there are {', '.join(profile_names())}, or give a file",
     )
 
 

@@ -54,8 +54,8 @@ def repeated(items: Iterable[tuple[KeyPath, T]]) -> Iterator[tuple[KeyPath, T, K
             first[value] = path
 
 
-def nearest(word: str, known: Collection[str], title: str) -> str:
+def nearest(word: str, known: Collection[str], title: str, cutoff: float = 0.6) -> str:
     """``did you mean "x"?``, or the list."""
-    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    close = get_close_matches(word, known, n=1, cutoff=cutoff)
     listing = f"{title}: {', '.join(known)}" if known else f"{title}: none"
     return f'did you mean "{close[0]}"?' if close else listing

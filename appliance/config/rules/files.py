@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case
@@ -54,11 +55,18 @@ def login_key(case: Case) -> Iterator[Finding]:
 def known_hosts(case: Case) -> Iterator[Finding]:
     """Host keys are confirmed once, by the owner."""
     name = case.site.access.known_hosts
-    if case.checked.whole("access") and not (case.folder / name).is_file():
+    if case.checked.whole("access") and not _is_file(case.folder / name):
         path: KeyPath = ("access", "known_hosts")
         remedy = f"confirm them once with appliance trust --inventory {case.folder}"
         finding = case.problem(path, f"{name} does not exist, so no host's key is known", remedy)
         yield replace(finding, level="todo")
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except OSError:
+        return False
 
 
 def _private(case: Case, path: KeyPath, name: str, what: str) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ def limits(
             name == i or name.startswith(i + ".") for i in check_ids
         ):
             area = [i for i in sorted(check_ids) if i.split(".")[0] == name.split(".")[0]]
-            remedy = nearest(name, area or sorted(check_ids), "checks")
+            remedy = nearest(name, area or sorted(check_ids), "checks", cutoff=0.8)
             yield checked.finding(("limits", name), "is the id of no check", remedy)
         if not limit.source.strip():
             remedy = "say where the number comes from, so that a reader of the report can judge it"
