@@ -1,0 +1,99 @@
+"""A plan says for every stage and host whether it would run, and why."""
+
+from appliance.engine.gather import Round, Unanswered
+from appliance.engine.planning import Selection, make_plan, prepare
+from appliance.engine.session import Session
+from appliance.models.facts import HostFacts
+from appliance.models.plan import Action, HostStage
+from tests.unit.engine.world import facts_of, receipt_of, stage_of
+
+HOSTS = ("head", "gpu-1", "gpu-2")
+
+
+def cells(session: Session, found: Round, **selection: object) -> dict[str, HostStage]:
+    stages = (stage_of("one"),)
+    prepared = prepare(session, found.facts, stages)
+    plan = make_plan(session, found, prepared, Selection(stages=stages, **selection))  # type: ignore[arg-type]
+    return {c.host: c for c in plan.cells}
+
+
+def finished(session: Session, **receipt: object) -> dict[str, HostFacts]:
+    """Facts of hosts on which stage one is finished with today's inputs."""
+    prepared = prepare(session, {}, (stage_of("one"),))
+    return {
+        h: facts_of(
+            h, receipts={"one": receipt_of("one", prepared["one", h].fingerprint, **receipt)}
+        )
+        for h in HOSTS
+    }
+
+
+def test_host_without_receipt_runs(session: Session) -> None:
+    plan = cells(session, Round({h: facts_of(h) for h in HOSTS}, {}))
+    assert {c.action for c in plan.values()} == {Action.RUN}
+    assert plan["gpu-1"].why == "not done yet"
+
+
+def test_last_failure_is_the_reason_to_run_again(session: Session) -> None:
+    session.journal.append("r0", "host_failed", stage="one", host="gpu-1", cause="disk full")
+    plan = cells(session, Round({h: facts_of(h) for h in HOSTS}, {}))
+    assert plan["gpu-1"].why == "failed last time: disk full"
+
+
+def test_finished_host_is_left_alone(session: Session) -> None:
+    plan = cells(session, Round(finished(session), {}))
+    assert {c.action for c in plan.values()} == {Action.SKIP}
+
+
+def test_full_runs_what_is_finished(session: Session) -> None:
+    plan = cells(session, Round(finished(session), {}), full=True)
+    assert {c.action for c in plan.values()} == {Action.RUN}
+
+
+def test_changed_input_is_named(session: Session) -> None:
+    facts = finished(session)
+    old = receipt_of("one", "other", inputs={"x_name": "before", "playbook": "gone"})
+    facts["gpu-2"] = facts_of("gpu-2", receipts={"one": old})
+    plan = cells(session, Round(facts, {}))
+    assert plan["gpu-2"].action is Action.RUN
+    assert "x_name" in plan["gpu-2"].why
+    assert plan["gpu-1"].action is Action.SKIP
+
+
+def test_drift_is_repaired_only_where_it_is_and_packages_are_pinned(session: Session) -> None:
+    facts = finished(session)
+    fingerprint = facts["gpu-1"].receipts["one"].fingerprint
+    drift = [
+        {"kind": "file", "name": "/etc/x", "expected": "mode 0644", "found": "mode 0600"},
+        {"kind": "package", "name": "chrony", "expected": "4.3-2", "found": "removed"},
+    ]
+    facts["gpu-1"] = facts_of(
+        "gpu-1", receipts={"one": receipt_of("one", fingerprint, drift=drift)}
+    )
+    plan = cells(session, Round(facts, {}))
+    assert plan["gpu-1"].action is Action.REPAIR
+    assert "/etc/x (mode 0644 → mode 0600)" in plan["gpu-1"].why
+    assert plan["gpu-1"].pins == {"chrony": "4.3-2"}
+    assert plan["gpu-2"].action is Action.SKIP
+
+
+def test_silent_host_is_unknown_never_fine(session: Session) -> None:
+    facts = finished(session)
+    del facts["gpu-2"]
+    plan = cells(
+        session, Round(facts, {"gpu-2": Unanswered("gpu-2", "powered off", "power it on")})
+    )
+    assert plan["gpu-2"].action is Action.UNKNOWN
+    assert plan["gpu-2"].why == "powered off"
+
+
+def test_limit_leaves_other_hosts_out(session: Session) -> None:
+    plan = cells(session, Round(finished(session), {}), hosts=frozenset({"gpu-1"}))
+    assert list(plan) == ["gpu-1"]
+
+
+def test_secret_changes_the_fingerprint_but_is_not_in_it(session: Session) -> None:
+    stage = stage_of("one")
+    before = prepare(session, {}, (stage,))["one", "head"]
+    assert all("s3cret" not in text for text in before.inputs.values())
+    assert session.salt != type(session)(**{**session.__dict__, "secrets": {}}).salt

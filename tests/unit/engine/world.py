@@ -1,0 +1,101 @@
+"""Facts, stages and hosts made up for the engine's tests."""
+
+from collections.abc import Callable, Sequence
+
+from appliance.adapters.process import Completed
+from appliance.checks.base import ALL_ROLES
+from appliance.errors import ConnectionFailed
+from appliance.models.events import Event
+from appliance.models.facts import Clock, Cpu, HostFacts, Memory, Os, Receipt
+from appliance.stages.base import Stage
+
+PASSWORD = "s3cret-of-the-rack"
+
+
+def facts_of(host: str, **more: object) -> HostFacts:
+    """The least a probe can answer."""
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "2026-11-20T12:00:00Z",
+            "cpu_seconds": 0.1,
+            "user": "root",
+            "os": Os(
+                id="debian",
+                version_id="12",
+                kernel="6.1",
+                arch="x86_64",
+                boot_id=f"boot-{host}",
+                uptime_s=60,
+                hostname=host,
+                cgroup="v2",
+            ),
+            "cpu": Cpu(model="x", sockets=1, cores=2, threads=2),
+            "memory": Memory(total=1 << 34, available=1 << 33),
+            "clock": Clock(time=0.0),
+            **more,
+        }
+    )
+
+
+def receipt_of(stage: str, fingerprint: str, **more: object) -> Receipt:
+    """A receipt as the probe reads it back."""
+    return Receipt.model_validate(
+        {
+            "stage": stage,
+            "fingerprint": fingerprint,
+            "written": "2026-11-20T11:00:00+00:00",
+            "run": "r0",
+            "appliance": "0.1.0",
+            "resources": 1,
+            **more,
+        }
+    )
+
+
+def stage_of(name: str, *after: str, checks: tuple[str, ...] = ()) -> Stage:
+    """A stage on every host whose only variable is the host's name."""
+    return Stage(
+        name=name,
+        title=name,
+        roles=ALL_ROLES,
+        after=after,
+        ansible_roles=(),
+        variables=lambda context: {"x_name": context.host.name},
+        checks=checks,
+        minutes=1.0,
+    )
+
+
+class Recorder:
+    """Remembers every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def handle(self, event: Event) -> None:
+        """Keeps it."""
+        self.events.append(event)
+
+
+class FakeHosts:
+    """Answers by a function of host and argv; hosts in ``down`` do not."""
+
+    def __init__(self, answer: Callable[[str, Sequence[str]], Completed] | None = None) -> None:
+        self.answer = answer or (lambda host, argv: Completed(tuple(argv), 0, "", ""))
+        self.down: set[str] = set()
+        self.calls: list[tuple[str, tuple[str, ...], bytes]] = []
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        """See Remote."""
+        self.reach(host)
+        self.calls.append((host, tuple(argv), input or b""))
+        return self.answer(host, argv)
+
+    def reach(self, host: str) -> None:
+        """See Reachable."""
+        if host in self.down:
+            raise ConnectionFailed("it does not answer", "power it on", host)
