@@ -157,7 +157,8 @@ def _ask(remote: Remote, host: str, argv: Sequence[str]) -> Answer:
         return Answer(trouble=error.message, silent=True)
     except ApplianceError as error:
         return Answer(trouble=error.message)
-    said = (done.stderr.strip().splitlines() or [""])[-1]
+    # libnfs says the reason first and repeats the name of the file last.
+    said = (done.stderr.strip().splitlines() or [""])[0]
     if done.returncode:
         return Answer(trouble=said or f"exit {done.returncode}")
     return Answer(done.stdout, remark=said)

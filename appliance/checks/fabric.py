@@ -136,7 +136,7 @@ def _ports(view: View, facts: HostFacts) -> tuple[Port, ...]:
 
 def _is_active(port: Port) -> bool:
     """sysfs writes "4: ACTIVE" and "5: LinkUp"; tools leave the number out."""
-    return "ACTIVE" in port.state.upper() and "LINKUP" in port.physical.upper()
+    return port.state.upper().endswith("ACTIVE") and "LINKUP" in port.physical.upper()
 
 
 def _simulated(facts: HostFacts) -> bool:

@@ -1,0 +1,317 @@
+"""The checks of stage fabric: a good fabric, the fault each check is for, and the missing measurement."""
+
+from typing import Any
+
+import pytest
+
+from appliance.checks.base import HostCheck, View
+from appliance.checks.fabric import CHECKS
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Limit, Profile
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+from appliance.stages.fabric import STAGE
+
+HOSTS = ("head", "gpu-1", "gpu-2")
+PORTS = 4
+
+
+def profile(link_layer: str = "InfiniBand", ports: int = PORTS) -> Profile:
+    """A class of four HDR ports."""
+    return Profile.model_validate(
+        {
+            "version": 1,
+            "name": "t",
+            "title": "T",
+            "hardware": {
+                "gpu": {
+                    "count": 8,
+                    "models": ["A"],
+                    "memory_gib": 80,
+                    "interconnect": "nvswitch",
+                    "pcie_generation": 4,
+                },
+                "fabric": {"link_layer": link_layer, "ports": ports, "rate_gbps": 200},
+                "host": {
+                    "sockets": 2,
+                    "cores": 96,
+                    "memory_gib": 960,
+                    "numa_nodes": 2,
+                    "system_disk_gib": 0,
+                    "scratch_disk_gib": 0,
+                },
+            },
+            "software": {"operating_systems": ["debian-12"], "driver_branch": "580", "cuda": "13"},
+        }
+    )
+
+
+def site(subnet_manager: str = "opensm") -> Site:
+    """A head host and two GPU hosts."""
+    return Site.model_validate(
+        {
+            "version": 1,
+            "name": "s",
+            "networks": {"management": {"cidr": "10.0.0.0/24"}},
+            "hosts": [
+                {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
+                {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
+                {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.3"},
+            ],
+            "fabric": {"subnet_manager": subnet_manager},
+        }
+    )
+
+
+def guid(host: str, index: int) -> str:
+    """As the kernel writes it."""
+    return f"0c42:a103:000{HOSTS.index(host)}:0{index}00"
+
+
+def port(host: str, index: int, **changes: Any) -> dict[str, Any]:
+    """A good port."""
+    return {
+        "device": f"mlx5_{index}",
+        "port": 1,
+        "state": "4: ACTIVE",
+        "physical": "5: LinkUp",
+        "rate": 200.0,
+        "link_layer": "InfiniBand",
+        "guid": guid(host, index),
+        "counters": {"symbol_error": 0, "link_downed": 0, "port_rcv_data": 12345},
+        **changes,
+    }
+
+
+def facts(host: str, **changes: Any) -> HostFacts:
+    """A host with four good ports; a head host that asked the fabric."""
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "2026-11-20T12:00:00Z",
+            "cpu_seconds": 0.1,
+            "user": "root",
+            "os": {
+                "id": "debian",
+                "version_id": "12",
+                "kernel": "6.1.0",
+                "arch": "x86_64",
+                "boot_id": "b",
+                "uptime_s": 1.0,
+                "hostname": host,
+                "cgroup": "v2",
+            },
+            "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
+            "memory": {"total": 1, "available": 1},
+            "clock": {"time": 1.0},
+            "ports": [port(host, index) for index in range(1 if host == "head" else PORTS)],
+            **(asked() if host == "head" else {}),
+            **changes,
+        }
+    )
+
+
+def asked(without: tuple[str, int] | None = None) -> dict[str, Any]:
+    """What a control host learns from the fabric, perhaps without one adapter."""
+    found = [(h, i) for h in HOSTS[1:] for i in range(PORTS) if (h, i) != without]
+    return {
+        "subnet_manager": {"state": "SMINFO_MASTER", "guid": "0x0c42a10300000001", "priority": 14},
+        "topology": {
+            "hcas": [
+                {"guid": f"0x{guid(h, i).replace(':', '')}", "description": "unnamed", "ports": 1}
+                for h, i in found
+            ],
+            "switches": [{"guid": "0x1", "description": "leaf", "ports": 40}],
+        },
+    }
+
+
+def view(*changed: HostFacts, site_: Site | None = None, profile_: Profile | None = None) -> View:
+    """The good fabric, with some hosts' facts replaced."""
+    known = {host: facts(host) for host in HOSTS} | {f.host: f for f in changed}
+    return View(profile_ or profile(), site_ or site(), known)
+
+
+def judge(check_id: str, seen: View, host: str = "gpu-1") -> list[CheckResult]:
+    """The results of one check."""
+    check = next(check for check in CHECKS if check.id == check_id)
+    if isinstance(check, HostCheck):
+        return list(check.judge(seen, seen.site.host(host), seen.facts[host]))
+    return list(check.judge(seen))
+
+
+def one(check_id: str, seen: View, host: str = "gpu-1") -> CheckResult:
+    """The only result of one check."""
+    (result,) = judge(check_id, seen, host)
+    return result
+
+
+def with_ports(*ports: dict[str, Any], **changes: Any) -> View:
+    """The good fabric with gpu-1's ports replaced."""
+    return view(facts("gpu-1", ports=ports, **changes))
+
+
+def test_stage_and_module_name_the_same_checks() -> None:
+    assert {check.id for check in CHECKS} == set(STAGE.checks)
+
+
+@pytest.mark.parametrize("check_id", STAGE.checks)
+def test_a_good_fabric_passes(check_id: str) -> None:
+    result = one(check_id, view())
+    assert result.status is Status.PASS
+    assert not result.simulated
+
+
+@pytest.mark.parametrize("check_id", STAGE.checks)
+def test_what_a_simulated_fabric_says_is_marked(check_id: str) -> None:
+    seen = view(*(facts(host, simulated=("fabric",)) for host in HOSTS))
+    assert one(check_id, seen).simulated
+
+
+def test_a_missing_adapter_is_named_by_what_the_other_hosts_have() -> None:
+    result = one("fabric.ports", with_ports(*(port("gpu-1", i) for i in (0, 1, 3))))
+    assert (result.status, result.value, result.limit) == (Status.FAIL, 3, 4)
+    assert "missing mlx5_2" in result.cause
+
+
+def test_a_missing_adapter_of_the_only_gpu_host_is_named_by_the_gap() -> None:
+    lonely = facts("gpu-1", ports=[port("gpu-1", i) for i in (0, 1, 3)])
+    result = one("fabric.ports", View(profile(), site(), {"gpu-1": lonely}))
+    assert "missing mlx5_2" in result.cause
+
+
+def test_a_port_in_ethernet_mode_does_not_count() -> None:
+    ports = [port("gpu-1", i) for i in range(3)] + [port("gpu-1", 3, link_layer="Ethernet")]
+    assert one("fabric.ports", with_ports(*ports)).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("state", "physical", "cause", "fix"),
+    [
+        ("1: DOWN", "2: Polling", "no signal", "cable of mlx5_1"),
+        ("1: DOWN", "3: Disabled", "disabled", "ibportstate"),
+        ("2: INIT", "5: LinkUp", "no subnet manager has configured it", "restart opensm"),
+        ("3: ARMED", "5: LinkUp", "has not finished", "opensm.log"),
+        ("1: DOWN", "", "link is down", "mlx5_1"),
+        ("5: ACTIVE_DEFER", "4: PortConfigurationTraining", "not usable", "mlx5_1"),
+    ],
+)
+def test_a_port_that_is_not_active_is_named_with_its_cause(
+    state: str, physical: str, cause: str, fix: str
+) -> None:
+    bad = port("gpu-1", 1, state=state, physical=physical)
+    result = one("fabric.state", with_ports(port("gpu-1", 0), bad))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1/mlx5_1")
+    assert cause in result.cause
+    assert fix in result.fix
+
+
+def test_half_rate_is_named_and_other_ports_are_not() -> None:
+    slow = port("gpu-1", 1, rate=100.0)
+    result = one("fabric.rate", with_ports(port("gpu-1", 0), slow))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1/mlx5_1")
+    assert (result.value, result.limit) == (100.0, 200.0)
+    assert result.cause.startswith("half the rate")
+
+
+def test_a_site_may_set_its_own_rate_and_its_source_is_shown() -> None:
+    own = site().model_copy(
+        update={"limits": {"fabric.rate": Limit(value=400, source="our switches")}}
+    )
+    wrong = judge("fabric.rate", view(site_=own))
+    assert [result.status for result in wrong] == [Status.FAIL] * PORTS
+    assert {result.limit_source for result in wrong} == {"our switches"}
+
+
+def test_a_port_that_is_down_has_no_rate_to_judge() -> None:
+    down = port("gpu-1", 1, state="1: DOWN", physical="2: Polling", rate=10.0)
+    assert one("fabric.rate", with_ports(port("gpu-1", 0), down)).status is Status.PASS
+    assert one("fabric.rate", with_ports(down)).status is Status.NOT_ASSESSED
+
+
+def test_counters_above_zero_are_shown_but_not_judged() -> None:
+    noisy = port("gpu-1", 1, counters={"symbol_error": 7, "link_downed": 2})
+    result = one("fabric.errors", with_ports(port("gpu-1", 0), noisy))
+    assert (result.status, result.value, result.required) == (Status.NOT_ASSESSED, 9, False)
+    assert result.evidence == "mlx5_1 symbol_error 7, mlx5_1 link_downed 2"
+
+
+@pytest.mark.parametrize(
+    "check_id", ["fabric.ports", "fabric.state", "fabric.rate", "fabric.errors"]
+)
+def test_unreadable_ports_are_never_a_pass(check_id: str) -> None:
+    result = one(check_id, with_ports(errors={"fabric": "sysfs: permission denied"}))
+    assert result.status is Status.NOT_ASSESSED
+    assert "permission denied" in result.cause
+
+
+def test_no_port_at_all_fails_when_sysfs_could_be_read() -> None:
+    assert one("fabric.ports", with_ports()).status is Status.FAIL
+    assert one("fabric.state", with_ports()).status is Status.NOT_ASSESSED
+
+
+def test_a_fabric_without_a_master_fails() -> None:
+    silent = {"state": "SMINFO_NOTACTIVE", "guid": "", "priority": None}
+    result = one("fabric.sm", view(facts("head", subnet_manager=silent)))
+    assert result.status is Status.FAIL
+    assert "systemctl restart opensm" in result.fix
+
+
+def test_without_an_own_manager_the_remedy_is_the_switch_or_ufm() -> None:
+    silent = {"state": "SMINFO_NOTACTIVE"}
+    seen = view(facts("head", subnet_manager=silent), site_=site("external"))
+    assert "UFM" in one("fabric.sm", seen).fix
+
+
+def test_two_masters_mean_a_fabric_in_parts() -> None:
+    other = facts("gpu-2", subnet_manager={"state": "MASTER", "guid": "0x2"})
+    result = one("fabric.sm", view(other))
+    assert result.status is Status.FAIL
+    assert "different subnets" in result.cause
+    assert "gpu-2" in result.cause
+
+
+def test_an_unasked_subnet_manager_is_not_assessed() -> None:
+    mute = facts("head", subnet_manager=None, errors={"subnet_manager": "sminfo: not installed"})
+    result = one("fabric.sm", view(mute))
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "head: sminfo: not installed")
+
+
+def test_an_adapter_discovery_does_not_meet_is_named() -> None:
+    result = one("fabric.topology", view(facts("head", **asked(without=("gpu-2", 3)))))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-2/mlx5_3")
+
+
+def test_an_adapter_is_known_by_its_description_too() -> None:
+    described = asked(without=("gpu-2", 3))
+    hca = {"guid": "0xffff", "description": "gpu-2 mlx5_3", "ports": 1}
+    described["topology"]["hcas"].append(hca)
+    assert one("fabric.topology", view(facts("head", **described))).status is Status.PASS
+
+
+def test_undiscovered_topology_is_not_assessed() -> None:
+    mute = facts("head", topology=None, errors={"topology": "ibnetdiscover: no umad device"})
+    result = one("fabric.topology", view(mute))
+    assert result.status is Status.NOT_ASSESSED
+    assert "no umad device" in result.cause
+
+
+def test_a_silent_gpu_host_keeps_topology_from_passing() -> None:
+    known = {host: facts(host) for host in HOSTS if host != "gpu-2"}
+    result = one("fabric.topology", View(profile(), site(), known))
+    assert (result.status, result.target) == (Status.NOT_ASSESSED, "gpu-2")
+
+
+def test_a_silent_control_host_is_said_to_be_silent() -> None:
+    known = {host: facts(host) for host in HOSTS if host != "head"}
+    result = one("fabric.topology", View(profile(), site(), known))
+    assert "head did not answer" in result.cause
+
+
+@pytest.mark.parametrize("check_id", STAGE.checks)
+def test_a_class_without_a_fabric_has_nothing_to_judge(check_id: str) -> None:
+    bare = view(*(facts(host, ports=[]) for host in HOSTS), profile_=profile("none", 0))
+    results = judge(check_id, bare)
+    assert all(result.status is Status.PASS for result in results)
+    assert bool(results) is (check_id == "fabric.ports")
