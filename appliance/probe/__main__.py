@@ -26,6 +26,8 @@ def main(request: bytes) -> None:
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":")) + "\n"
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
+    if "error" in said:
+        os.write(2, f"{said['error']}\n".encode("utf-8", "replace"))
     for stream in (0, 1, 2):
         os.close(stream)
     os._exit(2 if "error" in said else 0)

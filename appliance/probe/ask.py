@@ -46,12 +46,9 @@ class Ask:
         self.errors: dict[str, str] = {}
         self.simulated: list[str] = []
         self.sys = root + "/sys"
+        self.kmsg = "/dev/kmsg"
         self._lock = threading.Lock()
         self._read_marker()
-
-    def named(self, area: str) -> bool:
-        """Whether the request names the area itself (not "all")."""
-        return self.areas is not None and area in self.areas
 
     def path(self, at: str) -> str:
         """Where an absolute path of the host is found."""
@@ -93,6 +90,7 @@ class Ask:
             marker = json.loads(files.read(self.path(MARKER)))
             self.simulated = _texts(marker, "areas")
             self.sys = self.root + str(marker.get("sysfs") or "/sys")
+            self.kmsg = str(marker.get("kmsg") or "/dev/kmsg")
         except (FileNotFoundError, NotADirectoryError):
             return
         except (OSError, ValueError, AttributeError, Refused) as error:

@@ -13,6 +13,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 BOOTSTRAP = """
 import sys
 def no(why):
+    sys.stderr.write(why + "\\n")
     sys.stdout.write('{"error": "' + why.replace('"', "'").replace("\\\\", "/") + '"}\\n')
     sys.exit(2)
 if sys.version_info < (3, 8):

@@ -7,8 +7,10 @@ import signal
 import subprocess  # noqa: TID251 - the probe stands alone on the host; this is its own door
 from contextlib import suppress
 
-from appliance.probe.ask import FOLDERS, Unreadable
+from appliance.probe.ask import FOLDERS, Absent, Unreadable
 
+NOT_FOUND = 127
+"""What a wrapper ends with when the program behind it is not there."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
     """Standard output of a program, undecodable bytes replaced.
 
-    Raises Unreadable when it cannot start, does not end within ``timeout`` seconds, or ends with a status
+    Raises Absent when it says that it is not installed, Unreadable when it cannot start, does not end within ``timeout`` seconds, or ends with a status
     that is not in ``ok``.
     """
     name = argv[0].rpartition("/")[2]
@@ -39,8 +41,8 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
         raise Unreadable(f"{name} did not answer within {timeout:g} s") from None
     if child.returncode not in ok:
         said = (err or out).decode("utf-8", "replace").strip().splitlines()
-        line = f"{name} failed with {child.returncode}"
-        raise Unreadable(line + (": " + said[-1] if said else ""))
+        why = f"{name} failed with {child.returncode}" + (": " + said[-1] if said else "")
+        raise (Absent if child.returncode == NOT_FOUND else Unreadable)(why)
     return out.decode("utf-8", "replace")
 
 

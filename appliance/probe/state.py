@@ -113,6 +113,8 @@ class Observer:
 
     def _unit(self, name: str) -> Facts:
         unit = self.units.get()[name]
+        if unit["load"] == "offline":
+            raise Unreadable("systemd does not run here")
         return {"active": unit["active"], "enabled": unit["enabled"], "load": unit["load"]}
 
     def _mount(self, name: str) -> Facts:

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
+LOCAL = "7F7F0101"
+"""Reference id of a chronyd that serves its own clock."""
 UNSYNCHRONISED = 5
 """TIME_ERROR of adjtimex(2)."""
 WORST = 16_000_000
@@ -41,7 +43,7 @@ def tracking(line: str) -> dict[str, object]:
         "daemon": "chronyd",
         "synchronised": synchronised,
         "offset": float(fields[4]) if synchronised else None,
-        "source": fields[1] or fields[0],
+        "source": fields[1] or ("local" if fields[0] == LOCAL else ""),
     }
 
 

@@ -86,7 +86,8 @@ def collect(ask: Ask) -> Facts:
     found = []
     for mount in wanted(mounts(ask)):
         try:
-            measured = _patiently(mount.at) if mount.remote else os.statvfs(mount.at)
+            at = ask.path(mount.at)
+            measured = _patiently(at) if mount.remote else os.statvfs(at)
         except OSError as error:
             ask.problem("filesystems", f"{mount.at}: {error.strerror}")
             continue

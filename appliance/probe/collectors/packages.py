@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from appliance.probe import files
 from appliance.probe.ask import Ask, Unreadable
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9]+)?$")
+"""Anything else is no package's name, and would spoil the whole call or match as a pattern."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +32,7 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
     Status is dpkg's word: installed, config-files, half-configured, unpacked ...
     """
-    asked = sorted(set(names))
+    asked = sorted({name for name in names if NAME.match(name)})
     if not asked:
         return {}
     if files.exists(ask.path("/var/lib/dpkg/status")):

@@ -33,8 +33,16 @@ def collect(ask: Ask) -> Facts:
         found["controller"] = _controller(ask)
         found["accounting"] = _accounting(ask, configuration)
         if found["controller"] == "up":
-            found["nodes"] = nodes(ask.run(["scontrol", "--oneliner", "show", "nodes"]))
+            found["nodes"] = _nodes(ask)
     return {"slurm": found}
+
+
+def _nodes(ask: Ask) -> list[Facts]:
+    try:
+        return nodes(ask.run(["scontrol", "--oneliner", "show", "nodes"]))
+    except Unreadable as error:
+        ask.problem("slurm", str(error))
+        return []
 
 
 def _controller(ask: Ask) -> str:

@@ -35,7 +35,7 @@ def collect(ask: Ask) -> Facts:
             "version_id": release.get("VERSION_ID", ""),
             "codename": release.get("VERSION_CODENAME", ""),
             "like": release.get("ID_LIKE", "").split(),
-            "kernel": kernel.release,
+            "kernel": files.text(ask.path("/proc/sys/kernel/osrelease")) or kernel.release,
             "arch": kernel.machine,
             "container": _container(ask),
             "boot_id": files.text(ask.path("/proc/sys/kernel/random/boot_id")),

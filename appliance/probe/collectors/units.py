@@ -27,13 +27,18 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
     asked = sorted(set(names))
     if not files.exists(ask.path("/run/systemd/system")):
         return {name: dict(OFFLINE) for name in asked}
-    # A template has no state, and its name would end the whole call with an error.
-    states = {name: dict(ABSENT) for name in asked if "@." in name or name.endswith("@")}
+    states = {name: dict(ABSENT) for name in asked if not _has_state(name)}
     shown = [name for name in asked if name not in states]
     if shown:
         said = ask.run(["systemctl", "show", SHOWN, "--", *shown])
         states.update(parse(shown, said))
     return states
+
+
+def _has_state(name: str) -> bool:
+    """One name that is none, a pattern or a template's, would spoil the whole call."""
+    plain = name.isascii() and name.translate(str.maketrans("", "", ":-_.\\@")).isalnum()
+    return plain and "@." not in name and not name.endswith("@")
 
 
 def parse(names: list[str], said: str) -> dict[str, dict[str, str]]:

@@ -13,18 +13,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
-KMSG = "/dev/kmsg"
 KEPT = 200
 XID = re.compile(r"NVRM: Xid .*")
 
 
 def collect(ask: Ask) -> Facts:
     """The area ``xids``: the last of them, oldest first."""
-    if not files.exists(ask.path(KMSG)):
-        if pci_gpus(ask):
-            raise Unreadable("no kernel log here: /dev/kmsg is missing")
-        return {"xids": []}
-    return {"xids": messages(_log(ask.path(KMSG)))[-KEPT:]}
+    if files.exists(ask.path(ask.kmsg)):
+        return {"xids": messages(_log(ask.path(ask.kmsg)))[-KEPT:]}
+    if pci_gpus(ask):
+        raise Unreadable(f"no kernel log here: {ask.kmsg} is missing")
+    return {"xids": []}
 
 
 def messages(log: str) -> list[str]:
