@@ -13,8 +13,8 @@ from typing import Any, Iterator
 
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
-    last_line,
     os_reason,
+    telling_line,
 )
 
 
@@ -171,11 +171,11 @@ class Staged:
     def _judge(self, command: str) -> None:
         code, out, err = self.module.run_command(command, handle_exceptions=False)
         if code:
-            reason = last_line(err) or last_line(out) or f"exit status {code}"
+            reason = telling_line(err) or telling_line(out) or f"exit status {code}"
             reason = reason.replace(self.temporary, self.wanted.path)
             if self.wanted.secret:
                 reason = f"exit status {code}"
-            raise Problem(f"{self.wanted.path}: refused by `{command.split()[0]}`: {reason}")
+            raise Problem(f"{self.wanted.path}: refused by `{self.wanted.validate}`: {reason}")
 
     def _label(self) -> None:
         if self.module.selinux_enabled():

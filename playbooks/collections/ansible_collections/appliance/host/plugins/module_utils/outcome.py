@@ -33,6 +33,13 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
+def telling_line(text: str) -> str:
+    """The line that names an error, else the last one with a word in it."""
+    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
+    errors = [line for line in lines if re.search(r"error|fail|invalid|bad |not ", line, re.I)]
+    return (errors or lines[::-1] or [""])[0]
+
+
 def in_container() -> bool:
     """Whether this host shares its kernel with the machine it runs on."""
     return any(

@@ -135,6 +135,7 @@ class Tree:
         self.module = module
         self.check = module.check_mode
         self.changed: list[str] = []
+        self.done: list[str] = []
         self.resources: list[dict[str, str]] = []
         self.diffs: list[dict[str, str]] = []
         self.staged: list[Staged] = []
@@ -158,6 +159,7 @@ class Tree:
             with about(path):
                 os.makedirs(path, exist_ok=True)
             set_attributes(path, *wanted, path=path)
+            self.done.append(path)
 
     def link(self, item: dict[str, str]) -> None:
         """Point a link at its target, replacing a file in its place."""
@@ -174,6 +176,7 @@ class Tree:
             with about(path):
                 os.symlink(target, temporary)
                 os.replace(temporary, path)
+            self.done.append(path)
 
     def absent(self, item: dict[str, Any]) -> None:
         """Remove a file or link."""
@@ -187,6 +190,7 @@ class Tree:
         if not self.check:
             with about(path):
                 os.unlink(path)
+            self.done.append(path)
 
     def stage(self, item: dict[str, Any]) -> None:
         """Compare a file and, when it differs, write and validate its replacement."""
@@ -218,6 +222,7 @@ class Tree:
         """Put every staged file in its place."""
         for staged in self.staged:
             staged.commit()
+            self.done.append(staged.wanted.path)
 
     def discard(self) -> None:
         """Leave nothing behind of files that never came to their place."""
@@ -283,7 +288,9 @@ def main() -> None:
     try:
         _apply(tree, module.params)
     except Problem as problem:
-        module.fail_json(msg=str(problem), changed_paths=tree.changed, **result)
+        module.fail_json(
+            msg=str(problem), changed=bool(tree.done), changed_paths=tree.done, **result
+        )
     finally:
         tree.discard()
     if module._diff:
