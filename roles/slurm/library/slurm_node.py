@@ -144,6 +144,8 @@ def main() -> None:
     back = out and module.run_command([module.params["health"]])[0] == 0
     if back and not module.check_mode:
         node.resume()
+        # A resumed node counts as not responding until slurmctld has asked it.
+        state, reason, _ = node.registered(module.params["wait"])
     module.exit_json(changed=back, state=state, reason=reason)
 
 

@@ -1,0 +1,291 @@
+"""Slurm's checks: each trips on its fault, and a missing measurement is never a pass."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import pytest
+
+from appliance.checks import slurm
+from appliance.checks.base import ClusterCheck, HostCheck, View
+from appliance.models.facts import Clock, Cpu, HostFacts, Memory, Os, Slurm, SlurmNode, Unit
+from appliance.models.profile import (
+    FabricExpectation,
+    GpuExpectation,
+    Hardware,
+    HostExpectation,
+    Interconnect,
+    Profile,
+    Software,
+)
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host, Network, Role, Site
+
+PROFILE = Profile(
+    version=1,
+    name="hpc",
+    title="t",
+    hardware=Hardware(
+        gpu=GpuExpectation(
+            count=8,
+            models=("NVIDIA A100-SXM4-80GB",),
+            memory_gib=80,
+            interconnect=Interconnect.NVSWITCH,
+            pcie_generation=4,
+        ),
+        fabric=FabricExpectation(link_layer="InfiniBand", ports=8, rate_gbps=200),
+        host=HostExpectation(
+            sockets=2,
+            cores=96,
+            memory_gib=960,
+            numa_nodes=2,
+            system_disk_gib=0,
+            scratch_disk_gib=0,
+        ),
+    ),
+    software=Software(operating_systems=("debian-12",), driver_branch="580", cuda="13.0"),
+)
+ROLES = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,), "gpu-2": (Role.GPU,)}
+SITE = Site(
+    version=1,
+    name="lab",
+    networks={"management": Network(cidr=IPv4Network("10.0.0.0/24"))},
+    hosts=tuple(
+        Host(name=name, roles=roles, address=IPv4Address(f"10.0.0.{i}"))
+        for i, (name, roles) in enumerate(ROLES.items(), 10)
+    ),
+)
+ACTIVE = Unit(load="loaded", active="active", sub="running", enabled="enabled")
+DEAD = Unit(load="loaded", active="failed", sub="failed", enabled="enabled")
+ALL_UNITS = dict.fromkeys(slurm.UNITS, ACTIVE)
+
+
+def facts(host: str, **given: Any) -> HostFacts:
+    return HostFacts(
+        version=1,
+        host=host,
+        taken="2026-11-20T12:00:00Z",
+        cpu_seconds=0.1,
+        user="root",
+        os=Os(
+            id="debian",
+            version_id="12",
+            kernel="6.1",
+            arch="x86_64",
+            boot_id="b",
+            uptime_s=1.0,
+            hostname=host,
+            cgroup="v2",
+        ),
+        cpu=Cpu(model="m", sockets=2, cores=96, threads=192),
+        memory=Memory(total=1 << 40, available=1 << 40),
+        clock=Clock(time=0.0),
+        **{"units": ALL_UNITS, **given},
+    )
+
+
+def node(name: str, **given: Any) -> SlurmNode:
+    return SlurmNode(**{"name": name, "state": "idle", "gres": "gpu:a100:8", **given})
+
+
+def told(*nodes: SlurmNode, **given: Any) -> Slurm:
+    good = {"version": "22.05.8", "controller": "up", "accounting": True}
+    return Slurm(**{**good, "nodes": nodes, **given})
+
+
+def view(answer: Slurm | None, site: Site = SITE, **head: Any) -> View:
+    seen: Mapping[str, HostFacts] = {
+        "head": facts("head", slurm=answer, **head),
+        "gpu-1": facts("gpu-1"),
+        "gpu-2": facts("gpu-2"),
+    }
+    return View(PROFILE, site, seen)
+
+
+GOOD = told(node("gpu-1"), node("gpu-2"))
+
+
+def judge(check_id: str, seen: View) -> list[CheckResult]:
+    check = next(c for c in slurm.CHECKS if c.id == check_id)
+    if isinstance(check, ClusterCheck):
+        return list(check.judge(seen))
+    assert isinstance(check, HostCheck)
+    return [
+        result
+        for host in seen.site.hosts
+        if check.roles.intersection(host.roles)
+        for result in check.judge(seen, host, seen.facts[host.name])
+    ]
+
+
+def one(check_id: str, seen: View, target: str) -> CheckResult:
+    (found,) = [r for r in judge(check_id, seen) if r.target == target]
+    return found
+
+
+@pytest.mark.parametrize("check_id", [c.id for c in slurm.CHECKS])
+def test_a_sound_cluster_passes_every_check(check_id: str) -> None:
+    found = judge(check_id, view(GOOD))
+    assert found
+    assert {r.status for r in found} == {Status.PASS}
+
+
+CLUSTER = [c.id for c in slurm.CHECKS if isinstance(c, ClusterCheck)]
+
+
+@pytest.mark.parametrize("check_id", CLUSTER)
+def test_no_answer_from_the_controller_host_is_not_assessed(check_id: str) -> None:
+    silent = View(PROFILE, SITE, {"gpu-1": facts("gpu-1")})
+    found = judge(check_id, silent)
+    assert found
+    assert {r.status for r in found} == {Status.NOT_ASSESSED}
+    assert "head" in found[0].cause
+
+
+@pytest.mark.parametrize("check_id", CLUSTER)
+def test_a_controller_host_without_slurm_facts_is_not_assessed_with_the_probes_reason(
+    check_id: str,
+) -> None:
+    found = judge(check_id, view(None, errors={"slurm": "scontrol timed out"}))
+    assert {(r.status, r.cause) for r in found} == {(Status.NOT_ASSESSED, "scontrol timed out")}
+
+
+def test_every_gpu_host_is_judged_even_when_it_is_dead() -> None:
+    alone = View(PROFILE, SITE, {"head": facts("head", slurm=told(node("gpu-1")))})
+    assert one("slurm.nodes", alone, "gpu-2").status is Status.FAIL
+
+
+def test_a_controller_that_is_down_fails_with_its_message() -> None:
+    found = one("slurm.controller", view(told(controller="down")), "cluster")
+    assert (found.status, found.value) == (Status.FAIL, "down")
+
+
+def test_a_controller_that_was_not_asked_is_not_assessed() -> None:
+    found = one("slurm.controller", view(told(controller="")), "cluster")
+    assert found.status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(
+    "state", ["idle", "IDLE", "mixed", "allocated", "mixed+completing", "idle+planned"]
+)
+def test_a_host_at_work_passes(state: str) -> None:
+    found = one("slurm.nodes", view(told(node("gpu-1", state=state))), "gpu-1")
+    assert found.status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "cause"),
+    [
+        ("idle+drain", "fan replacement [mia@2026-11-20]", "drain: fan replacement"),
+        ("down", "Node unexpectedly rebooted", "down: Node unexpectedly rebooted"),
+        ("down*", "Not responding", "down: Not responding"),
+        ("idle*", "", "idle*: slurmd does not answer"),
+        ("idle+maint", "", "idle+maint: no reason given"),
+        ("", "", "without a state: no reason given"),
+    ],
+)
+def test_a_host_out_of_work_fails_with_slurms_reason(state: str, reason: str, cause: str) -> None:
+    seen = view(told(node("gpu-1", state=state, reason=reason), node("gpu-2")))
+    found = one("slurm.nodes", seen, "gpu-1")
+    assert found.status is Status.FAIL
+    assert found.cause.startswith(cause)
+    assert one("slurm.nodes", seen, "gpu-2").status is Status.PASS
+
+
+def test_a_drain_of_the_appliance_is_taken_back_by_deploying() -> None:
+    drained = node("gpu-1", state="idle+drain", reason="appliance: GPU device /dev/nvidia5 missing")
+    assert "appliance deploy" in one("slurm.nodes", view(told(drained)), "gpu-1").fix
+
+
+def test_a_drain_of_somebody_else_is_left_to_them() -> None:
+    drained = node("gpu-1", state="idle+drain", reason="fan replacement [mia@2026-11-20]")
+    fix = one("slurm.nodes", view(told(drained)), "gpu-1").fix
+    assert "scontrol update nodename=gpu-1 state=resume" in fix
+
+
+def test_a_host_slurm_does_not_know_fails() -> None:
+    found = one("slurm.nodes", view(told(node("gpu-1"))), "gpu-2")
+    assert found.status is Status.FAIL
+    assert "does not know gpu-2" in found.cause
+
+
+def test_hosts_are_not_assessed_while_the_controller_is_down() -> None:
+    found = one("slurm.nodes", view(told(controller="down")), "gpu-1")
+    assert found.status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize("gres", ["gpu:8", "gpu:a100:8(S:0-1)", "nic:2,gpu:a100:4,gpu:h100:4"])
+def test_all_gpus_offered_passes(gres: str) -> None:
+    found = one("slurm.gres", view(told(node("gpu-1", gres=gres))), "gpu-1")
+    assert (found.status, found.value) == (Status.PASS, 8)
+
+
+@pytest.mark.parametrize(("gres", "count"), [("gpu:a100:7", 7), ("", 0), ("mps:8", 0)])
+def test_missing_gpus_fail_with_both_numbers(gres: str, count: int) -> None:
+    found = one("slurm.gres", view(told(node("gpu-1", gres=gres))), "gpu-1")
+    assert (found.status, found.value, found.limit) == (Status.FAIL, count, 8)
+
+
+def test_gpus_of_an_unknown_host_are_not_assessed() -> None:
+    found = one("slurm.gres", view(told(node("gpu-1"))), "gpu-2")
+    assert found.status is Status.NOT_ASSESSED
+
+
+def test_simulated_gpus_are_marked() -> None:
+    site = SITE.model_copy(update={"simulated": ("gpu",)})
+    assert one("slurm.gres", view(GOOD, site), "gpu-1").simulated
+    assert not one("slurm.gres", view(GOOD), "gpu-1").simulated
+
+
+def test_accounting_that_does_not_know_the_cluster_fails() -> None:
+    found = one("slurm.accounting", view(told(accounting=False)), "cluster")
+    assert found.status is Status.FAIL
+    assert '"appliance"' in found.cause
+
+
+def test_accounting_that_was_not_asked_is_not_assessed() -> None:
+    found = one("slurm.accounting", view(told(accounting=None)), "cluster")
+    assert found.status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(
+    ("check_id", "unit", "target"),
+    [
+        ("slurm.munge", "munge.service", "head"),
+        ("slurm.daemons", "slurmctld.service", "head/slurmctld"),
+        ("slurm.daemons", "slurmdbd.service", "head/slurmdbd"),
+        ("slurm.daemons", "mariadb.service", "head/mariadb"),
+    ],
+)
+def test_a_stopped_daemon_fails_and_an_unread_one_is_not_assessed(
+    check_id: str, unit: str, target: str
+) -> None:
+    dead = one(check_id, view(GOOD, units={**ALL_UNITS, unit: DEAD}), target)
+    assert (dead.status, dead.value) == (Status.FAIL, "failed")
+    without = {name: state for name, state in ALL_UNITS.items() if name != unit}
+    unread = one(check_id, view(GOOD, units=without), target)
+    assert unread.status is Status.NOT_ASSESSED
+
+
+def test_a_unit_that_is_not_installed_is_called_so() -> None:
+    absent = Unit(load="not-found", active="inactive", sub="dead")
+    found = one("slurm.munge", view(GOOD, units={"munge.service": absent}), "head")
+    assert found.status is Status.FAIL
+    assert "not installed" in found.cause
+
+
+def test_units_of_a_host_without_systemd_are_not_assessed() -> None:
+    offline = Unit(load="offline", active="unknown")
+    found = one("slurm.munge", view(GOOD, units={"munge.service": offline}), "head")
+    assert found.status is Status.NOT_ASSESSED
+
+
+def test_only_the_first_control_host_and_gpu_hosts_must_run_daemons() -> None:
+    targets = {r.target for r in judge("slurm.daemons", view(GOOD))}
+    assert targets == {
+        "head/slurmctld",
+        "head/slurmdbd",
+        "head/mariadb",
+        "gpu-1/slurmd",
+        "gpu-2/slurmd",
+    }
