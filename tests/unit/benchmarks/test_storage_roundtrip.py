@@ -1,0 +1,218 @@
+"""The storage round trip against hosts that share files, forget them, refuse them or do not answer."""
+
+import hashlib
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from appliance.adapters.process import Completed
+from appliance.benchmarks.storage_roundtrip import SPEED_BYTES, run
+from appliance.checks.base import View
+from appliance.errors import ConnectionFailed, DeadlineExceeded
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, Measurement, Status
+from appliance.models.site import Site
+
+SITE = Site.model_validate(
+    {
+        "version": 1,
+        "name": "s",
+        "networks": {"management": {"cidr": "10.0.0.0/24"}},
+        "hosts": [
+            {"name": "nas1", "roles": ["storage"], "address": "10.0.0.1"},
+            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
+            {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.3"},
+        ],
+        "storage": {
+            "exports": [{"path": "/srv/data"}],
+            "mounts": [{"export": "/srv/data", "at": "/data"}],
+        },
+    }
+)
+EXTERNAL = SITE.model_copy(
+    update={
+        "storage": SITE.storage.model_validate(
+            {
+                "external": [{"server": "nas9", "path": "/srv/data"}],
+                "mounts": [{"export": "/srv/data", "at": "/data"}],
+            }
+        )
+    }
+)
+MOUNTED = SimpleNamespace(at="/data", source="10.0.0.1:/srv/data")
+
+
+def facts(container: str = "", client: str = "kernel", mounts: Sequence[Any] = (MOUNTED,)) -> Any:
+    """As much of a host's facts as routes look at."""
+    system = SimpleNamespace(container=container)
+    return SimpleNamespace(os=system, nfs_client=client, filesystems=mounts)
+
+
+def view(site: Site = SITE, **hosts: Any) -> View:
+    """A site whose hosts have mounted the export, some of them otherwise."""
+    known = {"nas1": facts(), "gpu-1": facts(), "gpu-2": facts()}
+    known |= {name.replace("_", "-"): value for name, value in hosts.items()}
+    seen = {name: cast(HostFacts, value) for name, value in known.items() if value is not None}
+    return View(cast(Any, None), site, seen)
+
+
+class Hosts:
+    """Hosts with one directory between them; ``broken`` says by host and step what happens instead."""
+
+    def __init__(self, **broken: Any) -> None:
+        self.broken = {name.replace("_", "-"): value for name, value in broken.items()}
+        self.files: dict[str, str] = {}
+        self.asked: list[tuple[str, str]] = []
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        step, arguments = argv[3], argv[4:]
+        self.asked.append((host, step))
+        planned = self.broken.get(f"{host}.{step}")
+        if isinstance(planned, Exception):
+            raise planned
+        if isinstance(planned, Completed):
+            return planned
+        return Completed(tuple(argv), 0, getattr(self, step)(*arguments), "")
+
+    def write(self, file: str, size: str) -> str:
+        name = file.rpartition("/")[2]
+        self.files[name] = hashlib.sha256(f"{name} {size}".encode()).hexdigest()
+        return f"500000000 {self.files[name]}  -\n"
+
+    def read(self, *files: str) -> str:
+        return "".join(f"{f} {self.files.get(f.rpartition('/')[2], 'none')}  -\n" for f in files)
+
+    def time(self, file: str) -> str:
+        return "250000000\n"
+
+    def remove(self, folder: str, token: str) -> str:
+        self.files = {n: d for n, d in self.files.items() if not n.startswith(f"{token}-")}
+        return ""
+
+
+def ended(code: int, out: str = "", err: str = "") -> Completed:
+    """A program's end."""
+    return Completed(("sh",), code, out, err)
+
+
+def rounds(hosts: Hosts, seen: View) -> tuple[dict[str, CheckResult], list[Measurement]]:
+    """Results by target, and measurements."""
+    results, measured = run(seen, hosts)
+    return {result.target: result for result in results}, measured
+
+
+def test_a_file_of_every_host_is_read_on_all() -> None:
+    hosts = Hosts()
+    results, _ = rounds(hosts, view())
+    assert list(results) == ["nas1/data", "gpu-1/data", "gpu-2/data"]
+    assert {(r.status, r.value, r.limit) for r in results.values()} == {(Status.PASS, 3, 3)}
+    assert hosts.files == {}
+
+
+def test_speed_is_measured_over_the_network_only_and_one_host_at_a_time() -> None:
+    hosts = Hosts()
+    _, measured = rounds(hosts, view())
+    assert [(m.name, m.target, m.value) for m in measured] == [
+        ("storage.write", "gpu-1/data", round(SPEED_BYTES / 1e6 / 0.5, 1)),
+        ("storage.read", "gpu-1/data", round(SPEED_BYTES / 1e6 / 0.25, 1)),
+        ("storage.write", "gpu-2/data", round(SPEED_BYTES / 1e6 / 0.5, 1)),
+        ("storage.read", "gpu-2/data", round(SPEED_BYTES / 1e6 / 0.25, 1)),
+    ]
+    assert not any(m.simulated for m in measured)
+
+
+def test_a_container_goes_through_libnfs_and_its_speed_is_marked() -> None:
+    rack = facts("systemd-nspawn", "libnfs", ())
+    results, measured = rounds(Hosts(), view(nas1=rack, gpu_1=rack, gpu_2=rack))
+    assert results["gpu-1/data"].status is Status.PASS
+    assert results["gpu-1/data"].evidence == "libnfs through nfs://10.0.0.1/srv/data"
+    assert all(m.simulated and m.detail["client"] == "libnfs" for m in measured)
+
+
+def test_a_reader_that_sees_an_older_file_fails_and_names_its_writer() -> None:
+    class Stale(Hosts):
+        def read(self, *files: str) -> str:
+            said = super().read(*files)
+            return said.replace(self.files[files[0].rpartition("/")[2]], "0" * 64)
+
+    results, _ = rounds(Stale(), view())
+    assert results["gpu-2/data"].status is Status.FAIL
+    assert results["gpu-2/data"].cause.endswith("in files of gpu-1")
+
+
+def test_a_reader_without_an_answer_fails() -> None:
+    hosts = Hosts(**{"gpu_2.read": ended(0, "", "open call failed with NFS3ERR_ACCES")})
+    results, _ = rounds(hosts, view())
+    assert results["gpu-2/data"].status is Status.FAIL
+    assert "NFS3ERR_ACCES" in results["gpu-2/data"].cause
+    assert results["gpu-1/data"].status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (ended(1, "", "Read-only file system\nsecond line"), "Read-only file system"),
+        (ended(3), "exit 3"),
+        (DeadlineExceeded("sh did not end within 60 s"), "did not end within 60 s"),
+        (ended(0, "welcome\n"), "cannot be read: 'welcome'"),
+        (ended(0, "123\n"), "cannot be read: '123'"),
+        (ended(0, ""), "cannot be read: ''"),
+    ],
+)
+def test_a_writer_that_cannot_fails_and_the_others_are_judged_without_it(
+    said: Any, cause: str
+) -> None:
+    hosts = Hosts(**{"gpu_1.write": said})
+    results, _ = rounds(hosts, view())
+    assert results["gpu-1/data"].status is Status.FAIL
+    assert cause in results["gpu-1/data"].cause
+    assert (results["gpu-2/data"].status, results["gpu-2/data"].value) == (Status.PASS, 2)
+    assert hosts.files == {}
+
+
+def test_a_host_that_cannot_be_reached_is_not_assessed() -> None:
+    hosts = Hosts(**{"gpu_1.write": ConnectionFailed("no route to host")})
+    results, _ = rounds(hosts, view())
+    assert results["gpu-1/data"].status is Status.NOT_ASSESSED
+    assert results["gpu-1/data"].cause == "no route to host"
+
+
+def test_a_host_without_facts_or_mount_is_not_assessed_and_not_asked() -> None:
+    hosts = Hosts()
+    results, _ = rounds(hosts, view(gpu_1=None, gpu_2=facts(mounts=())))
+    assert results["gpu-1/data"].cause == "gpu-1 did not answer"
+    assert results["gpu-2/data"].cause == "/data is not mounted"
+    assert {r.status for t, r in results.items() if t != "nas1/data"} == {Status.NOT_ASSESSED}
+    assert {host for host, _ in hosts.asked} == {"nas1"}
+
+
+def test_nothing_is_written_where_nobody_could_remove_it() -> None:
+    rack = facts("systemd-nspawn", "libnfs", ())
+    hosts = Hosts()
+    results, measured = rounds(hosts, view(EXTERNAL, nas1=rack, gpu_1=rack, gpu_2=rack))
+    assert {r.status for r in results.values()} == {Status.NOT_ASSESSED}
+    assert (hosts.asked, measured) == ([], [])
+
+
+def test_files_that_stay_behind_are_said_to() -> None:
+    hosts = Hosts(**{"nas1.remove": ended(1, "", "Permission denied")})
+    results, _ = rounds(hosts, view())
+    (left,) = (result for result in results.values() if result.status is Status.WARN)
+    assert "Permission denied" in left.cause
+    assert left.fix.startswith("rm /srv/data/.appliance-")
+
+
+def test_a_defect_on_the_way_still_removes_the_files() -> None:
+    hosts = Hosts(**{"gpu_1.time": RuntimeError("a defect")})
+    with pytest.raises(RuntimeError):
+        run(view(), hosts)
+    assert hosts.files == {}
+
+
+def test_a_site_without_mounts_has_nothing_to_prove() -> None:
+    bare = SITE.model_copy(update={"storage": SITE.storage.model_validate({})})
+    assert run(view(bare), Hosts()) == ([], [])

@@ -1,0 +1,299 @@
+"""The checks of stage storage: good storage, the fault each check is for, and the missing measurement."""
+
+from typing import Any
+
+import pytest
+
+from appliance.checks.base import HostCheck, View
+from appliance.checks.storage import CHECKS, UNITS
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Profile
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+from appliance.stages.storage import STAGE
+
+GIB = 1 << 30
+ACTIVE = {"load": "loaded", "active": "active"}
+ABSENT = {"load": "not-found", "active": "inactive"}
+PROFILE = Profile.model_validate(
+    {
+        "version": 1,
+        "name": "t",
+        "title": "T",
+        "hardware": {
+            "gpu": {
+                "count": 8,
+                "models": ["A"],
+                "memory_gib": 80,
+                "interconnect": "nvswitch",
+                "pcie_generation": 4,
+            },
+            "fabric": {"link_layer": "none", "ports": 0, "rate_gbps": 0},
+            "host": {
+                "sockets": 2,
+                "cores": 96,
+                "memory_gib": 960,
+                "numa_nodes": 2,
+                "system_disk_gib": 0,
+                "scratch_disk_gib": 3500,
+            },
+        },
+        "software": {"operating_systems": ["debian-12"], "driver_branch": "580", "cuda": "13"},
+    }
+)
+STORAGE = {
+    "exports": [{"path": "/srv/data"}],
+    "mounts": [{"export": "/srv/data", "at": "/data"}],
+}
+
+
+def site(**storage: Any) -> Site:
+    """A storage host that serves /srv/data, and a GPU host."""
+    return Site.model_validate(
+        {
+            "version": 1,
+            "name": "s",
+            "networks": {"management": {"cidr": "10.0.0.0/24"}},
+            "hosts": [
+                {"name": "nas1", "roles": ["storage"], "address": "10.0.0.1"},
+                {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
+            ],
+            "storage": {**STORAGE, **storage},
+        }
+    )
+
+
+def filesystem(at: str, source: str, kind: str, **changes: Any) -> dict[str, Any]:
+    """A file system of 4000 GiB, half full."""
+    return {
+        "at": at,
+        "source": source,
+        "type": kind,
+        "size": 4000 * GIB,
+        "free": 2000 * GIB,
+        "inodes_free": 10**6,
+        **changes,
+    }
+
+
+ROOT = filesystem("/", "/dev/sda1", "ext4")
+SRV = filesystem("/srv", "/dev/sdb", "xfs")
+BOUND = filesystem("/data", "/dev/sdb", "xfs")
+MOUNTED = filesystem("/data", "10.0.0.1:/srv/data", "nfs4")
+SCRATCH = filesystem("/scratch", "/dev/md127", "xfs")
+OF = {"nas1": (ROOT, SRV, BOUND), "gpu-1": (ROOT, MOUNTED, SCRATCH)}
+
+
+def facts(host: str, container: str = "", **changes: Any) -> HostFacts:
+    """A good host."""
+    server = (
+        {UNITS[0]: ACTIVE, UNITS[1]: ABSENT} if host == "nas1" else dict.fromkeys(UNITS, ABSENT)
+    )
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "2026-11-20T12:00:00Z",
+            "cpu_seconds": 0.1,
+            "user": "root",
+            "os": {
+                "id": "debian",
+                "version_id": "12",
+                "kernel": "6.1.0",
+                "arch": "x86_64",
+                "container": container,
+                "boot_id": "b",
+                "uptime_s": 1.0,
+                "hostname": host,
+                "cgroup": "v2",
+            },
+            "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
+            "memory": {"total": 1, "available": 1},
+            "clock": {"time": 1.0},
+            "filesystems": OF[host],
+            "units": server,
+            "nfs_client": "kernel",
+            **changes,
+        }
+    )
+
+
+def judge(check_id: str, seen: HostFacts, site_: Site | None = None) -> list[CheckResult]:
+    """The results of one check for the host the facts are of."""
+    check = next(check for check in CHECKS if check.id == check_id)
+    assert isinstance(check, HostCheck)
+    view = View(PROFILE, site_ or site(), {seen.host: seen})
+    return list(check.judge(view, view.site.host(seen.host), seen))
+
+
+def one(check_id: str, seen: HostFacts, site_: Site | None = None) -> CheckResult:
+    """The only result of one check."""
+    (result,) = judge(check_id, seen, site_)
+    return result
+
+
+def test_stage_and_module_name_the_same_checks() -> None:
+    assert {check.id for check in CHECKS} == set(STAGE.checks)
+
+
+@pytest.mark.parametrize(
+    ("check_id", "host"),
+    [
+        ("storage.server", "nas1"),
+        ("storage.export", "nas1"),
+        ("storage.client", "gpu-1"),
+        ("storage.mount", "nas1"),
+        ("storage.mount", "gpu-1"),
+        ("storage.scratch", "gpu-1"),
+        ("storage.scratch_size", "gpu-1"),
+    ],
+)
+def test_good_storage_passes(check_id: str, host: str) -> None:
+    assert one(check_id, facts(host)).status is Status.PASS
+
+
+def test_ganesha_serves_as_well_as_the_kernel() -> None:
+    units = {UNITS[0]: ABSENT, UNITS[1]: ACTIVE}
+    assert one("storage.server", facts("nas1", units=units)).value == "nfs-ganesha.service"
+
+
+def test_a_failed_server_is_named_with_where_it_says_why() -> None:
+    units = {UNITS[0]: {"load": "loaded", "active": "failed"}, UNITS[1]: ABSENT}
+    result = one("storage.server", facts("nas1", units=units))
+    assert (result.status, result.cause) == (Status.FAIL, "nfs-server.service is failed")
+    assert "journalctl -u nfs-server.service" in result.fix
+
+
+def test_no_server_at_all_fails() -> None:
+    result = one("storage.server", facts("nas1", units=dict.fromkeys(UNITS, ABSENT)))
+    assert (result.status, result.cause) == (Status.FAIL, "no NFS server is installed")
+
+
+def test_unread_units_are_never_a_pass() -> None:
+    assert one("storage.server", facts("nas1", units={})).status is Status.NOT_ASSESSED
+
+
+def test_a_site_that_exports_nothing_has_no_server_to_judge() -> None:
+    outside = site(exports=[], external=[{"server": "nas9", "path": "/srv/data"}])
+    assert judge("storage.server", facts("nas1"), outside) == []
+    assert judge("storage.export", facts("nas1"), outside) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"read_only": True}, "/srv, which holds /srv/data, is read-only"),
+        ({"free": 100 * GIB}, "/srv has 100 GiB left"),
+        ({"inodes_free": 0}, "/srv has no inodes left"),
+    ],
+)
+def test_an_export_that_cannot_take_more_fails(changes: dict[str, Any], cause: str) -> None:
+    bad = filesystem("/srv", "/dev/sdb", "xfs", **changes)
+    result = one("storage.export", facts("nas1", filesystems=(ROOT, bad)))
+    assert (result.status, result.cause) == (Status.FAIL, cause)
+    assert result.target == "nas1/srv/data"
+
+
+def test_btrfs_counts_no_inodes() -> None:
+    tree = filesystem("/srv", "/dev/sdb", "btrfs", inodes_free=0)
+    assert one("storage.export", facts("nas1", filesystems=(tree,))).status is Status.PASS
+
+
+def test_an_export_on_an_unknown_file_system_is_not_assessed() -> None:
+    seen = facts("nas1", filesystems=(), errors={"filesystems": "/proc: not mounted"})
+    result = one("storage.export", seen)
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "/proc: not mounted")
+
+
+def test_a_kernel_without_an_nfs_client_fails_on_a_machine() -> None:
+    assert one("storage.client", facts("gpu-1", nfs_client="libnfs")).status is Status.FAIL
+    assert one("storage.client", facts("gpu-1", nfs_client="")).status is Status.FAIL
+
+
+def test_libnfs_is_a_client_in_a_container() -> None:
+    result = one("storage.client", facts("gpu-1", "systemd-nspawn", nfs_client="libnfs"))
+    assert (result.status, result.value) == (Status.PASS, "libnfs")
+    assert one("storage.client", facts("gpu-1", "lxc", nfs_client="")).status is Status.FAIL
+
+
+def test_an_unread_client_is_not_assessed() -> None:
+    seen = facts("gpu-1", nfs_client="", errors={"nfs": "modprobe: not installed"})
+    assert one("storage.client", seen).status is Status.NOT_ASSESSED
+
+
+def test_a_missing_mount_names_where_it_should_come_from() -> None:
+    result = one("storage.mount", facts("gpu-1", filesystems=(ROOT,)))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1/data")
+    assert result.cause == "/data is not mounted from 10.0.0.1:/srv/data"
+    assert "data.mount" in result.fix
+
+
+def test_a_mount_that_hangs_is_a_failure_with_its_own_words() -> None:
+    hung = {"filesystems": "/data does not answer within 2 s"}
+    result = one("storage.mount", facts("gpu-1", filesystems=(ROOT,), errors=hung))
+    assert result.status is Status.FAIL
+    assert "does not answer" in result.cause
+
+
+def test_an_unread_mount_table_is_not_assessed() -> None:
+    seen = facts("gpu-1", filesystems=(), errors={"filesystems": "mountinfo: permission denied"})
+    assert one("storage.mount", seen).status is Status.NOT_ASSESSED
+    assert one("storage.scratch", seen).status is Status.NOT_ASSESSED
+    assert one("storage.scratch_size", seen).status is Status.NOT_ASSESSED
+
+
+def test_a_mount_from_elsewhere_fails() -> None:
+    old = filesystem("/data", "10.0.0.9:/old", "nfs4")
+    result = one("storage.mount", facts("gpu-1", filesystems=(ROOT, old)))
+    assert (result.status, result.value) == (Status.FAIL, "10.0.0.9:/old")
+    assert result.limit == "10.0.0.1:/srv/data"
+
+
+def test_the_server_needs_its_bind_mount_unless_the_paths_are_the_same() -> None:
+    alone = facts("nas1", filesystems=(ROOT, SRV))
+    assert one("storage.mount", alone).status is Status.FAIL
+    same = site(mounts=[{"export": "/srv/data", "at": "/srv/data"}])
+    assert one("storage.mount", alone, same).value == "local"
+
+
+def test_a_container_without_a_client_is_not_assessed_and_not_blamed() -> None:
+    seen = facts("gpu-1", "systemd-nspawn", filesystems=(ROOT,), nfs_client="libnfs")
+    result = one("storage.mount", seen)
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+    assert "storage.roundtrip" in result.cause
+
+
+def test_an_external_mount_is_judged_by_its_own_server() -> None:
+    outside = site(exports=[], external=[{"server": "nas9", "path": "/srv/data"}])
+    here = filesystem("/data", "nas9:/srv/data", "nfs4")
+    assert one("storage.mount", facts("gpu-1", filesystems=(here,)), outside).status is Status.PASS
+    assert one("storage.mount", facts("gpu-1"), outside).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        ((ROOT,), "nothing is mounted at /scratch"),
+        ((filesystem("/scratch", "/dev/md0", "xfs", read_only=True),), "/scratch is read-only"),
+        ((filesystem("/scratch", "/dev/md0", "xfs", free=GIB),), "/scratch has 1 GiB left"),
+    ],
+)
+def test_scratch_that_cannot_be_used_fails(found: tuple[dict[str, Any], ...], cause: str) -> None:
+    result = one("storage.scratch", facts("gpu-1", filesystems=found))
+    assert (result.status, result.cause) == (Status.FAIL, cause)
+
+
+def test_scratch_smaller_than_the_class_fails() -> None:
+    small = filesystem("/scratch", "/dev/md0", "xfs", size=1000 * GIB)
+    result = one("storage.scratch_size", facts("gpu-1", filesystems=(small,)))
+    assert (result.status, result.value, result.limit) == (Status.FAIL, 1000, 3500)
+
+
+def test_size_of_a_containers_scratch_is_not_judged() -> None:
+    result = one("storage.scratch_size", facts("gpu-1", "systemd-nspawn"))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+
+
+def test_a_site_without_scratch_has_none_to_judge() -> None:
+    assert judge("storage.scratch", facts("gpu-1"), site(scratch=None)) == []
+    assert judge("storage.scratch_size", facts("gpu-1"), site(scratch=None)) == []
