@@ -1,7 +1,15 @@
-"""The schema of profile and site as JSON Schema, for editors and for other programs."""
+"""The schema of profile and site for editors (JSON Schema) and for readers (tables in docs/)."""
 
 import json
+import types
+from collections.abc import Iterator
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from appliance.config import data
 from appliance.models.base import Model
@@ -10,27 +18,106 @@ from appliance.models.site import Site
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS: dict[str, type[Model]] = {"profile": Profile, "site": Site}
-FOLDER = Path("docs/schema")
+BEGIN, END = "<!-- keys: written by python -m appliance.config.published -->", "<!-- /keys -->"
+WORDS = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true, false",
+    IPv4Address: "address",
+    IPv4Network: "network",
+}
 
 
 def schema(kind: str) -> str:
     """JSON Schema (2020-12) of "profile" or "site", as text with a final newline."""
-    model = MODELS[kind]
-    document = {
-        "$schema": DIALECT,
-        **model.model_json_schema(),
-        "title": f"appliance {kind}, version 1",
-    }
+    generated = MODELS[kind].model_json_schema()
+    document = {"$schema": DIALECT, **generated, "title": f"appliance {kind}, version 1"}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def publish(checkout: Path) -> tuple[Path, ...]:
-    """Write docs/schema/*.json of a checkout; run after a change of the models."""
-    files = {checkout / FOLDER / f"{kind}.json": schema(kind) for kind in MODELS}
-    for file, text in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    return tuple(files)
+def table(kind: str) -> str:
+    """Every key of "profile" or "site" as a Markdown table."""
+    lines = ["| key | takes | without it | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{key}` | {takes} | {without} | {text} |" for key, takes, without, text in rows(kind)
+    ]
+    return "\n".join(lines)
+
+
+def rows(kind: str) -> Iterator[tuple[str, str, str, str]]:
+    """Key path, accepted values, default and meaning of every key, in the model's order."""
+    yield from _rows(MODELS[kind], "")
+
+
+def with_table(text: str, kind: str) -> str:
+    """A page with the table between its marks brought up to date. Raises ValueError without marks."""
+    before, _, rest = text.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise ValueError(f"the page has no {BEGIN} ... {END}")
+    return f"{before}{BEGIN}\n{table(kind)}\n{END}{after}"
+
+
+def publish(checkout: Path) -> None:
+    """Bring docs/schema/*.json and the tables of docs/*.md up to date; run after a change of the models."""
+    for kind in MODELS:
+        (checkout / f"docs/schema/{kind}.json").write_text(schema(kind))
+        page = checkout / f"docs/{kind}.md"
+        page.write_text(with_table(page.read_text(), kind))
+
+
+def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    for name, info in model.model_fields.items():
+        key = f"{prefix}{info.alias or name}"
+        inner, suffix = _inner(info.annotation)
+        takes = "" if _is_model(inner) else _takes(inner)
+        yield key + suffix, takes, _default(info), info.description or ""
+        if _is_model(inner):
+            yield from _rows(inner, f"{key}{suffix}.")
+
+
+def _inner(annotation: Any) -> tuple[Any, str]:
+    """What is at the bottom of lists and mappings, and how a path says so."""
+    bare = _without_none(annotation)
+    if get_origin(bare) is tuple:
+        inner, suffix = _inner(get_args(bare)[0])
+        return inner, "[]" + suffix
+    if get_origin(bare) is dict:
+        inner, suffix = _inner(get_args(bare)[1])
+        return inner, ".NAME" + suffix
+    return bare, ""
+
+
+def _without_none(annotation: Any) -> Any:
+    annotation = get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
+    if get_origin(annotation) in (Union, types.UnionType):
+        rest = [a for a in get_args(annotation) if a is not type(None)]
+        return _without_none(rest[0]) if len(rest) == 1 else annotation
+    return annotation
+
+
+def _takes(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return ", ".join(map(str, get_args(annotation)))
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(str(member.value) for member in annotation)
+    return WORDS.get(annotation, "number, text, true or false")
+
+
+def _default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "**needed**"
+    value = info.get_default(call_default_factory=True)
+    if value in (None, (), {}, "") or isinstance(value, BaseModel):
+        return "-"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{getattr(item, 'name', item)}`" for item in value)
+    return f"`{json.dumps(value) if isinstance(value, bool) else value}`"
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 if __name__ == "__main__":

@@ -20,39 +20,41 @@ class Interconnect(StrEnum):
 class GpuExpectation(Model):
     """GPUs of one host. Memory in GiB as marketed; PCIe width in lanes."""
 
-    count: int = Field(ge=1, le=8)
+    count: int = Field(ge=1, le=8, description="GPUs of one host")
     models: tuple[str, ...] = Field(min_length=1, description="Accepted NVML product names")
-    memory_gib: int = Field(ge=1)
-    interconnect: Interconnect
-    pcie_generation: int = Field(ge=3, le=6)
-    pcie_width: int = Field(default=16, ge=1, le=16)
+    memory_gib: int = Field(ge=1, description="Of one GPU, as marketed")
+    interconnect: Interconnect = Field(description="How the GPUs of a host reach each other")
+    pcie_generation: int = Field(ge=3, le=6, description="Lower bound")
+    pcie_width: int = Field(default=16, ge=1, le=16, description="Lanes, lower bound")
 
 
 class FabricExpectation(Model):
     """High-speed ports of one GPU host. Rate in Gb/s per port."""
 
-    link_layer: Literal["InfiniBand", "Ethernet", "none"]
-    ports: int = Field(ge=0, le=16)
-    rate_gbps: int = Field(ge=0)
+    link_layer: Literal["InfiniBand", "Ethernet", "none"] = Field(
+        description="Of the high-speed ports"
+    )
+    ports: int = Field(ge=0, le=16, description="High-speed ports of one host")
+    rate_gbps: int = Field(ge=0, description="Gb/s per port, lower bound")
 
 
 class HostExpectation(Model):
     """Processors, memory (GiB) and disks (GiB) of one GPU host; lower bounds."""
 
-    sockets: int = Field(ge=1)
-    cores: int = Field(ge=1)
-    memory_gib: int = Field(ge=1)
-    numa_nodes: int = Field(ge=1)
-    system_disk_gib: int = Field(ge=0)
-    scratch_disk_gib: int = Field(ge=0)
+    sockets: int = Field(ge=1, description="Processors")
+    cores: int = Field(ge=1, description="Cores of all processors together")
+    memory_gib: int = Field(ge=1, description="Main memory")
+    numa_nodes: int = Field(ge=1, description="NUMA nodes")
+    system_disk_gib: int = Field(ge=0, description="Disk the system is on")
+    scratch_disk_gib: int = Field(ge=0, description="Local disks for scratch together")
 
 
 class Hardware(Model):
     """What a GPU host of this class is made of."""
 
-    gpu: GpuExpectation
-    fabric: FabricExpectation
-    host: HostExpectation
+    gpu: GpuExpectation = Field(description="GPUs")
+    fabric: FabricExpectation = Field(description="High-speed ports")
+    host: HostExpectation = Field(description="Lower bounds for the rest")
 
 
 class Software(Model):
@@ -61,37 +63,39 @@ class Software(Model):
     operating_systems: tuple[str, ...] = Field(
         min_length=1, description='Supported systems, as "debian-12", "ubuntu-24.04", "rhel-9"'
     )
-    driver_branch: str
-    cuda: str
-    slurm: str | None = None
-    kubernetes: str | None = None
-    containerd: str | None = None
-    gpu_operator: str | None = None
-    network_operator: str | None = None
-    kai: str | None = None
+    driver_branch: str = Field(description="NVIDIA driver and fabric manager, as 580")
+    cuda: str = Field(description="CUDA toolkit")
+    slurm: str | None = Field(default=None, description="Slurm")
+    kubernetes: str | None = Field(default=None, description="Kubernetes")
+    containerd: str | None = Field(default=None, description="containerd")
+    gpu_operator: str | None = Field(default=None, description="NVIDIA GPU Operator")
+    network_operator: str | None = Field(default=None, description="NVIDIA Network Operator")
+    kai: str | None = Field(default=None, description="KAI Scheduler")
 
 
 class Limit(Model):
     """A bound a check judges against, with where the number comes from."""
 
-    value: Value
-    unit: str = ""
-    source: str
-    date: str = ""
+    value: Value = Field(description="The bound")
+    unit: str = Field(default="", description="Its unit")
+    source: str = Field(description="Where the number comes from")
+    date: str = Field(default="", description="Of the source")
 
 
 class StageOptions(Model):
     """Choices per stage that belong to the hardware class rather than to a site."""
 
-    sysctl: dict[str, str] = Field(default_factory=dict)
-    hugepages_2m: int = Field(default=0, ge=0)
-    slurm_memory_reserve_mib: int = Field(default=4096, ge=0)
+    sysctl: dict[str, str] = Field(default_factory=dict, description="Kernel parameters to add")
+    hugepages_2m: int = Field(default=0, ge=0, description="Pages of 2 MiB reserved at boot")
+    slurm_memory_reserve_mib: int = Field(
+        default=4096, ge=0, description="Memory kept from jobs, MiB per host"
+    )
 
 
 class HostRange(Model):
     """How many GPU hosts one appliance has, both ends included."""
 
-    minimum: int = Field(default=1, ge=1)
+    minimum: int = Field(default=1, ge=1, description="GPU hosts at least")
     maximum: int = Field(
         default=128, ge=1, description="One control host drives some hundred GPU hosts"
     )
@@ -100,11 +104,13 @@ class HostRange(Model):
 class Profile(Model):
     """A hardware class: facts about it are expectations, software is a choice, limits carry sources."""
 
-    version: Literal[1]
-    name: str
-    title: str
-    gpu_hosts: HostRange = HostRange()
-    hardware: Hardware
-    software: Software
-    stages: StageOptions = StageOptions()
-    limits: dict[str, Limit] = Field(default_factory=dict)
+    version: Literal[1] = Field(description="Of this file's schema")
+    name: str = Field(min_length=1, description="Name of the hardware class")
+    title: str = Field(min_length=1, description="One line for people")
+    gpu_hosts: HostRange = Field(default=HostRange(), description="Size of an appliance")
+    hardware: Hardware = Field(description="What a GPU host is: checked")
+    software: Software = Field(description="What runs: chosen, must go together")
+    stages: StageOptions = Field(default=StageOptions(), description="Choices per stage")
+    limits: dict[str, Limit] = Field(
+        default_factory=dict, description="What must be reached, by check id"
+    )

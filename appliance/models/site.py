@@ -39,8 +39,8 @@ class SecretRef(Model):
         json_schema_extra={"oneOf": [{"required": [key]} for key in ("file", "env", "vault")]}
     )
 
-    file: str | None = None
-    env: str | None = None
+    file: str | None = Field(default=None, description="File of mode 0600 or 0400")
+    env: str | None = Field(default=None, description="Environment variable")
     vault: str | None = Field(default=None, description="ansible-vault file, as path#key")
 
     @model_validator(mode="after")
@@ -53,155 +53,180 @@ class SecretRef(Model):
 class Access(Model):
     """How the control host logs in to the hosts."""
 
-    user: AccountName = "root"
-    port: int = Field(default=22, ge=1, le=65535)
+    user: AccountName = Field(default="root", description="Account on the hosts")
+    port: int = Field(default=22, ge=1, le=65535, description="Port of the SSH server")
     private_key: str | None = Field(default=None, description="Path, relative to the site's folder")
-    known_hosts: str = "known_hosts"
+    known_hosts: str = Field(
+        default="known_hosts", description="Pinned host keys; path, relative to the site's folder"
+    )
     become: bool = Field(default=False, description="Use sudo; needed where user is not root")
 
 
 class Network(Model):
     """One IPv4 network of the site."""
 
-    cidr: IPv4Network
-    gateway: IPv4Address | None = None
-    dns: tuple[IPv4Address, ...] = ()
-    mtu: int = Field(default=1500, ge=1280, le=9216)
+    cidr: IPv4Network = Field(description="Address and prefix length, as 10.0.0.0/24")
+    gateway: IPv4Address | None = Field(default=None, description="Default gateway of the network")
+    dns: tuple[IPv4Address, ...] = Field(default=(), description="Name servers")
+    mtu: int = Field(default=1500, ge=1280, le=9216, description="Bytes")
 
 
 class Bmc(Model):
     """A host's management controller."""
 
-    address: IPv4Address
-    user: str
-    password: SecretRef
+    address: IPv4Address = Field(description="Its address; in network bmc where there is one")
+    user: str = Field(description="Account of the controller")
+    password: SecretRef = Field(description="Where its password is kept")
 
 
 class Host(Model):
     """One machine. ``address`` is its address in the management network."""
 
-    name: HostName
-    roles: tuple[Role, ...] = Field(min_length=1)
-    address: IPv4Address
-    mac: Mac | None = None
+    name: HostName = Field(description="Host name; a name of its own")
+    roles: tuple[Role, ...] = Field(min_length=1, description="What the host does")
+    address: IPv4Address = Field(description="Address in network management")
+    mac: Mac | None = Field(default=None, description="MAC address of its management port")
     addresses: dict[str, IPv4Address] = Field(
         default_factory=dict, description="Addresses in other networks, by network name"
     )
-    bmc: Bmc | None = None
+    bmc: Bmc | None = Field(default=None, description="Management controller")
 
 
 class Admin(Model):
     """A person who may log in to every host."""
 
-    name: AccountName
+    name: AccountName = Field(description="Account made on every host")
     keys: tuple[str, ...] = Field(min_length=1, description="OpenSSH public keys")
-    sudo: bool = True
+    sudo: bool = Field(default=True, description="May become root")
 
 
 class BaseOptions(Model):
     """Stage base."""
 
-    timezone: str = "Etc/UTC"
+    timezone: str = Field(default="Etc/UTC", description="As Europe/Berlin")
     ntp_servers: tuple[str, ...] = Field(
         default=(), description="Empty: the first control host serves time to the others"
     )
-    admins: tuple[Admin, ...] = ()
-    firewall: bool = True
-    manage_repositories: bool = False
+    admins: tuple[Admin, ...] = Field(default=(), description="People")
+    firewall: bool = Field(default=True, description="Let in only what the site needs")
+    manage_repositories: bool = Field(
+        default=False, description="Write the package sources instead of using those that are there"
+    )
 
 
 class Export(Model):
     """A directory the storage host serves. Clients default to the management network."""
 
-    path: AbsolutePath
-    clients: tuple[IPv4Network, ...] = ()
-    read_only: bool = False
+    path: AbsolutePath = Field(description="Directory on the storage host")
+    clients: tuple[IPv4Network, ...] = Field(
+        default=(), description="Networks that may mount it; empty: management"
+    )
+    read_only: bool = Field(default=False, description="Nobody may write")
 
 
 class ExternalExport(Model):
     """A directory some other NFS server serves."""
 
-    server: str
-    path: AbsolutePath
+    server: str = Field(description="Host name or address of the server")
+    path: AbsolutePath = Field(description="Directory it exports")
 
 
 class NfsMount(Model):
     """Where hosts mount an export. ``export`` is the path of an export above."""
 
-    export: AbsolutePath
-    at: AbsolutePath
+    export: AbsolutePath = Field(description="Path of an export, own or external")
+    at: AbsolutePath = Field(description="Where hosts see it")
 
 
 class Scratch(Model):
     """Local scratch of GPU hosts. No devices: a directory of the system disk, bound to ``at``."""
 
-    at: AbsolutePath = "/scratch"
-    devices: tuple[Device, ...] = ()
+    at: AbsolutePath = Field(default="/scratch", description="Where GPU hosts see it")
+    devices: tuple[Device, ...] = Field(
+        default=(), description="Whole disks given to it; what they hold is lost"
+    )
 
 
 class StorageOptions(Model):
     """Stage storage."""
 
-    exports: tuple[Export, ...] = ()
-    external: tuple[ExternalExport, ...] = ()
-    mounts: tuple[NfsMount, ...] = ()
-    scratch: Scratch | None = Scratch()
+    exports: tuple[Export, ...] = Field(default=(), description="What the storage host serves")
+    external: tuple[ExternalExport, ...] = Field(default=(), description="What others serve")
+    mounts: tuple[NfsMount, ...] = Field(default=(), description="What all hosts mount")
+    scratch: Scratch | None = Field(
+        default=Scratch(), description="Local scratch of GPU hosts; null: none"
+    )
 
 
 class FabricOptions(Model):
     """Stage fabric. The subnet manager runs on the control hosts unless a switch or UFM does it."""
 
-    subnet_manager: Literal["opensm", "external", "none"] = "opensm"
+    subnet_manager: Literal["opensm", "external", "none"] = Field(
+        default="opensm", description="opensm on the control hosts, or external: a switch or UFM"
+    )
 
 
 class Partition(Model):
     """A Slurm partition over all GPU hosts; time limit as Slurm writes it."""
 
-    name: AccountName
-    default: bool = False
-    max_time: str = Field(default="UNLIMITED", pattern=TIME_LIMIT)
+    name: AccountName = Field(description="Name of the partition")
+    default: bool = Field(default=False, description="Takes jobs that name no partition")
+    max_time: str = Field(
+        default="UNLIMITED", pattern=TIME_LIMIT, description="Longest job, as 2-00:00:00"
+    )
 
 
 class Account(Model):
     """A Slurm account and the users who may charge it."""
 
-    name: AccountName
-    users: tuple[AccountName, ...] = ()
+    name: AccountName = Field(description="Name of the account")
+    users: tuple[AccountName, ...] = Field(default=(), description="Who may charge it")
 
 
 class SlurmOptions(Model):
     """Stage slurm."""
 
-    cluster: AccountName = "appliance"
-    partitions: tuple[Partition, ...] = (Partition(name="gpu", default=True),)
-    accounts: tuple[Account, ...] = (Account(name="default", users=("root",)),)
+    cluster: AccountName = Field(default="appliance", description="Name in accounting")
+    partitions: tuple[Partition, ...] = Field(
+        default=(Partition(name="gpu", default=True),), description="Exactly one is the default"
+    )
+    accounts: tuple[Account, ...] = Field(
+        default=(Account(name="default", users=("root",)),), description="Who pays"
+    )
 
 
 class ObserveOptions(Model):
     """Stage observe. Retention in days."""
 
-    retention_days: int = Field(default=30, ge=1)
+    retention_days: int = Field(default=30, ge=1, description="How long measurements are kept")
 
 
 class Site(Model):
     """One appliance, as its owner describes it; facts found on the machines never enter here."""
 
-    version: Literal[1]
-    name: HostName
-    profile: str | None = None
-    access: Access = Access()
+    version: Literal[1] = Field(description="Of this file's schema")
+    name: HostName = Field(description="Name of the site")
+    profile: str | None = Field(
+        default=None, description="Hardware class: a name, or a file relative to the site's folder"
+    )
+    access: Access = Field(default=Access(), description="How to log in")
     networks: dict[str, Network] = Field(description='Needs "management"')
-    hosts: tuple[Host, ...] = Field(min_length=1)
-    secrets: dict[str, SecretRef] = Field(default_factory=dict)
-    base: BaseOptions = BaseOptions()
-    fabric: FabricOptions = FabricOptions()
-    storage: StorageOptions = StorageOptions()
-    slurm: SlurmOptions = SlurmOptions()
-    observe: ObserveOptions = ObserveOptions()
+    hosts: tuple[Host, ...] = Field(min_length=1, description="The machines")
+    secrets: dict[str, SecretRef] = Field(
+        default_factory=dict, description="Where each secret is kept: munge_key, slurmdbd_password"
+    )
+    base: BaseOptions = Field(default=BaseOptions(), description="People, time, firewall")
+    fabric: FabricOptions = Field(default=FabricOptions(), description="InfiniBand")
+    storage: StorageOptions = Field(default=StorageOptions(), description="NFS and scratch")
+    slurm: SlurmOptions = Field(default=SlurmOptions(), description="Partitions and accounts")
+    observe: ObserveOptions = Field(default=ObserveOptions(), description="Monitoring")
     software: dict[str, str] = Field(
         default_factory=dict, description="Releases that differ from the profile's"
     )
-    limits: dict[str, Limit] = Field(default_factory=dict)
+    limits: dict[str, Limit] = Field(
+        default_factory=dict,
+        description="Bounds of checks that differ from the profile's, by check id",
+    )
     simulated: tuple[str, ...] = Field(
         default=(),
         description="Areas of hardware that are simulated; only the virtual rack sets it",
