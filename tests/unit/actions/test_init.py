@@ -1,0 +1,101 @@
+"""A new site is complete: it loads, its secrets are fresh and closed, and nothing of the user's is overwritten."""
+
+import base64
+import stat
+from collections.abc import Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from appliance.actions import init as action
+from appliance.adapters import process
+from appliance.config.load import load_profile, load_site
+from appliance.errors import CommandFailed, ConfigError
+
+NETWORK = IPv4Network("10.0.0.0/24")
+
+
+@pytest.fixture(autouse=True)
+def keygen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ssh-keygen without the program: writes what it is asked for."""
+
+    def run(argv: Sequence[str], **options: object) -> process.Completed:
+        assert argv[:4] == ("ssh-keygen", "-q", "-t", "ed25519")
+        file = Path(argv[-1])
+        file.write_text("private")
+        file.with_suffix(".pub").write_text("public")
+        return process.Completed(tuple(argv), 0, "", "")
+
+    monkeypatch.setattr(process, "run", run)
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4, 100])
+@pytest.mark.parametrize("profile", ["hpc", "balanced", "cost-efficient"])
+def test_new_site_waits_for_host_keys_only(tmp_path: Path, hosts: int, profile: str) -> None:
+    action.init(tmp_path / "acme", hosts, profile, None, NETWORK)
+    loaded = load_site(tmp_path / "acme", check_ids={"base.clock", "gpt3.throughput"})
+    assert [(t.key, t.level) for t in loaded.todo] == [("access.known_hosts", "todo")]
+    assert len(loaded.site.hosts) == hosts
+    assert loaded.profile.name == profile
+
+
+def test_everything_secret_is_fresh_and_closed(tmp_path: Path) -> None:
+    texts = []
+    for name in ("a", "b"):
+        action.init(tmp_path / name, 2, "hpc", None, NETWORK)
+        secrets = tmp_path / name / "secrets"
+        assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+        for file in (f for f in secrets.iterdir() if f.suffix != ".pub"):
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+        key = (secrets / "munge_key").read_text()
+        assert len(base64.b64decode(key)) == 128
+        texts.append((key, (secrets / "slurmdbd_password").read_text()))
+    assert len({text for pair in texts for text in pair}) == 4
+    assert "secrets/" in (tmp_path / "a/.gitignore").read_text().splitlines()
+
+
+def test_used_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "site.yml").write_text("mine")
+    with pytest.raises(ConfigError, match="not empty"):
+        action.init(tmp_path, 2, "hpc", None, NETWORK)
+    assert [f.name for f in tmp_path.iterdir()] == ["site.yml"]
+
+
+def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(argv: Sequence[str], **options: object) -> process.Completed:
+        raise CommandFailed("ssh-keygen: No such file or directory")
+
+    monkeypatch.setattr(process, "run", run)
+    with pytest.raises(CommandFailed):
+        action.init(tmp_path / "acme", 2, "hpc", None, NETWORK)
+    assert not list((tmp_path / "acme").iterdir())
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("folder", "hosts", "profile", "name", "network", "says"),
+    [
+        ("acme", 3, "hcp", None, "10.0.0.0/24", "no profile"),
+        ("acme", 3, "hpc", "ACME!", "10.0.0.0/24", "cannot name a site"),
+        ("...", 3, "hpc", None, "10.0.0.0/24", "cannot name a site"),
+        ("acme", 30, "hpc", None, "10.0.0.0/28", "no room"),
+        ("acme", 246, "hpc", None, "10.0.0.0/24", "no room"),
+        ("acme", 200, "hpc", None, "10.0.0.0/24", "1 to 128"),
+    ],
+)
+def test_impossible_site_is_refused_before_anything_is_written(
+    tmp_path: Path, folder: str, hosts: int, profile: str, name: str | None, network: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        action.init(tmp_path / folder, hosts, profile, name, IPv4Network(network))
+    assert not (tmp_path / folder).exists()
+
+
+def test_profile_file_is_named_relative_to_the_site(tmp_path: Path) -> None:
+    shipped = load_profile("hpc")
+    mine = tmp_path / "mine.yml"
+    mine.write_text(shipped.model_copy(update={"name": "mine"}).model_dump_json())
+    action.init(tmp_path / "acme", 2, str(mine), None, NETWORK)
+    assert "../mine.yml" in (tmp_path / "acme/site.yml").read_text()
+    assert load_site(tmp_path / "acme").profile.name == "mine"

@@ -1,0 +1,105 @@
+"""Where profiles and sites are found, and what loading one gives."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.config import data
+from appliance.config.finding import InvalidConfig
+from appliance.config.load import find_profile, load_profile, load_site, profile_names
+from appliance.errors import ConfigError
+
+HPC = (data.root() / "profiles/hpc.yml").read_text()
+
+
+def test_profile_beside_the_caller_comes_before_the_shipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles/hpc.yml").write_text(HPC.replace("title: High", "title: Our"))
+    monkeypatch.chdir(tmp_path)
+    assert load_profile("hpc").title.startswith("Our")
+    assert load_profile("balanced").name == "balanced"
+    assert profile_names() == ("balanced", "cost-efficient", "hpc")
+
+
+def test_profile_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_profile("hpc") == data.profiles() / "hpc.yml"
+
+
+def test_unknown_profile_names_those_there_are() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_profile("hcp")
+    assert "balanced, cost-efficient, hpc" in refused.value.hint
+
+
+def test_profile_file_named_by_a_site_is_beside_the_site(site_folder: Path) -> None:
+    (site_folder / "mine.yml").write_text(HPC.replace("name: hpc", "name: mine"))
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("profile: hpc", "profile: ./mine.yml"))
+    assert load_site(site_folder).profile.name == "mine"
+
+
+def test_profile_of_the_command_line_comes_before_the_site_s(site_folder: Path) -> None:
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("profile: hpc", "profile: nonsense"))
+    assert load_site(site_folder, "balanced").profile.name == "balanced"
+
+
+def test_mistakes_of_site_and_profile_come_in_one_go(site_folder: Path) -> None:
+    (site_folder / "mine.yml").write_text(HPC.replace("count: 8", "count: 9"))
+    file = site_folder / "site.yml"
+    text = file.read_text().replace("profile: hpc", "profile: ./mine.yml")
+    file.write_text(text.replace("[gpu]", "[gpus]", 1))
+    with pytest.raises(InvalidConfig) as refused:
+        load_site(site_folder)
+    assert {f.file.name for f in refused.value.findings} == {"mine.yml", "site.yml"}
+    assert str(refused.value).count("nothing was contacted") == 2
+
+
+def test_software_of_the_site_is_effective_in_its_profile(site_folder: Path) -> None:
+    loaded = load_site(site_folder)
+    assert loaded.profile.software.kai == "0.18"
+    assert load_profile("hpc").software.kai == "0.16"
+
+
+def test_loaded_site_knows_where_a_key_stands(site_folder: Path) -> None:
+    loaded = load_site(site_folder)
+    lines = (site_folder / "site.yml").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines, 1) if "clients:" in line)
+    assert loaded.where("storage", "exports", 0, "clients") == f"{site_folder}/site.yml:{at}"
+    assert loaded.where("storage", "exports", 0, "read_only") == f"{site_folder}/site.yml:{at - 1}"
+
+
+def test_site_file_may_be_named_itself(site_folder: Path) -> None:
+    assert load_site(site_folder / "site.yml").folder == site_folder
+
+
+@pytest.mark.parametrize("place", ["nowhere", "."])
+def test_missing_site_says_how_to_make_one(tmp_path: Path, place: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_site(tmp_path / place)
+    assert "appliance init" in refused.value.hint
+
+
+def test_step_left_to_the_owner_loads_but_is_not_ready(site_folder: Path) -> None:
+    (site_folder / "known_hosts").unlink()
+    loaded = load_site(site_folder)
+    assert [todo.key for todo in loaded.todo] == ["access.known_hosts"]
+    with pytest.raises(InvalidConfig, match="1 step left"):
+        loaded.require_ready()
+
+
+def test_sound_site_is_ready(site_folder: Path) -> None:
+    load_site(site_folder).require_ready()
+
+
+def test_limit_with_a_qualifier_belongs_to_its_check(site_folder: Path) -> None:
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("base.clock:", "base.clock.storage:"))
+    load_site(site_folder, check_ids={"base.clock", "gpt3.throughput"})
+
+
+def test_data_lies_in_the_wheel_or_beside_the_package() -> None:
+    assert (data.root() / "profiles/hpc.yml").is_file()

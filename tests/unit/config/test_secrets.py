@@ -1,0 +1,174 @@
+"""Secrets are fetched from where they are kept, and no spelling of them gets out."""
+
+import base64
+import html
+import json
+import os
+import shlex
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, quote_plus, urlencode
+
+import pytest
+from ansible.parsing.vault import VaultLib, VaultSecret
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.config.finding import InvalidConfig
+from appliance.config.load import load_site
+from appliance.config.secrets import Redactor, Secret, resolve
+from appliance.models.site import Site
+
+PASSWORD = 'pä/ss+w"rd & <more>'
+LONG = base64.b64encode(os.urandom(128)).decode()
+PEM = "-----BEGIN X-----\n" + "\n".join(["QUJDREVGR0hJSktM" * 4] * 3) + "\n-----END X-----"
+
+
+def with_secret(site: Site, ref: dict[str, str]) -> Site:
+    return Site.model_validate({**site.model_dump(exclude_none=True), "secrets": {"token": ref}})
+
+
+@pytest.fixture
+def site(site_folder: Path) -> Site:
+    return load_site(site_folder).site
+
+
+def test_secret_of_a_file_loses_its_last_line_feed_only(site: Site, site_folder: Path) -> None:
+    (site_folder / "secrets/token").write_text(" two\nlines \n")
+    found = resolve(with_secret(site, {"file": "secrets/token"}), site_folder)
+    assert found["token"] == " two\nlines "
+
+
+def test_bmc_passwords_are_resolved_by_host(site: Site, site_folder: Path) -> None:
+    assert resolve(site, site_folder)["bmc.gpu-1"] == "bmc of this test"
+
+
+def test_secret_of_the_environment(
+    site: Site, site_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACME_TOKEN", PASSWORD)
+    assert resolve(with_secret(site, {"env": "ACME_TOKEN"}), site_folder)["token"] == PASSWORD
+
+
+@pytest.fixture
+def vault(site_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An encrypted file with one usable key, and its password's file."""
+    key = site_folder / "vault-password"
+    key.write_text("open sesame\n")
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(key))
+    plain = json.dumps({"token": PASSWORD, "number": 7})
+    library = VaultLib([("default", VaultSecret(b"open sesame"))])
+    (site_folder / "vault.yml").write_bytes(library.encrypt(plain))
+    return site_folder / "vault.yml"
+
+
+def test_secret_of_a_vault(site: Site, site_folder: Path, vault: Path) -> None:
+    assert (
+        resolve(with_secret(site, {"vault": "vault.yml#token"}), site_folder)["token"] == PASSWORD
+    )
+
+
+@pytest.mark.parametrize(
+    ("ref", "says", "remedy"),
+    [
+        ({"file": "secrets/none"}, "No such file", "check its path"),
+        ({"file": "secrets/blank"}, "is empty", "at least one character"),
+        ({"file": "secrets/binary"}, "is not text", "base64"),
+        ({"env": "ACME_NOT_SET"}, "ACME_NOT_SET is not set", "export"),
+        ({"vault": "vault.yml#toke"}, 'no key "toke"', "token, number"),
+        ({"vault": "vault.yml#number"}, "is not text", "quotes"),
+        ({"vault": "secrets/munge_key#x"}, "cannot be decrypted", "ansible-vault view"),
+        ({"vault": "gone.yml#x"}, "No such file", "path"),
+    ],
+)
+def test_secret_that_cannot_be_had_says_which_and_why(
+    ref: dict[str, str], says: str, remedy: str, site: Site, site_folder: Path, vault: Path
+) -> None:
+    (site_folder / "secrets/blank").write_text("\n")
+    (site_folder / "secrets/binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidConfig) as refused:
+        resolve(with_secret(site, ref), site_folder)
+    (finding,) = (f for f in refused.value.findings if f.key == "secrets.token")
+    assert says in finding.message
+    assert remedy in finding.remedy
+    assert PASSWORD not in str(refused.value)
+
+
+def test_wrong_vault_password_is_told_without_the_password(
+    site: Site, site_folder: Path, vault: Path
+) -> None:
+    (site_folder / "vault-password").write_text("wrong horse")
+    with pytest.raises(InvalidConfig) as refused:
+        resolve(with_secret(site, {"vault": "vault.yml#token"}), site_folder)
+    assert "cannot be decrypted" in str(refused.value)
+    assert "wrong horse" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_all_missing_secrets_are_told_at_once(site: Site, site_folder: Path) -> None:
+    (site_folder / "secrets/munge_key").unlink()
+    (site_folder / "secrets/bmc").unlink()
+    with pytest.raises(InvalidConfig) as refused:
+        resolve(site, site_folder)
+    assert {f.key for f in refused.value.findings} == {"bmc.gpu-1", "secrets.munge_key"}
+
+
+def test_secret_hides_from_repr_and_f_strings() -> None:
+    secret = Secret(PASSWORD)
+    assert PASSWORD not in repr({"a": [secret]})
+    assert PASSWORD not in f"{secret} {secret!r} {secret:>40}"
+    assert str(secret) == PASSWORD
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "plain": lambda s: s,
+    "json": json.dumps,
+    "json, not ascii": lambda s: json.dumps(s, ensure_ascii=False),
+    "json in json": lambda s: json.dumps(json.dumps(s))[3:-3],
+    "repr": repr,
+    "repr of bytes": lambda s: repr(s.encode()),
+    "url": lambda s: quote(s),
+    "url, all": lambda s: quote(s, safe=""),
+    "url, plus": quote_plus,
+    "query": lambda s: urlencode({"p": s}),
+    "html": html.escape,
+    "shell": shlex.quote,
+    "base64": lambda s: base64.b64encode(s.encode()).decode(),
+    "base64 for urls": lambda s: base64.urlsafe_b64encode(s.encode()).decode(),
+    "base64 behind a user": lambda s: base64.b64encode(b"admin:" + s.encode()).decode(),
+    "base64 behind two": lambda s: base64.b64encode(b"ab" + s.encode() + b"z").decode(),
+    "hex": lambda s: s.encode().hex(),
+    "last line": lambda s: s.splitlines()[-1],
+    "one line": lambda s: s.splitlines()[len(s.splitlines()) // 2],
+    "lines indented": lambda s: "\n".join("    " + line for line in s.splitlines()),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("secret", [PASSWORD, LONG, PEM], ids=["password", "long", "pem"])
+def test_no_spelling_of_a_secret_is_left(secret: str, spelling: str) -> None:
+    spelled = SPELLINGS[spelling](secret)
+    cleaned = Redactor([Secret(secret)])(f"before {spelled} after")
+    assert "***" in cleaned
+    assert cleaned.startswith("before ")
+    assert cleaned.endswith(" after")
+    rest = cleaned.removeprefix("before ").removesuffix(" after")
+    pieces = {spelled[i : i + 9] for i in range(max(1, len(spelled) - 8))}
+    assert not [piece for piece in pieces if piece in rest]
+
+
+@given(secret=st.text(min_size=4, max_size=40), other=st.text(max_size=40))
+def test_what_is_redacted_does_not_hold_the_secret(secret: str, other: str) -> None:
+    redact = Redactor([secret])
+    if secret not in "***":
+        assert secret not in redact(other + secret + other).replace("***", "\0")
+
+
+def test_other_text_is_left_alone() -> None:
+    text = "gpu-3 storage.mount /data is not mounted"
+    assert Redactor([PASSWORD, LONG, PEM, ""])(text) == text
+    assert Redactor([])(text) == text
+
+
+def test_longer_secret_goes_first() -> None:
+    assert Redactor(["abcd", "abcdefgh"])("abcdefgh") == "***"
