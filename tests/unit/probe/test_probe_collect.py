@@ -1,0 +1,107 @@
+"""Areas fail alone: one that hangs, breaks or lacks privilege leaves the others their facts."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from appliance.probe import collect, command
+from appliance.probe.ask import Absent, Ask, Once, Unreadable
+from appliance.probe.collectors import cpu, disks, filesystems
+
+Grow = Callable[[dict[str, Any]], str]
+
+
+def ask(root: str, **request: object) -> Ask:
+    return Ask({"areas": ["disks"], **request}, root)
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Ask], Any]) -> None:
+    monkeypatch.setattr(disks, "collect", fault)
+
+
+def test_an_area_that_hangs_is_left_behind(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch, lambda _: time.sleep(30))
+    monkeypatch.setitem(collect.AREAS, "disks", ("disks", 0.2))
+    began = time.monotonic()
+    facts = collect.document(ask(grow({})))
+    assert time.monotonic() - began < 5
+    assert facts["errors"]["disks"] == "no answer within 0.2 s"
+    assert facts["clock"]["time"] > 0
+
+
+def test_an_area_with_a_defect_names_it(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch, lambda _: dict[str, int]()["size"])
+    assert collect.document(ask(grow({})))["errors"]["disks"] == "KeyError: 'size'"
+
+
+def test_missing_privilege_is_named(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Ask) -> None:
+        raise PermissionError(13, "Permission denied", "/dev/kmsg")
+
+    planted(monkeypatch, refuse)
+    assert collect.document(ask(grow({})))["errors"]["disks"] == "needs root to read /dev/kmsg"
+
+
+def test_errors_are_one_line_each(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Ask) -> None:
+        raise Unreadable("first\n  second")
+
+    planted(monkeypatch, refuse)
+    assert collect.document(ask(grow({})))["errors"]["disks"] == "first second"
+
+
+def test_discovery_of_the_fabric_is_never_part_of_all(grow: Grow) -> None:
+    assert "topology" not in collect.chosen(Ask({}, grow({})))
+    assert "topology" in collect.chosen(Ask({"areas": ["topology"]}, grow({})))
+
+
+def test_a_program_is_ended_with_its_children_at_its_deadline() -> None:
+    began = time.monotonic()
+    with pytest.raises(Unreadable, match=r"sh did not answer within 0\.2 s"):
+        command.run(["/bin/sh", "-c", "sleep 30 & wait"], 0.2, (0,))
+    assert time.monotonic() - began < 3
+
+
+def test_a_failing_program_is_told_with_its_last_word() -> None:
+    with pytest.raises(Unreadable, match="sh failed with 3: no such cluster"):
+        command.run(["/bin/sh", "-c", "echo no such cluster >&2; exit 3"], 5.0, (0,))
+
+
+def test_a_wrapper_without_its_program_counts_as_absent() -> None:
+    with pytest.raises(Absent):
+        command.run(["/bin/sh", "-c", "exit 127"], 5.0, (0,))
+
+
+def test_programs_speak_plain_english_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert command.run(["/bin/sh", "-c", "echo $LC_ALL"], 5.0, (0,)) == "C\n"
+
+
+def test_a_shared_failure_is_met_by_all_who_share() -> None:
+    calls: list[int] = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise Unreadable("dpkg-query failed")
+
+    shared = Once(fail)
+    for _ in range(2):
+        with pytest.raises(Unreadable, match="dpkg-query failed"):
+            shared.get()
+    assert calls == [1]
+
+
+def test_a_dead_server_is_left_out_and_named(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "42 25 0:60 / /data rw - nfs4 nas:/export rw\n"
+    dead = ask(grow({"/proc/self/mountinfo": line, "/data/x": ""}))
+    monkeypatch.setattr(filesystems, "PATIENCE", 0.1)
+    monkeypatch.setattr(filesystems, "_statvfs", lambda _: time.sleep(5))
+    assert filesystems.collect(dead) == {"filesystems": []}
+    assert dead.errors == {"filesystems": "/data does not answer within 0.1 s"}
+
+
+def test_cpulists() -> None:
+    assert cpu.expand("0-2,8,10-11\n") == [0, 1, 2, 8, 10, 11]
+    assert cpu.expand("") == []

@@ -1,0 +1,314 @@
+"""What each collector makes of its program's answer, good and bad."""
+
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.collectors import (
+    clock,
+    fabric,
+    network,
+    nfs,
+    observe,
+    packages,
+    slurm,
+    sysctl,
+    topology,
+    units,
+    xids,
+)
+
+Grow = Callable[[dict[str, Any]], str]
+Said = Callable[[str], str]
+CHRONYD = {"/run/chrony/chronyd.pid": "1\n"}
+
+
+def test_a_clock_without_a_source_is_not_synchronised(said: Said) -> None:
+    found = clock.tracking(said("chronyc-unsynchronised"))
+    assert found == {"daemon": "chronyd", "synchronised": False, "offset": None, "source": ""}
+
+
+def test_a_chronyd_that_does_not_answer_leaves_the_clock_unknown(grow: Grow) -> None:
+    silent = {"when": {"tracking": "506 Cannot talk to daemon\n"}, "exit": 1}
+    ask = Ask({}, grow({**CHRONYD, "/usr/bin/chronyc": silent}))
+    found = clock.collect(ask)["clock"]
+    assert found.get("synchronised") is None
+    assert ask.errors == {"clock": "chronyc: 506 Cannot talk to daemon"}
+
+
+def test_a_strange_chronyc_is_refused() -> None:
+    with pytest.raises(Unreadable, match="unexpected answer"):
+        clock.tracking("a,b,c,d,e,f")
+
+
+def test_without_chrony_the_kernel_is_asked(grow: Grow) -> None:
+    found = clock.collect(Ask({}, grow({"/run/systemd/timesync/synchronized": ""})))["clock"]
+    assert found["daemon"] == "systemd-timesyncd"
+    assert found["synchronised"] in {True, False, None}
+
+
+@pytest.mark.parametrize("name", ["getty@.service", "a b", "x*", "ünit.service", "-"])
+def test_a_name_that_has_no_state_does_not_spoil_the_call(name: str, grow: Grow) -> None:
+    shown = {"when": {"ssh.service": "LoadState=loaded\nActiveState=active\nSubState=running\n"}}
+    root = grow({"/run/systemd/system/x": "", "/usr/bin/systemctl": shown})
+    found = units.query(Ask({}, root), ["ssh.service", name])
+    assert found["ssh.service"]["active"] == "active"
+    assert found[name]["load"] == "not-found"
+
+
+def test_where_systemd_does_not_run_units_are_not_taken_for_stopped(grow: Grow) -> None:
+    assert units.query(Ask({}, grow({})), ["ssh.service"])["ssh.service"]["active"] == "unknown"
+
+
+def test_a_name_that_is_no_package_is_not_asked_for(grow: Grow) -> None:
+    query = {"when": {" bash": "bash\tamd64\tinstalled\t5.2\n"}, "exit": 1}
+    root = grow({"/var/lib/dpkg/status": "", "/usr/bin/dpkg-query": query})
+    assert packages.query(Ask({}, root), ["bash", "b*", "-f"]) == {"bash": ("installed", "5.2")}
+
+
+def test_a_broken_dpkg_is_an_error(grow: Grow) -> None:
+    broken = {"when": {"-W": ""}, "exit": 2}
+    ask = Ask({}, grow({"/var/lib/dpkg/status": "", "/usr/bin/dpkg-query": broken}))
+    with pytest.raises(Unreadable, match="dpkg-query failed with 2"):
+        packages.query(ask, ["bash"])
+
+
+def test_rpm_names_epochs_and_what_is_missing(grow: Grow) -> None:
+    answer = (
+        "kernel-core\tx86_64\tinstalled\t5.14.0-427.el9\nkernel-core\tx86_64\tinstalled\t5.14.0-503.el9\n"
+        "package nosuch is not installed\nchrony\tx86_64\tinstalled\t1:4.5-1.el9\n"
+    )
+    ask = Ask({}, grow({"/usr/bin/rpm": {"when": {"-q": answer}, "exit": 1}}))
+    assert packages.query(ask, ["kernel-core", "nosuch", "chrony"]) == {
+        "kernel-core": ("installed", "5.14.0-503.el9"),
+        "chrony": ("installed", "1:4.5-1.el9"),
+    }
+
+
+def test_an_rpm_without_its_database_is_an_error(grow: Grow) -> None:
+    ask = Ask({}, grow({"/usr/bin/rpm": {"when": {"-q": ""}, "exit": 1}}))
+    with pytest.raises(Unreadable, match="database"):
+        packages.query(ask, ["bash"])
+
+
+def test_sysctl_names_with_slashes_and_ways_out(grow: Grow) -> None:
+    root = grow({"/proc/sys/net/ipv4/conf/eth0.100/rp_filter": "2\n", "/proc/secret": "1\n"})
+    ask = Ask({}, root)
+    assert sysctl.parameter(ask, "net.ipv4.conf.eth0/100.rp_filter") == "2"
+    assert sysctl.parameter(ask, "net/ipv4/conf/eth0.100/rp_filter") == "2"
+    assert sysctl.parameter(ask, "//.secret") is None
+    assert sysctl.parameter(ask, "net.ipv4") is None
+
+
+@pytest.mark.parametrize(
+    ("tree", "client"),
+    [
+        ({"/proc/filesystems": "nodev\tnfs4\n"}, "kernel"),
+        ({"/proc/filesystems": "ext4\n"}, ""),
+        ({"/proc/filesystems": "ext4\n", "/usr/bin/nfs-cp": {"when": {}}}, "libnfs"),
+    ],
+)
+def test_nfs_clients(tree: dict[str, Any], client: str, grow: Grow) -> None:
+    assert nfs.collect(Ask({}, grow(tree))) == {"nfs_client": client}
+
+
+def test_a_loadable_nfs_module_counts_only_outside_a_container(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = "kernel/fs/nfs/nfs.ko.xz: kernel/fs/lockd/lockd.ko.xz\n"
+    monkeypatch.setattr(os, "uname", lambda: type("U", (), {"release": "6.1"}))
+    root = grow({"/proc/filesystems": "ext4\n", "/lib/modules/6.1/modules.dep": modules})
+    assert nfs.collect(Ask({}, root)) == {"nfs_client": "kernel"}
+    grow({"/run/systemd/container": "systemd-nspawn\n"})
+    assert nfs.collect(Ask({}, root)) == {"nfs_client": ""}
+
+
+def test_a_missing_subnet_manager_is_told(grow: Grow) -> None:
+    port = "/sys/class/infiniband/mlx5_0/ports/1/"
+    up = {port + "link_layer": "InfiniBand\n", port + "phys_state": "5: LinkUp\n"}
+    ask = Ask({}, grow({**up, "/usr/sbin/sminfo": {"when": {"": ""}, "exit": 255}}))
+    assert fabric.collect(ask)["subnet_manager"] is None
+    assert ask.errors == {"fabric": "sminfo failed with 255"}
+
+
+def test_strange_answers_of_fabric_tools_are_refused() -> None:
+    with pytest.raises(Unreadable, match="sminfo: unexpected"):
+        fabric.sminfo("sminfo: hello")
+    with pytest.raises(Unreadable, match="ibnetdiscover: unexpected"):
+        topology.parse("#\n# Topology file: generated\n")
+
+
+def test_a_cable_with_an_optical_port_number_and_an_unknown_speed() -> None:
+    found = topology.parse(
+        'Switch\t65 "S-0a"\t\t# "leaf 1" enhanced port 0 lid 2 lmc 0\n'
+        '[1][ext 5]\t"H-0b"[1](b1) \t\t# "node one HCA-1" lid 3 2xNDR\n'
+        'Ca\t1 "H-0b"\t\t# "node one HCA-1"\n'
+        '[1](b1) \t"S-0a"[1]\t\t# lid 3 lmc 0 "leaf 1" lid 2 2xNDR\n'
+    )
+    assert found["links"] == [
+        {
+            "node": "leaf 1",
+            "port": 1,
+            "peer": "node one HCA-1",
+            "peer_port": 1,
+            "width": "2x",
+            "speed": "NDR",
+        }
+    ]
+
+
+def test_a_drained_node_with_a_reason_that_looks_like_fields(said: Said) -> None:
+    assert slurm.nodes(said("scontrol-nodes")) == [
+        {
+            "name": "gpu-1",
+            "state": "unknown+drain+not_responding",
+            "reason": "gpu 3: ECC errors = 12, see ticket [root@2026-11-20T13:51:25]",
+            "gres": "gpu:a100:8",
+            "cpus": 2,
+            "memory": 1000,
+        }
+    ]
+
+
+def test_the_controller_up_down_and_dumb(said: Said) -> None:
+    assert slurm.ping(said("scontrol-ping")) == "up"
+    assert slurm.ping(said("scontrol-ping-down")) == "down"
+    assert slurm.ping("slurm_ping: no route\n") == "slurm_ping: no route"
+    assert slurm.ping("") == "no answer"
+
+
+SLURM = {
+    "/usr/sbin/slurmctld": {"when": {}},
+    "/etc/slurm/slurm.conf": "ClusterName=Acme\nAccountingStorageType=accounting_storage/slurmdbd\n",
+}
+
+
+def scontrol(ping: str, nodes: str) -> dict[str, Any]:
+    return {"when": {"--version": "slurm 24.11.1\n", "ping": ping, "nodes": nodes}}
+
+
+@pytest.mark.parametrize(("clusters", "known"), [("acme\nother\n", True), ("other\n", False)])
+def test_slurm_with_accounting(clusters: str, known: bool, grow: Grow, said: Said) -> None:
+    tools = {
+        "/usr/bin/scontrol": scontrol(said("scontrol-ping"), said("scontrol-nodes")),
+        "/usr/bin/sacctmgr": {"when": {"cluster": clusters}},
+    }
+    found = slurm.collect(Ask({}, grow({**SLURM, **tools})))["slurm"]
+    assert (found["version"], found["controller"], found["accounting"]) == ("24.11.1", "up", known)
+    assert [node["name"] for node in found["nodes"]] == ["gpu-1"]
+
+
+def test_slurm_whose_controller_and_database_are_down(grow: Grow, said: Said) -> None:
+    tools = {
+        "/usr/bin/scontrol": scontrol(said("scontrol-ping-down"), ""),
+        "/usr/bin/sacctmgr": {"when": {"cluster": ""}, "exit": 1},
+    }
+    ask = Ask({}, grow({**SLURM, **tools}))
+    found = slurm.collect(ask)["slurm"]
+    assert (found["controller"], found["accounting"]) == ("down", False)
+    assert "nodes" not in found
+    assert ask.errors == {"slurm": "sacctmgr failed with 1"}
+
+
+def test_without_slurmctld_slurm_is_not_asked(grow: Grow) -> None:
+    assert slurm.collect(Ask({}, grow({}))) == {"slurm": None}
+
+
+def test_xids_need_a_log_only_where_there_are_gpus(grow: Grow) -> None:
+    root = grow({})
+    assert xids.collect(Ask({}, root)) == {"xids": []}
+    grow(
+        {
+            f"/sys/bus/pci/devices/0000:1b:00.0/{k}": v
+            for k, v in (("vendor", "0x10de"), ("class", "0x030200"))
+        }
+    )
+    with pytest.raises(Unreadable, match="no kernel log"):
+        xids.collect(Ask({}, root))
+
+
+def test_a_simulated_host_may_name_its_own_kernel_log(grow: Grow) -> None:
+    marker = '{"areas": ["gpu"], "kmsg": "/var/lib/lab/kmsg"}'
+    log = "NVRM: Xid (PCI:0000:07:00): 48, pid=1, DBE\n"
+    ask = Ask({}, grow({"/etc/appliance/simulated.json": marker, "/var/lib/lab/kmsg": log}))
+    assert xids.collect(ask) == {"xids": [log.strip()]}
+
+
+def test_addresses_from_netlink() -> None:
+    def attribute(kind: int, value: bytes) -> bytes:
+        return struct.pack("=HH", 4 + len(value), kind) + value
+
+    body = struct.pack("=BBBBI", socket.AF_INET, 24, 0, 0, 7)
+    body += attribute(1, bytes([10, 0, 0, 9])) + attribute(2, bytes([10, 0, 0, 2]))
+    assert network.parse(body) == (7, "10.0.0.2/24")
+    message = struct.pack("=IHHII", 16 + len(body), 20, 0, 1, 0) + body
+    assert list(network.messages(message * 2 + b"\0" * 16)) == [(20, body), (20, body)]
+
+
+@pytest.fixture
+def prometheus() -> Iterator[Callable[[list[str]], tuple[str, int]]]:
+    """A server that gives one captured answer per connection."""
+    servers = []
+
+    def serve(answers: list[str]) -> tuple[str, int]:
+        server = socket.create_server(("127.0.0.1", 0))
+        servers.append(server)
+        threading.Thread(target=talk, args=(server, answers), daemon=True).start()
+        address: tuple[str, int] = server.getsockname()
+        return address
+
+    def talk(server: socket.socket, answers: list[str]) -> None:
+        for answer in answers:
+            wire, _ = server.accept()
+            with wire:
+                wire.recv(4096)
+                wire.sendall(answer.encode())
+
+    yield serve
+    for server in servers:
+        server.close()
+
+
+Serve = Callable[[list[str]], tuple[str, int]]
+
+
+def test_targets_of_prometheus(prometheus: Serve, said: Said, grow: Grow) -> None:
+    address = prometheus([said("prometheus-targets"), said("prometheus-rules")])
+    found = observe.collect(Ask({}, grow({})), address)["observe"]
+    assert [(t["job"], t["health"]) for t in found["targets"]] == [
+        ("node", "down"),
+        ("prometheus", "up"),
+    ]
+    assert "connection refused" in found["targets"][0]["error"]
+
+
+def test_rules_that_fire(prometheus: Serve, said: Said, grow: Grow) -> None:
+    rules = (
+        'HTTP/1.0 200 OK\r\n\r\n{"status":"success","data":{"groups":[{"rules":[{"name":"Hot","state":"firing",'
+        '"type":"alerting"},{"name":"Cold","state":"inactive","type":"alerting"},{"name":"r","type":"recording"}]}]}}'
+    )
+    address = prometheus([said("prometheus-targets"), rules])
+    found = observe.collect(Ask({}, grow({})), address)["observe"]
+    assert (found["rules"], found["firing"]) == (3, ["Hot"])
+
+
+def test_another_server_on_the_port_is_an_error(prometheus: Serve, said: Said, grow: Grow) -> None:
+    with pytest.raises(Unreadable, match="Prometheus answered 404 Not Found"):
+        observe.collect(Ask({}, grow({})), prometheus([said("prometheus-missing")]))
+
+
+def test_a_prometheus_that_is_down_matters_where_it_is_installed(grow: Grow) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = free.getsockname()
+    ask = Ask({}, grow({}))
+    assert observe.collect(ask, address) == {"observe": None}
+    assert ask.errors == {}
+    grow({"/usr/bin/prometheus": {"when": {}}})
+    assert observe.collect(ask, address) == {"observe": None}
+    assert "Prometheus does not listen" in ask.errors["observe"]

@@ -1,0 +1,162 @@
+"""GPUs through a stand-in for the NVML library: what it supports, what it lacks, and how it fails."""
+
+import ctypes
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.process import run
+from appliance.lab.nvml import SOURCES, compile_command, healthy_state, render
+from appliance.models.facts import Gpu, HostFacts
+from appliance.probe import bundle, nvml
+from appliance.probe.ask import Ask
+from appliance.probe.collectors import gpus
+
+Grow = Callable[[dict[str, Any]], str]
+NUMBERS = {
+    "nvmlSystemGetCudaDriverVersion_v2": 12040,
+    "nvmlDeviceGetCount_v2": 1,
+    "nvmlDeviceGetCurrPcieLinkWidth": 16,
+    "nvmlDeviceGetPowerManagementLimit": 700000,
+    "nvmlDeviceGetCurrentClocksThrottleReasons": 1 << 40,
+}
+TEXTS = {"nvmlSystemGetDriverVersion": b"580.82", "nvmlDeviceGetUUID": b"GPU-1"}
+
+
+class Fake:
+    """Answers like the library: functions by name, missing ones raise AttributeError."""
+
+    def __init__(self, codes: dict[str, int] | None = None) -> None:
+        self.codes = codes or {}
+        self.nvmlErrorString = Word()
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        known = {
+            "nvmlInit_v2",
+            "nvmlShutdown",
+            "nvmlDeviceGetHandleByIndex_v2",
+            "nvmlDeviceGetNvLinkState",
+        }
+        known |= {"nvmlDeviceGetComputeRunningProcesses_v3"}
+        if name not in known | set(NUMBERS) | set(TEXTS) | set(self.codes):
+            raise AttributeError(name)
+        return lambda *arguments: self.answer(name, *arguments)
+
+    def answer(self, name: str, *arguments: Any) -> int:
+        if name in self.codes:
+            return self.codes[name]
+        if name in NUMBERS:
+            arguments[-1]._obj.value = NUMBERS[name]
+        elif name in TEXTS:
+            arguments[-2].value = TEXTS[name]
+        elif name == "nvmlDeviceGetNvLinkState":
+            if arguments[1].value > 3:
+                return nvml.INVALID_ARGUMENT
+            arguments[-1]._obj.value = int(arguments[1].value != 2)
+        elif name == "nvmlDeviceGetComputeRunningProcesses_v3":
+            arguments[1]._obj.value = 2
+            return nvml.INSUFFICIENT_SIZE
+        return nvml.SUCCESS
+
+
+class Word:
+    """nvmlErrorString."""
+
+    def __call__(self, code: int) -> bytes:
+        return {9: b"Driver Not Loaded", 15: b"GPU is lost", 999: b"Unknown Error"}[code]
+
+
+@pytest.fixture
+def collect(monkeypatch: pytest.MonkeyPatch, grow: Grow) -> Callable[..., tuple[Any, Ask]]:
+    """Facts of the area with some calls ending in a code."""
+
+    def go(
+        codes: dict[str, int] | None = None, tree: dict[str, Any] | None = None
+    ) -> tuple[Any, Ask]:
+        monkeypatch.setattr(ctypes, "CDLL", lambda _: Fake(codes))
+        ask = Ask({}, grow(tree or {}))
+        return gpus.collect(ask), ask
+
+    return go
+
+
+Collect = Callable[..., tuple[Any, Ask]]
+
+
+def test_what_a_gpu_does_not_support_is_unknown(collect: Collect) -> None:
+    found, ask = collect()
+    (device,) = found["gpus"]["devices"]
+    gpu = Gpu.model_validate(device)
+    assert (gpu.uuid, gpu.pcie_width, gpu.power_limit) == ("GPU-1", 16, 700.0)
+    assert (gpu.nvlinks_active, gpu.processes) == (3, 2)
+    assert gpu.clock_event_reasons == 1 << 40
+    assert (gpu.ecc_enabled, gpu.remap_failed, gpu.mig_enabled, gpu.temperature) == (None,) * 4
+    assert (found["gpus"]["driver"], found["gpus"]["cuda"], gpu.error) == ("580.82", "12.4", "")
+    assert ask.errors == {}
+
+
+def test_a_lost_gpu_is_named_and_the_rest_stays_unknown(collect: Collect) -> None:
+    found, _ = collect({"nvmlDeviceGetHandleByIndex_v2": 15})
+    gpu = Gpu.model_validate(found["gpus"]["devices"][0])
+    assert gpu.error == "DeviceGetHandleByIndex_v2: GPU is lost"
+    assert gpu.pcie_width is None
+
+
+def test_a_getter_that_breaks_is_named_and_others_answer(collect: Collect) -> None:
+    found, _ = collect({"nvmlDeviceGetTotalEccErrors": 999})
+    gpu = Gpu.model_validate(found["gpus"]["devices"][0])
+    assert gpu.error == "DeviceGetTotalEccErrors: Unknown Error"
+    assert (gpu.ecc_uncorrected, gpu.pcie_width) == (None, 16)
+
+
+def test_a_driver_that_is_not_loaded_is_an_error(collect: Collect) -> None:
+    with pytest.raises(Exception, match="NVML does not start: Driver Not Loaded"):
+        collect({"nvmlInit_v2": 9})
+
+
+def test_gpus_without_a_driver_library_are_an_error(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: str) -> None:
+        raise OSError("cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    root = grow({})
+    ask = Ask({}, root)
+    assert gpus.collect(ask) == {"pci_gpus": 0, "gpus": None}
+    assert ask.errors == {}
+    grow(
+        {
+            "/sys/bus/pci/devices/0000:1b:00.0/vendor": "0x10de\n",
+            "/sys/bus/pci/devices/0000:1b:00.0/class": "0x030200\n",
+        }
+    )
+    assert gpus.collect(ask) == {"pci_gpus": 1, "gpus": None}
+    assert "1 NVIDIA GPUs on the bus but no driver library" in ask.errors["gpus"]
+
+
+def test_only_display_controllers_of_nvidia_count(grow: Grow, load: Callable[[str], Any]) -> None:
+    assert gpus.pci_gpus(Ask({}, grow(load("hosts/two-socket/tree.json")))) == 2
+
+
+@pytest.mark.skipif(
+    shutil.which("gcc") is None, reason="needs gcc to build the rack's NVML library"
+)
+def test_the_whole_probe_reads_the_racks_library(tmp_path: Path) -> None:
+    library = tmp_path / nvml.LIBRARY
+    run(compile_command(library, sorted(SOURCES.glob("*.c"))))
+    state = healthy_state("gpu-1")
+    state["gpu3"]["pcie_width"] = 8
+    (tmp_path / "gpu.state").write_text(render(state))
+    env = {"LD_LIBRARY_PATH": str(tmp_path), "APPLIANCE_LAB_GPU_STATE": str(tmp_path / "gpu.state")}
+    done = run(bundle.command(), input=bundle.payload({"areas": ["gpus"]}), env=env)
+    found = HostFacts.model_validate_json(done.stdout).gpus
+    assert found is not None
+    assert [gpu.pcie_width for gpu in found.devices] == [16, 16, 16, 8, 16, 16, 16, 16]
+    first = found.devices[0]
+    assert (first.memory, first.bus_id, first.power_limit) == (80 << 30, "00000000:07:00.0", 400.0)
+    assert (first.ecc_enabled, first.mig_enabled, first.nvlinks_active) == (True, False, 12)
+    assert all(gpu.error == "" for gpu in found.devices)
