@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from appliance.models.result import SEVERITY, CheckResult, Status
+from appliance.models.run import StageOutcome
 
 Key = tuple[str, str]
 """A check's id and its target."""
@@ -39,6 +40,11 @@ def findings(
     shown = [result for result in seen if key(result) not in hidden - set(causes)]
     ranked = sorted(shown, key=lambda result: ORDER.index(result.status))
     return tuple(Finding(r, (since or {}).get(key(r)), causes.get(key(r), ())) for r in ranked)
+
+
+def tells_of(result: CheckResult, outcomes: Iterable[StageOutcome]) -> bool:
+    """Whether ``result`` (``stage.<name>``) says of a host what one of ``outcomes`` says already."""
+    return any((f"stage.{o.stage}", o.host) == key(result) for o in outcomes)
 
 
 def worst(results: Iterable[CheckResult]) -> Status | None:

@@ -112,17 +112,6 @@ class TerminalObserver(_Entered):
             return self._running.picture()
 
 
-def observer(
-    console: Console, json: bool = False, verbose: bool = False
-) -> JsonObserver | PlainObserver | TerminalObserver:
-    """The observer that suits the user's terminal and wishes."""
-    if json:
-        return JsonObserver(console.file)  # type: ignore[arg-type]
-    if console.is_terminal and not verbose:
-        return TerminalObserver(console)
-    return PlainObserver(console, verbose)
-
-
 def _is_detail(event: Event) -> bool:
     if isinstance(event, HostDone):
         return event.state is not StageState.FAILED

@@ -75,20 +75,21 @@ def _decimal(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.0f}"
 
 
-def _family(name: str) -> tuple[str, int]:
+def _family(name: str) -> str:
+    """What comes before the number; a name without one is its own family."""
     found = _NUMBERED.match(name)
-    if found is None:
-        return (name, -1)
-    padded = found[2].startswith("0") and len(found[2]) > 1
-    return (found[1], len(found[2]) if padded else 0)
+    return f"{found[1]}#" if found else name
 
 
 def _fold_family(names: list[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    prefix, width = _family(names[0])
-    numbers = sorted({int(name[len(prefix) :]) for name in names})
-    return f"{prefix}[{','.join(_ranges(numbers, width))}]"
+    digits = [found[2] for found in map(_NUMBERED.match, names) if found]
+    lengths = set(map(len, digits))
+    padded = any(d.startswith("0") and len(d) > 1 for d in digits)
+    if len(names) == 1 or not digits or (padded and len(lengths) > 1):
+        return ", ".join(names)
+    prefix = _family(names[0])[:-1]
+    width = len(digits[0]) if padded else 0
+    return f"{prefix}[{','.join(_ranges(sorted(set(map(int, digits))), width))}]"
 
 
 def _ranges(numbers: list[int], width: int) -> list[str]:

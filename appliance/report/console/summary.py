@@ -10,7 +10,7 @@ from rich.text import Text
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.console.findings import findings_list
-from appliance.report.findings import findings
+from appliance.report.findings import findings, tells_of
 from appliance.report.symbols import STATE, VERDICT
 from appliance.report.wording import duration, fold, one_line, plural
 
@@ -33,7 +33,8 @@ def run_summary(
     failed = [o for o in record.outcomes if o.state is StageState.FAILED]
     for line in _failures(console, failed):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
-    open_points = [f for f in findings(record.results) if f.result.status in _SHOWN]
+    results = [r for r in record.results if not tells_of(r, record.outcomes)]
+    open_points = [f for f in findings(results) if f.result.status in _SHOWN]
     findings_list(console, open_points)
     for line in _verdict(record):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
@@ -42,6 +43,7 @@ def run_summary(
             console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
 
 
+_UNASSESSED = 3
 _SHOWN = {Status.FAIL, Status.ERROR, Status.WARN}
 
 
@@ -96,4 +98,6 @@ def _verdict(record: RunRecord) -> list[Text]:
     if record.verb != "deploy" and record.verdict is Verdict.PASSED:
         word = "Passed."
     told = [Text.assemble((word, sign.style), f" {size} · {checks} · {duration(record.seconds)}")]
-    return told + [Text(f"not assessed: {line}", "dim") for line in record.not_assessed]
+    told += [Text(f"not assessed: {line}", "dim") for line in record.not_assessed[:_UNASSESSED]]
+    more = len(record.not_assessed) - _UNASSESSED
+    return told + ([Text(f"not assessed: {more} more, see the report", "dim")] if more > 0 else [])

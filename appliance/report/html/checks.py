@@ -74,12 +74,13 @@ def open_points(record: RunRecord) -> tuple[Line, ...]:
 
 
 def unassessed(record: RunRecord) -> tuple[str, ...]:
-    """Sentences on what this run cannot say, the record's own first."""
+    """Sentences on what this run cannot say: the record's own, and results it has no words for."""
     unknown = {Status.NOT_ASSESSED, Status.SKIP}
     groups = _alike(r for r in record.results if r.status in unknown)
     told = [
         f"{group[0].id} on {_targets(group)}: {one_line(group[0].cause) or 'no reason given'}"
         for group in groups
+        if not any(line.startswith(f"{group[0].id}: ") for line in record.not_assessed)
     ]
     return (*record.not_assessed, *told)
 

@@ -68,7 +68,7 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "sections": checks.sections(record),
         "timeline": timeline.timeline(record),
         "outcomes": timeline.outcomes(record),
-        "broken": [o for o in timeline.outcomes(record) if o.state == "failed"],
+        "broken": timeline.failures(record),
         "tables": [(t, t.plot and plot.drawing(t.plot)) for t in record.tables],
         "hosts": inventory.hosts(record),
         "odd_vbios": inventory.odd(g.vbios for h in record.hosts for g in h.gpus),

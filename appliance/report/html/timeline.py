@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.report.findings import tells_of
 from appliance.report.symbols import STATE, Sign
 from appliance.report.wording import duration, fold, one_line
 
@@ -92,11 +93,21 @@ def timeline(record: RunRecord) -> Timeline | None:
 
 def outcomes(record: RunRecord) -> tuple[Outcome, ...]:
     """All outcomes, hosts that ended alike in one row, in the order of stages."""
+    return _rows(record.outcomes)
+
+
+def failures(record: RunRecord) -> tuple[Outcome, ...]:
+    """The failed outcomes that no result of the run speaks of."""
+    failed = [o for o in record.outcomes if o.state is StageState.FAILED]
+    return _rows([o for o in failed if not any(tells_of(r, [o]) for r in record.results)])
+
+
+def _rows(found: Sequence[StageOutcome]) -> tuple[Outcome, ...]:
     groups: dict[tuple[str, StageState, str, str], list[StageOutcome]] = {}
-    for o in record.outcomes:
+    for o in found:
         said = one_line(o.cause or o.why)
         groups.setdefault((o.stage, o.state, said, one_line(o.fix)), []).append(o)
-    stages = list(dict.fromkeys(o.stage for o in record.outcomes))
+    stages = list(dict.fromkeys(o.stage for o in found))
     ordered = sorted(groups.items(), key=lambda item: stages.index(item[0][0]))
     return tuple(
         Outcome(

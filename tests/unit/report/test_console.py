@@ -1,0 +1,295 @@
+"""What a terminal shows, at 80 columns and more, with and without colour."""
+
+import io
+from collections.abc import Callable
+from datetime import date
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from appliance.models.plan import Action, HostStage, Plan
+from appliance.models.result import CheckResult, Status, Verdict
+from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.report.console import findings_list, health_view, plan_table, run_summary
+from appliance.report.findings import Finding, findings
+from appliance.report.symbols import readable
+
+RecordBuilder = Callable[..., RunRecord]
+STAGES = ("base", "gpu", "fabric", "storage", "slurm", "validate")
+LONG = "a very long reason with /paths/that/do/not/break and words " * 12
+
+
+def console(width: int = 80, force_terminal: bool | None = None) -> Console:
+    return Console(file=io.StringIO(), width=width, force_terminal=force_terminal)
+
+
+def text(shown: Console) -> str:
+    assert isinstance(shown.file, io.StringIO)
+    return shown.file.getvalue()
+
+
+def plan(hosts: tuple[str, ...], *cells: HostStage) -> Plan:
+    return Plan(site="acme", profile="hpc", hosts=hosts, stages=STAGES, cells=cells)
+
+
+def shown_plan(shown: Plan, width: int = 80) -> str:
+    at = console(width)
+    plan_table(at, shown)
+    return text(at)
+
+
+def cell(stage: str, host: str, action: Action, why: str = "", **more: bool) -> HostStage:
+    return HostStage(stage=stage, host=host, action=action, why=why, minutes=2, **more)
+
+
+class TestPlan:
+    def test_a_cell_carries_its_sign_and_its_reason(self) -> None:
+        out = shown_plan(
+            plan(
+                ("head", "gpu-1"),
+                cell("base", "head", Action.SKIP),
+                cell("base", "gpu-1", Action.REPAIR, "chrony.conf changed by hand"),
+                cell("gpu", "gpu-1", Action.RUN, "driver 580.65 → 580.82", reboot=True),
+            )
+        )
+        base = next(line for line in out.splitlines() if line.strip().startswith("base"))
+        assert base.split()[:3] == ["base", "·", "~"]
+        assert "gpu-1: chrony.conf changed by hand" in out
+        assert "1 host to change, 1 untouched · gpu-1 reboots · about 4 min" in out
+
+    def test_words_stand_beside_the_signs(self) -> None:
+        out = shown_plan(
+            plan(("a", "b"), cell("base", "a", Action.RUN), cell("base", "b", Action.BLOCKED))
+        )
+        assert "+ new" in out
+        assert "# blocked" in out
+        assert "~ change" not in out
+
+    def test_nothing_to_do_is_said(self) -> None:
+        assert "Nothing to do." in shown_plan(plan(("a",), cell("base", "a", Action.SKIP)))
+
+    def test_a_silent_host_is_explained_once(self) -> None:
+        silent = [cell(stage, "gpu-2", Action.UNKNOWN, "connection timed out") for stage in STAGES]
+        out = shown_plan(plan(("gpu-1", "gpu-2"), cell("base", "gpu-1", Action.SKIP), *silent))
+        assert out.count("connection timed out") == 1
+        assert "? gpu-2" in out
+        assert "1 of 2 hosts" in out
+        assert "except that gpu-2 did not answer" in out
+
+    def test_one_reason_for_all_needs_no_names(self) -> None:
+        cells = [cell("slurm", host, Action.RUN, 'new: partition "debug"') for host in ("a", "b")]
+        out = shown_plan(plan(("a", "b"), *cells))
+        assert 'new: partition "debug"' in out
+        assert "a, b:" not in out
+
+    @pytest.mark.parametrize("width", [80, 120, 200])
+    def test_sixty_four_hosts_fit_any_width(self, width: int) -> None:
+        hosts = tuple(f"gpu-{n}" for n in range(1, 65))
+        cells = [
+            cell("base", h, Action.REPAIR if h == "gpu-7" else Action.SKIP, "drift") for h in hosts
+        ]
+        out = shown_plan(plan(hosts, *cells), width)
+        assert max(map(cell_len, out.splitlines())) <= width
+        assert "gpu-[1-6,8-64]" in out
+        assert "gpu-7: drift" in out
+
+    def test_many_different_hosts_take_several_blocks(self) -> None:
+        hosts = tuple(f"a-rather-long-name-{n}x" for n in range(12))
+        cells = [cell(s, h, Action.RUN) for i, h in enumerate(hosts) for s in STAGES[: i % 6 + 1]]
+        cells += [cell("validate", h, Action.SKIP) for h in hosts[6:]]
+        out = shown_plan(plan(hosts, *cells))
+        assert max(map(cell_len, out.splitlines())) <= 80
+        assert out.count("stage ") > 1
+        assert all(host in out for host in hosts)
+
+    def test_long_reasons_go_below_the_table_whole(self) -> None:
+        out = shown_plan(plan(("a", "b"), cell("base", "a", Action.RUN, LONG)))
+        assert max(map(cell_len, out.splitlines())) <= 80
+        assert out.split().count("/paths/that/do/not/break") == 12
+
+    def test_ascii_terminals_see_ascii(self) -> None:
+        raw = io.BytesIO()
+        shown = Console(file=readable(io.TextIOWrapper(raw, encoding="ascii")), width=80)
+        cells = [cell("base", "a", Action.SKIP), cell("base", "b", Action.UNKNOWN, "timed out")]
+        table = plan(("a", "b"), *cells)
+        plan_table(shown, table, 1.0)
+        shown.file.flush()
+        out = raw.getvalue().decode()
+        assert out.startswith("acme | hpc | facts 1.0 s")
+        assert ". nothing to do" in out
+
+    def test_markup_in_a_reason_is_text(self) -> None:
+        assert "[red]x[/red]" in shown_plan(
+            plan(("a",), cell("base", "a", Action.RUN, "[red]x[/red]"))
+        )
+
+
+def result(check: str, target: str, status: Status, **more: object) -> CheckResult:
+    return CheckResult.model_validate({"id": check, "target": target, "status": status, **more})
+
+
+class TestFindings:
+    def test_the_worst_stands_first_and_passes_are_left_out(self) -> None:
+        order = [
+            Status.NOT_ASSESSED,
+            Status.PASS,
+            Status.WARN,
+            Status.ERROR,
+            Status.SKIP,
+            Status.FAIL,
+        ]
+        found = findings(result("a.b", f"h{i}", status) for i, status in enumerate(order))
+        assert [f.result.status for f in found] == [
+            Status.FAIL, Status.ERROR, Status.WARN, Status.NOT_ASSESSED, Status.SKIP,
+        ]  # fmt: skip
+
+    def test_a_consequence_stands_under_its_cause_only(self) -> None:
+        cause, effect = (
+            result("gpu.pcie", "g", Status.FAIL),
+            result("gpu.bandwidth", "g", Status.FAIL),
+        )
+        explains = {("gpu.pcie", "g"): [("gpu.bandwidth", "g"), ("gpu.ecc", "g")]}
+        found = findings([effect, cause], None, explains)
+        assert [f.result.id for f in found] == ["gpu.pcie"]
+        assert found[0].explains == (("gpu.bandwidth", "g"),)
+
+    def test_a_cause_that_passed_hides_nothing(self) -> None:
+        good, bad = result("gpu.pcie", "g", Status.PASS), result("gpu.bandwidth", "g", Status.FAIL)
+        found = findings([good, bad], None, {("gpu.pcie", "g"): [("gpu.bandwidth", "g")]})
+        assert [f.result.id for f in found] == ["gpu.bandwidth"]
+
+    def test_causes_that_explain_each_other_both_stay(self) -> None:
+        a, b = ("x.a", "g"), ("x.b", "g")
+        found = findings([result(*a, Status.FAIL), result(*b, Status.FAIL)], None, {a: [b], b: [a]})
+        assert {f.result.id for f in found} == {"x.a", "x.b"}
+
+    def test_equal_findings_of_several_hosts_are_one_block(self) -> None:
+        shown = console()
+        found = [
+            Finding(result("os.smart", f"gpu-{n}", Status.NOT_ASSESSED, cause="needs root"))
+            for n in (1, 2, 3)
+        ]
+        findings_list(shown, found)
+        assert text(shown).count("needs root") == 1
+        assert "gpu-[1-3]  os.smart" in text(shown)
+
+    @pytest.mark.parametrize("width", [80, 120])
+    def test_long_causes_wrap_within_the_width(self, width: int) -> None:
+        shown = console(width)
+        findings_list(shown, findings([result("a.b", "h", Status.FAIL, cause=LONG, fix="x" * 300)]))
+        assert max(map(cell_len, text(shown).splitlines())) <= width
+        assert text(shown).replace("\n", "").replace(" ", "").count("x") >= 300
+
+
+class TestHealth:
+    def test_it_answers_first_and_in_words(self) -> None:
+        pcie = result("gpu.pcie", "gpu-3/GPU 5", Status.FAIL, cause="Gen4 x8", fix="reseat")
+        results = [result("a.b", "h", Status.PASS), pcie]
+        shown = console()
+        since = {("gpu.pcie", "gpu-3/GPU 5"): date(2026, 11, 18)}
+        found = findings(results, since)
+        verdict = health_view(
+            shown,
+            "acme",
+            results,
+            found,
+            hosts=6,
+            seconds=1.8,
+            commands=("appliance explain gpu.pcie",),
+        )
+        first = text(shown).splitlines()[0]
+        assert verdict is Verdict.FAILED
+        assert first.endswith("FAILED")
+        assert "✗ FAILED  gpu-3 GPU 5  gpu.pcie  since 2026-11-18" in text(shown)
+        assert "fix: reseat" in text(shown)
+        assert "1 passed · 1 failed" in text(shown)
+        assert "appliance explain gpu.pcie" in text(shown)
+
+    @pytest.mark.parametrize(
+        ("results", "said"),
+        [
+            ([], "Nothing was judged: incomplete."),
+            (
+                [result("a.b", "h", Status.SKIP, cause="not asked")],
+                "0 passed · 0 failed · 1 skipped",
+            ),
+        ],
+    )
+    def test_nothing_judged_is_never_a_pass(self, results: list[CheckResult], said: str) -> None:
+        shown = console()
+        verdict = health_view(shown, "acme", results, findings(results), hosts=1)
+        assert verdict is Verdict.INCOMPLETE
+        assert "INCOMPLETE" in text(shown).splitlines()[0]
+        assert said in text(shown)
+
+    def test_value_and_limit_are_told_unless_the_cause_did(self) -> None:
+        shown = console()
+        told = result("a.b", "h", Status.FAIL, value=11.2, limit=21, unit="GB/s", cause="slow")
+        named = result("a.c", "h", Status.FAIL, value=7, limit=8, cause="7 of 8 answer")
+        findings_list(shown, findings([told, named]))
+        assert "slow · 11.2 (limit 21 GB/s)" in text(shown)
+        assert "limit 8" not in text(shown)
+
+    def test_colour_is_only_added_for_terminals(self) -> None:
+        plain, coloured = console(), console(force_terminal=True)
+        for shown in (plain, coloured):
+            findings_list(shown, findings([result("a.b", "h", Status.FAIL)]))
+        assert "\x1b" not in text(plain)
+        assert "\x1b" in text(coloured)
+
+
+class TestSummary:
+    def test_ready_is_said_with_what_it_rests_on(self, build: RecordBuilder) -> None:
+        record = build(
+            verb="deploy",
+            verdict=Verdict.PASSED,
+            simulated=("gpu",),
+            results=(result("a.b", "h", Status.PASS),),
+        )
+        shown = console()
+        run_summary(shown, record, "runs/x/report.html", "appliance lab shell head")
+        assert "Ready. 0 hosts, 0 GPUs (simulated: gpu) · 1 checks passed, 0 failed" in " ".join(
+            text(shown).split()
+        )
+        assert "report  runs/x/report.html" in text(shown)
+        assert "next    appliance lab shell head" in text(shown)
+
+    def test_a_failed_host_stands_with_cause_and_fix(self, sample: RunRecord) -> None:
+        shown = console()
+        run_summary(shown, sample)
+        out = " ".join(text(shown).split())
+        assert "✗ FAILED nas1 at base: no answer on port 22" in out
+        assert "fix: check power and cable of nas1" in out
+        assert "FAILED nas1" in out
+        assert "FAILED gpu-3 GPU 5 gpu.pcie" in out
+        assert max(map(cell_len, text(shown).splitlines())) <= 80
+
+    def test_it_never_says_ready_without_results(self, build: RecordBuilder) -> None:
+        shown = console()
+        run_summary(shown, build(verb="deploy"))
+        assert "Ready" not in text(shown)
+        assert "INCOMPLETE." in text(shown)
+
+    def test_the_gravest_host_decides_a_stages_sign(self, build: RecordBuilder) -> None:
+        states = (StageState.DONE, StageState.BLOCKED, StageState.SKIPPED)
+        outcomes = tuple(
+            StageOutcome(stage="slurm", host=f"n{i}", state=s) for i, s in enumerate(states)
+        )
+        shown = console()
+        run_summary(shown, build(outcomes=outcomes))
+        assert text(shown).split()[:5] == ["#", "slurm", "2/3", "0:00", "blocked"]
+
+    def test_a_failed_stage_and_its_result_are_told_once(self, sample: RunRecord) -> None:
+        stage = result("stage.base", "nas1", Status.FAIL, cause="no answer on port 22")
+        shown = console(120)
+        run_summary(shown, sample.model_copy(update={"results": (*sample.results, stage)}))
+        assert "stage.base" not in text(shown)
+        assert text(shown).count("no answer on port 22") == 1
+
+    def test_only_the_first_gaps_are_listed(self, build: RecordBuilder) -> None:
+        shown = console()
+        run_summary(shown, build(not_assessed=tuple(f"gap {n}" for n in range(9))))
+        assert "gap 2" in text(shown)
+        assert "gap 3" not in text(shown)
+        assert "6 more, see the report" in text(shown)
