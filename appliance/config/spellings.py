@@ -41,7 +41,7 @@ def _escaped(text: str) -> Iterator[str]:
     yield repr(raw)[2:-1]
     for safe in ("", "/"):
         yield quote(raw, safe=safe)
-        yield quote(raw, safe=safe).replace("%2F", "%2f").lower() if "%" in quote(raw) else text
+        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quote(raw, safe=safe))
         yield quote_plus(raw, safe=safe)
     yield html.escape(text)
     yield shlex.quote(text)[1:-1] if shlex.quote(text) != text else text

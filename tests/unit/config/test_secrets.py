@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import os
+import re
 import shlex
 import traceback
 from collections.abc import Callable
@@ -130,6 +131,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "url": lambda s: quote(s),
     "url, all": lambda s: quote(s, safe=""),
     "url, plus": quote_plus,
+    "url, lower hex": lambda s: re.sub("%..", lambda f: f[0].lower(), quote(s, safe="")),
     "query": lambda s: urlencode({"p": s}),
     "html": html.escape,
     "shell": shlex.quote,
