@@ -58,7 +58,7 @@ class Mount:
     def __init__(self, line: str) -> None:
         before, _, after = line.partition(" - ")
         head, tail = before.split(" "), after.split(" ")
-        self.device, self.root, self.at = head[2], plain(head[3]), plain(head[4])
+        self.at = plain(head[4])
         self.type, self.source = tail[0], plain(tail[1])
         self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
 
@@ -99,14 +99,15 @@ def collect(ask: Ask) -> Facts:
 
 
 def wanted(table: dict[str, Mount]) -> list[Mount]:
-    """Those that hold data, each superblock and subtree once, in order of their mount points."""
-    chosen: dict[tuple[str, str], Mount] = {}
-    for at in sorted(table):
-        mount = table[at]
-        holds = mount.type in LOCAL or mount.remote
-        if holds and not at.startswith(MANY) and (mount.type != "overlay" or at == "/"):
-            chosen.setdefault((mount.device, mount.root), mount)
-    return list(chosen.values())
+    """Those that hold data, in order of their mount points."""
+    return [table[at] for at in sorted(table) if _holds_data(table[at])]
+
+
+def _holds_data(mount: Mount) -> bool:
+    """An overlay counts only as the root of a container host."""
+    if mount.at.startswith(MANY) or (mount.type == "overlay" and mount.at != "/"):
+        return False
+    return mount.remote or mount.type in LOCAL
 
 
 def _patiently(at: str) -> os.statvfs_result | None:
