@@ -1,0 +1,230 @@
+"""What becomes of profile, site and facts in the variables of role slurm."""
+
+from typing import Any
+
+import pytest
+import yaml  # noqa: TID251 - reads the role's own specification
+
+from appliance.config.data import root
+from appliance.config.load import load_profile
+from appliance.config.roles.base import RoleContext
+from appliance.config.roles.slurm import gpu_type, variables
+from appliance.config.secrets import Secret
+from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
+from appliance.models.site import Site
+
+SECRETS = {"munge_key": Secret("k" * 44), "slurmdbd_password": Secret("p" * 24)}
+HOSTS: list[dict[str, Any]] = [
+    {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
+    {"name": "spare", "roles": ["control"], "address": "10.0.0.2"},
+    {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.3"},
+    {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.4"},
+    {"name": "login", "roles": ["login"], "address": "10.0.0.5"},
+]
+GIB = 1024**3
+
+
+def facts(
+    host: str,
+    cpu: tuple[int, int, int] = (2, 96, 192),
+    memory: int = 1000 * GIB,
+    gpu: str = "NVIDIA H100 80GB HBM3",
+    **system: str,
+) -> HostFacts:
+    """Facts of which the system, processors, memory and GPUs matter here."""
+    sockets, cores, threads = cpu
+    device = {"index": 0, "uuid": "u", "name": gpu, "bus_id": "b", "memory": 1}
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "t",
+            "cpu_seconds": 0.0,
+            "user": "root",
+            "os": {
+                "id": "debian",
+                "version_id": "12",
+                "kernel": "6.1",
+                "arch": "x86_64",
+                "boot_id": "b",
+                "uptime_s": 1.0,
+                "hostname": host,
+                "cgroup": "v2",
+                **system,
+            },
+            "cpu": {"model": "x", "sockets": sockets, "cores": cores, "threads": threads},
+            "memory": {"total": memory, "available": memory},
+            "clock": {"time": 1.0},
+            "gpus": {"driver": "580", "nvml": "12", "devices": [device]},
+        }
+    )
+
+
+def of(
+    host: str,
+    *seen: HostFacts,
+    hosts: list[dict[str, Any]] | None = None,
+    secrets: dict[str, Secret] = SECRETS,
+    **slurm: Any,
+) -> dict[str, Any]:
+    site = Site.model_validate(
+        {
+            "version": 1,
+            "name": "lab",
+            "networks": {"management": {"cidr": "10.0.0.0/24"}},
+            "hosts": hosts or HOSTS,
+            "slurm": slurm,
+        }
+    )
+    context = RoleContext(
+        load_profile("hpc"), site, site.host(host), secrets, {f.host: f for f in seen}
+    )
+    return variables(context)
+
+
+def node(host: str, *seen: HostFacts) -> dict[str, Any]:
+    (found,) = [n for n in of("head", *seen)["slurm_nodes"] if n["name"] == host]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_keys_are_the_roles_own() -> None:
+    spec = yaml.safe_load((root() / "roles/slurm/meta/argument_specs.yml").read_text())
+    allowed = set(spec["argument_specs"]["main"]["options"])
+    made = set(of("head"))
+    assert made <= allowed
+    assert allowed - made == {"slurm_wait_s"}
+
+
+def test_defaults_and_specification_agree() -> None:
+    role = root() / "roles/slurm"
+    options = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"][
+        "main"
+    ]["options"]
+    defaults = yaml.safe_load((role / "defaults/main.yml").read_text())
+    assert {k: o["default"] for k, o in options.items() if not o.get("required")} == defaults
+
+
+def test_what_slurm_conf_is_made_of_is_the_same_on_every_host() -> None:
+    shared = {"slurm_nodes", "slurm_partitions", "slurm_constrain", "slurm_controller_address"}
+    seen = [facts("gpu-1"), facts("gpu-2")]
+    made = [{k: v for k, v in of(h["name"], *seen).items() if k in shared} for h in HOSTS]
+    assert all(m == made[0] for m in made)
+
+
+def test_only_the_first_control_host_is_the_controller_and_gets_the_password() -> None:
+    made = {h["name"]: of(h["name"]) for h in HOSTS}
+    assert [n for n, v in made.items() if v["slurm_controller"]] == ["head"]
+    assert [n for n, v in made.items() if v["slurm_database_password"]] == ["head"]
+    assert [n for n, v in made.items() if v["slurm_compute"]] == ["gpu-1", "gpu-2"]
+
+
+def test_a_node_is_described_by_its_facts() -> None:
+    found = node("gpu-1", facts("gpu-1"))
+    shape = {k: found[k] for k in ("sockets", "cores_per_socket", "threads_per_core", "cpus")}
+    assert shape == {"sockets": 2, "cores_per_socket": 48, "threads_per_core": 2, "cpus": 192}
+    assert found["memory_mib"] == (1000 - 16) * 1024
+    assert (found["gpus"], found["gpu_type"]) == (8, "h100")
+
+
+def test_a_host_never_seen_is_described_by_the_profile_with_room_below_the_data_sheet() -> None:
+    found = node("gpu-1")
+    assert (found["sockets"], found["cores_per_socket"], found["threads_per_core"]) == (2, 48, 1)
+    assert (found["memory_mib"], found["gpu_type"]) == (896 * 1024, "a100")
+
+
+def test_some_mib_more_or_less_after_a_kernel_update_change_nothing() -> None:
+    one, other = (
+        facts("gpu-1", memory=1000 * GIB - 40 * 2**20),
+        facts("gpu-1", memory=1000 * GIB - 1),
+    )
+    assert node("gpu-1", one) == node("gpu-1", other)
+
+
+def test_a_small_host_keeps_most_of_its_memory() -> None:
+    assert node("gpu-1", facts("gpu-1", memory=2 * GIB))["memory_mib"] == 1024
+    assert node("gpu-1", facts("gpu-1", memory=GIB))["memory_mib"] == 768
+
+
+@pytest.mark.parametrize("cpu", [(0, 0, 8), (2, 3, 8), (1, 3, 8)])
+def test_processors_that_do_not_add_up_count_as_plain_threads(cpu: tuple[int, int, int]) -> None:
+    found = node("gpu-1", facts("gpu-1", cpu=cpu))
+    assert (found["sockets"], found["cores_per_socket"], found["cpus"]) == (1, 8, 8)
+
+
+def test_a_gpu_of_a_model_the_profile_does_not_accept_does_not_change_the_type() -> None:
+    assert node("gpu-1", facts("gpu-1", gpu="NVIDIA T4"))["gpu_type"] == "a100"
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA L40S", "l40s"),
+        ("Tesla V100-SXM2-32GB", "v100"),
+        ("NVIDIA RTX A6000", "a6000"),
+        ("NVIDIA GB200", "gb200"),
+        ("Quadro", "gpu"),
+    ],
+)
+def test_gpu_types(model: str, name: str) -> None:
+    assert gpu_type(model) == name
+
+
+def test_jobs_are_constrained_on_machines_with_cgroup_v2() -> None:
+    made = of("head", facts("gpu-1"), facts("gpu-2"))
+    assert (made["slurm_constrain"], made["slurm_cgroup_plugin"]) == (True, "autodetect")
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        {"container": "systemd-nspawn"},
+        {"cgroup": "hybrid"},
+        {"id": "ubuntu", "version_id": "22.04"},
+    ],
+)
+def test_one_host_that_cannot_constrain_decides_for_all(system: dict[str, Any]) -> None:
+    made = of("gpu-1", facts("gpu-1"), facts("gpu-2", **system))
+    assert (made["slurm_constrain"], made["slurm_cgroup_plugin"]) == (False, "cgroup/v1")
+
+
+def test_newer_slurm_has_no_cgroups_at_all_in_containers() -> None:
+    seen = facts("gpu-1", container="systemd-nspawn", version_id="13")
+    assert of("gpu-1", seen)["slurm_cgroup_plugin"] == "disabled"
+
+
+def test_the_first_partition_is_the_default_where_none_was_chosen() -> None:
+    made = of("head", partitions=[{"name": "a"}, {"name": "b"}])["slurm_partitions"]
+    assert [p["default"] for p in made] == [True, False]
+    made = of("head", partitions=[{"name": "a"}, {"name": "b", "default": True}])
+    assert [p["default"] for p in made["slurm_partitions"]] == [False, True]
+
+
+def test_a_user_named_twice_is_added_once() -> None:
+    made = of("head", accounts=[{"name": "physics", "users": ["ada", "ben", "ada"]}])
+    assert made["slurm_accounts"] == [{"name": "physics", "users": ["ada", "ben"]}]
+
+
+def test_memory_per_core_is_the_smallest_hosts() -> None:
+    made = of("head", facts("gpu-1"), facts("gpu-2", memory=500 * GIB))
+    assert made["slurm_memory_per_cpu_mib"] == 484 * 1024 // 192
+
+
+def test_scratch_concerns_gpu_hosts() -> None:
+    assert of("gpu-1")["slurm_scratch"] == "/scratch"
+    assert of("head")["slurm_scratch"] == ""
+
+
+def test_a_site_without_control_host_is_refused() -> None:
+    with pytest.raises(ConfigError, match="role control"):
+        of("gpu-1", hosts=HOSTS[2:])
+
+
+@pytest.mark.parametrize("name", ["munge_key", "slurmdbd_password"])
+def test_a_missing_secret_is_named(name: str) -> None:
+    rest = {k: v for k, v in SECRETS.items() if k != name}
+    with pytest.raises(ConfigError, match=f"secrets.{name}"):
+        of("head", secrets=rest)
