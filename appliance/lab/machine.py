@@ -32,7 +32,7 @@ def start(rack: Rack, host: RackHost) -> None:
     cgroups.kill_all(host)
     mounts.mount_host(rack, host)
     groups = " ".join(str(file) for file in cgroups.create(host))
-    argv = ("sh", "-c", SUPERVISOR, "appliance-lab", *mounts.own_root(rack), *nspawn(rack, host))
+    argv = ("sh", "-c", SUPERVISOR, "appliance-lab", *mounts.own_view(host), *nspawn(rack, host))
     started = spawn(
         argv,
         env={

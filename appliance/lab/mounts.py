@@ -1,6 +1,7 @@
 """The mounts of a rack: per host a disk of bounded size, and an overlay of it over the image."""
 
 import os
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from appliance.adapters.process import run
 from appliance.lab.spec import Rack, RackHost
 
 DISK_GIB = 12
+MACHINE_ID = Path("/etc/machine-id")
+NO_MACHINE_ID = ("", "uninitialized")
 DATA_FOLDERS = ("srv", "export")
 
 
@@ -43,18 +46,25 @@ def unmount(below: Path) -> None:
             run(("umount", "--lazy", str(point)), check=False)
 
 
-def own_root(rack: Rack) -> tuple[str, ...]:
-    """What to put before a program that needs "/" to be a mount point, as systemd-nspawn does.
+def own_view(host: RackHost) -> tuple[str, ...]:
+    """What to put before systemd-nspawn where this machine's tree does not suit it as it is.
 
-    In a chroot it is none: the chroot's tree is bound to a folder of the rack, and entered there.
+    It wants "/" to be a mount point, which it is not in a plain chroot, and a machine id. Where either
+    is missing, the tree is bound to a folder of the host, completed there, and entered.
     """
-    if Path("/") in mounted(Path("/")):
+    if Path("/") in mounted(Path("/")) and MACHINE_ID.read_text().strip() not in NO_MACHINE_ID:
         return ()
-    view = rack.state_dir / "view"
-    view.mkdir(parents=True, exist_ok=True)
-    if view not in mounted(view):
-        run(("mount", "--rbind", "/", str(view)))
-        run(("mount", "--make-rslave", str(view)))
+    view = host.folder / "view"
+    unmount(view)
+    view.mkdir(exist_ok=True)
+    own_id = host.folder / "machine-id"
+    own_id.write_text(f"{uuid.uuid4().hex}\n")
+    run(("mount", "--bind", "/", str(view)))
+    for source in (Path("/proc"), Path("/sys"), Path("/dev"), host.disk, host.root):
+        run(("mount", "--rbind", str(source), f"{view}{source}"))
+        run(("mount", "--make-rslave", f"{view}{source}"))
+    run(("mount", "--bind", str(own_id), f"{view}{MACHINE_ID}"))
+    run(("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", f"{view}/run"))
     return ("chroot", str(view))
 
 

@@ -95,7 +95,7 @@ def _existing(wanted: RackSpec) -> Rack | None:
 def _new(wanted: RackSpec, progress: Progress) -> Rack:
     layers = image.layers(progress)
     with _locked("", progress):
-        rack = Rack(wanted, network.free_index(), layers)
+        rack = spec.numbered(wanted, network.free_index(), layers)
         spec.save(rack)
     return rack
 

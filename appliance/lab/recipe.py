@@ -29,6 +29,13 @@ BASE_PACKAGES = (
     "systemd-sysv",
 )
 LIB_FOLDER = "usr/lib/x86_64-linux-gnu"
+INDEX_TARGETS = (
+    "apt-get",
+    "indextargets",
+    "--format",
+    "$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(COMPONENT)|$(ORIGIN)",
+    "Created-By: Packages",
+)
 CARRIED_APT = ("Acquire::http", "Acquire::https", "Acquire::ftp", "Acquire::Check-")
 
 
@@ -61,19 +68,15 @@ def digest(text: str) -> str:
 
 def machine_sources() -> Sources:
     """Read this machine's apt configuration and extra certificates. Raises ConfigError without Debian."""
-    targets = run(
-        (
-            "apt-get",
-            "indextargets",
-            "--format",
-            "$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(COMPONENT)|$(ORIGIN)",
-            "Created-By: Packages",
-        )
-    )
+    targets = run(INDEX_TARGETS).stdout
+    if not targets.strip():
+        # apt speaks only of archives whose lists it has, and a fresh machine has none.
+        run(("apt-get", "-qq", "update"), timeout=300)
+        targets = run(INDEX_TARGETS).stdout
     settings = run(("apt-config", "dump")).stdout
     folder = Path("/usr/local/share/ca-certificates")
     return Sources(
-        lines=debian_lines(targets.stdout),
+        lines=debian_lines(targets),
         apt_conf="".join(
             f"{line}\n" for line in settings.splitlines() if line.startswith(CARRIED_APT)
         ),

@@ -53,6 +53,8 @@ def _problems() -> Iterator[tuple[str, str]]:
         yield "this kernel has no overlay filesystem", "modprobe overlay"
     if not Path("/dev/loop-control").exists():
         yield "there are no loop devices", "modprobe loop"
+    if not Path("/etc/machine-id").exists():
+        yield "this machine has no /etc/machine-id", "systemd-machine-id-setup"
     if not _may_unshare():
         yield "mount namespaces are not permitted", "allow CAP_SYS_ADMIN, or use a whole machine"
 

@@ -1,6 +1,5 @@
 """What a rack is made of, and every name, address and path that follows from it."""
 
-import hashlib
 import json
 import os
 import re
@@ -65,10 +64,15 @@ class RackHost:
 
 @dataclass(frozen=True)
 class Rack:
-    """A rack that was asked for: its spec, its number on this machine and its image layers."""
+    """A rack that was asked for: its spec, its number on this machine and its image layers.
+
+    ``tag`` is what its bridge, containers and rules are called after. It holds the number, because
+    another root directory of this machine may carry a rack of the same name.
+    """
 
     spec: RackSpec
     index: int
+    tag: str
     layers: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -95,13 +99,12 @@ class Rack:
     @property
     def bridge(self) -> str:
         """The bridge's name; the kernel allows 15 characters."""
-        plain = f"lab-{self.name}"
-        return plain if len(plain) <= 15 else f"lab-{_digest(self.name)}"
+        return f"lab-{self.tag}"[:15].rstrip("-")
 
     @property
     def table(self) -> str:
         """The rack's own nftables table."""
-        return "appliance_lab_" + self.name.replace("-", "_")
+        return "appliance_lab_" + self.tag.replace("-", "_")
 
     @property
     def fabric_port(self) -> int:
@@ -126,9 +129,14 @@ class Rack:
             name=name,
             roles=("gpu",) if number else ("control", "storage", "login"),
             address=str(self.network.network_address + 10 + number),
-            machine=f"{self.name}-{name}",
+            machine=f"{self.tag}-{name}",
             folder=self.state_dir / "hosts" / name,
         )
+
+
+def numbered(spec: RackSpec, index: int, layers: dict[str, str]) -> Rack:
+    """A new rack with a number no other has."""
+    return Rack(spec, index, f"r{index}-{spec.name}", layers)
 
 
 def save(rack: Rack) -> None:
@@ -151,14 +159,10 @@ def read(file: Path) -> Rack | None:
         data = json.loads(file.read_text())
     except FileNotFoundError:
         return None
-    return Rack(RackSpec(**data["spec"]), data["index"], data["layers"])
+    return Rack(RackSpec(**data["spec"]), data["index"], data["tag"], data["layers"])
 
 
 def racks() -> tuple[Rack, ...]:
     """Every rack of this machine, by name."""
     found = (read(file) for file in sorted(STATE_ROOT.glob("*/rack.json")))
     return tuple(rack for rack in found if rack)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -4,9 +4,9 @@ import pytest
 
 from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import faults
-from appliance.lab.spec import Rack, RackSpec
+from appliance.lab.spec import RackSpec, numbered
 
-RACK = Rack(RackSpec(hosts=2), index=1)
+RACK = numbered(RackSpec(hosts=2), 1, {})
 GPU = RACK.host("gpu-1")
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from appliance.config import document
 from appliance.lab import cgroups, network, requirements, seed, site
 from appliance.lab.machine import nspawn
-from appliance.lab.spec import Rack, RackSpec
+from appliance.lab.spec import RackSpec, numbered
 from appliance.models.site import Role, Site
 
-RACK = Rack(RackSpec("test", hosts=3), index=2)
+RACK = numbered(RackSpec("test", hosts=3), 2, {})
 
 
 def test_site_is_one_the_program_accepts(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_no_host_may_set_the_machines_clock() -> None:
 
 def test_rules_concern_the_racks_own_network_only() -> None:
     rules = network.ruleset(RACK)
-    assert "table ip appliance_lab_test {" in rules
+    assert "table ip appliance_lab_r2_test {" in rules
     assert "flush" not in rules
     assert "10.77.2.0/24" in rules
 

@@ -3,9 +3,9 @@
 import re
 
 from appliance.lab.netlist import LINK, hcas, render
-from appliance.lab.spec import Rack, RackSpec
+from appliance.lab.spec import RackSpec, numbered
 
-RACK = Rack(RackSpec(hosts=3), index=1)
+RACK = numbered(RackSpec(hosts=3), 1, {})
 
 
 def test_head_has_one_hca_and_gpu_hosts_have_eight() -> None:
@@ -20,7 +20,7 @@ def test_each_device_is_on_its_own_rail() -> None:
 
 
 def test_no_two_nodes_share_a_guid() -> None:
-    text = render(Rack(RackSpec(hosts=32), index=1))
+    text = render(numbered(RackSpec(hosts=32), 1, {}))
     guids = re.findall(r"^(?:ca|switch)guid=(0x[0-9a-f]+)", text, re.M)
     assert len(guids) == len(set(guids)) == 1 + 31 * 8 + 9
 

@@ -6,11 +6,11 @@ import pytest
 
 from appliance.errors import ApplianceError
 from appliance.lab import spec
-from appliance.lab.spec import Rack, RackSpec
+from appliance.lab.spec import RackSpec, numbered
 
 
 def test_default_rack_has_a_head_and_two_gpu_hosts() -> None:
-    hosts = Rack(RackSpec(), index=3).hosts
+    hosts = numbered(RackSpec(), 3, {}).hosts
     assert [host.name for host in hosts] == ["head", "gpu-1", "gpu-2"]
     assert [host.address for host in hosts] == ["10.77.3.10", "10.77.3.11", "10.77.3.12"]
     assert hosts[0].roles == ("control", "storage", "login")
@@ -19,7 +19,7 @@ def test_default_rack_has_a_head_and_two_gpu_hosts() -> None:
 
 @pytest.mark.parametrize("name", ["rack", "a-name-as-long-as-allow"])
 def test_bridge_names_fit_the_kernel(name: str) -> None:
-    assert len(Rack(RackSpec(name), index=1).bridge) <= 15
+    assert len(numbered(RackSpec(name), 1, {}).bridge) <= 15
 
 
 @pytest.mark.parametrize("name", ["", "../etc", "Rack", "a b", "-a", "a" * 25])
@@ -38,7 +38,7 @@ def test_a_saved_rack_is_read_back_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
-    rack = Rack(RackSpec("t", 2), index=4, layers={"base": "/x"})
+    rack = numbered(RackSpec("t", 2), 4, {"base": "/x"})
     spec.save(rack)
     assert spec.load("t") == rack
     assert spec.racks() == (rack,)
@@ -47,5 +47,5 @@ def test_a_saved_rack_is_read_back_as_it_was(
 
 def test_unknown_host_names_the_known_ones() -> None:
     with pytest.raises(ApplianceError) as caught:
-        Rack(RackSpec(hosts=2), index=1).host("gpu-9")
+        numbered(RackSpec(hosts=2), 1, {}).host("gpu-9")
     assert caught.value.hint == "it has head, gpu-1"

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from appliance.lab import sysfs
-from appliance.lab.spec import Rack, RackSpec
+from appliance.lab.spec import RackSpec, numbered
 
-RACK = Rack(RackSpec(hosts=2), index=1)
+RACK = numbered(RackSpec(hosts=2), 1, {})
 GPU = RACK.host("gpu-1")
 
 
