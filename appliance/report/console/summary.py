@@ -80,7 +80,7 @@ def _failures(console: Console, failed: Sequence[StageOutcome]) -> list[Text]:
     mark = STATE[StageState.FAILED].glyph(console.options.ascii_only)
     for (stage, cause, fix), hosts in by_reason.items():
         head = Text.assemble(
-            (f"{mark} FAILED ", "bold red"), (fold(hosts), "bold"), f" at {stage}: "
+            (f"{mark} FAILED  ", "bold red"), (fold(hosts), "bold"), f"  {stage}  "
         )
         told.append(head.append(cause or "no cause was reported"))
         told += [Text.assemble("  ", ("fix: ", "bold"), fix)] if fix else []
@@ -93,8 +93,11 @@ def _verdict(record: RunRecord) -> list[Text]:
     simulated = f" (simulated: {', '.join(record.simulated)})" if record.simulated else ""
     size = f"{plural(len(record.hosts), 'host')}, {plural(record.gpu_count, 'GPU')}{simulated}"
     missing = record.count(Status.NOT_ASSESSED, Status.SKIP)
-    failed = record.count(Status.FAIL, Status.ERROR)
-    checks = f"{record.count(Status.PASS)} checks passed, {failed} failed, {missing} not assessed"
+    errors = record.count(Status.ERROR)
+    passed = plural(record.count(Status.PASS), "check")
+    checks = f"{passed} passed, {record.count(Status.FAIL)} failed"
+    checks += f", {errors} could not run" if errors else ""
+    checks += f", {missing} not assessed" if missing else ""
     if record.verb != "deploy" and record.verdict is Verdict.PASSED:
         word = "Passed."
     told = [Text.assemble((word, sign.style), f" {size} · {checks} · {duration(record.seconds)}")]

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -39,6 +40,7 @@ def render(record: RunRecord) -> str:
     return _environment().get_template("report.html.j2").render(_context(record))
 
 
+@cache
 def _environment() -> Environment:
     env = Environment(
         loader=PackageLoader("appliance.report.html"),

@@ -249,7 +249,7 @@ class TestSummary:
         )
         shown = console()
         run_summary(shown, record, "runs/x/report.html", "appliance lab shell head")
-        assert "Ready. 0 hosts, 0 GPUs (simulated: gpu) · 1 checks passed, 0 failed" in " ".join(
+        assert "Ready. 0 hosts, 0 GPUs (simulated: gpu) · 1 check passed, 0 failed" in " ".join(
             text(shown).split()
         )
         assert "report  runs/x/report.html" in text(shown)
@@ -259,7 +259,7 @@ class TestSummary:
         shown = console()
         run_summary(shown, sample)
         out = " ".join(text(shown).split())
-        assert "✗ FAILED nas1 at base: no answer on port 22" in out
+        assert "✗ FAILED nas1 base no answer on port 22" in out
         assert "fix: check power and cable of nas1" in out
         assert "FAILED nas1" in out
         assert "FAILED gpu-3 GPU 5 gpu.pcie" in out
