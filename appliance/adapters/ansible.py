@@ -217,11 +217,15 @@ def _collect(host: HostPlay, result: Json) -> None:
 
 
 def _reason(result: Json) -> str:
-    """The one line that says most: the module's message, else the last line a program wrote."""
-    text = str(result.get("msg") or "")
-    if text in {"", "non-zero return code"} or text.startswith("MODULE FAILURE"):
-        text = str(
-            result.get("stderr") or result.get("module_stderr") or result.get("stdout") or text
-        )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return re.sub(r"\s+", " ", lines[-1])[:400] if lines else "no reason given"
+    """The one line that says most: the first of the module's message, else the last a program wrote."""
+    message = str(result.get("msg") or "")
+    if message and message != "non-zero return code" and not message.startswith("MODULE FAILURE"):
+        return _lines(message)[0][:400]
+    for key in ("stderr", "module_stderr", "stdout", "module_stdout"):
+        if lines := _lines(str(result.get(key) or "")):
+            return lines[-1][:400]
+    return message or "no reason given"
+
+
+def _lines(text: str) -> list[str]:
+    return [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if line.strip()]

@@ -16,7 +16,7 @@ from appliance.checks.base import (
 from appliance.checks.base_clock import judge_clock, judge_clock_spread
 from appliance.checks.base_room import judge_disk, judge_memory
 from appliance.checks.base_size import judge_cpu, judge_memory_size, judge_numa
-from appliance.config.roles.base_role import NAMESPACED, sysctl
+from appliance.config.roles.base_role import has_own, sysctl
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
@@ -56,7 +56,7 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
 def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """Every kernel parameter of the stage is live; a container is asked only for its own."""
     expected = {key: " ".join(value.split()) for key, value in sysctl(view.profile, host).items()}
-    own = {k: v for k, v in expected.items() if not facts.os.container or k.startswith(NAMESPACED)}
+    own = {k: v for k, v in expected.items() if not facts.os.container or has_own(k)}
     shared = sorted(set(expected) - set(own))
     # The kernel shows some of net. only to the machine's own network namespace, so a container lacks them.
     if facts.os.container:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,8 +33,13 @@ class _Progress:
     """What has become of the run so far; written by the scheduling thread only."""
 
     outcomes: list[StageOutcome] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
+
+    def failed(self, host: str, stages: Iterable[str]) -> str:
+        """The first of these stages that the host has not come through, or ""."""
+        bad = {StageState.FAILED, StageState.BLOCKED, StageState.NOT_RUN}
+        lost = {o.stage for o in self.outcomes if o.host == host and o.state in bad}
+        return next((s for s in stages if s in lost), "")
 
 
 def apply(
@@ -51,7 +56,7 @@ def apply(
                 ready = all(a in progress.done for a in stage.after if a in names)
                 if ready and not session.cancelled.is_set():
                     waiting.remove(stage)
-                    cells, blocked = _split(plan, stage, progress.failed)
+                    cells, blocked = _split(plan, stage, progress)
                     progress.outcomes += blocked
                     work = pool.submit(_stage, session, stage, cells, prepared)
                     running[work] = stage
@@ -62,27 +67,25 @@ def apply(
                 outcomes = work.result()
                 progress.outcomes += outcomes
                 progress.done.add(stage.name)
-                for outcome in progress.outcomes:
-                    if outcome.state in {StageState.FAILED, StageState.BLOCKED}:
-                        progress.failed.setdefault(outcome.host, outcome.stage)
     return progress.outcomes + _untouched(plan, progress.outcomes)
 
 
 def _split(
-    plan: Plan, stage: Stage, failed: Mapping[str, str]
+    plan: Plan, stage: Stage, progress: _Progress
 ) -> tuple[list[HostStage], list[StageOutcome]]:
-    cells = [c for c in plan.by_stage(stage.name) if c.action.changes]
-    able = [c for c in cells if c.host not in failed]
-    blocked = [
-        StageOutcome(
-            stage=c.stage,
-            host=c.host,
-            state=StageState.BLOCKED,
-            why=f"{failed[c.host]} failed there",
-        )
-        for c in cells
-        if c.host in failed
-    ]
+    """The cells that can run, and the outcomes of those that cannot: a stage they need failed there."""
+    able: list[HostStage] = []
+    blocked: list[StageOutcome] = []
+    for cell in plan.by_stage(stage.name):
+        if not cell.action.changes:
+            continue
+        if lost := progress.failed(cell.host, stage.after):
+            why = f"{lost} failed there"
+            blocked.append(
+                StageOutcome(stage=cell.stage, host=cell.host, state=StageState.BLOCKED, why=why)
+            )
+        else:
+            able.append(cell)
     return able, blocked
 
 

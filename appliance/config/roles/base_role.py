@@ -29,6 +29,8 @@ HPC_SYSCTL = {
 }
 NAMESPACED = ("net.", "fs.mqueue.", "kernel.shm", "kernel.msg", "kernel.sem")
 """Parameters a container has a value of its own for (namespaces(7)); all others are its machine's."""
+MACHINE_WIDE = frozenset({"net.core.rmem_max", "net.core.wmem_max"})
+"""Shown in every network namespace since Linux 6.10, and yet set for the whole machine."""
 KERNEL_MODULES = ("ipmi_devintf",)
 """In-band access to the management controller; loads where there is none, too."""
 HELD_PACKAGES = (
@@ -79,6 +81,11 @@ def sysctl(profile: Profile, host: Host) -> dict[str, str]:
     pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
     huge = {"vm.nr_hugepages": str(pages)} if pages else {}
     return {**HPC_SYSCTL, **huge, **profile.stages.sysctl}
+
+
+def has_own(key: str) -> bool:
+    """Whether a container has a value of its own for this kernel parameter."""
+    return key.startswith(NAMESPACED) and key not in MACHINE_WIDE
 
 
 def names(site: Site) -> list[dict[str, str]]:
