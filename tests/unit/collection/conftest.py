@@ -1,0 +1,85 @@
+"""Runs the collection's modules in this process, on folders of the test's own."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+COLLECTIONS = Path(__file__).parents[3] / "playbooks" / "collections"
+PLUGINS = "ansible_collections.appliance.host.plugins"
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def collections_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible's own loader is not needed: collections are namespace packages."""
+    monkeypatch.syspath_prepend(str(COLLECTIONS))
+
+
+@pytest.fixture
+def plugin() -> Callable[[str], ModuleType]:
+    """Imports a plugin of the collection, as "module_utils.apt"."""
+    return lambda name: import_module(f"{PLUGINS}.{name}")
+
+
+@pytest.fixture
+def run(plugin: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs a module's main with arguments; gives what it would answer to Ansible."""
+    from ansible.module_utils.testing import patch_module_args
+
+    umask = os.umask(0o022)
+
+    def once(
+        name: str, check: bool = False, diff: bool = False, **arguments: Any
+    ) -> dict[str, Any]:
+        given = {**arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
+        with patch_module_args(given), pytest.raises(SystemExit):
+            plugin(f"modules.{name}").main()
+        answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return answer
+
+    yield once
+    os.umask(umask)
+
+
+class Host:
+    """Programs of a pretended host: answers by the beginning of the command, and what was called."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, list[tuple[int, str, str]]]] = []
+        self.calls: list[str] = []
+
+    def answer(self, start: str, *answers: tuple[int, str, str]) -> None:
+        """The answers to commands that begin with ``start``, in turn; the last one stays."""
+        self.answers.insert(0, (start, list(answers)))
+
+    def __call__(self, _module: object, argv: Any, **_: Any) -> tuple[int, str, str]:
+        command = argv if isinstance(argv, str) else " ".join(argv)
+        self.calls.append(command)
+        for start, answers in self.answers:
+            if command.startswith(start):
+                return answers.pop(0) if len(answers) > 1 else answers[0]
+        raise AssertionError(f"nobody said what this answers: {command}")
+
+    def called(self, start: str) -> list[str]:
+        """The commands that began with ``start``."""
+        return [call for call in self.calls if call.startswith(start)]
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Host:
+    """Stands in for every program a module starts."""
+    from ansible.module_utils.basic import AnsibleModule
+
+    pretended = Host()
+    monkeypatch.setattr(AnsibleModule, "run_command", lambda *a, **k: pretended(*a, **k))
+    return pretended
+
+
+sys.dont_write_bytecode = True

@@ -1,0 +1,185 @@
+"""appliance.host.files on a folder: what is compared, replaced, refused and hidden."""
+
+import errno
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+Run = Callable[..., dict[str, Any]]
+ME = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
+
+
+def file(path: Path, content: str = "one\n", **more: Any) -> dict[str, Any]:
+    """A wanted file that belongs to whoever runs the test."""
+    return {"path": str(path), "content": content, **ME, **more}
+
+
+def test_a_new_file_has_its_content_mode_and_parents(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a/b/c.conf"
+    answer = run("files", files=[file(path, mode="0640")])
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one\n", 0o640)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
+    assert answer["changed_paths"] == [str(path)]
+    assert answer["resources"] == [{"kind": "file", "name": str(path)}]
+
+
+def test_the_second_run_changes_nothing_but_names_its_resources(run: Run, tmp_path: Path) -> None:
+    wanted = {
+        "files": [file(tmp_path / "f")],
+        "directories": [{"path": str(tmp_path / "d"), **ME}],
+        "links": [{"path": str(tmp_path / "l"), "target": "f"}],
+    }
+    assert run("files", **wanted)["changed"]
+    before = (tmp_path / "f").stat()
+    again = run("files", **wanted)
+    assert not again["changed"]
+    assert {item["kind"] for item in again["resources"]} == {"file", "directory", "link"}
+    assert (tmp_path / "f").stat() == before
+
+
+@pytest.mark.parametrize(("content", "mode"), [("other\n", "0644"), ("one\n", "0600")])
+def test_content_and_mode_are_both_compared(
+    run: Run, tmp_path: Path, content: str, mode: str
+) -> None:
+    run("files", files=[file(tmp_path / "f")])
+    assert run("files", files=[file(tmp_path / "f", content, mode=mode)])["changed"]
+    assert (tmp_path / "f").read_text() == content
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == int(mode, 8)
+
+
+def test_check_mode_tells_and_does_not_do(run: Run, tmp_path: Path) -> None:
+    answer = run(
+        "files",
+        check=True,
+        diff=True,
+        files=[file(tmp_path / "f")],
+        directories=[{"path": str(tmp_path / "d"), **ME}],
+        links=[{"path": str(tmp_path / "l"), "target": "x"}],
+    )
+    assert len(answer["changed_paths"]) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_diff_shows_before_and_after(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("old\n")
+    (diff,) = run("files", diff=True, files=[file(tmp_path / "f")])["diff"]
+    assert (diff["before"], diff["after"]) == ("old\n", "one\n")
+
+
+@pytest.mark.parametrize("validate", ["true", "false %s"])
+def test_a_secret_is_in_no_answer(run: Run, tmp_path: Path, validate: str) -> None:
+    item = {"path": str(tmp_path / "key"), "secret_content": "hunter2hunter2", "secret": True}
+    answer = run("files", diff=True, files=[{**item, **ME, "validate": validate}])
+    assert "hunter2" not in str(answer)
+    assert answer.get("failed", False) is (validate == "false %s")
+
+
+def test_a_refused_file_leaves_everything_as_it_was(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("old\n")
+    answer = run(
+        "files",
+        files=[file(tmp_path / "a"), file(tmp_path / "b", "bad\n", validate="grep -q good %s")],
+    )
+    assert answer["failed"]
+    assert answer["msg"].startswith(f"{tmp_path / 'b'}: refused by `grep -q good %s`")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "old\n"}
+
+
+@pytest.mark.parametrize("old", ["old\n", None])
+def test_a_file_refused_in_its_place_is_put_back(run: Run, tmp_path: Path, old: str | None) -> None:
+    path = tmp_path / "f"
+    if old:
+        path.write_text(old)
+    answer = run("files", files=[file(path, validate=f"grep -q nothing {path}")])
+    assert answer["failed"]
+    assert [p.read_text() for p in tmp_path.iterdir()] == ([old] if old else [])
+
+
+def test_a_file_accepted_in_its_place_stays_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("old\n")
+    run("files", files=[file(tmp_path / "f", validate=f"grep -q one {tmp_path / 'f'}")])
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"f": "one\n"}
+
+
+def test_a_link_in_the_way_is_replaced_not_followed(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("mine\n")
+    (tmp_path / "f").symlink_to("target")
+    run("files", files=[file(tmp_path / "f")])
+    assert not (tmp_path / "f").is_symlink()
+    assert (tmp_path / "target").read_text() == "mine\n"
+
+
+def test_a_link_takes_the_place_of_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "l").write_text("x")
+    run("files", links=[{"path": str(tmp_path / "l"), "target": "elsewhere"}])
+    assert (tmp_path / "l").readlink() == Path("elsewhere")
+
+
+def test_absent_removes_once(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x")
+    item = {"path": str(tmp_path / "f"), "state": "absent"}
+    assert run("files", files=[item])["changed"]
+    answer = run("files", files=[item])
+    assert (answer["changed"], answer["resources"]) == (False, [])
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    answer = run("files", files=[file(tmp_path / "f")])
+    assert answer["msg"] == f"{tmp_path / 'f'}: no space left on device"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        ({"owner": "nobody-like-this"}, "owner nobody-like-this is not a user"),
+        ({"group": "no-such-group"}, "group no-such-group is not a group"),
+        ({"mode": "u=rw"}, "is not octal"),
+    ],
+)
+def test_wrong_attributes_are_explained(
+    run: Run, tmp_path: Path, item: dict[str, str], words: str
+) -> None:
+    answer = run("files", files=[file(tmp_path / "f", **item)])
+    assert words in answer["msg"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_relative_paths_are_refused(run: Run) -> None:
+    assert "must be absolute" in run("files", files=[file(Path("a/b"))])["msg"]
+
+
+def test_an_owner_who_is_yet_to_come_is_no_error_in_check_mode(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\n")
+    answer = run("files", check=True, files=[file(tmp_path / "f", owner="nobody-like-this")])
+    assert answer["changed"]
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            "/x:3:5-9: Error: Could not resolve\n  ip daddr\n     ^^^^^\n",
+            "/x:3:5-9: Error: Could not resolve",
+        ),
+        ("one\ntwo\n", "two"),
+        ("\n", ""),
+    ],
+)
+def test_the_line_that_tells_is_found(
+    plugin: Callable[[str], ModuleType], said: str, line: str
+) -> None:
+    assert plugin("module_utils.outcome").telling_line(said) == line
