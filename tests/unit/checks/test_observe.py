@@ -1,0 +1,179 @@
+"""The checks of stage observe: the good case, the fault that trips each, and the missing measurement."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from appliance.checks import observe
+from appliance.checks.base import ClusterCheck, HostCheck, View
+from appliance.config.load import load_profile
+from appliance.config.roles.base import RoleContext
+from appliance.config.roles.observe import variables
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+
+ROLE = Path(__file__).parents[3] / "roles" / "observe"
+HOSTS = ("head", "gpu-1", "gpu-2")
+UP = (*(("node", name, "up") for name in HOSTS), ("prometheus", "head", "up"))
+
+
+def site() -> Site:
+    hosts = [
+        {"name": n, "roles": ["control" if n == "head" else "gpu"], "address": f"10.0.0.{i}"}
+        for i, n in enumerate(HOSTS, 10)
+    ]
+    networks = {"management": {"cidr": "10.0.0.0/24"}}
+    data = {"version": 1, "name": "lab", "networks": networks, "hosts": hosts}
+    return Site.model_validate_json(json.dumps(data))
+
+
+def facts(
+    host: str,
+    *,
+    targets: Iterable[tuple[str, str, str]] | None = None,
+    rules: int = observe.RULES,
+    firing: tuple[str, ...] = (),
+    unit: tuple[str, str] | None = ("active", "enabled"),
+    error: str = "",
+) -> HostFacts:
+    seen = None
+    if targets is not None:
+        listed = [
+            {"job": j, "instance": i, "health": h, "error": "refused" if h == "down" else ""}
+            for j, i, h in targets
+        ]
+        seen = {"targets": listed, "rules": rules, "firing": firing}
+    active = (
+        {observe.EXPORTER: {"load": "loaded", "active": unit[0], "enabled": unit[1]}}
+        if unit
+        else {}
+    )
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "2026-01-01T00:00:00Z",
+            "cpu_seconds": 0.1,
+            "user": "root",
+            "errors": {"observe": error} if error else {},
+            "os": {
+                "id": "debian",
+                "version_id": "12",
+                "kernel": "6.1",
+                "arch": "x86_64",
+                "boot_id": "b",
+                "uptime_s": 1.0,
+                "hostname": host,
+                "cgroup": "v2",
+            },
+            "cpu": {"model": "any", "sockets": 1, "cores": 1, "threads": 1},
+            "memory": {"total": 1, "available": 1},
+            "clock": {"time": 1.0},
+            "units": active,
+            "observe": seen,
+        }
+    )
+
+
+def judged(check_id: str, head: HostFacts | None) -> dict[str, CheckResult]:
+    known: Mapping[str, HostFacts] = {"head": head} if head else {}
+    view = View(load_profile("hpc"), site(), known)
+    check = next(c for c in observe.CHECKS if c.id == check_id)
+    if isinstance(check, HostCheck):
+        assert head is not None
+        return {r.target: r for r in check.judge(view, view.site.host("head"), head)}
+    assert isinstance(check, ClusterCheck)
+    return {r.target: r for r in check.judge(view)}
+
+
+def test_all_targets_up_pass_one_by_one() -> None:
+    results = judged("observe.targets", facts("head", targets=UP))
+    assert set(results) == {"head", "gpu-1", "gpu-2", "head/prometheus"}
+    assert {r.status for r in results.values()} == {Status.PASS}
+
+
+def test_a_target_that_is_missing_fails_and_is_named() -> None:
+    results = judged("observe.targets", facts("head", targets=UP[1:]))
+    assert results["head"].status is Status.FAIL
+    assert "no target" in results["head"].cause
+    assert results["gpu-1"].status is Status.PASS
+
+
+def test_a_target_that_is_down_fails_with_prometheuss_reason() -> None:
+    down = [(j, i, "down" if i == "gpu-2" else h) for j, i, h in UP]
+    result = judged("observe.targets", facts("head", targets=down))["gpu-2"]
+    assert result.status is Status.FAIL
+    assert "refused" in result.cause
+    assert "gpu-2" in result.fix
+
+
+def test_a_target_not_scraped_yet_is_no_pass() -> None:
+    fresh = [(j, i, "unknown") for j, i, _ in UP]
+    results = judged("observe.targets", facts("head", targets=fresh))
+    assert {r.status for r in results.values()} == {Status.NOT_ASSESSED}
+
+
+def test_rules_loaded_pass_and_a_lost_one_fails() -> None:
+    good = judged("observe.rules", facts("head", targets=UP, rules=observe.RULES + 2))
+    assert good["cluster"].status is Status.PASS
+    lost = judged("observe.rules", facts("head", targets=UP, rules=observe.RULES - 1))["cluster"]
+    assert (lost.status, lost.value, lost.limit) == (Status.FAIL, 6, 7)
+
+
+def test_a_firing_alert_is_a_warning_with_its_name() -> None:
+    assert judged("observe.alerts", facts("head", targets=UP))["cluster"].status is Status.PASS
+    result = judged("observe.alerts", facts("head", targets=UP, firing=("HostDown",)))["cluster"]
+    assert result.status is Status.WARN
+    assert "HostDown" in result.cause
+
+
+def test_an_exporter_that_runs_passes() -> None:
+    assert judged("observe.exporter", facts("head"))["head"].status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    "unit", [("failed", "enabled"), ("inactive", "enabled"), ("active", "disabled")]
+)
+def test_an_exporter_that_is_down_or_gone_after_a_reboot_fails(unit: tuple[str, str]) -> None:
+    result = judged("observe.exporter", facts("head", unit=unit))["head"]
+    assert result.status is Status.FAIL
+    assert unit[0] in result.cause
+
+
+def test_an_exporter_nobody_asked_about_is_not_assessed() -> None:
+    assert (
+        judged("observe.exporter", facts("head", unit=None))["head"].status is Status.NOT_ASSESSED
+    )
+
+
+@pytest.mark.parametrize("check_id", ["observe.targets", "observe.rules", "observe.alerts"])
+def test_a_silent_prometheus_is_never_a_pass(check_id: str) -> None:
+    for head in (None, facts("head"), facts("head", error="Prometheus does not listen")):
+        (result,) = judged(check_id, head).values()
+        assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert "does not listen" in result.cause
+
+
+def test_the_role_writes_as_many_rules_as_the_check_wants_each_with_summary_and_remedy() -> None:
+    text = (ROLE / "templates/etc/prometheus/rules/appliance.yml.j2").read_text()
+    assert len(re.findall(r"- alert: ", text)) == observe.RULES
+    assert text.count("summary: ") == text.count("remedy: ") == observe.RULES
+
+
+def test_the_first_control_host_alone_serves_and_knows_every_target() -> None:
+    made = {host.name: variables(_context(host.name)) for host in site().hosts}
+    assert [name for name, v in made.items() if v["observe_server"]] == ["head"]
+    targets = made["head"]["observe_targets"]
+    assert isinstance(targets, list)
+    assert [t["instance"] for t in targets] == list(HOSTS)
+    assert targets[1]["address"] == "10.0.0.11:9100"
+    assert made["gpu-1"]["observe_targets"] == []
+
+
+def _context(name: str) -> RoleContext:
+    described = site()
+    return RoleContext(load_profile("hpc"), described, described.host(name), {}, {})
