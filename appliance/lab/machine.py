@@ -49,7 +49,8 @@ def nspawn(rack: Rack, host: RackHost) -> tuple[str, ...]:
     """The container's command line.
 
     The clock is the machine's own, so no host may set it. The data folders lie on the disk itself,
-    because an overlay has no file handles and an NFS server needs them.
+    because an overlay has no file handles and an NFS server needs them; systemd-nspawn forbids to
+    open by handle whatever the capabilities are.
     """
     data = (f"--bind={host.disk / name}:/{name}" for name in mounts.DATA_FOLDERS)
     return (
@@ -67,6 +68,7 @@ def nspawn(rack: Rack, host: RackHost) -> tuple[str, ...]:
         f"--network-bridge={rack.bridge}",
         "--capability=all",
         "--drop-capability=CAP_SYS_TIME",
+        "--system-call-filter=open_by_handle_at",
         *data,
         "--boot",
     )
