@@ -233,7 +233,7 @@ def reason_of(text: str) -> str:
     for number, line in enumerate(lines):
         if line.startswith("dpkg: error processing"):
             why = lines[number + 1] if number + 1 < len(lines) else ""
-            return f"{line[len('dpkg: error ') :].rstrip(':')}: {why}"
+            return f"{line[len('dpkg: ') :].rstrip(':')}: {why}"
     errors = [line[3:] for line in lines if line.startswith("E: ")]
     telling = [line for line in errors if "Sub-process" not in line]
     for line in lines:

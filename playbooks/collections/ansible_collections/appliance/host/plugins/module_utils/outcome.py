@@ -6,9 +6,7 @@ import errno
 import os
 import re
 
-_NO_SPACE = re.compile(
-    r"no space left on device|not have enough free space|more space needed on", re.I
-)
+_NO_SPACE = re.compile(r"no space left on device|enough free space|more space needed on", re.I)
 
 
 class Problem(Exception):

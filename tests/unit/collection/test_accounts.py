@@ -1,0 +1,140 @@
+"""appliance.host.accounts against a pretended user database."""
+
+import grp
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.collection.conftest import Host
+
+Run = Callable[..., dict[str, Any]]
+Plugin = Callable[[str], ModuleType]
+KEY = "ssh-ed25519 AAAA ada"
+
+
+class Database:
+    """Users and groups as pwd and grp give them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.users: dict[str, pwd.struct_passwd] = {}
+        self.groups: dict[str, grp.struct_group] = {}
+
+    def user(self, name: str, shell: str = "/bin/bash") -> None:
+        ids = (os.geteuid(), os.getegid())
+        entry = (name, "x", *ids, "", str(self.home / name), shell)
+        self.users[name] = pwd.struct_passwd(entry)
+        (self.home / name).mkdir()
+
+    def group(self, name: str, gid: int, *members: str) -> None:
+        self.groups[name] = grp.struct_group((name, "x", gid, list(members)))
+
+
+@pytest.fixture
+def database(
+    plugin: Plugin, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Database:
+    """An empty database; the shadow file knows ada's password and that bob has none."""
+    found = Database(tmp_path)
+    module = plugin("modules.accounts")
+    (tmp_path / "shadow").write_text("ada:$6$x:1::::::\nbob:*:1::::::\n")
+    monkeypatch.setattr(module, "SHADOW", str(tmp_path / "shadow"))
+    monkeypatch.setattr(module.pwd, "getpwnam", lambda name: found.users[name])
+    monkeypatch.setattr(module.grp, "getgrnam", lambda name: found.groups[name])
+    monkeypatch.setattr(module.grp, "getgrall", lambda: list(found.groups.values()))
+    for tool in ("useradd", "usermod", "userdel", "groupadd", "groupmod", "gpasswd"):
+        host.answer(tool, (0, "", ""))
+    return found
+
+
+def test_a_new_group_and_user_are_made(run: Run, host: Host, database: Database) -> None:
+    answer = run(
+        "accounts",
+        groups=[{"name": "ops", "gid": 900}],
+        users=[{"name": "ada", "uid": 1500, "groups": ["ops"]}],
+    )
+    assert answer["changed"]
+    assert host.calls == [
+        "groupadd -g 900 ops",
+        "useradd -s /bin/bash -p * -m -u 1500 -U -G ops ada",
+    ]
+    assert answer["resources"] == [
+        {"kind": "group", "name": "ops"},
+        {"kind": "user", "name": "ada"},
+    ]
+
+
+def test_a_system_user_gets_no_home_and_no_shell(run: Run, host: Host, database: Database) -> None:
+    run("accounts", users=[{"name": "munge", "system": True}])
+    assert host.calls == ["useradd -s /usr/sbin/nologin -p * --system -M -U munge"]
+
+
+def test_a_user_who_is_right_is_left_alone(run: Run, host: Host, database: Database) -> None:
+    database.user("bob")
+    database.group("ops", 900, "bob")
+    answer = run("accounts", users=[{"name": "bob", "groups": ["ops"]}], groups=[{"name": "ops"}])
+    assert (answer["changed"], host.calls) == (False, [])
+
+
+def test_what_is_wrong_is_corrected_in_one_call(run: Run, host: Host, database: Database) -> None:
+    database.user("ada", shell="/bin/sh")
+    database.group("ops", 900)
+    run("accounts", users=[{"name": "ada", "groups": ["ops"]}])
+    assert host.calls == ["usermod -s /bin/bash -a -G ops -p * ada"]
+
+
+def test_check_mode_calls_nothing(run: Run, host: Host, database: Database) -> None:
+    answer = run("accounts", check=True, users=[{"name": "ada", "keys": [KEY]}])
+    assert answer["changed"]
+    assert host.calls == []
+
+
+def test_keys_are_exactly_those_given(run: Run, database: Database) -> None:
+    database.user("bob")
+    wanted = [{"name": "bob", "keys": [KEY]}]
+    file = database.home / "bob/.ssh/authorized_keys"
+    assert run("accounts", users=wanted)["changed"]
+    file.write_text(KEY + "\nssh-rsa BBBB intruder\n")
+    assert run("accounts", users=wanted)["changes"] == ["keys of bob"]
+    assert file.read_text() == KEY + "\n"
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert not run("accounts", users=wanted)["changed"]
+
+
+def test_a_ssh_folder_that_is_a_link_is_refused(run: Run, database: Database) -> None:
+    database.user("bob")
+    (database.home / "bob/.ssh").symlink_to("/tmp")
+    assert "is a link" in run("accounts", users=[{"name": "bob", "keys": [KEY]}])["msg"]
+
+
+def test_who_is_no_longer_named_loses_the_login(run: Run, host: Host, database: Database) -> None:
+    database.user("ada")
+    database.user("bob")
+    database.group("admins", 901, "ada", "bob")
+    keys = database.home / "ada/.ssh/authorized_keys"
+    keys.parent.mkdir()
+    keys.write_text(KEY)
+    run("accounts", users=[{"name": "bob"}], only_in="admins")
+    assert host.calls == ["usermod -s /usr/sbin/nologin -p * ada", "gpasswd -d ada admins"]
+    assert not keys.exists()
+
+
+def test_an_absent_user_is_removed_once(run: Run, host: Host, database: Database) -> None:
+    item = {"name": "bob", "state": "absent"}
+    assert not run("accounts", users=[item])["changed"]
+    database.user("bob")
+    assert run("accounts", users=[item])["changed"]
+    assert host.calls == ["userdel bob"]
+
+
+def test_a_refusal_names_the_account_and_the_reason(
+    run: Run, host: Host, database: Database
+) -> None:
+    host.answer("useradd", (4, "", "useradd: UID 1000 is not unique\n"))
+    answer = run("accounts", users=[{"name": "ada", "uid": 1000}])
+    assert answer["msg"] == "user ada: useradd: UID 1000 is not unique"

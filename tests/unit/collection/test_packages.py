@@ -1,0 +1,195 @@
+"""appliance.host.packages against a pretended dpkg and dnf."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.collection.conftest import Host
+
+Run = Callable[..., dict[str, Any]]
+Plugin = Callable[[str], ModuleType]
+QUERY = "dpkg-query -W -f"
+BASH = "bash\tii \t5.2\t\n"
+MAWK = "mawk\tii \t1.3\tawk (= 1), other\n"
+NONE = "0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n"
+ONE = "0 upgraded, 1 newly installed, 0 to remove and 0 not upgraded.\n"
+LOST = (100, "", "E: Unable to locate package slurmd\n")
+
+
+@pytest.fixture(autouse=True)
+def debian(
+    plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> ModuleType:
+    """A Debian host with fresh package lists and a journal of dpkg in ``tmp_path``."""
+    apt = plugin("module_utils.apt")
+    monkeypatch.setattr(plugin("modules.packages"), "available", lambda: True)
+    monkeypatch.setattr(apt, "lists_present", lambda: True)
+    monkeypatch.setattr(apt.time, "sleep", lambda _: None)
+    monkeypatch.setattr(apt, "_wait_for_lock", lambda _: None)
+    host.answer(QUERY, (0, BASH + MAWK, ""))
+    return apt
+
+
+def test_one_query_decides_that_nothing_is_to_do(run: Run, host: Host) -> None:
+    answer = run("packages", present=["bash", "awk"], absent=["gone"], pins={"bash": "5.2"})
+    assert not answer["changed"]
+    assert len(host.calls) == 1
+    assert answer["versions"] == {"bash": "5.2", "mawk": "1.3"}
+    assert answer["resources"][0] == {"kind": "package", "name": "bash"}
+
+
+def test_what_is_missing_is_installed_and_what_is_unwanted_removed_at_once(
+    run: Run, host: Host
+) -> None:
+    host.answer(QUERY, (0, BASH + MAWK, ""), (0, BASH + "zip\tii \t3\t\n", ""))
+    host.answer("apt-get", (0, ONE, ""))
+    answer = run("packages", present=["bash", "zip"], absent=["mawk"])
+    assert answer["changed"]
+    assert answer["versions"]["zip"] == "3"
+    (call,) = host.called("apt-get")
+    assert call.endswith("install zip mawk-")
+    assert "--no-install-recommends" in call
+    assert "--force-confold" in call
+    assert "DPkg::Lock::Timeout=300" in call
+    assert "downgrades" not in call
+
+
+def test_the_lists_are_fetched_only_when_a_package_is_not_found(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, BASH, ""), (0, BASH + "slurmd\tii \t22\t\n", ""))
+    host.answer("apt-get", LOST, (0, ONE, ""))
+    host.answer("apt-get -q update", (0, "", ""))
+    assert run("packages", present=["slurmd"])["changed"]
+    assert len(host.called("apt-get -q update")) == 1
+
+
+def test_a_package_nobody_has_is_named(run: Run, host: Host) -> None:
+    host.answer("apt-get", LOST)
+    host.answer("apt-get -q update", (0, "", ""))
+    answer = run("packages", present=["slurmd"])
+    assert answer["msg"] == "installing slurmd: Unable to locate package slurmd"
+
+
+def test_a_pin_may_go_back_and_keeps_its_hold(run: Run, host: Host) -> None:
+    held, free = "bash\thi \t5.3\t\n", "bash\tii \t5.2\t\n"
+    host.answer(QUERY, (0, held, ""), (0, free, ""))
+    host.answer("apt-get", (0, NONE.replace("installed, 0", "installed, 1 downgraded, 0"), ""))
+    host.answer("apt-mark", (0, "", ""))
+    assert run("packages", pins={"bash": "5.2"})["changed"]
+    (call,) = host.called("apt-get")
+    assert "--allow-downgrades --allow-change-held-packages install bash=5.2" in call
+    assert host.called("apt-mark") == ["apt-mark hold bash"]
+
+
+def test_a_version_that_is_gone_is_one_clear_line(run: Run, host: Host) -> None:
+    host.answer("apt-get", (100, "", "E: Version '5.1' for 'bash' was not found\n"))
+    host.answer("apt-get -q update", (0, "", ""))
+    host.answer(
+        "apt-cache madison bash", (0, " bash | 5.2 | http://x\n bash | 5.2 | http://y\n", "")
+    )
+    answer = run("packages", pins={"bash": "5.1"})
+    assert answer["msg"] == (
+        "package bash: version 5.1 is in no repository of this host any more (there is 5.2)"
+    )
+
+
+def test_an_interrupted_dpkg_is_finished_first(run: Run, host: Host) -> None:
+    broken = "bash\tiU \t5.2\t\n"
+    host.answer(QUERY, (0, broken, ""), (0, broken, ""), (0, BASH, ""))
+    host.answer("dpkg --force", (0, "", ""))
+    host.answer("apt-get", (0, NONE, ""))
+    assert run("packages", present=["bash"])["changed"]
+    assert host.calls[2].endswith("--configure -a")
+    assert host.calls[3].endswith("--fix-broken install")
+
+
+def test_another_dpkg_at_work_is_not_taken_for_an_interrupted_one(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, "bash\tiH \t5.2\t\n", ""), (0, BASH, ""))
+    assert not run("packages", present=["bash"])["changed"]
+
+
+def test_a_busy_lock_is_waited_for(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, BASH, ""), (0, BASH + "zip\tii \t3\t\n", ""))
+    busy = (100, "", "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1\n")
+    host.answer("apt-get", busy, busy, (0, ONE, ""))
+    assert run("packages", present=["zip"])["changed"]
+    assert len(host.called("apt-get")) == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            "E: You don't have enough free space in /var/cache/apt/archives/.\n",
+            "installing zip: no space left on device (/full)",
+        ),
+        (
+            "dpkg: error processing package zip (--configure):\n installed zip package post-installation "
+            "script subprocess returned error exit status 1\nE: Sub-process /usr/bin/dpkg returned an error code (1)\n",
+            "installing zip: error processing package zip (--configure): installed zip package "
+            "post-installation script subprocess returned error exit status 1",
+        ),
+        (
+            "The following packages have unmet dependencies:\n zip : Depends: libz (>= 9) but it is not installable\n"
+            "E: Unable to correct problems, you have held broken packages.\n",
+            "installing zip: zip : Depends: libz (>= 9) but it is not installable",
+        ),
+    ],
+)
+def test_failures_are_one_line(
+    run: Run, host: Host, debian: ModuleType, monkeypatch: pytest.MonkeyPatch, said: str, line: str
+) -> None:
+    monkeypatch.setattr(debian, "full_file_systems", lambda: "/full")
+    host.answer("apt-get", (100, said, ""))
+    assert run("packages", present=["zip"])["msg"] == line
+
+
+def test_check_mode_simulates(run: Run, host: Host) -> None:
+    host.answer("apt-get", (0, ONE, ""))
+    assert run("packages", check=True, present=["zip"])["changed"]
+    assert "--simulate" in host.called("apt-get")[0]
+    assert not host.called("apt-get -q update")
+
+
+def test_success_without_the_package_is_not_believed(run: Run, host: Host) -> None:
+    host.answer("apt-get", (0, NONE, ""))
+    assert "not installed although" in run("packages", present=["zip"])["msg"]
+
+
+@pytest.fixture
+def red_hat(plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host with dnf and two packages."""
+    from ansible.module_utils.basic import AnsibleModule
+
+    monkeypatch.setattr(plugin("modules.packages"), "available", lambda: False)
+    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda *_a, **_k: "/usr/bin/dnf")
+    host.answer("rpm -qa", (0, "bash\t5.1-9.el9\nchrony\t1:4.5-1.el9\n", ""))
+    return host
+
+
+def test_dnf_is_not_started_when_nothing_is_to_do(run: Run, red_hat: Host) -> None:
+    answer = run("packages", present=["bash"], pins={"chrony": "1:4.5-1.el9"}, absent=["zip"])
+    assert not answer["changed"]
+    assert len(red_hat.calls) == 1
+    assert answer["versions"] == {"bash": "5.1-9.el9", "chrony": "1:4.5-1.el9"}
+
+
+def test_dnf_installs_an_exact_version(run: Run, red_hat: Host) -> None:
+    red_hat.answer("rpm -qa", (0, "bash\t5.2-1\n", ""), (0, "bash\t5.1-9\n", ""))
+    red_hat.answer("dnf", (0, "", ""))
+    assert run("packages", pins={"bash": "5.1-9"})["changed"]
+    (call,) = red_hat.called("dnf")
+    assert call.endswith("install bash-5.1-9")
+    assert "install_weak_deps=False" in call
+
+
+def test_dnf_looks_again_before_it_gives_up(run: Run, red_hat: Host) -> None:
+    red_hat.answer("rpm -q --whatprovides", (1, "", ""))
+    red_hat.answer(
+        "dnf", (1, "", "No match for argument: slurmd\nError: Unable to find a match: slurmd\n")
+    )
+    answer = run("packages", present=["slurmd"])
+    assert len(red_hat.called("dnf --refresh")) == 1
+    assert answer["msg"] == "installing slurmd: slurmd is in no repository of this host"
