@@ -54,12 +54,13 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     common = {
         "unit": "ports",
         "limit": expectation.ports,
-        "limit_source": _source(view),
+        "limit_source": f"profile {view.profile.name}",
         "simulated": _simulated(facts),
     }
     if found >= expectation.ports:
         return [passed("fabric.ports", host.name, found, **common)]
-    if why := facts.errors.get("fabric"):
+    why = facts.errors.get("fabric", "")
+    if why and not facts.ports:
         cause = f"ports could not be read: {why}"
         return [not_assessed("fabric.ports", host.name, cause, **common)]
     missing = _missing_devices(view, facts)
@@ -143,15 +144,11 @@ def _simulated(facts: HostFacts) -> bool:
     return "fabric" in facts.simulated
 
 
-def _source(view: View) -> str:
-    return f"profile {view.profile.name}"
-
-
 def _rate_limit(view: View) -> tuple[float, str]:
     limit = view.limit("fabric.rate")
     if limit and isinstance(limit.value, int | float):
         return float(limit.value), limit.source
-    return float(view.profile.hardware.fabric.rate_gbps), _source(view)
+    return float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
 
 
 def _silent(

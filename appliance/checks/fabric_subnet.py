@@ -7,6 +7,9 @@ from appliance.models.facts import HostFacts, Port, SubnetManager, Topology
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
+UNANSWERED = "madrpc failed"
+"""What libibmad says when a query went out and nobody answered it; other troubles of sminfo are its own."""
+
 
 def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
     """One master answers, and all who asked name the same one."""
@@ -14,12 +17,18 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
         return []
     simulated = _simulated(view)
     answers = {name: f.subnet_manager for name, f in view.facts.items() if f.subnet_manager}
+    unanswered = [
+        name for name, f in view.facts.items() if UNANSWERED in f.errors.get("fabric", "")
+    ]
+    if not answers and unanswered:
+        return [_no_master(view, unanswered[0], "silence", simulated)]
     if not answers:
-        cause = _why(view, ("subnet_manager", "fabric"), "no host could ask for the subnet manager")
+        cause = _why(view, ("fabric",), "no host could ask for the subnet manager")
         return [not_assessed("fabric.sm", "cluster", cause, simulated=simulated)]
     masters = {name: sm for name, sm in answers.items() if "MASTER" in sm.state.upper()}
     if not masters:
-        return [_no_master(view, answers, simulated)]
+        name, manager = next(iter(answers.items()))
+        return [_no_master(view, name, manager.state, simulated)]
     if len({sm.guid for sm in masters.values() if sm.guid}) > 1:
         return [_two_masters(masters, simulated)]
     asked_from, master = next(iter(masters.items()))
@@ -75,19 +84,18 @@ def _why(view: View, areas: tuple[str, ...], otherwise: str) -> str:
     return otherwise
 
 
-def _no_master(view: View, answers: Mapping[str, SubnetManager], simulated: bool) -> CheckResult:
-    name, manager = next(iter(answers.items()))
+def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> CheckResult:
     control = ", ".join(host.name for host in view.site.with_role(Role.CONTROL))
     ours = view.site.fabric.subnet_manager == "opensm"
     return failed(
         "fabric.sm",
         "cluster",
-        f"no master subnet manager answers (asked from {name}: {manager.state or 'silence'})",
+        f"no master subnet manager answers (asked from {asked_from}: {said})",
         f"on {control}: systemctl restart opensm, then look at /var/log/opensm.log"
         if ours
         else "start the subnet manager of the switch or of UFM (site.fabric.subnet_manager is "
         f"{view.site.fabric.subnet_manager})",
-        value=manager.state,
+        value=said,
         simulated=simulated,
     )
 
@@ -125,14 +133,19 @@ def _host_results(
 
 
 def _is_seen(host: Host, facts: HostFacts, port: Port, topology: Topology) -> bool:
-    """By GUID, or by the description rdma-ndd gives an adapter: "host device"."""
-    names = {f"{name} {port.device}" for name in (host.name, facts.os.hostname)}
-    return any(
-        hca.description in names or (port.guid and _number(hca.guid) == _number(port.guid))
-        for hca in topology.hcas
-    )
+    """By "host device", as rdma-ndd describes adapters; where it does not run, by GUID.
+
+    An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number.
+    """
+    names = {host.name, facts.os.hostname}
+    described = {h.description for h in topology.hcas if h.description.split(" ")[0] in names}
+    if described:
+        return any(f"{name} {port.device}" in described for name in names)
+    guid = _number(port.guid)
+    return any(guid and guid - _number(h.guid) in (0, port.port) for h in topology.hcas)
 
 
-def _number(guid: str) -> str:
-    """A GUID's digits: tools write 0x0c42a1..., the kernel 0c42:a1...."""
-    return guid.lower().removeprefix("0x").replace(":", "").lstrip("0")
+def _number(guid: str) -> int:
+    """A GUID as the kernel (0c42:a1...) or a tool (0x0c42a1...) writes it; 0 for none."""
+    digits = guid.lower().removeprefix("0x").replace(":", "")
+    return int(digits, 16) if digits and set(digits) <= set("0123456789abcdef") else 0

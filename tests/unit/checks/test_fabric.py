@@ -181,6 +181,12 @@ def test_a_missing_adapter_of_the_only_gpu_host_is_named_by_the_gap() -> None:
     assert "missing mlx5_2" in result.cause
 
 
+def test_trouble_with_the_subnet_manager_does_not_hide_a_missing_adapter() -> None:
+    three = (port("gpu-1", i) for i in range(3))
+    result = one("fabric.ports", with_ports(*three, errors={"fabric": "sminfo failed with 255"}))
+    assert result.status is Status.FAIL
+
+
 def test_a_port_in_ethernet_mode_does_not_count() -> None:
     ports = [port("gpu-1", i) for i in range(3)] + [port("gpu-1", 3, link_layer="Ethernet")]
     assert one("fabric.ports", with_ports(*ports)).status is Status.FAIL
@@ -272,10 +278,16 @@ def test_two_masters_mean_a_fabric_in_parts() -> None:
     assert "gpu-2" in result.cause
 
 
+def test_silence_to_the_question_for_the_master_fails() -> None:
+    said = "sminfo failed with 255: ibwarn: [7] mad_rpc: _do_madrpc failed; dport (Lid 1)"
+    result = one("fabric.sm", view(facts("head", subnet_manager=None, errors={"fabric": said})))
+    assert (result.status, result.value) == (Status.FAIL, "silence")
+
+
 def test_an_unasked_subnet_manager_is_not_assessed() -> None:
-    mute = facts("head", subnet_manager=None, errors={"subnet_manager": "sminfo: not installed"})
+    mute = facts("head", subnet_manager=None, errors={"fabric": "sminfo: no umad device"})
     result = one("fabric.sm", view(mute))
-    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "head: sminfo: not installed")
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "head: sminfo: no umad device")
 
 
 def test_an_adapter_discovery_does_not_meet_is_named() -> None:
@@ -283,11 +295,18 @@ def test_an_adapter_discovery_does_not_meet_is_named() -> None:
     assert (result.status, result.target) == (Status.FAIL, "gpu-2/mlx5_3")
 
 
-def test_an_adapter_is_known_by_its_description_too() -> None:
-    described = asked(without=("gpu-2", 3))
-    hca = {"guid": "0xffff", "description": "gpu-2 mlx5_3", "ports": 1}
-    described["topology"]["hcas"].append(hca)
+def test_adapters_are_known_by_description_where_the_host_describes_them() -> None:
+    described = asked()
+    for hca, index in zip(described["topology"]["hcas"], range(PORTS), strict=False):
+        hca |= {"guid": "0x1", "description": f"gpu-1 mlx5_{index}"}
     assert one("fabric.topology", view(facts("head", **described))).status is Status.PASS
+    described["topology"]["hcas"][1]["description"] = "gpu-1 mlx5_7"
+    assert one("fabric.topology", view(facts("head", **described))).target == "gpu-1/mlx5_1"
+
+
+def test_a_port_guid_may_be_the_adapters_plus_the_port() -> None:
+    ports = [port("gpu-1", i, guid=f"{guid('gpu-1', i)[:-1]}1") for i in range(PORTS)]
+    assert one("fabric.topology", view(facts("gpu-1", ports=ports))).status is Status.PASS
 
 
 def test_undiscovered_topology_is_not_assessed() -> None:
