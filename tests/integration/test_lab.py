@@ -1,0 +1,152 @@
+"""A whole rack: it comes up, breaks as told, recovers, and goes away without a trace."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.process import Completed, run, spawn
+from appliance.lab import cgroups, fabric, faults, network, processes, rack, ssh, status
+from appliance.lab.spec import Rack, RackHost, RackSpec, racks
+
+# The rack's processes outlive the one that started them, of which Python warns.
+pytestmark = [
+    pytest.mark.rack,
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
+]
+
+NAME = "pytest-lab"
+PORT = "/var/lib/appliance-lab/sys/class/infiniband/mlx5_2/ports/1"
+
+
+def _on(found: Rack, host: RackHost, *argv: str) -> Completed:
+    return ssh.on_host(found, host, argv)
+
+
+def _traces(found: Rack) -> list[str]:
+    """Everything of a rack that this machine still shows."""
+    table = run(("nft", "list", "tables")).stdout
+    loops = run(("losetup", "--list", "--noheadings", "--output", "BACK-FILE")).stdout
+    groups = [
+        str(group)
+        for top in cgroups.hierarchies().all()
+        for group in (top / cgroups.PARENT).glob(f"{found.tag}-*")
+    ]
+    kept = (
+        ("mount", str(found.state_dir) in Path("/proc/self/mounts").read_text()),
+        ("bridge", found.bridge in network.links()),
+        ("table", found.table in table),
+        ("loop", str(found.state_dir) in loops),
+        ("process", bool(processes.marked(found.state_dir))),
+        ("group", bool(groups)),
+        ("state", found.state_dir.exists()),
+    )
+    return [what for what, is_there in kept if is_there]
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Rack]:
+    raised = rack.up(RackSpec(NAME, hosts=2), lambda _: None)
+    yield raised
+    rack.down(NAME)
+    assert _traces(raised) == []
+
+
+@pytest.fixture(scope="module")
+def gpu(up: Rack) -> RackHost:
+    return up.host("gpu-1")
+
+
+def _state(found: Rack, host: RackHost) -> str:
+    return next(h.state for h in status.read(found).hosts if h.name == host.name)
+
+
+def test_up_again_changes_nothing(up: Rack, gpu: RackHost) -> None:
+    before = _on(up, gpu, "cat", "/proc/sys/kernel/random/boot_id", "/proc/1/stat").stdout
+    assert rack.up(RackSpec(NAME, hosts=2), lambda _: None) == up
+    assert _on(up, gpu, "cat", "/proc/sys/kernel/random/boot_id", "/proc/1/stat").stdout == before
+    assert status.read(up).all_up
+
+
+def test_gpu_host_shows_its_simulated_gpus(up: Rack, gpu: RackHost) -> None:
+    script = (
+        "import ctypes as c; n = c.CDLL('libnvidia-ml.so.1'); k = c.c_uint(); n.nvmlInit_v2();"
+        "n.nvmlDeviceGetCount_v2(c.byref(k)); print(k.value)"
+    )
+    assert _on(up, gpu, "python3", "-c", f'"{script}"').stdout == "8\n"
+    assert len(_on(up, gpu, "ls", "/dev/nvidia[0-7]").stdout.split()) == 8
+
+
+def test_exit_code_of_a_command_is_passed_on(up: Rack, gpu: RackHost) -> None:
+    assert _on(up, gpu, "exit", "7").returncode == 7
+
+
+def test_frozen_host_is_told_from_a_stopped_one(up: Rack, gpu: RackHost) -> None:
+    faults.apply(up, gpu, "freeze")
+    assert _state(up, gpu) == "frozen"
+    assert not ssh.answers(gpu)
+    faults.apply(up, gpu, "freeze", clear=True)
+    assert _state(up, gpu) == "running"
+    faults.apply(up, gpu, "power-off")
+    assert _state(up, gpu) == "stopped"
+    faults.apply(up, gpu, "power-off", clear=True)
+    assert _on(up, gpu, "true").returncode == 0
+
+
+def test_full_disk_is_full_on_that_host_only(up: Rack, gpu: RackHost) -> None:
+    write = ("dd", "if=/dev/zero", "of=/var/tmp/file", "bs=64k", "count=1")
+    faults.apply(up, gpu, "full-disk")
+    assert "No space left" in _on(up, gpu, *write).stderr
+    assert _on(up, up.host("head"), *write).returncode == 0
+    faults.apply(up, gpu, "full-disk", clear=True)
+    assert _on(up, gpu, *write).returncode == 0
+
+
+def test_changed_host_key_is_refused(up: Rack, gpu: RackHost) -> None:
+    faults.apply(up, gpu, "host-key")
+    assert "HOST IDENTIFICATION HAS CHANGED" in _on(up, gpu, "true").stderr
+    faults.apply(up, gpu, "host-key", clear=True)
+    assert _on(up, gpu, "true").returncode == 0
+
+
+def test_sysfs_follows_the_fabric(up: Rack, gpu: RackHost) -> None:
+    assert _settles(up, gpu, "2: INIT")
+    faults.apply(up, gpu, "port-down", ("mlx5_2",))
+    assert _settles(up, gpu, "1: DOWN")
+    faults.apply(up, gpu, "port-down", ("mlx5_2",), clear=True)
+    assert _settles(up, gpu, "2: INIT")
+    faults.apply(up, gpu, "port-errors", ("mlx5_2", "700"))
+    assert _on(up, gpu, "cat", f"{PORT}/counters/symbol_error").stdout == "700\n"
+    assert fabric.is_running(up)
+
+
+def _settles(found: Rack, host: RackHost, state: str) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if _on(found, host, "cat", f"{PORT}/state").stdout.strip() == state:
+            return True
+        time.sleep(0.3)
+    return False
+
+
+@pytest.mark.parametrize("patience", [0.0, 0.3, 0.8, 1.5])
+def test_killed_up_leaves_nothing_behind_after_down(patience: float, tmp_path: Path) -> None:
+    """Kill it so many seconds after the rack was written down, which is before anything is made."""
+    name = f"{NAME}-killed"
+    code = f"from appliance.lab import rack; rack.up(rack.RackSpec({name!r}, 2), print)"
+    pid = spawn((sys.executable, "-c", code), log=tmp_path / "log")
+    deadline = time.monotonic() + 300
+    while not (found := rack.load(name)):
+        assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+        time.sleep(0.01)
+    time.sleep(patience)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert rack.down(name)
+    assert _traces(found) == []
+    assert not rack.down(name)
+    assert found not in racks()
