@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from appliance.adapters.ssh import Remote
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
-from appliance.probe.bundle import bootstrap, payload
+from appliance.probe.bundle import command, payload
 
 T = TypeVar("T")
 
@@ -58,15 +58,14 @@ def each(hosts: Iterable[str], work: Callable[[str], T]) -> list[tuple[str, T]]:
 
 
 def _ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
-    argv = [PYTHON, "-B", "-c", bootstrap()]
     try:
-        done = remote.run(host, argv, input=payload(dict(request)), timeout=DEADLINE)
+        done = remote.run(host, command(PYTHON), input=payload(dict(request)), timeout=DEADLINE)
     except ApplianceError as error:
         return Unanswered(host, error.message, error.hint)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
         missing = "not found" in said or "No such file" in said
-        fix = f"install Python 3.8 or newer as {PYTHON}" if missing else "see docs/probe.md"
+        fix = f"install Python 3.8 or newer as {PYTHON}" if missing else "report this as a defect"
         return Unanswered(host, f"the probe did not run: {said}", fix)
     try:
         answer = json.loads(done.stdout)

@@ -49,14 +49,16 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
         results.append(_reachable(found, host))
         if host.name in view.facts:
             results += _by_stage(view, host, wanted)
-    absent = {i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks}
+    absent = {
+        i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms
+    }
     return results + judge_cluster(view, wanted - absent)
 
 
 def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResult]:
     results: list[CheckResult] = []
     for stage in STAGES:
-        ids = wanted.intersection(stage.checks)
+        ids = wanted.intersection(stage.checks + stage.symptoms)
         if not ids or not stage.roles.intersection(host.roles):
             continue
         if _finished(view.facts[host.name], stage):

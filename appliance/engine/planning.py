@@ -128,6 +128,9 @@ def _reason(
     if receipt.drift:
         what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in receipt.drift]
         return Action.REPAIR, _list(what)
+    if receipt.unread:
+        unread = f"{receipt.unread} of its {receipt.resources} resources could not be compared"
+        return Action.REPAIR, f"{unread}: {view.facts[host.name].errors.get('receipts', '')}"
     broken = [r for r in judge_host(view, host, stage.checks) if r.status is Status.FAIL]
     if broken:
         return Action.REPAIR, _list([_short(r) for r in broken])

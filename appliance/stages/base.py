@@ -13,7 +13,8 @@ class Stage:
 
     ``roles``: hosts with one of these roles take part. ``after``: stages a host must have finished first.
     ``ansible_roles``: roles of the playbook, whose files enter the fingerprint. ``variables``: their variables for
-    one host. ``checks``: ids that prove it. ``minutes``: first estimate for a bare host.
+    one host. ``checks``: ids that prove it. ``symptoms``: ids that speak of the host, judged with the stage but neither
+    mended nor proved by running it. ``minutes``: first estimate for a bare host.
     """
 
     name: str
@@ -25,3 +26,4 @@ class Stage:
     checks: tuple[str, ...]
     minutes: float
     reboots: bool = False
+    symptoms: tuple[str, ...] = ()

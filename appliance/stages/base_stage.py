@@ -14,9 +14,12 @@ STAGE = Stage(
     checks=(
         "base.os",
         "base.clock",
-        "base.clock_spread",
         "base.sysctl",
         "base.units",
+    ),
+    minutes=1.0,
+    symptoms=(
+        "base.clock_spread",
         "base.failed_units",
         "base.disk",
         "base.memory",
@@ -24,5 +27,4 @@ STAGE = Stage(
         "base.memory_size",
         "base.numa",
     ),
-    minutes=1.0,
 )

@@ -58,7 +58,7 @@ class Mount:
     def __init__(self, line: str) -> None:
         before, _, after = line.partition(" - ")
         head, tail = before.split(" "), after.split(" ")
-        self.at = plain(head[4])
+        self.at, self.device = plain(head[4]), head[2]
         self.type, self.source = tail[0], plain(tail[1])
         self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
 
@@ -100,12 +100,13 @@ def collect(ask: Ask) -> Facts:
 
 def wanted(table: dict[str, Mount]) -> list[Mount]:
     """Those that hold data, in order of their mount points."""
-    return [table[at] for at in sorted(table) if _holds_data(table[at])]
+    root = table["/"].device if "/" in table else ""
+    return [table[at] for at in sorted(table) if _holds_data(table[at], root)]
 
 
-def _holds_data(mount: Mount) -> bool:
-    """An overlay counts only as the root of a container host."""
-    if mount.at.startswith(MANY) or (mount.type == "overlay" and mount.at != "/"):
+def _holds_data(mount: Mount, root: str) -> bool:
+    """An overlay counts only where it is the root of a container host, or a folder of that bound elsewhere."""
+    if mount.at.startswith(MANY) or (mount.type == "overlay" and mount.device != root):
         return False
     return mount.remote or mount.type in LOCAL
 
