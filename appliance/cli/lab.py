@@ -34,7 +34,9 @@ def up(name: str, hosts: int, profile: str, as_json: bool) -> None:
     """Raise the rack, or start what of it is down."""
     console = Console(stderr=True)
     with console.status("raising the rack"):
-        raised = rack.up(RackSpec(name, hosts, profile), lambda line: console.print(f"  {line}"))
+        raised = rack.up(
+            RackSpec(name, hosts, profile), lambda line: console.print(f"  {line}", soft_wrap=True)
+        )
     if as_json:
         _print_json(lab_status.read(raised))
         return
