@@ -21,7 +21,7 @@ from appliance.models.site import Role
 LOSS = "gpt3.loss"
 MODEL = "cpu-3m"
 SEQUENCE = 32
-STEPS = 16
+STEPS = 12
 NO_TORCH = 75
 SCRIPT = Path(__file__).with_name("train.py")
 UNREAL = "trained on processors: proves launch, rendezvous and log reading, says nothing of a GPU"

@@ -24,7 +24,7 @@ SIOCGIFADDR = 0x8915
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--global-batch", type=int, default=8)
     parser.add_argument("--sequence", type=int, default=32)
     parser.add_argument("--layers", type=int, default=6)

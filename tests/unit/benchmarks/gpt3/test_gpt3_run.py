@@ -142,7 +142,7 @@ def test_a_loss_that_is_nan_fails() -> None:
 
 
 def test_a_run_that_ends_early_is_an_error_and_no_larger_one_is_tried() -> None:
-    remote = FakeRemote(says("\n".join(GOOD.splitlines()[:14]) + "\n"))
+    remote = FakeRemote(says("\n".join(GOOD.splitlines()[:11]) + "\n"))
     results, _, _ = gpt3.run(view(1), remote)
     assert losses(results) == [Status.ERROR]
     short = FakeRemote(says("\n".join(GOOD.splitlines()[:8]) + "\n"))
