@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -56,7 +55,7 @@ def purge() -> None:
     standing = ", ".join(rack.name for rack in racks())
     if standing:
         raise ApplianceError(f"the image is in use by {standing}", "appliance lab down first")
-    shutil.rmtree(cache_root() / "lab", ignore_errors=True)
+    mounts.remove(cache_root() / "lab")
 
 
 def _base(cache: Path, recipe: Recipe, progress: Progress) -> Path:
@@ -128,7 +127,7 @@ def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> 
     _flatten(older[-1:], upper)
     target = cache / f"packages-{key}-{int(time.time())}"
     upper.rename(target)
-    _remove(fresh)
+    mounts.remove(fresh)
     return target
 
 
@@ -164,7 +163,7 @@ def _flatten(older: list[Path], upper: Path) -> None:
 def _clear_builds(cache: Path) -> None:
     """Remove builds that were interrupted."""
     for folder in cache.glob("building-*"):
-        _remove(folder)
+        mounts.remove(folder)
 
 
 def _clear_layers(cache: Path, current: set[str]) -> None:
@@ -173,12 +172,7 @@ def _clear_layers(cache: Path, current: set[str]) -> None:
     for folder in cache.iterdir():
         age = time.time() - folder.stat().st_mtime
         if folder.is_dir() and str(folder) not in used and age > STALE_SECONDS:
-            _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    mounts.unmount(folder)
-    shutil.rmtree(folder)
+            mounts.remove(folder)
 
 
 @contextmanager

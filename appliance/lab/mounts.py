@@ -1,11 +1,13 @@
 """The mounts of a rack: per host a disk of bounded size, and an overlay of it over the image."""
 
 import os
+import shutil
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
 from appliance.adapters.process import run
+from appliance.errors import ApplianceError
 from appliance.lab.spec import Rack, RackHost
 
 DISK_GIB = 12
@@ -44,6 +46,16 @@ def unmount(below: Path) -> None:
     for point in reversed(mounted(below)):
         if run(("umount", str(point)), check=False).returncode:
             run(("umount", "--lazy", str(point)), check=False)
+
+
+def remove(folder: Path) -> None:
+    """Unmount everything below a folder and delete it. Raises ApplianceError rather than delete a mounted tree."""
+    unmount(folder)
+    held = mounted(folder)
+    if held:
+        raise ApplianceError(f"{held[-1]} cannot be unmounted", "end what uses it, then try again")
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def own_view(host: RackHost) -> tuple[str, ...]:

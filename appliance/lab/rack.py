@@ -1,7 +1,6 @@
 """Raising, reading and removing a whole rack."""
 
 import fcntl
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -76,8 +75,7 @@ def down(name: str) -> bool:
             for host in rack.hosts:
                 machine.discard(host)
             network.lower_bridge(rack)
-        mounts.unmount(folder)
-        shutil.rmtree(folder)
+        mounts.remove(folder)
     (STATE_ROOT / f".{name}.lock").unlink(missing_ok=True)
     return True
 
