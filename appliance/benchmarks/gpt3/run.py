@@ -28,6 +28,8 @@ UNREAL = "trained on processors: proves launch, rendezvous and log reading, says
 GET_TORCH = (
     "install python3-torch on the GPU hosts (Debian and Ubuntu package; on RHEL: pip install torch)"
 )
+NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
+TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
 GET_FIGURE = "train GPT-3 with NeMo on the GPUs, then: appliance validate gpt3 --from-logs FOLDER"
 Outcome = tuple[list[CheckResult], list[Measurement], list[Table]]
 
@@ -169,9 +171,7 @@ def _overdue(trial: Trial, remote: Remote) -> CheckResult:
     state = _ask(trial, remote, "squeue", "--noheader", f"--name={trial.name}", "--format=%T (%r)")
     _cancel(trial, remote)
     cause = f"not done within {trial.deadline:g} s; the job was {state or 'no longer in the queue'} and has been cancelled"
-    return _error(
-        trial, cause, "free the hosts (squeue) or resume them (sinfo -R), then validate again"
-    )
+    return _error(trial, cause, TOO_SLOW if state.startswith("RUNNING") else NOT_STARTED)
 
 
 def _cancel(trial: Trial, remote: Remote) -> None:
