@@ -20,7 +20,7 @@ from appliance.actions.planned import (
     take_facts,
 )
 from appliance.actions.validate import run_benchmarks
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.engine.apply import apply
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all

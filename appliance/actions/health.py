@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from appliance.actions.opening import Target, check_ids, open_session
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.engine.gather import gather
 from appliance.engine.judge import REACHABLE, judge_all
 from appliance.engine.record import simulated_areas

@@ -18,7 +18,7 @@ from appliance.models.events import FactsTaken
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Plan
 from appliance.stages import STAGES
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 VALIDATE = "validate"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
 from appliance.benchmarks import BENCHMARKS
-from appliance.benchmarks.base import Benchmark, Outcome
-from appliance.checks.base import View
+from appliance.benchmarks.benchmark import Benchmark, Outcome
+from appliance.checks.check import View
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session

@@ -2,9 +2,9 @@
 
 from appliance.adapters.ssh import Remote
 from appliance.benchmarks import slurm_job, storage_roundtrip
-from appliance.benchmarks.base import Benchmark, Outcome
+from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.benchmarks.gpt3 import run as gpt3_run
-from appliance.checks.base import View
+from appliance.checks.check import View
 
 
 def _storage(view: View, remote: Remote) -> Outcome:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.process import Completed
 from appliance.adapters.ssh import Remote
-from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.site import Role

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.ssh import Remote
 from appliance.benchmarks.storage_route import Route, Way, routes
-from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ApplianceError, ConnectionFailed
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.site import NfsMount

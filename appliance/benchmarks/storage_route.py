@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.config.roles.storage import server_host, source
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, NfsMount

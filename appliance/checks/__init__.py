@@ -1,10 +1,10 @@
 """Judgements of facts against expectations; one file per area. This tuple is the list of all checks."""
 
-from appliance.checks import base_host, fabric, observe, slurm, storage
-from appliance.checks.base import Check
+from appliance.checks import base, fabric, observe, slurm, storage
+from appliance.checks.check import Check
 
 CHECKS: tuple[Check, ...] = (
-    *base_host.CHECKS,
+    *base.CHECKS,
     *fabric.CHECKS,
     *storage.CHECKS,
     *slurm.CHECKS,
@@ -12,7 +12,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 WATCHED_UNITS: tuple[str, ...] = (
-    *base_host.UNITS,
+    *base.UNITS,
     *fabric.UNITS,
     *storage.UNITS,
     *slurm.UNITS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import Filesystem, HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host

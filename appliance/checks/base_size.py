@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult
 from appliance.models.site import Host

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.base import (
+from appliance.checks.check import (
     GPU_HOSTS,
     Check,
     ClusterCheck,

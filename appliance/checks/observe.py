@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.base import (
+from appliance.checks.check import (
     ALL_ROLES,
     Check,
     ClusterCheck,

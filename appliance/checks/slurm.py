@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from appliance.checks.base import (
+from appliance.checks.check import (
     Check,
     ClusterCheck,
     HostCheck,

@@ -7,13 +7,9 @@ from rich.console import Console
 
 from appliance.actions import validate as action
 from appliance.benchmarks import BENCHMARKS
-from appliance.benchmarks.gpt3 import from_logs
 from appliance.cli import options
 from appliance.cli.tables import print_tables
-from appliance.config.load import load_profile
-from appliance.models.result import overall
-from appliance.report.console import findings_list, run_summary
-from appliance.report.findings import findings
+from appliance.report.console import run_summary
 
 
 @click.command()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent, play
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.engine.diagnose import Diagnosis, diagnose
 from appliance.engine.gather import Round, gather
 from appliance.engine.judge import judge_host
@@ -22,7 +22,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 SETTLE = 30.0
 """Seconds a service may take after its start until the stage's checks must pass."""

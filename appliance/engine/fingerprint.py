@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from appliance.config.secrets import Secret
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 Inputs = dict[str, str]
 """Name of an input ("role slurm", "slurm_partitions") -> its digest."""

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from appliance.checks import CHECKS
-from appliance.checks.base import ClusterCheck, HostCheck, View
+from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 from appliance.stages import STAGES
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 REACHABLE = "host.reachable"
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from appliance.checks.base import View
-from appliance.config.roles.base import Variables
+from appliance.checks.check import View
+from appliance.config.roles.context import Variables
 from appliance.engine.fingerprint import Inputs, changed_inputs, fingerprint, inputs_of
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_host
@@ -13,7 +13,7 @@ from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 
 @dataclass(frozen=True)

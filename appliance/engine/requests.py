@@ -1,7 +1,7 @@
 """What the probe is asked on each host."""
 
 from appliance.checks import CHECKS, WATCHED_UNITS
-from appliance.config.roles.base_role import sysctl
+from appliance.config.roles.base import sysctl
 from appliance.engine.session import Session
 from appliance.models.site import Role
 from appliance.probe.collect import AREAS, NAMED_ONLY

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from appliance.adapters.ssh import Endpoint, Reachable
-from appliance.config.roles.base import RoleContext
+from appliance.config.roles.context import RoleContext
 from appliance.config.secrets import Redactor, Secret
 from appliance.journal import Journal
 from appliance.models.events import Event, Observer

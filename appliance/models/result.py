@@ -72,7 +72,9 @@ def overall(results: Iterable[CheckResult]) -> Verdict:
     if any(r.status is Status.FAIL for r in seen):
         return Verdict.FAILED
     unknown = {Status.ERROR, Status.SKIP, Status.NOT_ASSESSED}
-    if not seen or any(r.status in unknown and (r.required or r.status is Status.ERROR) for r in seen):
+    if not seen or any(
+        r.status in unknown and (r.required or r.status is Status.ERROR) for r in seen
+    ):
         return Verdict.INCOMPLETE
     return Verdict.PASSED
 

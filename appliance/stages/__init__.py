@@ -1,10 +1,10 @@
 """The stages of a deployment, in their order; one file per stage."""
 
-from appliance.stages import base_stage, fabric, observe, slurm, storage
-from appliance.stages.base import Stage
+from appliance.stages import base, fabric, observe, slurm, storage
+from appliance.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
-    base_stage.STAGE,
+    base.STAGE,
     fabric.STAGE,
     storage.STAGE,
     slurm.STAGE,

@@ -1,29 +1,30 @@
-"""What a stage is; the ordered tuple of all stages lives in the package itself."""
+"""Stage ``base``: people, ssh, time, kernel parameters, limits and the firewall of every host."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from appliance.checks.check import ALL_ROLES
+from appliance.config.roles.base import variables
+from appliance.stages.stage import Stage
 
-from appliance.config.roles.base import RoleContext, Variables
-from appliance.models.site import Role
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One step of a deployment. Its playbook is ``playbooks/<name>.yml``.
-
-    ``roles``: hosts with one of these roles take part. ``after``: stages a host must have finished first.
-    ``ansible_roles``: roles of the playbook, whose files enter the fingerprint. ``variables``: their variables for
-    one host. ``checks``: ids that prove it. ``symptoms``: ids that speak of the host, judged with the stage but neither
-    mended nor proved by running it. ``minutes``: first estimate for a bare host.
-    """
-
-    name: str
-    title: str
-    roles: frozenset[Role]
-    after: tuple[str, ...]
-    ansible_roles: tuple[str, ...]
-    variables: Callable[[RoleContext], Variables]
-    checks: tuple[str, ...]
-    minutes: float
-    reboots: bool = False
-    symptoms: tuple[str, ...] = ()
+STAGE = Stage(
+    name="base",
+    title="People, ssh, time, kernel parameters, limits and firewall",
+    roles=ALL_ROLES,
+    after=(),
+    ansible_roles=("base",),
+    variables=variables,
+    checks=(
+        "base.os",
+        "base.clock",
+        "base.sysctl",
+        "base.units",
+    ),
+    minutes=1.0,
+    symptoms=(
+        "base.clock_spread",
+        "base.failed_units",
+        "base.disk",
+        "base.memory",
+        "base.cpu",
+        "base.memory_size",
+        "base.numa",
+    ),
+)

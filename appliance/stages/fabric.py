@@ -2,7 +2,7 @@
 
 from appliance.config.roles.fabric import variables
 from appliance.models.site import Role
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 STAGE = Stage(
     name="fabric",

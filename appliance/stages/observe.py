@@ -1,8 +1,8 @@
 """Stage ``observe``: node exporters everywhere, Prometheus with alert rules on the first control host."""
 
-from appliance.checks.base import ALL_ROLES
+from appliance.checks.check import ALL_ROLES
 from appliance.config.roles.observe import variables
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 STAGE = Stage(
     name="observe",

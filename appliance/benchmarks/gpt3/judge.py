@@ -11,7 +11,7 @@ from appliance.benchmarks.gpt3.throughput import (
     one_node,
     tflops_per_gpu,
 )
-from appliance.checks.base import failed, not_assessed, passed
+from appliance.checks.check import failed, not_assessed, passed
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 

@@ -12,7 +12,7 @@ from appliance.benchmarks.gpt3 import logs, steps, tables
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
 from appliance.benchmarks.gpt3.reference import Platform, Reference, load
 from appliance.benchmarks.gpt3.throughput import Run
-from appliance.checks.base import not_assessed
+from appliance.checks.check import not_assessed
 from appliance.config import document
 from appliance.config.finding import InvalidConfig
 from appliance.models.base import Model

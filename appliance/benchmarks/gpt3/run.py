@@ -12,7 +12,7 @@ from appliance.benchmarks.gpt3 import logs, steps, tables
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.throughput import Run
-from appliance.checks.base import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.run import Table

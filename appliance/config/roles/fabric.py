@@ -1,6 +1,6 @@
 """From models to the variables of role ``fabric``."""
 
-from appliance.config.roles.base import RoleContext, Variables
+from appliance.config.roles.context import RoleContext, Variables
 from appliance.models.site import Role
 
 MODULES = {"InfiniBand": ("ib_umad", "ib_ipoib", "rdma_ucm"), "Ethernet": ("rdma_ucm",), "none": ()}

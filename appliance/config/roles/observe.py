@@ -1,6 +1,6 @@
 """From models to the variables of role ``observe``."""
 
-from appliance.config.roles.base import RoleContext, Variables
+from appliance.config.roles.context import RoleContext, Variables
 from appliance.models.site import Role, Site
 
 JOB_PORT = 9100

@@ -3,7 +3,7 @@
 import re
 from dataclasses import asdict, dataclass
 
-from appliance.config.roles.base import RoleContext, Variables
+from appliance.config.roles.context import RoleContext, Variables
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile

@@ -3,7 +3,7 @@
 import re
 from ipaddress import IPv4Address, IPv4Network
 
-from appliance.config.roles.base import RoleContext, Variables
+from appliance.config.roles.context import RoleContext, Variables
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.site import Export, Host, NfsMount, Role, Site

@@ -7,7 +7,7 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks import slurm_job
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.profile import (
     FabricExpectation,

@@ -9,7 +9,7 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks.storage_roundtrip import SPEED_BYTES, run
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Measurement, Status

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.base import HostCheck, View
+from appliance.checks.check import HostCheck, View
 from appliance.checks.fabric import CHECKS
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile

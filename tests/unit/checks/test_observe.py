@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from appliance.checks import observe
-from appliance.checks.base import ClusterCheck, HostCheck, View
+from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
-from appliance.config.roles.base import RoleContext
+from appliance.config.roles.context import RoleContext
 from appliance.config.roles.observe import variables
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.checks import slurm
-from appliance.checks.base import ClusterCheck, HostCheck, View
+from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.models.facts import Clock, Cpu, HostFacts, Memory, Os, Slurm, SlurmNode, Unit
 from appliance.models.profile import (
     FabricExpectation,

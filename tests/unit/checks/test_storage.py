@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.base import HostCheck, View
+from appliance.checks.check import HostCheck, View
 from appliance.checks.storage import CHECKS, UNITS
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile

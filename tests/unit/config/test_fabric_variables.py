@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.config.roles.base import RoleContext
+from appliance.config.roles.context import RoleContext
 from appliance.config.roles.fabric import variables
 from appliance.models.facts import HostFacts
 from appliance.models.profile import FabricExpectation, Profile

@@ -7,7 +7,7 @@ import yaml  # noqa: TID251 - reads the role's own specification
 
 from appliance.config.data import root
 from appliance.config.load import load_profile
-from appliance.config.roles.base import RoleContext
+from appliance.config.roles.context import RoleContext
 from appliance.config.roles.slurm import gpu_type, variables
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError

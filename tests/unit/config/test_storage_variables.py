@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.config.roles.base import RoleContext
+from appliance.config.roles.context import RoleContext
 from appliance.config.roles.storage import mount_unit, variables
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts

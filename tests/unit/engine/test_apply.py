@@ -12,7 +12,7 @@ from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
 from appliance.errors import AnsibleFailed
 from appliance.models.run import StageOutcome, StageState
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 from tests.unit.engine.world import PASSWORD, FakeHosts, facts_of, stage_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from appliance.adapters.process import Completed
-from appliance.checks.base import ALL_ROLES
+from appliance.checks.check import ALL_ROLES
 from appliance.errors import ConnectionFailed
 from appliance.models.events import Event
 from appliance.models.facts import Clock, Cpu, HostFacts, Memory, Os, Receipt
-from appliance.stages.base import Stage
+from appliance.stages.stage import Stage
 
 PASSWORD = "s3cret-of-the-rack"
 

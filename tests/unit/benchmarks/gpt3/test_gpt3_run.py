@@ -9,7 +9,7 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks.gpt3 import run as gpt3
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.adapters.ssh import Remote
-from appliance.checks.base import View
+from appliance.checks.check import View
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import Table
 

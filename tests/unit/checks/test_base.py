@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.base import HostCheck, View
-from appliance.checks.base_host import CHECKS
-from appliance.config.roles.base_role import sysctl
+from appliance.checks.base import CHECKS
+from appliance.checks.check import HostCheck, View
+from appliance.config.roles.base import sysctl
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.stages.base_stage import STAGE
+from appliance.stages.base import STAGE
 
 GIB = 1 << 30
 PROFILE = Profile.model_validate(

@@ -1,0 +1,79 @@
+"""What a check is: a pure judgement of facts against what profile and site expect."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Limit, Profile
+from appliance.models.result import CheckResult, Status, Value
+from appliance.models.site import Host, Role, Site
+
+
+@dataclass(frozen=True)
+class View:
+    """All a check may look at. ``facts`` holds only hosts that answered."""
+
+    profile: Profile
+    site: Site
+    facts: Mapping[str, HostFacts]
+
+    def limit(self, check_id: str) -> Limit | None:
+        """The bound for a check: the site's, else the profile's."""
+        return self.site.limits.get(check_id) or self.profile.limits.get(check_id)
+
+
+Finding = CheckResult
+HostJudge = Callable[[View, Host, HostFacts], Iterable[CheckResult]]
+ClusterJudge = Callable[[View], Iterable[CheckResult]]
+
+
+@dataclass(frozen=True)
+class HostCheck:
+    """Judges each host that carries one of ``roles`` by its own facts.
+
+    ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault.
+    """
+
+    id: str
+    title: str
+    roles: frozenset[Role]
+    judge: HostJudge
+    explain: str
+
+
+@dataclass(frozen=True)
+class ClusterCheck:
+    """Judges something no host can see alone (its target is "cluster")."""
+
+    id: str
+    title: str
+    judge: ClusterJudge
+    explain: str
+
+
+Check = HostCheck | ClusterCheck
+ALL_ROLES = frozenset(Role)
+GPU_HOSTS = frozenset({Role.GPU})
+CONTROL_HOSTS = frozenset({Role.CONTROL})
+
+
+def passed(check_id: str, target: str, value: Value = None, **rest: object) -> CheckResult:
+    """A result that is good."""
+    return CheckResult(id=check_id, target=target, status=Status.PASS, value=value, **rest)  # type: ignore[arg-type]
+
+
+def failed(check_id: str, target: str, cause: str, fix: str, **rest: object) -> CheckResult:
+    """A result that is bad, with its one-line cause and remedy."""
+    return CheckResult(
+        id=check_id,
+        target=target,
+        status=Status.FAIL,
+        cause=cause,
+        fix=fix,
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+def not_assessed(check_id: str, target: str, cause: str, **rest: object) -> CheckResult:
+    """A result that could not be had, with the reason."""
+    return CheckResult(id=check_id, target=target, status=Status.NOT_ASSESSED, cause=cause, **rest)  # type: ignore[arg-type]
