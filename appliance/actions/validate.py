@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from appliance.actions.opening import Target, open_session
+from appliance.actions.opening import Target, check_ids, open_session
 from appliance.actions.planned import take_facts
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Benchmark, Outcome
+from appliance.benchmarks.gpt3 import from_logs
 from appliance.checks.check import View
+from appliance.config.load import load_profile
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
@@ -44,6 +47,13 @@ def validate(target: Target, names: Sequence[str], observer: Observer) -> tuple[
         save(session, record)
         session.journal.append(session.run, "run_finished", verdict=record.verdict)
         return record, str(session.folder_of_run / "report.html")
+
+
+def read_logs(folder: Path, profile: str) -> Outcome:
+    """GPT-3 throughput out of logs of finished NeMo or Megatron runs; no host is contacted."""
+    limit = load_profile(profile, check_ids()).limits.get("gpt3.throughput")
+    results, measurements, tables = from_logs([folder], tolerance=limit)
+    return Outcome(tuple(results), tuple(measurements), tuple(tables))
 
 
 def run_benchmarks(

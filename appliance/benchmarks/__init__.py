@@ -1,25 +1,18 @@
 """Measured workloads; this tuple is the list of all benchmarks, in the order they run."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from appliance.adapters.ssh import Remote
 from appliance.benchmarks import slurm_job, storage_roundtrip
-from appliance.benchmarks.benchmark import Benchmark, Outcome
+from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
 from appliance.benchmarks.gpt3 import run as gpt3_run
 from appliance.checks.check import View
 
 
-def _storage(view: View, remote: Remote) -> Outcome:
-    results, measured = storage_roundtrip.run(view, remote)
-    return Outcome(tuple(results), tuple(measured))
-
-
-def _slurm(view: View, remote: Remote) -> Outcome:
-    results, measured = slurm_job.run(view, remote)
-    return Outcome(tuple(results), tuple(measured))
-
-
-def _gpt3(view: View, remote: Remote) -> Outcome:
-    results, measured, tables = gpt3_run.run(view, remote)
-    return Outcome(tuple(results), tuple(measured), tuple(tables))
+def _joined(work: Callable[[View, Remote], Iterable[Iterable[Any]]]) -> Workload:
+    """A workload whose parts come as lists, as one Outcome."""
+    return lambda view, remote: Outcome(*map(tuple, work(view, remote)))
 
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -27,7 +20,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="storage",
         title="A file written on each host is read on all",
         checks=("storage.roundtrip",),
-        run=_storage,
+        run=_joined(storage_roundtrip.run),
         minutes=0.3,
         explain="Every host writes a file through the shared storage, every other host reads it and compares the digest; "
         "64 MiB each way give MB/s. A host that cannot read what another wrote has a wrong mount, export or firewall.",
@@ -36,7 +29,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="slurm",
         title="One GPU job over all hosts",
         checks=("slurm.job", "slurm.job_accounting"),
-        run=_slurm,
+        run=_joined(slurm_job.run),
         minutes=0.2,
         explain="srun starts one task on every GPU host with all of its GPUs; each must answer once and see every GPU. "
         "Then accounting must know the job. A host missing here is down, drained or lacks GPU device files.",
@@ -45,9 +38,9 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="gpt3",
         title="GPT-3 training throughput",
         checks=("gpt3.loss", "gpt3.throughput", "gpt3.scaling"),
-        run=_gpt3,
+        run=_joined(gpt3_run.run),
         minutes=1.0,
-        explain="Tokens per second = global batch × sequence ÷ step time, on 1, 2, 4 ... hosts, against published cells. "
+        explain="Tokens per second = global batch x sequence ÷ step time, on 1, 2, 4 ... hosts, against published cells. "
         "On processors it proves only launch, rendezvous and log reading. See docs/gpt3.md.",
     ),
 )

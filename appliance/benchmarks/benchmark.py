@@ -18,6 +18,9 @@ class Outcome:
     tables: tuple[Table, ...] = ()
 
 
+Workload = Callable[[View, Remote], Outcome]
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """``checks``: ids of the verdicts it gives; ``minutes``: first estimate on a bare cluster."""
@@ -25,6 +28,6 @@ class Benchmark:
     name: str
     title: str
     checks: tuple[str, ...]
-    run: Callable[[View, Remote], Outcome]
+    run: Workload
     minutes: float
     explain: str

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
@@ -57,12 +58,12 @@ GPU_HOSTS = frozenset({Role.GPU})
 CONTROL_HOSTS = frozenset({Role.CONTROL})
 
 
-def passed(check_id: str, target: str, value: Value = None, **rest: object) -> CheckResult:
+def passed(check_id: str, target: str, value: Value = None, **rest: Any) -> CheckResult:
     """A result that is good."""
-    return CheckResult(id=check_id, target=target, status=Status.PASS, value=value, **rest)  # type: ignore[arg-type]
+    return CheckResult(id=check_id, target=target, status=Status.PASS, value=value, **rest)
 
 
-def failed(check_id: str, target: str, cause: str, fix: str, **rest: object) -> CheckResult:
+def failed(check_id: str, target: str, cause: str, fix: str, **rest: Any) -> CheckResult:
     """A result that is bad, with its one-line cause and remedy."""
     return CheckResult(
         id=check_id,
@@ -70,10 +71,10 @@ def failed(check_id: str, target: str, cause: str, fix: str, **rest: object) -> 
         status=Status.FAIL,
         cause=cause,
         fix=fix,
-        **rest,  # type: ignore[arg-type]
+        **rest,
     )
 
 
-def not_assessed(check_id: str, target: str, cause: str, **rest: object) -> CheckResult:
+def not_assessed(check_id: str, target: str, cause: str, **rest: Any) -> CheckResult:
     """A result that could not be had, with the reason."""
-    return CheckResult(id=check_id, target=target, status=Status.NOT_ASSESSED, cause=cause, **rest)  # type: ignore[arg-type]
+    return CheckResult(id=check_id, target=target, status=Status.NOT_ASSESSED, cause=cause, **rest)

@@ -1,6 +1,7 @@
 """appliance health"""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -53,10 +54,11 @@ def health(
             }
             click.echo(json.dumps(document, indent=1))
         case "nagios":
-            click.echo(nagios.render(seen.site, seen.results))
-            return nagios.exit_code(seen.results)
+            text, code = nagios.render(seen.site, seen.results)
+            click.echo(text, nl=False)
+            return int(code)
         case "prometheus":
-            click.echo(prometheus.render(seen.site, seen.results), nl=False)
+            click.echo(prometheus.render(seen.site, seen.results, datetime.now(UTC)), nl=False)
         case _:
             if seen.simulated:
                 click.echo(f"Simulated here: {', '.join(seen.simulated)}.")

@@ -3,6 +3,7 @@
 import sys
 
 import click
+from click.shell_completion import get_completion_class
 
 from appliance import __version__
 from appliance.cli.deploy import deploy
@@ -16,6 +17,7 @@ from appliance.cli.report import report
 from appliance.cli.trust import trust
 from appliance.cli.validate import validate
 from appliance.errors import ApplianceError, ConfigError
+from appliance.report.symbols import readable
 
 USAGE = 2
 INTERRUPTED = 130
@@ -41,8 +43,6 @@ for _verb in (init, trust, plan, deploy, validate, health, report, explain, prof
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
     """Print the completion script; for bash: source <(appliance completion bash)."""
-    from click.shell_completion import get_completion_class
-
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "appliance", "_APPLIANCE_COMPLETE").source())
@@ -51,6 +51,8 @@ def completion(shell: str) -> int:
 
 def main() -> None:
     """Runs a command line; exits 0, 1, 2, 3 or 130 as docs/exit-codes.md says."""
+    readable(sys.stdout)
+    readable(sys.stderr)
     try:
         code = cli.main(prog_name="appliance", standalone_mode=False)
     except click.exceptions.Abort:

@@ -42,8 +42,10 @@ def report(
     folder = runs_of(options.target(inventory, profile))
     if listed:
         for path in action.runs(folder):
-            kept = action.load(folder, path.name).record
-            click.echo(f"{path.name}  {kept.verb:<9} {kept.verdict.value:<10} {path}/report.html")
+            record = action.load(folder, path.name).record
+            click.echo(
+                f"{path.name}  {record.verb:<9} {record.verdict.value:<10} {path}/report.html"
+            )
         return 0
     kept = action.load(folder, run)
     if shape == "text" and output is None:

@@ -1,5 +1,6 @@
 """appliance validate"""
 
+import json
 from pathlib import Path
 
 import click
@@ -9,7 +10,9 @@ from appliance.actions import validate as action
 from appliance.benchmarks import BENCHMARKS
 from appliance.cli import options
 from appliance.cli.tables import print_tables
-from appliance.report.console import run_summary
+from appliance.models.result import Status, overall
+from appliance.report.console import findings_list, run_summary
+from appliance.report.findings import findings
 
 
 @click.command()
@@ -38,7 +41,7 @@ def validate(
     if from_logs:
         if benchmarks != ("gpt3",):
             raise click.UsageError("--from-logs goes with: appliance validate gpt3")
-        return _read_logs(from_logs, profile or "hpc", as_json)
+        return _from_logs(from_logs, profile or "hpc", as_json)
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
     record, report = action.validate(options.target(inventory, profile), benchmarks, watcher)
     if as_json:
@@ -48,3 +51,23 @@ def validate(
     print_tables(console, record.tables)
     run_summary(console, record, report)
     return record.verdict.exit_code
+
+
+def _from_logs(folder: Path, profile: str, as_json: bool) -> int:
+    outcome = action.read_logs(folder, profile)
+    verdict = overall(outcome.results)
+    if as_json:
+        document = {
+            "verdict": verdict.value,
+            "results": [r.model_dump(mode="json") for r in outcome.results],
+            "measurements": [m.model_dump(mode="json") for m in outcome.measurements],
+            "tables": [t.model_dump(mode="json") for t in outcome.tables],
+        }
+        click.echo(json.dumps(document, indent=1))
+        return verdict.exit_code
+    console = Console()
+    print_tables(console, outcome.tables)
+    findings_list(console, findings(outcome.results))
+    passed = sum(r.status is Status.PASS for r in outcome.results)
+    console.print(f"  {verdict.value.upper()}: {passed} of {len(outcome.results)} checks passed")
+    return verdict.exit_code

@@ -67,7 +67,7 @@ def apply(
                 outcomes = work.result()
                 progress.outcomes += outcomes
                 progress.done.add(stage.name)
-    return progress.outcomes + _untouched(plan, progress.outcomes)
+    return progress.outcomes + _untouched(plan, stages, progress.outcomes)
 
 
 def _split(
@@ -89,7 +89,9 @@ def _split(
     return able, blocked
 
 
-def _untouched(plan: Plan, outcomes: list[StageOutcome]) -> list[StageOutcome]:
+def _untouched(
+    plan: Plan, stages: tuple[Stage, ...], outcomes: list[StageOutcome]
+) -> list[StageOutcome]:
     """Cells nothing happened to: in order, unreachable, or cut off by an interrupt."""
     told = {(o.stage, o.host) for o in outcomes}
     states = {Action.SKIP: StageState.SKIPPED, Action.UNKNOWN: StageState.NOT_RUN}
@@ -97,7 +99,8 @@ def _untouched(plan: Plan, outcomes: list[StageOutcome]) -> list[StageOutcome]:
         StageOutcome(
             stage=c.stage, host=c.host, state=states.get(c.action, StageState.NOT_RUN), why=c.why
         )
-        for c in plan.cells
+        for stage in stages
+        for c in plan.by_stage(stage.name)
         if c.action is not Action.NOT_CONCERNED and (c.stage, c.host) not in told
     ]
 
@@ -163,8 +166,10 @@ def _play(
     try:
         return play(request, follow, session.cancelled.is_set)
     except AnsibleFailed as error:
-        broken = {"failed_task": error.hint, "message": error.message}
-        return {host: HostPlay(host, **broken) for host in request.hosts}
+        return {
+            host: HostPlay(host, failed_task=error.hint, message=error.message)
+            for host in request.hosts
+        }
 
 
 def _variables(
