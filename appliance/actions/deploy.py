@@ -15,8 +15,9 @@ from appliance.actions.planned import (
     VALIDATE,
     Narrowing,
     Planned,
+    names_of,
     plan_session,
-    stage_names,
+    select,
     take_facts,
 )
 from appliance.actions.validate import run_benchmarks
@@ -55,7 +56,7 @@ def deploy(
     """Brings the site to its profile and proves it. ``consent`` sees the plan before anything changes."""
     with open_session(target, "deploy", observer, changes=True) as session:
         begun = time.monotonic()
-        _announce(session, target)
+        _announce(session, target, names_of(select(session, narrowing), narrowing))
         planned = plan_session(session, narrowing)
         plan = with_validation(session, planned, narrowing)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in plan.pending()])
@@ -84,7 +85,7 @@ def deploy(
         return Deployed(record, code, report)
 
 
-def _announce(session: Session, target: Target) -> None:
+def _announce(session: Session, target: Target, stages: tuple[str, ...]) -> None:
     session.journal.append(
         session.run,
         "run_started",
@@ -105,7 +106,7 @@ def _announce(session: Session, target: Target) -> None:
             site=session.site.name,
             profile=session.profile.name,
             hosts=tuple(h.name for h in session.site.hosts),
-            stages=stage_names(),
+            stages=stages,
             simulated=session.site.simulated,
             note=note,
         )

@@ -73,6 +73,11 @@ def select(session: Session, narrowing: Narrowing) -> Selection:
     return Selection(frozenset(narrowing.limit), chosen, narrowing.full)
 
 
+def names_of(selection: Selection, narrowing: Narrowing) -> tuple[str, ...]:
+    """The stages a run will look at, the benchmarks included where they belong to it."""
+    return (*(s.name for s in selection.stages), *([VALIDATE] if narrowing.validates else []))
+
+
 def take_facts(session: Session) -> Round:
     """Facts of all hosts, remembered in the journal."""
     started = time.monotonic()

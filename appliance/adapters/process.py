@@ -79,6 +79,8 @@ def spawn(argv: Sequence[str], *, env: Mapping[str, str] | None = None, log: Pat
             env={**os.environ, **(env or {})},
             start_new_session=True,
         )
+    # A daemon is not waited for; a Popen without a return code would warn that it still runs.
+    child.returncode = 0
     return child.pid
 
 

@@ -63,9 +63,12 @@ def status(name: str, as_json: bool) -> None:
 @click.argument("host")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def shell(name: str, host: str, command: tuple[str, ...]) -> None:
-    """A shell on HOST, or one command after "--", whose exit code is passed on."""
+    """A shell on HOST, or one command after "--", whose exit code is passed on.
+
+    A command of one word is a line for the shell there: -- 'ls /dev | wc -l'
+    """
     found = _find(name)
-    argv = ssh.command(found, found.host(host), command)
+    argv = ssh.command(found, found.host(host), ssh.remote_words(command))
     os.execvp(argv[0], argv)
 
 

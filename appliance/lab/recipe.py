@@ -18,6 +18,8 @@ BASE_PACKAGES = (
     "ibsim-utils",
     "iproute2",
     "iputils-ping",
+    # PyTorch's matrix products are twenty times as fast as with the reference BLAS.
+    "libopenblas0-pthread",
     "nftables",
     "openssh-server",
     "procps",

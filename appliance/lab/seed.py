@@ -75,7 +75,7 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
         ),
         "etc/tmpfiles.d/appliance-lab.conf": "d /run/appliance-lab 1777 root root -\n",
     }
-    for unit in ("chrony", "opensm", "opensm@"):
+    for unit in ("opensm", "opensm@"):
         found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
     if host.is_gpu:
         found["etc/systemd/system/appliance-lab-devices.service"] = _read("devices.service")

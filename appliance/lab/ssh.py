@@ -1,5 +1,6 @@
 """OpenSSH to the rack's hosts, with their pinned keys and nothing of the user's own configuration."""
 
+import shlex
 import socket
 import time
 from collections.abc import Sequence
@@ -32,6 +33,11 @@ def command(rack: Rack, host: RackHost, argv: Sequence[str] = ()) -> tuple[str, 
         f"root@{host.address}",
         *(("--", *argv) if argv else ()),
     )
+
+
+def remote_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """What a person typed after "--": ssh joins words with blanks, so several are quoted; one is a shell's line."""
+    return (shlex.join(argv),) if len(argv) > 1 else tuple(argv)
 
 
 def on_host(rack: Rack, host: RackHost, argv: Sequence[str], timeout: float = 60.0) -> Completed:

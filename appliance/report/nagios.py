@@ -46,8 +46,11 @@ def _said(results: Sequence[CheckResult], found: Sequence[CheckResult]) -> str:
     if not results:
         return "nothing was judged"
     passed = sum(1 for r in results if r.status is Status.PASS)
-    named = [f"{_text(r.id)} {STATUS[r.status].word} on {_text(r.target)}" for r in found[:_LISTED]]
-    more = [f"{len(found) - _LISTED} more"] if len(found) > _LISTED else []
+    weighty = [r for r in found if r.required or r.status in {Status.FAIL, Status.ERROR}]
+    named = [
+        f"{_text(r.id)} {STATUS[r.status].word} on {_text(r.target)}" for r in weighty[:_LISTED]
+    ]
+    more = [f"{len(weighty) - _LISTED} more"] if len(weighty) > _LISTED else []
     return ", ".join([*named, *more, f"{passed} passed"])
 
 

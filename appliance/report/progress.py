@@ -13,8 +13,8 @@ from appliance.models.events import (
     Event,
     HostDone,
     HostTask,
+    StageStarted,
 )
-from appliance.models.result import Status
 from appliance.models.run import StageState
 from appliance.report import narration
 from appliance.report.running import Running
@@ -73,7 +73,10 @@ class PlainObserver(_Entered):
 
 
 class TerminalObserver(_Entered):
-    """Shows running stages in place and leaves one line behind for each finished one."""
+    """Shows running stages in place and leaves one line behind for each finished one.
+
+    The picture begins with the first stage: before that the user may be asked, on a quiet screen.
+    """
 
     def __init__(self, console: Console | None = None, refresh_per_second: float = 5) -> None:
         self._console = console or Console()
@@ -85,10 +88,6 @@ class TerminalObserver(_Entered):
             refresh_per_second=refresh_per_second,
             transient=True,
         )
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
 
     def __exit__(
         self,
@@ -102,7 +101,9 @@ class TerminalObserver(_Entered):
         """Update the picture; what is final is printed above it and stays."""
         with self._lock:
             final = self._running.handle(event)
-        if final:
+        if isinstance(event, StageStarted):
+            self._live.start()
+        elif final and self._live.is_started:
             self._live.refresh()
         for line in final:
             self._console.print(line)
@@ -115,6 +116,5 @@ class TerminalObserver(_Entered):
 def _is_detail(event: Event) -> bool:
     if isinstance(event, HostDone):
         return event.state is not StageState.FAILED
-    return isinstance(event, HostTask) or (
-        isinstance(event, CheckDone) and event.result.status in {Status.PASS, Status.SKIP}
-    )
+    # The summary at the end tells every check that is not simply good, with its cause.
+    return isinstance(event, HostTask | CheckDone)

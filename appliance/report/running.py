@@ -11,7 +11,7 @@ from rich.text import Text
 from appliance.models import events
 from appliance.models.run import StageState
 from appliance.report import narration
-from appliance.report.symbols import STATE, STATUS, Sign
+from appliance.report.symbols import STATE, Sign
 from appliance.report.wording import duration, fold, one_line, plural
 
 _NAME = 12
@@ -53,8 +53,6 @@ class Running:
             case events.StageDone():
                 self._forget(event.stage)
                 return self._finished(event, self._stages.pop(event.stage, None))
-            case events.CheckDone():
-                return self._checked(event)
             case events.RunFinished():
                 self._pending.clear()
             case events.RunStarted():
@@ -106,14 +104,6 @@ class Running:
             told.append(_indented(head))
             told += [_indented(Text(f"fix: {one_line(fix)}"))] if fix else []
         return told
-
-    def _checked(self, event: events.CheckDone) -> list[RenderableType]:
-        result = event.result
-        sign = STATUS[result.status]
-        if sign.word not in {"FAILED", "ERROR", "warning"}:
-            return []
-        head = Text.assemble("  ", self._mark(sign), f" {sign.word} {result.target} {result.id}")
-        return [head.append(f"  {one_line(result.cause)}")]
 
     def _told(self, event: events.Event) -> list[RenderableType]:
         return [Text(line) for line in narration.lines(event)]

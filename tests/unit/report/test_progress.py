@@ -93,7 +93,7 @@ def test_plain_lines_tell_the_story_without_the_details() -> None:
     assert "warning: head: disk is [almost] full" in out
     assert "Install [the] packages" not in out
     assert "base.clock head" not in out
-    assert "base.clock gpu-1: FAILED" in out
+    assert "base.clock gpu-1: FAILED" not in out
 
 
 def test_verbose_plain_lines_hold_the_details() -> None:
@@ -129,7 +129,7 @@ def test_the_terminal_keeps_finished_stages_and_their_failures() -> None:
     assert "✗ base         1/3        0:41   3 changes   FAILED" in out
     assert "gpu-1  no mirror" in out
     assert "fix: set one" in out
-    assert "FAILED gpu-1 base.clock  1.3 s off" in out
+    assert "base.clock" not in out
 
 
 def picture(running: Running) -> str:
