@@ -3,18 +3,17 @@
 import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.config import data
 from appliance.errors import ApplianceError
-from appliance.lab import mounts, nvml
+from appliance.lab import building, mounts, nvml
+from appliance.lab.building import Progress
 from appliance.lab.recipe import Recipe, Sources, digest, machine_sources, role_packages
 from appliance.lab.spec import cache_root, racks
-
-Progress = Callable[[str], None]
 
 # Lists older than this are fetched again, so that a host's own apt-get update has little to do.
 FRESH_SECONDS = 3 * 24 * 3600
@@ -33,7 +32,7 @@ def layers(progress: Progress) -> dict[str, str]:
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock", progress):
         _clear_builds(cache)
-        recipe = Recipe(machine_sources())
+        recipe = Recipe(machine_sources(progress))
         base = _base(cache, recipe, progress)
         packages = _packages(cache, base, recipe.sources, progress)
         built = {"base": str(base), "packages": str(packages), "nvml": str(nvml.build(cache))}
@@ -65,32 +64,34 @@ def _base(cache: Path, recipe: Recipe, progress: Progress) -> Path:
     if mounts.free_gib(cache) < NEEDED_GIB:
         raise ApplianceError(f"{cache} needs {NEEDED_GIB} GiB of free space for the image")
     fresh = cache / f"building-{target.name}"
-    progress(
-        "building the image, once: Debian 12 with Python and a CPU PyTorch (about two minutes)"
-    )
-    run(
-        (
-            *CONFINED,
-            "mmdebstrap",
-            "--mode=root",
-            "--variant=minbase",
-            "--skip=cleanup/apt",
-            "--dpkgopt=force-unsafe-io",
-            '--aptopt=APT::Install-Recommends "false"',
-            '--aptopt=Acquire::Languages "none"',
-            *(f"--aptopt={line}" for line in recipe.sources.apt_conf.splitlines()),
-            f"--include={','.join(recipe.packages)}",
-            "bookworm",
-            str(fresh),
-            "-",
-        ),
-        input="\n".join(recipe.sources.lines) + "\n",
-        timeout=BUILD_SECONDS,
-        hint="is Debian's archive reachable? try: apt-get update",
-    )
-    _finish_base(fresh, recipe.sources)
+    title = "building the image, once: Debian 12 with Python and a CPU PyTorch (about two minutes)"
+    with building.told(progress, title, lambda: building.system(fresh)):
+        run(
+            (*CONFINED, *_bootstrap(recipe, fresh)),
+            input="\n".join(recipe.sources.lines) + "\n",
+            timeout=BUILD_SECONDS,
+            hint="is Debian's archive reachable? try: apt-get update",
+        )
+        _finish_base(fresh, recipe.sources)
     fresh.rename(target)
     return target
+
+
+def _bootstrap(recipe: Recipe, root: Path) -> tuple[str, ...]:
+    return (
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        "--skip=cleanup/apt",
+        "--dpkgopt=force-unsafe-io",
+        '--aptopt=APT::Install-Recommends "false"',
+        '--aptopt=Acquire::Languages "none"',
+        *(f"--aptopt={line}" for line in recipe.sources.apt_conf.splitlines()),
+        f"--include={','.join(recipe.packages)}",
+        "bookworm",
+        str(root),
+        "-",
+    )
 
 
 def _finish_base(root: Path, sources: Sources) -> None:
@@ -115,7 +116,6 @@ def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> 
     if current and time.time() - int(current[-1].name.rpartition("-")[2]) < FRESH_SECONDS:
         return current[-1]
     total = sum(len(names) for names in wanted.values())
-    progress(f"downloading {total} packages the roles install")
     fresh = cache / f"building-packages-{key}"
     upper, work, root = fresh / "upper", fresh / "work", fresh / "root"
     for folder in (upper, work, root):
@@ -123,8 +123,10 @@ def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> 
     older = sorted(cache.glob("packages-*"), key=lambda path: path.stat().st_mtime)
     lower = ":".join(str(path) for path in (*older[-1:], base))
     script = _download_script(root, f"lowerdir={lower},upperdir={upper},workdir={work}", wanted)
-    run((*CONFINED, "sh", "-euc", script), timeout=BUILD_SECONDS)
-    _flatten(older[-1:], upper)
+    title = f"downloading {total} packages the roles install, with what they need"
+    with building.told(progress, title, lambda: building.downloads(upper)):
+        run((*CONFINED, "sh", "-euc", script), timeout=BUILD_SECONDS)
+        _flatten(older[-1:], upper)
     target = cache / f"packages-{key}-{int(time.time())}"
     upper.rename(target)
     mounts.remove(fresh)

@@ -10,6 +10,7 @@ from appliance.adapters.process import run
 from appliance.config import document
 from appliance.config.finding import InvalidConfig
 from appliance.errors import ConfigError
+from appliance.lab.building import Progress
 
 DISTRIBUTION, VERSION, CODENAME = "Debian", "12", "bookworm"
 BASE_PACKAGES = (
@@ -68,11 +69,12 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def machine_sources() -> Sources:
+def machine_sources(progress: Progress) -> Sources:
     """Read this machine's apt configuration and extra certificates. Raises ConfigError without Debian."""
     targets = run(INDEX_TARGETS).stdout
     if not targets.strip():
         # apt speaks only of archives whose lists it has, and a fresh machine has none.
+        progress("fetching this machine's package lists")
         run(("apt-get", "-qq", "update"), timeout=300)
         targets = run(INDEX_TARGETS).stdout
     settings = run(("apt-config", "dump")).stdout

@@ -1,0 +1,66 @@
+"""Tells people how far a build of the image is, from what already lies in its folder."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+Progress = Callable[[str], None]
+
+INTERVAL = 8.0
+ARCHIVES = "var/cache/apt/archives"
+
+
+@contextmanager
+def told(
+    progress: Progress, title: str, how_far: Callable[[], str], interval: float = INTERVAL
+) -> Iterator[None]:
+    """Say what begins, every ``interval`` seconds how far it is, and how long it took once it is done."""
+    began = time.monotonic()
+    done = threading.Event()
+
+    def tell() -> None:
+        while not done.wait(interval):
+            progress(f"  {span(time.monotonic() - began)}  {how_far()}")
+
+    progress(title)
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+    progress(f"  {span(time.monotonic() - began)}  done")
+
+
+def system(root: Path) -> str:
+    """How far a system being installed below ``root`` is."""
+    fetched = len(_archives(root))
+    unpacked = len(list((root / "var/lib/dpkg/info").glob("*.list")))
+    if not fetched:
+        return "reading the package lists"
+    if unpacked < fetched:
+        return f"{fetched} packages downloaded, {unpacked} unpacked"
+    return f"{unpacked} packages unpacked, setting them up"
+
+
+def downloads(root: Path) -> str:
+    """How many packages were downloaded below ``root``; so many bytes in MB."""
+    found = _archives(root)
+    return f"{len(found)} packages downloaded, {sum(found) / 1e6:.0f} MB"
+
+
+def span(seconds: float) -> str:
+    """Minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def _archives(root: Path) -> list[int]:
+    """The size of each package that was fetched; a file may vanish while we look."""
+    sizes = []
+    for file in (root / ARCHIVES).glob("*.deb"):
+        with suppress(OSError):
+            sizes.append(file.stat().st_size)
+    return sizes
