@@ -76,7 +76,7 @@ def open_session(
         if changes:
             left = stack.enter_context(hold(runs, run, verb))
             if left:
-                _clear_up(left, observer)
+                _clear_up(runs, left, observer)
         remote = stack.enter_context(SshRemote(endpoints(loaded.site, loaded.folder)))
         journal = stack.enter_context(Journal(runs))
         yield Session(
@@ -95,8 +95,8 @@ def open_session(
         )
 
 
-def _clear_up(left: str, observer: Observer) -> None:
-    ended = end_strays(left)
+def _clear_up(runs: Path, left: str, observer: Observer) -> None:
+    ended = end_strays(str(runs / left))
     text = f"run {left} was cut off; continuing where it stopped"
     if ended:
         text += f" ({ended} of its processes were still at work here and have been ended)"

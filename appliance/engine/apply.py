@@ -161,7 +161,7 @@ def _play(
             for role in type(session.site.hosts[0].roles[0])
         },
         known_hosts=session.folder / session.site.access.known_hosts,
-        run_id=session.run,
+        mark=str(session.folder_of_run),
     )
     try:
         return play(request, follow, session.cancelled.is_set)

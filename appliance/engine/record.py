@@ -1,6 +1,7 @@
 """Puts a run together: what happened, what was judged and measured, and what nobody can say."""
 
 import getpass
+import hashlib
 import json
 import socket
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Measurement, Status, overall
 from appliance.models.run import (
+    Evidence,
     RunRecord,
     StageOutcome,
     StageState,
@@ -37,7 +39,10 @@ class Findings:
 
 
 def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
-    """The run as it will be reported. A stage that failed somewhere fails the run, whatever checks say."""
+    """The run as it will be reported, its evidence kept beside it.
+
+    A stage that failed somewhere fails the run, whatever checks say.
+    """
     stages = _stage_results(findings.outcomes)
     told = {(r.id, r.target) for r in stages}
     results = (*stages, *(r for r in findings.results if (r.id, r.target) not in told))
@@ -69,6 +74,7 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         versions={name: host_versions(facts) for name, facts in found.facts.items()},
         tables=tuple(findings.tables),
         not_assessed=_not_assessed(results),
+        evidence=tuple(_keep(session, facts) for facts in found.facts.values()),
     )
 
 
@@ -92,6 +98,19 @@ def save(session: Session, record: RunRecord) -> None:
         )
     for measurement in safe.measurements:
         session.journal.append(session.run, "measured", **json.loads(measurement.model_dump_json()))
+
+
+def _keep(session: Session, facts: HostFacts) -> Evidence:
+    """The facts the checks judged, as the host gave them."""
+    file = session.folder_of_run / "facts" / f"{facts.host}.json"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    content = session.redact(facts.model_dump_json(indent=1)).encode()
+    file.write_bytes(content)
+    return Evidence(
+        path=str(file.relative_to(session.folder_of_run)),
+        sha256=hashlib.sha256(content).hexdigest(),
+        size=len(content),
+    )
 
 
 def _stage_results(outcomes: Iterable[StageOutcome]) -> tuple[CheckResult, ...]:

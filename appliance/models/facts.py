@@ -117,15 +117,32 @@ class Gpu(Model):
     pcie_width: int | None = None
     pcie_max_generation: int | None = None
     pcie_max_width: int | None = None
+    pcie_gpu_generation: int | None = Field(
+        default=None, description="What the GPU itself can, whatever its slot can"
+    )
+    pcie_replays: int | None = None
     numa_node: int | None = None
     temperature: int | None = None
+    temperature_slowdown: int | None = None
+    temperature_maximum: int | None = None
+    temperature_margin: int | None = Field(
+        default=None, description="Degrees left until the GPU slows down; newer drivers"
+    )
     power_limit: float | None = None
+    power_default: float | None = None
+    utilization: int | None = Field(default=None, description="%, of the last moment")
     ecc_enabled: bool | None = None
     ecc_uncorrected: int | None = None
+    ecc_uncorrected_aggregate: int | None = None
+    sram_uncorrected: int | None = Field(default=None, description="Over the GPU's life")
+    sram_exceeded: bool | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
+    remapped_rows: int | None = Field(default=None, description="For uncorrectable errors")
     mig_enabled: bool | None = None
     nvlinks_active: int | None = None
+    nvlink_speed: int | None = Field(default=None, description="MB/s of each active link")
+    persistence: bool | None = None
     clock_event_reasons: int | None = None
     processes: int | None = None
     error: str = ""
@@ -138,6 +155,15 @@ class Gpus(Model):
     nvml: str
     cuda: str = ""
     devices: tuple[Gpu, ...] = ()
+
+
+class Xid(Model):
+    """An Xid message of the NVIDIA driver. ``age``: s before the facts were taken, None if unknown."""
+
+    code: int
+    bus_id: str = ""
+    age: float | None = None
+    text: str = ""
 
 
 class Port(Model):
@@ -294,6 +320,10 @@ class HostFacts(Model):
     sysctl: dict[str, str] = Field(default_factory=dict)
     gpus: Gpus | None = None
     pci_gpus: int | None = Field(default=None, description="NVIDIA GPUs on the PCI bus")
+    pci_gpu_ids: tuple[str, ...] = Field(default=(), description="Their addresses, 0000:07:00.0")
+    fabric_manager: str | None = Field(
+        default=None, description="Its own version; empty: not installed"
+    )
     ports: tuple[Port, ...] = ()
     subnet_manager: SubnetManager | None = None
     topology: Topology | None = None
@@ -303,6 +333,12 @@ class HostFacts(Model):
     slurm: Slurm | None = None
     observe: Observe | None = None
     xids: tuple[str, ...] = ()
+    xid_events: tuple[Xid, ...] | None = Field(
+        default=None, description="The last Xid messages, oldest first; None: not read"
+    )
+    kernel_log_span: float | None = Field(
+        default=None, description="Age in s of the oldest kernel message; None: since boot"
+    )
     receipts: dict[str, Receipt] = Field(default_factory=dict)
     resources: tuple[Resource, ...] = Field(
         default=(), description="State of the resources asked for"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 0, 2, 3, 4
-INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND = 7, 13
-SILENT = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND})
+INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 7, 13, 25
+SILENT = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
 """Answers that mean that this GPU or driver has no such thing."""
 UINT, ULONG = ctypes.c_uint, ctypes.c_ulonglong
 
@@ -40,6 +40,48 @@ class Memory(ctypes.Structure):
     """nvmlMemory_t: bytes."""
 
     _fields_ = (("total", ULONG), ("free", ULONG), ("used", ULONG))
+
+
+class Utilization(ctypes.Structure):
+    """nvmlUtilization_t: percent."""
+
+    _fields_ = (("gpu", UINT), ("memory", UINT))
+
+
+class FieldValue(ctypes.Structure):
+    """nvmlFieldValue_t; the value's union is as wide as its largest member."""
+
+    _fields_ = (
+        ("field", UINT),
+        ("scope", UINT),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("type", ctypes.c_int),
+        ("code", ctypes.c_int),
+        ("value", ULONG),
+    )
+
+
+class SramErrors(ctypes.Structure):
+    """nvmlEccSramErrorStatus_v1_t."""
+
+    _fields_ = (
+        ("version", UINT),
+        ("counts", ULONG * 11),
+        ("exceeded", UINT),
+    )
+
+
+class Margin(ctypes.Structure):
+    """nvmlMarginTemperature_v1_t: degrees Celsius."""
+
+    _fields_ = (("version", UINT), ("margin", ctypes.c_int))
+
+
+def versioned(record: Any, version: int = 1) -> Any:
+    """A record that says its own size and version, as NVML wants it of newer ones."""
+    record.version = ctypes.sizeof(record) | version << 24
+    return record
 
 
 class Library:

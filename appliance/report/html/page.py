@@ -91,7 +91,10 @@ def sentence(record: RunRecord) -> str:
         return "Nothing was judged."
     if record.verdict is Verdict.INCOMPLETE:
         return "Nothing failed, but something that is required has no verdict."
-    return f"All {plural(len(record.results), 'check')} have a verdict and none failed."
+    passed, total = record.count(Status.PASS), len(record.results)
+    if passed == total:
+        return f"All {plural(total, 'check')} passed."
+    return f"{passed} of {plural(total, 'check')} passed, none failed; no required one is without a verdict."
 
 
 def _failures(record: RunRecord) -> str:

@@ -1,0 +1,238 @@
+"""What NVML is asked of each GPU: one function per fact, None where this GPU or driver has no such thing."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from appliance.probe.nvml import Library
+
+    Getter = Callable[[Library, Any], object]
+
+MOST_LINKS = 18
+"""NVLinks of one GPU at most (NVML_NVLINK_MAX_LINKS)."""
+COMMON_SPEED, LINK_SPEED = 90, 164
+"""NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, and NVML_FI_DEV_NVLINK_GET_SPEED of one link: MB/s."""
+SRAM = 7
+"""NVML_MEMORY_LOCATION_SRAM."""
+
+
+def _text(name: str) -> Getter:
+    return lambda library, device: library.text(name, device)
+
+
+def _number(name: str) -> Getter:
+    return lambda library, device: library.number(name, device)
+
+
+def _current(name: str) -> Getter:
+    """The first of a pair "current, pending", as a yes or no."""
+
+    def get(library: Library, device: Any) -> object:
+        pair = library.numbers(name, 2, device)
+        return None if pair is None else pair[0] == 1
+
+    return get
+
+
+def _remapped(place: int) -> Getter:
+    """Row remapping: 2 says whether one is pending, 3 whether one failed."""
+
+    def get(library: Library, device: Any) -> object:
+        said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
+        return None if said is None else said[place] != 0
+
+    return get
+
+
+def _remapped_rows(library: Library, device: Any) -> object:
+    said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
+    return None if said is None else said[1]
+
+
+def _bus_id(library: Library, device: Any) -> object:
+    import ctypes
+
+    from appliance.probe.nvml import PciInfo
+
+    info = PciInfo()
+    known = library.works("nvmlDeviceGetPciInfo_v3", device, ctypes.byref(info))
+    return info.bus_id.decode() if known else None
+
+
+def _memory(library: Library, device: Any) -> object:
+    import ctypes
+
+    from appliance.probe.nvml import Memory
+
+    memory = Memory()
+    known = library.works("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
+    return int(memory.total) if known else None
+
+
+def _watts(name: str) -> Getter:
+    def get(library: Library, device: Any) -> object:
+        milliwatts = library.number(name, device)
+        return None if milliwatts is None else milliwatts / 1000
+
+    return get
+
+
+def _uncorrected(counter: int) -> Getter:
+    """Uncorrected ECC errors (type 1): counter 0 since the driver was loaded, 1 over the GPU's life."""
+
+    def get(library: Library, device: Any) -> object:
+        from appliance.probe.nvml import UINT, ULONG
+
+        before = (device, UINT(1), UINT(counter))
+        return library.number("nvmlDeviceGetTotalEccErrors", *before, type=ULONG)
+
+    return get
+
+
+def _sram_uncorrected(library: Library, device: Any) -> object:
+    from appliance.probe.nvml import UINT, ULONG
+
+    before = (device, UINT(1), UINT(1), UINT(SRAM))
+    return library.number("nvmlDeviceGetMemoryErrorCounter", *before, type=ULONG)
+
+
+def _sram_exceeded(library: Library, device: Any) -> object:
+    """Whether the driver holds the GPU's SRAM for spent; drivers before 550 do not say."""
+    import ctypes
+
+    from appliance.probe.nvml import SramErrors, versioned
+
+    said = versioned(SramErrors())
+    known = library.works("nvmlDeviceGetSramEccErrorStatus", device, ctypes.byref(said))
+    return said.exceeded != 0 if known else None
+
+
+def _temperature(library: Library, device: Any) -> object:
+    from appliance.probe.nvml import UINT
+
+    return library.number("nvmlDeviceGetTemperature", device, UINT(0))
+
+
+def _threshold(kind: int) -> Getter:
+    """1: slows down at; 3: highest at which it may work."""
+
+    def get(library: Library, device: Any) -> object:
+        from appliance.probe.nvml import UINT
+
+        return library.number("nvmlDeviceGetTemperatureThreshold", device, UINT(kind))
+
+    return get
+
+
+def _margin(library: Library, device: Any) -> object:
+    import ctypes
+
+    from appliance.probe.nvml import Margin, versioned
+
+    said = versioned(Margin())
+    known = library.works("nvmlDeviceGetMarginTemperature", device, ctypes.byref(said))
+    return said.margin if known else None
+
+
+def _utilization(library: Library, device: Any) -> object:
+    import ctypes
+
+    from appliance.probe.nvml import Utilization
+
+    said = Utilization()
+    known = library.works("nvmlDeviceGetUtilizationRates", device, ctypes.byref(said))
+    return said.gpu if known else None
+
+
+def _persistence(library: Library, device: Any) -> object:
+    mode = library.number("nvmlDeviceGetPersistenceMode", device)
+    return None if mode is None else mode == 1
+
+
+def _link_speed(library: Library, device: Any) -> object:
+    """MB/s of each link; which of the two fields answers depends on driver and GPU."""
+    import ctypes
+
+    from appliance.probe.nvml import SUCCESS, FieldValue
+
+    for field in (COMMON_SPEED, LINK_SPEED):
+        said = FieldValue(field=field)
+        known = library.works("nvmlDeviceGetFieldValues", device, 1, ctypes.byref(said))
+        # The union holds 32 bits for these two fields.
+        if known and said.code == SUCCESS and said.value & 0xFFFFFFFF:
+            return int(said.value & 0xFFFFFFFF)
+    return None
+
+
+def _nvlinks(library: Library, device: Any) -> object:
+    from appliance.probe.nvml import UINT
+
+    states = (
+        library.number("nvmlDeviceGetNvLinkState", device, UINT(n)) for n in range(MOST_LINKS)
+    )
+    known = [state for state in states if state is not None]
+    return sum(known) if known else None
+
+
+def _reasons(library: Library, device: Any) -> object:
+    """Renamed in driver 535; the older name still answers on older ones."""
+    from appliance.probe.nvml import ULONG
+
+    for name in ("Event", "Throttle"):
+        said = library.number(f"nvmlDeviceGetCurrentClocks{name}Reasons", device, type=ULONG)
+        if said is not None:
+            return said
+    return None
+
+
+def _processes(library: Library, device: Any) -> object:
+    """Asked with no room for a list, NVML says only how many there are."""
+    import ctypes
+
+    from appliance.probe.nvml import INSUFFICIENT_SIZE, SUCCESS, UINT
+
+    count = UINT(0)
+    code = library.call(
+        "nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), None
+    )
+    return count.value if code in {SUCCESS, INSUFFICIENT_SIZE} else None
+
+
+GETTERS: dict[str, Getter] = {
+    "uuid": _text("nvmlDeviceGetUUID"),
+    "name": _text("nvmlDeviceGetName"),
+    "serial": _text("nvmlDeviceGetSerial"),
+    "vbios": _text("nvmlDeviceGetVbiosVersion"),
+    "bus_id": _bus_id,
+    "memory": _memory,
+    "pcie_generation": _number("nvmlDeviceGetCurrPcieLinkGeneration"),
+    "pcie_width": _number("nvmlDeviceGetCurrPcieLinkWidth"),
+    "pcie_max_generation": _number("nvmlDeviceGetMaxPcieLinkGeneration"),
+    "pcie_max_width": _number("nvmlDeviceGetMaxPcieLinkWidth"),
+    "pcie_gpu_generation": _number("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
+    "pcie_replays": _number("nvmlDeviceGetPcieReplayCounter"),
+    "temperature": _temperature,
+    "temperature_slowdown": _threshold(1),
+    "temperature_maximum": _threshold(3),
+    "temperature_margin": _margin,
+    "power_limit": _watts("nvmlDeviceGetPowerManagementLimit"),
+    "power_default": _watts("nvmlDeviceGetPowerManagementDefaultLimit"),
+    "utilization": _utilization,
+    "ecc_enabled": _current("nvmlDeviceGetEccMode"),
+    "ecc_uncorrected": _uncorrected(0),
+    "ecc_uncorrected_aggregate": _uncorrected(1),
+    "sram_uncorrected": _sram_uncorrected,
+    "sram_exceeded": _sram_exceeded,
+    "remap_pending": _remapped(2),
+    "remap_failed": _remapped(3),
+    "remapped_rows": _remapped_rows,
+    "mig_enabled": _current("nvmlDeviceGetMigMode"),
+    "nvlinks_active": _nvlinks,
+    "nvlink_speed": _link_speed,
+    "persistence": _persistence,
+    "clock_event_reasons": _reasons,
+    "processes": _processes,
+}
