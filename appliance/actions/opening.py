@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.adapters.ansible import end_strays
+from appliance.adapters import strays
 from appliance.adapters.ssh import SshRemote
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks import CHECKS
@@ -96,7 +96,7 @@ def open_session(
 
 
 def _clear_up(runs: Path, left: str, observer: Observer) -> None:
-    ended = end_strays(str(runs / left))
+    ended = strays.end(strays.mark(runs / left))
     text = f"run {left} was cut off; continuing where it stopped"
     if ended:
         text += f" ({ended} of its processes were still at work here and have been ended)"

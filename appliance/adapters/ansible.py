@@ -1,28 +1,18 @@
 """The one door to Ansible: one playbook over some hosts, told as events, ended as one value per host."""
 
-import hashlib
 import json
 import os
 import re
 import shutil
-import signal
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import ansible_runner  # noqa: TID251 - this module is the door
 
+from appliance.adapters import strays
 from appliance.errors import AnsibleFailed
-
-RUN_MARK = "APPLIANCE_RUN"
-"""Environment variable that marks every process of a run, so that a later run finds what a killed one left."""
-
-STRAYS_SECONDS = 5.0
-"""How long processes may take to die."""
 
 Json = dict[str, object]
 
@@ -31,7 +21,7 @@ Json = dict[str, object]
 class Play:
     """A playbook and the hosts it is for. ``hosts`` maps host names to their variables, connection included.
 
-    ``mark`` tells the run from every other on this machine, of this site or another: the path of its folder.
+    ``mark`` is what its processes are found by, see strays.mark.
     """
 
     playbook: Path
@@ -80,7 +70,7 @@ def play(
     """
     outcome = {name: HostPlay(name) for name in request.hosts}
     stray: list[str] = []
-    folder = Path(tempfile.mkdtemp(prefix=_prefix(request.mark), dir=_memory()))
+    folder = strays.private_folder(request.mark)
     try:
         _write_inventory(folder, request)
         (folder / "ansible.cfg").touch()
@@ -112,52 +102,6 @@ def play(
     return outcome
 
 
-def end_strays(mark: str) -> int:
-    """Ends what a run left working on this machine, and removes its private folders.
-
-    Returns how many processes that were.
-    """
-    ended: set[int] = set()
-    deadline = time.monotonic() + STRAYS_SECONDS
-    # One look is not enough: what is killed last may have started something after it was passed.
-    while (found := _strays(mark)) and time.monotonic() < deadline:
-        for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        ended |= found
-        time.sleep(0.05)
-    for folder in Path(_memory() or tempfile.gettempdir()).glob(f"{_prefix(mark)}*"):
-        shutil.rmtree(folder, ignore_errors=True)
-    return len(ended)
-
-
-def _strays(mark: str) -> set[int]:
-    """Processes that carry the mark. OpenSSH's shared connections write their title over it, but name the folder."""
-    variable, title = f"{RUN_MARK}={mark}".encode(), f"/{_prefix(mark)}".encode()
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with suppress(OSError):
-            if (
-                variable in (entry / "environ").read_bytes().split(b"\0")
-                or title in (entry / "cmdline").read_bytes()
-            ):
-                found.add(int(entry.name))
-    return found
-
-
-def _prefix(mark: str) -> str:
-    """How the names of a run's private folders begin."""
-    return f"appliance-{hashlib.sha256(mark.encode()).hexdigest()[:12]}-"
-
-
-def _memory() -> str | None:
-    """A folder that never reaches a disk, where the system has one."""
-    shm = Path("/dev/shm")
-    return str(shm) if shm.is_dir() and os.access(shm, os.W_OK) else None
-
-
 def _write_inventory(folder: Path, request: Play) -> None:
     groups: Json = {
         name: {"hosts": {host: {} for host in hosts}} for name, hosts in request.groups.items()
@@ -182,7 +126,7 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         "-o ServerAliveCountMax=4",
     ]
     return {
-        RUN_MARK: request.mark,
+        strays.VARIABLE: request.mark,
         # The ansible-playbook of this very installation, whoever calls it and from where.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),

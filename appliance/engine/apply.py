@@ -1,31 +1,22 @@
 """Applies a plan: stages in their order, independent ones side by side, each proved before it counts."""
 
 import os
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from appliance.adapters import strays
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent, play
-from appliance.checks.check import View
 from appliance.engine.diagnose import Diagnosis, diagnose
-from appliance.engine.gather import Round, gather
-from appliance.engine.judge import judge_host
 from appliance.engine.planning import Preparation
-from appliance.engine.receipts import wanted, write_receipt
-from appliance.engine.requests import request_for
+from appliance.engine.prove import Proof, prove
 from appliance.engine.session import Session
-from appliance.errors import AnsibleFailed, ApplianceError, ConnectionFailed
+from appliance.errors import AnsibleFailed, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
-from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
-from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.stages.stage import Stage
-
-SETTLE = 30.0
-"""Seconds a service may take after its start until the stage's checks must pass."""
 
 
 @dataclass
@@ -119,8 +110,8 @@ def _stage(
             session.run, "host_started", stage=stage.name, host=cell.host, why=cell.why
         )
     plays = _play(session, stage, cells, prepared)
-    finished = [p.host for p in plays.values() if p.ok]
-    proofs = {} if session.cancelled.is_set() else _prove(session, stage, finished, plays, prepared)
+    finished = {host: p.resources for host, p in plays.items() if p.ok}
+    proofs = {} if session.cancelled.is_set() else prove(session, stage, finished, prepared)
     outcomes = [_conclude(session, stage, plays[host], proofs.get(host), started) for host in hosts]
     good = sum(o.state is StageState.DONE for o in outcomes)
     session.tell(
@@ -161,7 +152,7 @@ def _play(
             for role in type(session.site.hosts[0].roles[0])
         },
         known_hosts=session.folder / session.site.access.known_hosts,
-        mark=str(session.folder_of_run),
+        mark=strays.mark(session.folder_of_run),
     )
     try:
         return play(request, follow, session.cancelled.is_set)
@@ -190,71 +181,8 @@ def _variables(
     return connection | prepared[stage.name, cell.host].variables
 
 
-@dataclass(frozen=True)
-class _Proof:
-    """Facts taken after the playbook, and what the stage's checks made of them."""
-
-    facts: HostFacts | None
-    results: tuple[CheckResult, ...]
-    problem: Diagnosis | None
-
-
-def _prove(
-    session: Session,
-    stage: Stage,
-    hosts: list[str],
-    plays: Mapping[str, HostPlay],
-    prepared: Preparation,
-) -> dict[str, _Proof]:
-    """Asks for fresh facts until the checks pass or the settling time is over; then writes receipts."""
-    deadline = time.monotonic() + SETTLE
-    proofs: dict[str, _Proof] = {}
-    open_hosts = list(hosts)
-    while open_hosts:
-        requests = {
-            h: request_for(session, h) | {"resources": wanted(plays[h].resources)}
-            for h in open_hosts
-        }
-        found = gather(session.remote, requests)
-        proofs |= {h: _judge(session, stage, h, found) for h in open_hosts}
-        open_hosts = [h for h in open_hosts if proofs[h].problem]
-        if time.monotonic() > deadline or session.cancelled.is_set():
-            break
-        if open_hosts:
-            time.sleep(1.0)
-    return {h: _receipted(session, stage, proofs[h], prepared) for h in hosts}
-
-
-def _judge(session: Session, stage: Stage, host: str, found: Round) -> _Proof:
-    if host in found.unanswered:
-        missing = found.unanswered[host]
-        return _Proof(None, (), Diagnosis(missing.cause, missing.fix))
-    view = View(session.profile, session.site, found.facts)
-    results = tuple(judge_host(view, session.site.host(host), stage.checks))
-    bad = next((r for r in results if r.status in {Status.FAIL, Status.ERROR}), None)
-    problem = Diagnosis(f"{bad.id}: {bad.cause}", bad.fix) if bad else None
-    return _Proof(found.facts[host], results, problem)
-
-
-def _receipted(session: Session, stage: Stage, proof: _Proof, prepared: Preparation) -> _Proof:
-    if proof.problem or proof.facts is None:
-        return proof
-    try:
-        write_receipt(
-            session.remote,
-            session.run,
-            stage.name,
-            prepared[stage.name, proof.facts.host],
-            proof.facts,
-        )
-    except ApplianceError as error:
-        found = diagnose(proof.facts.host, "", error.message)
-        return _Proof(proof.facts, proof.results, found)
-    return proof
-
-
 def _conclude(
-    session: Session, stage: Stage, result: HostPlay, proof: _Proof | None, started: datetime
+    session: Session, stage: Stage, result: HostPlay, proof: Proof | None, started: datetime
 ) -> StageOutcome:
     seconds = (datetime.now(UTC) - started).total_seconds()
     problem = None
@@ -302,7 +230,7 @@ def _conclude(
     return outcome
 
 
-def _problem(session: Session, result: HostPlay, proof: _Proof | None) -> Diagnosis | None:
+def _problem(session: Session, result: HostPlay, proof: Proof | None) -> Diagnosis | None:
     if result.unreachable:
         # Ansible only passes on what ssh printed; a connection of our own says what is the matter.
         try:

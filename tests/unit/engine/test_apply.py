@@ -7,6 +7,7 @@ import pytest
 
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent
 from appliance.engine import apply as engine
+from appliance.engine import prove
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
@@ -50,8 +51,8 @@ class FakeAnsible:
 def ansible(monkeypatch: pytest.MonkeyPatch) -> FakeAnsible:
     fake = FakeAnsible()
     monkeypatch.setattr(engine, "play", fake)
-    monkeypatch.setattr(engine, "gather", lambda remote, requests: facts(requests))
-    monkeypatch.setattr(engine, "SETTLE", 0.0)
+    monkeypatch.setattr(prove, "gather", lambda remote, requests: facts(requests))
+    monkeypatch.setattr(prove, "SETTLE", 0.0)
     return fake
 
 
@@ -120,7 +121,7 @@ def test_green_playbook_without_facts_is_a_failure(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch, hosts: FakeHosts
 ) -> None:
     silent = Round({}, {h: Unanswered(h, "hangs", "reset it") for h in HOSTS})
-    monkeypatch.setattr(engine, "gather", lambda remote, requests: silent)
+    monkeypatch.setattr(prove, "gather", lambda remote, requests: silent)
     outcomes = apply(session, STAGES[:1])
     assert {o.state for o in outcomes.values()} == {StageState.FAILED}
     assert outcomes["one", "head"].cause == "hangs"
