@@ -1,0 +1,224 @@
+"""A virtual rack and the installed program, as a person at a terminal has them: by name, by command line."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess  # noqa: TID251 - a run that is to be killed must be held by its handle
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters.process import Completed, run
+from appliance.lab import faults, rack
+from appliance.lab import ssh as lab_ssh
+from appliance.lab.spec import Rack, RackSpec
+
+PROGRAM = str(Path(sys.executable).parent / "appliance")
+MARK = b"APPLIANCE_RUN="
+DEPLOY_SECONDS = 600.0
+
+Event = dict[str, Any]
+Pair = tuple[str, str]
+
+
+class Deployment:
+    """``appliance deploy`` at work; what it writes goes into files that can be read meanwhile."""
+
+    def __init__(self, folder: Path, argv: tuple[str, ...], env: dict[str, str]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = len(list(folder.glob("*.out")))
+        self.out = folder / f"{number:02}.out"
+        self.err = folder / f"{number:02}.err"
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, **env},
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    @property
+    def text(self) -> str:
+        """Everything it has written so far."""
+        return self.out.read_text(errors="replace") + self.err.read_text(errors="replace")
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of ``--json`` so far; a line still being written is left out."""
+        lines = self.out.read_text(errors="replace").split("\n")[:-1]
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def until(self, what: Callable[[list[Event]], bool], seconds: float = DEPLOY_SECONDS) -> None:
+        """Waits for the events to say so. Fails when the program ends before, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while not what(self.events):
+            assert self._process.poll() is None or what(self.events), f"it ended:\n{self.tail}"
+            assert time.monotonic() < deadline, f"not within {seconds:g} s:\n{self.tail}"
+            time.sleep(0.05)
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the deployer alone."""
+        self._process.send_signal(number)
+
+    def end(self, seconds: float = DEPLOY_SECONDS) -> int:
+        """Its exit code."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still at work after {seconds:g} s:\n{self.tail}") from None
+
+    def stop(self) -> None:
+        """Ends it, whatever it does."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    @property
+    def tail(self) -> str:
+        """The end of what it wrote, for a failed assertion."""
+        return self.text[-4000:]
+
+
+@dataclass
+class Bench:
+    """A rack with a site of its own, a folder for what deployments write, and whoever still runs."""
+
+    rack: Rack
+    logs: Path
+    started: list[Deployment]
+
+    @property
+    def site(self) -> Path:
+        """The site's folder."""
+        return self.rack.site_dir
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the hosts, the head first."""
+        return tuple(host.name for host in self.rack.hosts)
+
+    def deploy(self, *flags: str, env: dict[str, str] | None = None) -> Deployment:
+        """Starts ``appliance deploy --yes``; give ``--json`` for events."""
+        argv = (PROGRAM, "deploy", "--inventory", str(self.site), "--yes", *flags)
+        self.started.append(Deployment(self.logs, argv, env or {}))
+        return self.started[-1]
+
+    def program(self, verb: str, *flags: str) -> Completed:
+        """Another verb of the program on this site, to its end."""
+        argv = (PROGRAM, verb, "--inventory", str(self.site), *flags)
+        return run(argv, timeout=300, check=False)
+
+    def shell(self, host: str, script: str) -> Completed:
+        """A shell script on a host, with the site's own key."""
+        return lab_ssh.on_host(self.rack, self.rack.host(host), (script,), timeout=60)
+
+    def hurt(self, host: str, kind: str) -> None:
+        """Makes something go wrong on a host, through the program."""
+        self._fault(host, kind)
+
+    def heal(self, host: str, kind: str) -> None:
+        """Makes it good again."""
+        self._fault(host, kind, "--clear")
+
+    def _fault(self, *words: str) -> None:
+        run((PROGRAM, "lab", "fault", "--name", self.rack.name, *words), timeout=120)
+
+    def heal_all(self) -> None:
+        """Clears every fault a test may have left."""
+        for host in self.rack.hosts:
+            for kind in ("freeze", "power-off", "full-disk", "host-key"):
+                with suppress(FileNotFoundError):
+                    faults.apply(self.rack, host, kind, clear=True)
+
+    def journal(self, kind: str = "", run_id: str = "") -> list[Event]:
+        """Journal entries in their order, each with run, kind, stage, host and its data."""
+        file = self.site / "runs" / "journal.sqlite"
+        db = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+        try:
+            rows = db.execute(
+                "SELECT seq, run, kind, stage, host, data FROM entry ORDER BY seq"
+            ).fetchall()
+        finally:
+            db.close()
+        entries = [
+            {**json.loads(data), "seq": seq, "run": r, "kind": k, "stage": stage, "host": host}
+            for seq, r, k, stage, host, data in rows
+        ]
+        return [
+            e
+            for e in entries
+            if (not kind or e["kind"] == kind) and (not run_id or e["run"] == run_id)
+        ]
+
+    def report(self, run_id: str) -> Event:
+        """The run's report.json."""
+        found: Event = json.loads((self.site / "runs" / run_id / "report.json").read_text())
+        return found
+
+
+@contextmanager
+def raised(name: str, hosts: int, logs: Path) -> Iterator[Bench]:
+    """A fresh rack, removed at the end whatever happened; so is every deployment still at work."""
+    rack.down(name)
+    bench = Bench(rack.up(RackSpec(name, hosts), lambda _: None), logs, [])
+    try:
+        yield bench
+    finally:
+        for deployment in bench.started:
+            deployment.stop()
+        for pid in marked():
+            with suppress(OSError):
+                if str(bench.site).encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+        rack.down(name)
+
+
+def marked(run_id: str = "", site: Path | None = None) -> list[int]:
+    """Processes of this machine that a run started: of ``run_id`` and of a site where those are given."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            words = (entry / "environ").read_bytes().split(b"\0")
+            marks = [w.decode() for w in words if w.startswith(MARK)]
+            known = site is None or any(str(site).encode() in w for w in words)
+            if known and any(mark.endswith(run_id) for mark in marks):
+                found.append(int(entry.name))
+    return found
+
+
+def run_of(events: list[Event]) -> str:
+    """The id of the run these events tell of."""
+    return str(next(e["run"] for e in events if e["event"] == "run_started"))
+
+
+def tasks_of(stage: str, count: int = 1) -> Callable[[list[Event]], bool]:
+    """Whether hosts have begun so many tasks of a stage."""
+
+    def reached(events: list[Event]) -> bool:
+        begun = [e for e in events if e["event"] == "host_task" and e["stage"] == stage]
+        return len(begun) >= count
+
+    return reached
+
+
+def repeated(entries: list[Event]) -> list[Pair]:
+    """Pairs of stage and host that were begun again after they had been finished."""
+    done: set[Pair] = set()
+    again: list[Pair] = []
+    for entry in entries:
+        pair = (entry["stage"], entry["host"])
+        if entry["kind"] == "host_done":
+            done.add(pair)
+        elif entry["kind"] == "host_started" and pair in done:
+            again.append(pair)
+    return again
