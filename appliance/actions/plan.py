@@ -1,8 +1,8 @@
 """Plan: what a deployment would do, and why; changes nothing, not even the lock."""
 
-from appliance.actions.deploy import with_validation
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import Narrowing, plan_session
+from appliance.actions.validation import with_validation
 from appliance.models.events import Observer
 from appliance.models.plan import Plan
 
