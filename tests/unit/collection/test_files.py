@@ -1,5 +1,6 @@
 """appliance.host.files on a folder: what is compared, replaced, refused and hidden."""
 
+import base64
 import errno
 import grp
 import os
@@ -13,12 +14,39 @@ from typing import Any
 import pytest
 
 Run = Callable[..., dict[str, Any]]
+Plugin = Callable[[str], ModuleType]
 ME = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
 
 
 def file(path: Path, content: str = "one\n", **more: Any) -> dict[str, Any]:
     """A wanted file that belongs to whoever runs the test."""
     return {"path": str(path), "content": content, **ME, **more}
+
+
+@pytest.fixture
+def run(run: Run, plugin: Plugin) -> Run:
+    """Runs the module with what the action plugin makes of a task's arguments."""
+
+    def packed(name: str, **given: Any) -> dict[str, Any]:
+        files = given.pop("files", [])
+        action = plugin("action.files")
+        contents = {item["path"]: action.inline(item) for item in files}
+        contents = {path: data for path, data in contents.items() if data is not None}
+        options = {key: given.pop(key) for key in ("check", "diff") if key in given}
+        return run(name, **options, **action.arguments(given, files, contents))
+
+    return packed
+
+
+@pytest.fixture
+def syslog(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the module would leave in the host's syslog."""
+    from ansible.module_utils import basic
+
+    said: list[str] = []
+    monkeypatch.setattr(basic, "has_journal", False)
+    monkeypatch.setattr(basic.syslog, "syslog", lambda _level, line: said.append(line))
+    return said
 
 
 def test_a_new_file_has_its_content_mode_and_parents(run: Run, tmp_path: Path) -> None:
@@ -73,12 +101,48 @@ def test_the_diff_shows_before_and_after(run: Run, tmp_path: Path) -> None:
     assert (diff["before"], diff["after"]) == ("old\n", "one\n")
 
 
-@pytest.mark.parametrize("validate", ["true", "false %s"])
+@pytest.mark.parametrize("validate", ["true", "grep -f %s /dev/null", "cat %s /dev/none"])
 def test_a_secret_is_in_no_answer(run: Run, tmp_path: Path, validate: str) -> None:
-    item = {"path": str(tmp_path / "key"), "secret_content": "hunter2hunter2", "secret": True}
-    answer = run("files", diff=True, files=[{**item, **ME, "validate": validate}])
-    assert "hunter2" not in str(answer)
-    assert answer.get("failed", False) is (validate == "false %s")
+    item = file(tmp_path / "key", "hunter2\nhunter3\n", secret=True, validate=validate)
+    answer = run("files", diff=True, files=[item])
+    assert "hunter" not in str(answer)
+    assert answer.get("failed", False) is (validate != "true")
+
+
+@pytest.mark.parametrize("secret", [True, False])
+@pytest.mark.parametrize("content", ["hunter2", "a\nhunter2\n", 'it\'s "hunter2"\t\\\n', "h\n" * 9])
+def test_no_content_reaches_the_hosts_log(
+    run: Run, syslog: list[str], tmp_path: Path, content: str, secret: bool
+) -> None:
+    run("files", files=[file(tmp_path / "slurmdbd.conf", content, secret=secret)])
+    (line,) = syslog
+    assert "slurmdbd.conf" in line
+    assert "contents=NOT_LOGGING_PARAMETER" in line
+    assert "hunter2" not in line
+    assert base64.b64encode(content.encode()).decode() not in line
+
+
+def test_a_mistaken_argument_tells_no_content(run: Run, syslog: list[str], tmp_path: Path) -> None:
+    answer = run("files", files=[file(tmp_path / "f", "hunter2\n", colour="red")])
+    assert "colour" in answer["msg"]
+    assert "hunter2" not in f"{answer} {syslog}"
+    assert base64.b64encode(b"hunter2\n").decode() not in f"{answer} {syslog}"
+
+
+def test_bytes_arrive_as_they_are_and_are_not_printed(run: Run, tmp_path: Path) -> None:
+    data = bytes(range(256))
+    text = base64.b64encode(data).decode()
+    item = {"path": str(tmp_path / "f"), "content_base64": text, **ME}
+    (diff,) = run("files", diff=True, files=[item])["diff"]
+    assert (tmp_path / "f").read_bytes() == data
+    assert (diff["before"], diff["after"]) == ("", "256 bytes\n")
+
+
+def test_what_is_no_base64_is_refused_on_the_controller(plugin: Plugin) -> None:
+    from ansible.errors import AnsibleActionFail
+
+    with pytest.raises(AnsibleActionFail, match="/f: content_base64 is not base64"):
+        plugin("action.files").inline({"path": "/f", "content_base64": "hunter2!"})
 
 
 def test_a_refused_file_leaves_everything_as_it_was(run: Run, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import os
 from typing import Any
 
@@ -10,6 +13,28 @@ from ansible.plugins.action import ActionBase
 from ansible.template import trust_as_template
 
 JINJA = {"trim_blocks": True, "lstrip_blocks": True}
+
+HERE = ("src", "content", "content_base64", "template")
+"""Keys of a file that only the controller needs."""
+
+
+def arguments(
+    task: dict[str, Any], items: list[dict[str, Any]], contents: dict[str, bytes]
+) -> dict[str, Any]:
+    """What the module is given: all contents in one argument, which Ansible never logs."""
+    files = [{key: item[key] for key in item if key not in HERE} for item in items]
+    packed = {path: base64.b64encode(data).decode() for path, data in contents.items()}
+    return {**task, "files": files, "contents": json.dumps(packed)}
+
+
+def inline(item: dict[str, Any]) -> bytes | None:
+    """The content that stands in the task itself, if any does."""
+    if item.get("content_base64") is None:
+        return None if item.get("content") is None else str(item["content"]).encode()
+    try:
+        return base64.b64decode(item["content_base64"], validate=True)
+    except (binascii.Error, ValueError):
+        raise AnsibleActionFail(f"{item.get('path')}: content_base64 is not base64") from None
 
 
 class ActionModule(ActionBase):
@@ -23,33 +48,31 @@ class ActionModule(ActionBase):
         """Render, then run the module once."""
         variables = dict(task_vars or {})
         result: dict[str, Any] = super().run(tmp, variables)
-        arguments = dict(self._task.args)
-        arguments["files"] = [
-            self._with_content(dict(item), variables) for item in arguments.get("files") or []
-        ]
+        items = [dict(item) for item in self._task.args.get("files") or []]
+        contents = {
+            str(item.get("path", "")): self._content(item, variables)
+            for item in items
+            if item.get("state", "file") != "absent"
+        }
         done = self._execute_module(
-            "appliance.host.files", module_args=arguments, task_vars=variables
+            "appliance.host.files",
+            module_args=arguments(self._task.args, items, contents),
+            task_vars=variables,
         )
         return {**result, **done}
 
-    def _with_content(self, item: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        path = str(item.get("path", ""))
-        if item.get("state", "file") == "absent":
-            return item
-        if item.get("content") is None:
-            item["content"] = self._from_source(item, path, variables)
-        item.pop("src", None)
-        if item.get("secret"):
-            item["secret_content"] = item.pop("content")
-        return item
+    def _content(self, item: dict[str, Any], variables: dict[str, Any]) -> bytes:
+        here = inline(item)
+        return self._from_source(item, variables) if here is None else here
 
-    def _from_source(self, item: dict[str, Any], path: str, variables: dict[str, Any]) -> str:
+    def _from_source(self, item: dict[str, Any], variables: dict[str, Any]) -> bytes:
+        path = str(item.get("path", ""))
         rendered = item.get("template", True)
         source = item.get("src") or path.lstrip("/") + (".j2" if rendered else "")
         try:
             found = self._find_needle("templates" if rendered else "files", source)
             text = str(self._loader.get_text_file_contents(found))
-            return self._render(text, found, variables) if rendered else text
+            return (self._render(text, found, variables) if rendered else text).encode()
         except AnsibleError as error:
             raise AnsibleActionFail(f"{path}: {source}: {error}") from error
 
