@@ -1,0 +1,98 @@
+"""The program's edges: exit codes, one-line errors, nothing contacted when the input is wrong."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from appliance.cli import main as program
+from appliance.cli.main import cli
+from appliance.errors import ApplianceError, ConfigError
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["appliance", *argv])
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize("verb", sorted(cli.commands))
+def test_every_verb_explains_itself(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, verb, "--help") == 0
+    assert "Usage: appliance" in capsys.readouterr().out
+
+
+def test_readme_names_every_verb() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [v for v in cli.commands if f"`appliance {v}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("deploy", "--stage", "nonsense"),
+        ("deploy", "--stage", "base", "--until", "slurm", "--yes"),
+        ("deploy", "--no-such-flag"),
+        ("validate", "nonsense"),
+        ("validate", "slurm", "--from-logs", "."),
+        ("trust",),
+        ("plan", "--inventory", "/no/such/folder"),
+        ("explain", "no.such.check"),
+        ("profile", "show", "no-such-class"),
+    ],
+)
+def test_unusable_input_is_exit_2_without_a_traceback(
+    argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *argv) == 2
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.out + shown.err
+    assert shown.err.strip()
+
+
+def test_nobody_to_ask_means_nothing_is_changed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", (ROOT / "README.md").open())
+    assert run(monkeypatch, "deploy", "--inventory", "/no/such/folder") == 2
+    assert "--yes" in capsys.readouterr().err
+    sys.stdin.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ApplianceError("the disk is full", "free some", "gpu-1"), 1),
+        (ConfigError("no such site", "make one"), 2),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_errors_end_in_their_code_with_cause_and_remedy(
+    error: BaseException,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "main", fail)
+    assert run(monkeypatch) == code
+    said = capsys.readouterr().err
+    if isinstance(error, ApplianceError):
+        assert error.message in said
+        assert f"fix: {error.hint}" in said
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "completion", shell) == 0
+    assert "_APPLIANCE_COMPLETE" in capsys.readouterr().out
