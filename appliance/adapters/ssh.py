@@ -1,5 +1,6 @@
 """The one door to hosts: SSH with pinned host keys, one connection per host, failures as values' causes."""
 
+import logging
 import select
 import shlex
 import socket
@@ -15,6 +16,9 @@ import paramiko  # noqa: TID251 - this module is the door
 
 from appliance.adapters.process import Completed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
+
+# paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 class Remote(Protocol):

@@ -1,0 +1,84 @@
+"""What a user reads when a host cannot be reached, on sockets of this machine only."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.ssh import Endpoint, SshRemote, known_hosts_name
+from appliance.errors import ConnectionFailed
+
+
+def remote(tmp_path: Path, port: int, known_hosts: str = "") -> SshRemote:
+    file = tmp_path / "known_hosts"
+    file.write_text(known_hosts)
+    endpoint = Endpoint("gpu-1", "127.0.0.1", port, "root", None, file, False)
+    return SshRemote([endpoint], connect_timeout=1.0, banner_timeout=1.0)
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A server that accepts and says nothing, as a frozen host does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def closing_port() -> Iterator[int]:
+    """A server that hangs up at once."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(5)
+
+        def serve() -> None:
+            try:
+                server.accept()[0].close()
+            except OSError:
+                return
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(timeout=6)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def test_closed_port_is_named_with_its_remedy(tmp_path: Path) -> None:
+    with remote(tmp_path, free_port()) as hosts, pytest.raises(ConnectionFailed) as caught:
+        hosts.run("gpu-1", ["true"])
+    assert "refuses port" in caught.value.message
+    assert "sshd" in caught.value.hint
+    assert caught.value.host == "gpu-1"
+
+
+@pytest.mark.parametrize("port", ["silent_port", "closing_port"])
+def test_host_that_hangs_is_told_apart_from_one_that_is_off_and_logs_nothing(
+    port: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    number: int = request.getfixturevalue(port)
+    with remote(tmp_path, number) as hosts, pytest.raises(ConnectionFailed) as caught:
+        hosts.reach("gpu-1")
+    assert "SSH does not answer" in caught.value.message
+    assert "hangs" in caught.value.hint
+    assert capfd.readouterr().err == ""
+
+
+def test_missing_known_hosts_asks_to_pin(tmp_path: Path) -> None:
+    endpoint = Endpoint("gpu-1", "127.0.0.1", 22, "root", None, tmp_path / "none", False)
+    with SshRemote([endpoint]) as hosts, pytest.raises(ConnectionFailed) as caught:
+        hosts.run("gpu-1", ["true"])
+    assert "appliance trust" in caught.value.hint
+
+
+def test_known_hosts_brackets_only_other_ports() -> None:
+    assert known_hosts_name("10.0.0.1", 22) == "10.0.0.1"
+    assert known_hosts_name("10.0.0.1", 2222) == "[10.0.0.1]:2222"
