@@ -28,6 +28,8 @@ def state(**changes: str) -> str:
         "ConditionResult": "yes",
         "ActiveEnterTimestampMonotonic": "1000000",
         "ExecMainStatus": "0",
+        "FragmentPath": "/places/lib/a.service",
+        "DropInPaths": "",
     }
     return "".join(f"{key}={value}\n" for key, value in {**good, **changes}.items())
 
@@ -95,6 +97,84 @@ def test_what_is_done_follows_from_what_is(
         host.answer(SHOW, now)
     run("units", units=[{"name": "a", **item}])
     assert verbs(host) == done
+
+
+@pytest.fixture
+def places(plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders of unit files, first wins; the unit comes from the last one."""
+    found = [tmp_path / "etc", tmp_path / "lib"]
+    for place in found:
+        place.mkdir()
+    monkeypatch.setattr(
+        plugin("module_utils.systemd"), "PLACES", tuple(str(place) for place in found)
+    )
+    (found[1] / "a.service").touch()
+    return found
+
+
+def drop_in(place: Path, name: str = "a.service.d/x.conf") -> str:
+    """A drop-in file's path; it is made."""
+    (place / name).parent.mkdir(exist_ok=True)
+    (place / name).touch()
+    return str(place / name)
+
+
+def reloads(run: Run, host: Host, unit: Path, *loaded: str, name: str = "a") -> bool:
+    """Whether the module reloads systemd, which has loaded this unit file with these drop-ins."""
+    now = state(FragmentPath=str(unit), DropInPaths=" ".join(loaded))
+    host.answer(SHOW, (0, now, ""))
+    host.calls.clear()
+    run("units", units=[{"name": name}])
+    return verbs(host) == ["daemon-reload"]
+
+
+def test_a_drop_in_in_a_directory_systemd_never_saw_is_loaded(
+    run: Run, host: Host, places: list[Path]
+) -> None:
+    unit = places[1] / "a.service"
+    assert not reloads(run, host, unit)
+    new = drop_in(places[0])
+    assert reloads(run, host, unit)
+    assert not reloads(run, host, unit, new)
+
+
+def test_a_drop_in_that_replaces_another_is_loaded(
+    run: Run, host: Host, places: list[Path]
+) -> None:
+    unit, old = places[1] / "a.service", drop_in(places[1])
+    assert not reloads(run, host, unit, old)
+    new = drop_in(places[0])
+    assert reloads(run, host, unit, old)
+    assert not reloads(run, host, unit, new)
+
+
+def test_a_drop_in_of_a_template_counts_for_its_instances(
+    run: Run, host: Host, places: list[Path]
+) -> None:
+    new = drop_in(places[0], "a@.service.d/x.conf")
+    assert reloads(run, host, places[1] / "a@.service", name="a@1")
+    assert not reloads(run, host, places[1] / "a@.service", new, name="a@1")
+    assert not reloads(run, host, places[1] / "a.service", name="a")
+
+
+def test_a_drop_in_made_void_is_not_waited_for(run: Run, host: Host, places: list[Path]) -> None:
+    (places[0] / "a.service.d").mkdir()
+    (places[0] / "a.service.d/x.conf").symlink_to("/dev/null")
+    assert not reloads(run, host, places[1] / "a.service")
+
+
+def test_a_unit_file_that_hides_another_is_loaded(run: Run, host: Host, places: list[Path]) -> None:
+    (places[0] / "a.service").touch()
+    assert reloads(run, host, places[1] / "a.service")
+    assert not reloads(run, host, places[0] / "a.service")
+    assert not reloads(run, host, Path("/run/systemd/generator/a.service"))
+
+
+def test_a_folder_with_two_names_hides_nothing(run: Run, host: Host, places: list[Path]) -> None:
+    places[0].rmdir()
+    places[0].symlink_to(places[1])
+    loaded = drop_in(places[1])
+    assert not reloads(run, host, places[1] / "a.service", loaded)
 
 
 def test_check_mode_only_looks(run: Run, host: Host) -> None:

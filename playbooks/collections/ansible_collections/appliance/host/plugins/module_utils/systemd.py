@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import time
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, last_line
 
 PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type",
     "Result", "ConditionResult", "ActiveEnterTimestampMonotonic", "ExecMainStatus",
+    "FragmentPath", "DropInPaths",
 )  # fmt: skip
+PLACES = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
+"""Where roles and packages put unit files, first wins (systemd.unit(5))."""
 SUFFIXES = (
     ".service",
     ".socket",
@@ -41,6 +52,8 @@ class State:
     condition: bool
     since: float
     status: str
+    fragment: str = ""
+    drop_ins: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -125,6 +138,44 @@ def started_at(state: State) -> float:
     return time.time() - (time.clock_gettime(time.CLOCK_MONOTONIC) - state.since)
 
 
+def outdated(name: str, state: State) -> bool:
+    """Whether systemd has not loaded what its files say about a unit.
+
+    NeedDaemonReload speaks of the files that were loaded and of the directories known since the last reload:
+    a drop-in in a new directory and a unit file that now hides another are missed (seen with systemd 252).
+    """
+    return state.known and (state.stale or _hidden(name, state) or _new_drop_in(name, state))
+
+
+def _hidden(name: str, state: State) -> bool:
+    folder = os.path.dirname(state.fragment)
+    if folder not in PLACES:
+        return False
+    before = [os.path.join(place, name) for place in PLACES[: PLACES.index(folder)]]
+    found = [path for path in before if os.path.exists(path)]
+    return any(os.path.realpath(path) != os.path.realpath(state.fragment) for path in found)
+
+
+def _new_drop_in(name: str, state: State) -> bool:
+    if state.load != "loaded":
+        return False
+    loaded = {os.path.basename(path): path for path in state.drop_ins}
+    wanted: dict[str, str] = {}
+    for path in _drop_ins(name):
+        wanted.setdefault(os.path.basename(path), path)
+    return any(
+        os.path.realpath(path) not in {os.path.realpath(loaded.get(file, "/")), os.devnull}
+        for file, path in wanted.items()
+    )
+
+
+def _drop_ins(name: str) -> Iterator[str]:
+    template = re.sub(r"@.+(\.\w+)$", r"@\1", name)
+    for known in dict.fromkeys((name, template)):
+        for place in PLACES:
+            yield from sorted(glob.glob(os.path.join(place, f"{glob.escape(known)}.d", "*.conf")))
+
+
 def _state(block: str) -> State:
     values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
     return State(
@@ -138,4 +189,6 @@ def _state(block: str) -> State:
         condition=values.get("ConditionResult", "yes") == "yes",
         since=int(values.get("ActiveEnterTimestampMonotonic") or 0) / 1e6,
         status=values.get("ExecMainStatus", ""),
+        fragment=values.get("FragmentPath", ""),
+        drop_ins=tuple(values.get("DropInPaths", "").split()),
     )

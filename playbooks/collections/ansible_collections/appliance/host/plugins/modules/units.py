@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: units
 short_description: Units of a role, enabled and started
 description:
-  - Reloads systemd first when a unit file is newer than what it has loaded.
+  - Reloads systemd first when a unit file or drop-in is not, or not as it is now, what it has loaded.
   - A unit that dies at its start, or whose condition is not met, is an error with its last journal line.
   - Where systemd does not run (an image is being made), units are enabled only.
 options:
@@ -54,6 +54,7 @@ from ansible_collections.appliance.host.plugins.module_utils.systemd import (
     Systemctl,
     booted,
     full_name,
+    outdated,
     started_at,
 )
 
@@ -123,7 +124,8 @@ class Manager:
         if not booted():
             return self._offline(items, names)
         states = self.systemctl.show(names)
-        if any(state.stale for state in states) and not self.module.check_mode:
+        stale = any(outdated(name, state) for name, state in zip(names, states))
+        if stale and not self.module.check_mode:
             self.systemctl.run("daemon-reload")
             states = self.systemctl.show(names)
         began = time.time()
