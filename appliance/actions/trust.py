@@ -62,7 +62,7 @@ def pin(
     file = loaded.folder / loaded.site.access.known_hosts
     names = {o.name for o in accepted}
     lines = file.read_text().splitlines(keepends=True) if file.exists() else []
-    kept = [line for line in lines if line.split(" ", 1)[0] not in names]
+    kept = [line for line in lines if not names.intersection(_names(line))]
     fresh = file.with_suffix(".new")
     fresh.write_text("".join(kept + [o.line for o in accepted]))
     fresh.replace(file)
@@ -74,6 +74,12 @@ def _pinned(file: Path) -> dict[str, list[tuple[str, str]]]:
     if file.exists():
         for line in file.read_text().splitlines():
             words = line.split()
-            if len(words) >= 3 and not line.startswith("#"):
-                known.setdefault(words[0], []).append((words[1], words[2]))
+            for name in _names(line):
+                known.setdefault(name, []).append((words[1], words[2]))
     return known
+
+
+def _names(line: str) -> list[str]:
+    """Whom a line of known_hosts is about; sshd(8): names are separated by commas."""
+    words = line.split()
+    return words[0].split(",") if len(words) >= 3 and not line.startswith("#") else []

@@ -1,0 +1,70 @@
+"""Pinning host keys: only what was confirmed is written, a changed key replaces the old one, others stay."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.actions import trust
+from appliance.config.load import LoadedSite, load_site
+from appliance.errors import ConnectionFailed
+
+SITE = """\
+version: 1
+name: acme
+profile: hpc
+networks: {management: {cidr: 10.1.0.0/24}}
+hosts:
+  - {name: head, roles: [control], address: 10.1.0.10}
+  - {name: gpu-1, roles: [gpu], address: 10.1.0.11}
+secrets:
+  munge_key: {env: MUNGE}
+  slurmdbd_password: {env: DBD}
+storage: {scratch: null}
+"""
+KEYS = {"10.1.0.10": ("ssh-ed25519", "AAAAhead", "SHA256:head")}
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedSite:
+    (tmp_path / "site.yml").write_text(SITE)
+
+    def show(address: str, port: int) -> tuple[str, str, str]:
+        if address not in KEYS:
+            raise ConnectionFailed(f"{address} does not answer", "power it on")
+        return KEYS[address]
+
+    monkeypatch.setattr(trust, "host_key_fingerprint", show)
+    return load_site(tmp_path)
+
+
+def pinned(loaded: LoadedSite) -> str:
+    return (loaded.folder / "known_hosts").read_text()
+
+
+def test_new_key_is_offered_and_silent_host_told(loaded: LoadedSite) -> None:
+    offers, silent = trust.offers(loaded)
+    assert [(o.host, o.state) for o in offers] == [("head", "new")]
+    assert "does not answer" in silent["gpu-1"].message
+
+
+def test_only_confirmed_keys_are_written(loaded: LoadedSite) -> None:
+    offers, _ = trust.offers(loaded)
+    assert trust.pin(loaded, offers, lambda offer: False) == []
+    assert not (loaded.folder / "known_hosts").exists()
+    trust.pin(loaded, offers, lambda offer: True)
+    assert pinned(loaded) == "10.1.0.10 ssh-ed25519 AAAAhead\n"
+    assert trust.offers(loaded)[0][0].state == "pinned"
+
+
+def test_changed_key_is_called_so_and_replaces_only_its_own(loaded: LoadedSite) -> None:
+    other = "10.1.0.11 ssh-ed25519 AAAAother\n"
+    (loaded.folder / "known_hosts").write_text("10.1.0.10 ssh-ed25519 AAAAold\n" + other)
+    offers, _ = trust.offers(loaded)
+    assert offers[0].state == "changed"
+    trust.pin(loaded, offers, lambda offer: True)
+    assert pinned(loaded) == other + "10.1.0.10 ssh-ed25519 AAAAhead\n"
+
+
+def test_key_pinned_by_name_and_address_is_known(loaded: LoadedSite) -> None:
+    (loaded.folder / "known_hosts").write_text("head,10.1.0.10 ssh-ed25519 AAAAhead comment\n")
+    assert trust.offers(loaded)[0][0].state == "pinned"
