@@ -1,0 +1,161 @@
+"""MIG layouts: what fits on one GPU is accepted, everything else refused, and the list of all is complete."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from appliance.config.mig import geometry_of, parse
+from appliance.config.tables import mig_table
+from appliance.errors import ConfigError
+from appliance.models.mig import Geometry
+
+GPU = geometry_of("NVIDIA A100-SXM4-80GB")
+NAMES = [profile.name for profile in GPU.profiles]
+Bag = tuple[int, ...]
+
+
+def by_hand() -> set[Bag]:
+    """Every layout, found without the code under test: all sets of placements that do not overlap."""
+    found: set[Bag] = set()
+    masks = [
+        (index, ((1 << profile.memory) - 1) << start)
+        for index, profile in enumerate(GPU.profiles)
+        for start in profile.starts
+    ]
+
+    def walk(place: int, taken: int, counts: Bag) -> None:
+        found.add(counts)
+        for later in range(place, len(masks)):
+            index, mask = masks[later]
+            if not taken & mask:
+                more = tuple(n + (k == index) for k, n in enumerate(counts))
+                walk(later + 1, taken | mask, more)
+
+    walk(0, 0, (0,) * len(NAMES))
+    return {bag for bag in found if any(bag) and _counted(bag)}
+
+
+def _counted(bag: Bag) -> bool:
+    pairs = list(zip(bag, GPU.profiles, strict=True))
+    return all(n <= p.maximum for n, p in pairs) and sum(n * p.compute for n, p in pairs) <= 7
+
+
+LEGAL = by_hand()
+
+
+def layout(bag: Bag) -> dict[str, int]:
+    """Numbers per profile as a layout."""
+    return {name: count for name, count in zip(NAMES, bag, strict=True) if count}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.tuples(*(st.integers(0, profile.maximum + 1) for profile in GPU.profiles)))
+def test_legal_layouts_are_accepted_and_illegal_ones_refused(bag: Bag) -> None:
+    assert (GPU.refusal(layout(bag)) == "") is (bag in LEGAL)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(LEGAL)))
+def test_placements_of_a_legal_layout_are_allowed_and_do_not_overlap(bag: Bag) -> None:
+    placed = GPU.place(layout(bag))
+    assert placed is not None
+    slices = [s for p in placed for s in range(p.start, p.start + p.size)]
+    assert len(slices) == len(set(slices))
+    assert max(slices) < GPU.memory
+    for spot in placed:
+        profile = GPU.profile(spot.profile)
+        assert profile is not None
+        assert spot.start in profile.starts
+    assert [p.size for p in placed] == sorted((p.size for p in placed), reverse=True)
+
+
+def test_the_list_of_all_layouts_is_complete_and_names_each_once() -> None:
+    every = [tuple(bag.get(name, 0) for name in NAMES) for bag in GPU.legal()]
+    assert len(every) == len(set(every))
+    assert set(every) == LEGAL
+
+
+def test_every_small_layout_agrees() -> None:
+    for bag in product(range(3), repeat=len(NAMES)):
+        assert (GPU.place(layout(bag)) is not None) is (bag in LEGAL), bag
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("all-balanced", {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}),
+        ("3g.40gb,3g.40gb", {"3g.40gb": 2}),
+        ("3g.40gb, 2 x 1g.10gb", {"3g.40gb": 1, "1g.10gb": 2}),
+        ("1g.10gb+me,6*1g.10gb", {"1g.10gb+me": 1, "1g.10gb": 6}),
+    ],
+)
+def test_layouts_are_read_by_name_or_written_out(text: str, expected: dict[str, int]) -> None:
+    assert parse(text, GPU) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("8 x 1g.10gb", "8 x 1g.10gb, a GPU holds 7"),
+        ("4g.40gb,4g.40gb", "a GPU holds 1"),
+        ("7g.80gb,1g.10gb", "it needs 8 compute slices, a GPU has 7"),
+        ("3g.40gb,3g.40gb,1g.10gb", "it needs 9 memory slices, a GPU has 8"),
+        ("1g.5gb", "there is no profile 1g.5gb"),
+        ("3 x 2g.20gb,1g.10gb,1g.10gb", "it needs 8 compute slices"),
+        ("halves", "is no MIG layout"),
+        ("", "is no MIG layout"),
+        ("0 x 1g.10gb", "is no MIG layout"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match="MIG layout") as refused:
+        parse(text, GPU)
+    assert why in refused.value.message
+
+
+def test_what_counts_up_but_does_not_lie_beside_each_other_is_refused() -> None:
+    awkward = Geometry.model_validate(
+        {
+            **GPU.model_dump(exclude={"profiles", "layouts"}),
+            "profiles": [
+                {
+                    "name": "2g.20gb",
+                    "id": 1,
+                    "maximum": 2,
+                    "compute": 2,
+                    "memory": 2,
+                    "starts": [0],
+                },
+                {
+                    "name": "1g.10gb",
+                    "id": 2,
+                    "maximum": 7,
+                    "compute": 1,
+                    "memory": 1,
+                    "starts": [1],
+                },
+            ],
+        }
+    )
+    why = awkward.refusal({"2g.20gb": 1, "1g.10gb": 1})
+    assert why == "the instances do not fit beside each other"
+    assert list(awkward.legal()) == [{"2g.20gb": 1}, {"1g.10gb": 1}]
+
+
+def test_a_product_without_published_placements_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="NVIDIA H200"):
+        geometry_of("NVIDIA H200")
+
+
+def test_named_layouts_of_the_table_are_legal() -> None:
+    for geometry in mig_table().geometries:
+        assert all(not geometry.refusal(bag) for bag in geometry.layouts.values())
+
+
+def test_a_table_with_an_impossible_layout_is_damaged() -> None:
+    data = GPU.model_dump()
+    with pytest.raises(ValidationError, match="layout greedy"):
+        Geometry.model_validate({**data, "layouts": {"greedy": {"4g.40gb": 2}}})
