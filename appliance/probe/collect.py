@@ -39,6 +39,7 @@ AREAS = {
     "resources": ("resources", 20.0),
 }
 """Area -> its collector and the seconds it may take."""
+IMPORTING = threading.Lock()
 ALWAYS = ("os", "cpu", "clock")
 """Facts without these are none."""
 NAMED_ONLY = frozenset({"topology"})
@@ -115,7 +116,9 @@ def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:
 
 
 def _collector(area: str) -> Callable[..., Facts]:
-    collect: Callable[..., Facts] = import_module(ROOM + AREAS[area][0]).collect
+    # Python 3.8 shows a thread a module another is still importing, and one collector imports another.
+    with IMPORTING:
+        collect: Callable[..., Facts] = import_module(ROOM + AREAS[area][0]).collect
     return collect
 
 

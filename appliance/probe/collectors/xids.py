@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+import time
 
 from appliance.probe import files
 from appliance.probe.ask import Ask, Unreadable
@@ -11,24 +13,65 @@ from appliance.probe.collectors.gpus import pci_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from appliance.probe.ask import Facts
 
 KEPT = 200
+DEVICE = "/dev/kmsg"
+RECORD = re.compile(r"\d+,(?P<number>\d+),(?P<micros>\d+)[^;]*;(?P<text>.*)")
 XID = re.compile(r"NVRM: Xid .*")
+PARTS = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9A-Fa-f:.]+)[^)]*\): (?P<code>\d+)")
+"""As in ``NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, ...``; an instance of a GPU (MIG) may stand behind the address."""
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``xids``: the last of them, oldest first."""
-    if files.exists(ask.path(ask.kmsg)):
-        return {"xids": messages(_log(ask.path(ask.kmsg)))[-KEPT:]}
-    if pci_gpus(ask):
-        raise Unreadable(f"no kernel log here: {ask.kmsg} is missing")
-    return {"xids": []}
+    """The area ``xids``: the last of them, oldest first, and how far back the log reaches."""
+    at = ask.path(ask.kmsg)
+    if not files.exists(at):
+        if pci_gpus(ask):
+            raise Unreadable(f"no kernel log here: {ask.kmsg} is missing")
+        return {"xids": [], "xid_events": []}
+    if ask.kmsg == DEVICE and not ask.root and not stat.S_ISCHR(os.stat(at).st_mode):  # noqa: PTH116
+        raise Unreadable(f"{DEVICE} is not the kernel's log here (a container hides it)")
+    log = _log(at)
+    return {
+        "xids": messages(log)[-KEPT:],
+        "xid_events": events(log.splitlines(), _now())[-KEPT:],
+        "kernel_log_span": span(log, _now()),
+    }
 
 
 def messages(log: str) -> list[str]:
     """The text of each Xid record, without priority and time."""
     return [found.group().strip() for found in map(XID.search, log.splitlines()) if found]
+
+
+def events(lines: Iterable[str], now: float) -> list[Facts]:
+    """Each Xid record by code, address, age in s and text; ``now`` in s on the kernel log's clock."""
+    found = []
+    for line in lines:
+        parts = PARTS.search(line)
+        if parts:
+            record = RECORD.match(line)
+            age = max(0.0, now - int(record["micros"]) / 1e6) if record else None
+            text = line[parts.start() :].strip()
+            event = {"code": int(parts["code"]), "bus_id": parts["bus"], "text": text}
+            found.append({**event, "age": None if age is None else round(age, 1)})
+    return found
+
+
+def span(log: str, now: float) -> float | None:
+    """Age in s of the oldest record that is left; None where none was overwritten since the boot."""
+    first = RECORD.match(log)
+    if first is None or first["number"] == "0":
+        return None
+    return round(max(0.0, now - int(first["micros"]) / 1e6), 1)
+
+
+def _now() -> float:
+    """The clock the kernel stamps its records with, but for the time it slept."""
+    return time.monotonic()
 
 
 def _log(path: str) -> str:

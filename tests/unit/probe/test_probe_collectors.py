@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -222,7 +223,7 @@ def test_without_slurmctld_slurm_is_not_asked(grow: Grow) -> None:
 
 def test_xids_need_a_log_only_where_there_are_gpus(grow: Grow) -> None:
     root = grow({})
-    assert xids.collect(Ask({}, root)) == {"xids": []}
+    assert xids.collect(Ask({}, root)) == {"xids": [], "xid_events": []}
     grow(
         {
             f"/sys/bus/pci/devices/0000:1b:00.0/{k}": v
@@ -237,7 +238,38 @@ def test_a_simulated_host_may_name_its_own_kernel_log(grow: Grow) -> None:
     marker = '{"areas": ["gpu"], "kmsg": "/var/lib/lab/kmsg"}'
     log = "NVRM: Xid (PCI:0000:07:00): 48, pid=1, DBE\n"
     ask = Ask({}, grow({"/etc/appliance/simulated.json": marker, "/var/lib/lab/kmsg": log}))
-    assert xids.collect(ask) == {"xids": [log.strip()]}
+    (event,) = xids.collect(ask)["xid_events"]
+    assert event == {"code": 48, "bus_id": "0000:07:00", "age": None, "text": log.strip()}
+    assert xids.collect(ask)["xids"] == [log.strip()]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "bus_id"),
+    [
+        ("NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row", 63, "0000:10:1c"),
+        ("NVRM: Xid (PCI:0000:10:1c GPU-I:07): 13, Graphics Exception", 13, "0000:10:1c"),
+        ("NVRM: Xid (0000:01:00): 79, GPU has fallen off the bus.", 79, "0000:01:00"),
+    ],
+)
+def test_an_xid_is_taken_apart_and_dated(text: str, code: int, bus_id: str) -> None:
+    (event,) = xids.events([f"4,812,40000000,-;{text}", "6,813,41000000,-;usb 1-1: new"], 100.0)
+    assert event == {"code": code, "bus_id": bus_id, "age": 60.0, "text": text}
+
+
+def test_a_log_that_lost_its_beginning_says_how_far_back_it_reaches() -> None:
+    assert xids.span("6,0,0,-;Linux version\n", 100.0) is None
+    assert xids.span("6,517,40000000,-;usb 1-1: new\n", 100.0) == 60.0
+
+
+def test_a_pipe_in_place_of_the_log_is_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "kmsg")
+    ask = Ask({})
+    ask.kmsg = xids_device = str(tmp_path / "kmsg")
+    monkeypatch.setattr(xids, "DEVICE", xids_device)
+    with pytest.raises(Unreadable, match="is not the kernel's log"):
+        xids.collect(ask)
 
 
 def test_addresses_from_netlink() -> None:

@@ -112,9 +112,12 @@ def test_a_getter_that_breaks_is_named_and_others_answer(collect: Collect) -> No
     assert (gpu.ecc_uncorrected, gpu.pcie_width) == (None, 16)
 
 
-def test_a_driver_that_is_not_loaded_is_an_error(collect: Collect) -> None:
-    with pytest.raises(Exception, match="NVML does not start: Driver Not Loaded"):
-        collect({"nvmlInit_v2": 9})
+def test_a_driver_that_is_not_loaded_is_an_error_and_the_bus_is_told_all_the_same(
+    collect: Collect,
+) -> None:
+    found, ask = collect({"nvmlInit_v2": 9})
+    assert (found["gpus"], found["pci_gpus"]) == (None, 0)
+    assert ask.errors["gpus"] == "NVML does not start: Driver Not Loaded"
 
 
 def test_gpus_without_a_driver_library_are_an_error(
@@ -126,7 +129,8 @@ def test_gpus_without_a_driver_library_are_an_error(
     monkeypatch.setattr(ctypes, "CDLL", missing)
     root = grow({})
     ask = Ask({}, root)
-    assert gpus.collect(ask) == {"pci_gpus": 0, "gpus": None}
+    nothing = {"pci_gpus": 0, "pci_gpu_ids": [], "gpus": None, "fabric_manager": ""}
+    assert gpus.collect(ask) == nothing
     assert ask.errors == {}
     grow(
         {
@@ -134,12 +138,60 @@ def test_gpus_without_a_driver_library_are_an_error(
             "/sys/bus/pci/devices/0000:1b:00.0/class": "0x030200\n",
         }
     )
-    assert gpus.collect(ask) == {"pci_gpus": 1, "gpus": None}
+    assert gpus.collect(ask) == {**nothing, "pci_gpus": 1, "pci_gpu_ids": ["0000:1b:00.0"]}
     assert "1 NVIDIA GPUs on the bus but no driver library" in ask.errors["gpus"]
 
 
 def test_only_display_controllers_of_nvidia_count(grow: Grow, load: Callable[[str], Any]) -> None:
-    assert gpus.pci_gpus(Ask({}, grow(load("hosts/two-socket/tree.json")))) == 2
+    ask = Ask({}, grow(load("hosts/two-socket/tree.json")))
+    assert gpus.pci_gpus(ask) == ["0000:1b:00.0", "0000:9b:00.0"]
+
+
+@pytest.mark.parametrize(
+    ("exit", "version", "error"),
+    [(0, "580.95.05", ""), (3, None, "nv-fabricmanager failed with 3")],
+)
+def test_the_fabric_manager_is_asked_for_its_own_version(
+    grow: Grow, exit: int, version: str | None, error: str
+) -> None:
+    program = {"when": {"--version": "Fabric Manager version is : 580.95.05\n"}, "exit": exit}
+    ask = Ask({}, grow({"/usr/bin/nv-fabricmanager": program}))
+    assert gpus.collect(ask)["fabric_manager"] == version
+    assert ask.errors.get("fabric_manager", "").startswith(error)
+
+
+def test_what_newer_drivers_add_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Newer(Fake):
+        def answer(self, name: str, *arguments: Any) -> int:
+            record: Any = getattr(arguments[-1] if arguments else None, "_obj", None)
+            if name == "nvmlDeviceGetMarginTemperature":
+                assert record.version == 0x1000008
+                record.margin = -3
+            elif name == "nvmlDeviceGetSramEccErrorStatus":
+                assert record.version == 0x1000068
+                record.exceeded = 1
+            elif name == "nvmlDeviceGetFieldValues":
+                record.code = 0 if record.field == 164 else nvml.NOT_SUPPORTED
+                record.value = 26562
+            elif name == "nvmlDeviceGetUtilizationRates":
+                record.gpu = 97
+            else:
+                return super().answer(name, *arguments)
+            return nvml.SUCCESS
+
+    calls = ("MarginTemperature", "SramEccErrorStatus", "FieldValues", "UtilizationRates")
+    codes = {f"nvmlDeviceGet{call}": 0 for call in calls}
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Newer(codes))
+    device = gpus.collect(Ask({}))["gpus"]["devices"][0]
+    gpu = Gpu.model_validate(device)
+    assert (gpu.temperature_margin, gpu.sram_exceeded) == (-3, True)
+    assert (gpu.nvlink_speed, gpu.utilization) == (26562, 97)
+    assert gpu.error == ""
+
+
+def test_a_record_of_another_version_is_not_known_rather_than_an_error(collect: Collect) -> None:
+    found, _ = collect({"nvmlDeviceGetMarginTemperature": nvml.VERSION_MISMATCH})
+    assert Gpu.model_validate(found["gpus"]["devices"][0]).error == ""
 
 
 @pytest.mark.skipif(
