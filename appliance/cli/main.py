@@ -1,6 +1,8 @@
 """The program: assembles the verbs and turns errors into one line and an exit code."""
 
+import os
 import sys
+from typing import NoReturn
 
 import click
 from click.shell_completion import get_completion_class
@@ -50,16 +52,16 @@ def completion(shell: str) -> int:
 
 
 def main() -> None:
-    """Runs a command line; exits 0, 1, 2, 3 or 130 as docs/exit-codes.md says."""
+    """Runs a command line; exits 0, 1, 2, 3 or 130 as the README says."""
     readable(sys.stdout)
     readable(sys.stderr)
     try:
         code = cli.main(prog_name="appliance", standalone_mode=False)
-    except click.exceptions.Abort:
+    except click.exceptions.Abort as error:
+        # Click turns Ctrl-C into Abort too; only at a question it keeps no cause.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            _leave("\nInterrupted. What is finished is kept; the same command continues.")
         click.echo("\nInterrupted; nothing was changed.", err=True)
-        sys.exit(INTERRUPTED)
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted. What is finished is kept; the same command continues.", err=True)
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         error.show()
@@ -68,6 +70,14 @@ def main() -> None:
         _show(error)
         sys.exit(error.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(said: str) -> NoReturn:
+    """Ends the program without waiting for threads that may hang with their hosts."""
+    click.echo(said, err=True)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _show(error: ApplianceError) -> None:

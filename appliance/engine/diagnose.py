@@ -15,7 +15,7 @@ class Diagnosis:
 # What Linux, apt and ssh print, and what it means for the person in the data hall.
 PATTERNS: tuple[tuple[str, str, str], ...] = (
     (
-        r"No space left on device|ENOSPC|[Dd]isk quota exceeded",
+        r"No space left on device|ENOSPC|disk quota exceeded",
         "the disk is full ({said})",
         "free space on {host} (journalctl --vacuum-size=200M, old logs, /var/cache), then deploy again",
     ),
@@ -35,7 +35,7 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
         "check DNS, proxy and mirror from {host}, then deploy again",
     ),
     (
-        r"[Cc]ould not get lock|is another process using it|Waiting for cache lock",
+        r"could not get lock|is another process using it|Waiting for cache lock",
         "another package manager holds the lock ({said})",
         "wait for unattended upgrades on {host} to end, then deploy again",
     ),
@@ -60,7 +60,7 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
 def diagnose(host: str, task: str, said: str) -> Diagnosis:
     """The first pattern that fits; otherwise the words themselves and where they came from."""
     for pattern, cause, fix in PATTERNS:
-        if re.search(pattern, said):
+        if re.search(pattern, said, re.IGNORECASE):
             return Diagnosis(cause.format(said=said), fix.format(host=host))
     where = f"task “{task}”: " if task else ""
     return Diagnosis(

@@ -1,0 +1,50 @@
+"""Judging a site: silent hosts are findings, an unfinished stage is one line, nothing is a pass by absence."""
+
+from appliance.checks.check import View
+from appliance.engine.gather import Round, Unanswered
+from appliance.engine.judge import REACHABLE, judge_all
+from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.session import Session
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, Status, Verdict, overall
+from tests.unit.engine.world import facts_of, receipt_of
+
+
+def judge(session: Session, found: Round) -> list[CheckResult]:
+    view = View(session.profile, session.site, found.facts)
+    return judge_all(view, found, ALL_CHECK_IDS)
+
+
+def test_silent_host_fails_reachability_with_its_reason(session: Session) -> None:
+    results = judge(session, Round({}, {h: Unanswered(h, "off", "on") for h in ("head", "gpu-1")}))
+    silent = [r for r in results if r.id == REACHABLE and r.status is Status.FAIL]
+    assert [(r.target, r.cause, r.fix) for r in silent] == [
+        ("head", "off", "on"),
+        ("gpu-1", "off", "on"),
+    ]
+    assert overall(results) is Verdict.FAILED
+
+
+def test_unfinished_stage_is_one_result_in_place_of_its_checks(session: Session) -> None:
+    hosts = ("head", "gpu-1", "gpu-2")
+    results = judge(session, Round({h: facts_of(h) for h in hosts}, {}))
+    base = [r for r in results if r.target == "gpu-1" and r.id.startswith("base.")]
+    assert base == []
+    unfinished = [r for r in results if r.id == "stage.base"]
+    assert {r.target for r in unfinished} == set(hosts)
+    assert {r.status for r in unfinished} == {Status.NOT_ASSESSED}
+    assert overall(results) is Verdict.INCOMPLETE
+
+
+def test_finished_stage_is_judged(session: Session) -> None:
+    receipts = {"base": receipt_of("base", "f")}
+    found: dict[str, HostFacts] = {"gpu-1": facts_of("gpu-1", receipts=receipts)}
+    results = judge(session, Round(found, {}))
+    assert any(r.id == "base.os" and r.target == "gpu-1" for r in results)
+
+
+def test_receipts_that_cannot_be_read_hide_nothing(session: Session) -> None:
+    found = {"gpu-1": facts_of("gpu-1", errors={"receipts": "needs root"})}
+    results = judge(session, Round(found, {}))
+    assert any(r.id == "base.os" for r in results)
+    assert not any(r.id.startswith("stage.") and r.target == "gpu-1" for r in results)
