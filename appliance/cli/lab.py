@@ -10,8 +10,10 @@ from rich.console import Console
 from appliance.errors import ApplianceError
 from appliance.lab import faults, image, rack, ssh
 from appliance.lab import status as lab_status
+from appliance.lab.parts import PARTS
 from appliance.lab.spec import Rack, RackSpec
 
+GPUS = tuple(part.key for part in PARTS)
 NAME = click.option("--name", default="rack", show_default=True, help="Which rack.")
 
 
@@ -28,14 +30,16 @@ def lab() -> None:
 @lab.command()
 @NAME
 @click.option("--hosts", default=3, show_default=True, help="One head host, the others with GPUs.")
-@click.option("--profile", default="hpc", show_default=True, help="What site.yml asks for.")
+@click.option("--profile", default="hpc", show_default=True, help="The hosts' hardware class.")
+@click.option("--gpu", default="", help="Another GPU than the profile's: " + ", ".join(GPUS))
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-def up(name: str, hosts: int, profile: str, as_json: bool) -> None:
+def up(name: str, hosts: int, profile: str, gpu: str, as_json: bool) -> None:
     """Raise the rack, or start what of it is down."""
     console = Console(stderr=True)
     with console.status("raising the rack"):
         raised = rack.up(
-            RackSpec(name, hosts, profile), lambda line: console.print(f"  {line}", soft_wrap=True)
+            RackSpec(name, hosts, profile, gpu),
+            lambda line: console.print(f"  {line}", soft_wrap=True),
         )
     if as_json:
         _print_json(lab_status.read(raised))

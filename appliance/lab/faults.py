@@ -2,34 +2,21 @@
 
 import errno
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import cgroups, fabric, machine, seed, sysfs
+from appliance.lab.fault import Fault
+from appliance.lab.gpu_faults import GPU_FAULTS
 from appliance.lab.netlist import Hca, hcas
 from appliance.lab.rack import start
 from appliance.lab.spec import Rack, RackHost
 
-Action = Callable[[Rack, RackHost, Sequence[str]], None]
-
 DEFAULT_ERRORS = "500"
 MAX_ERRORS = 0xFFFF
 FIRST_PIECE, BLOCK = 1 << 30, 4096
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One kind of fault; ``arguments`` is how they are written in the help text."""
-
-    kind: str
-    summary: str
-    inflict: Action
-    clear: Action
-    arguments: str = ""
-    required: int = 0
 
 
 def find(kind: str) -> Fault:
@@ -117,11 +104,24 @@ def _restart_ssh(host: RackHost) -> None:
 
 
 def _port_down(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    fabric.ask(rack, f'Unlink "{_hca(rack, host, arguments).node_id}"[1]')
+    _set_link(rack, host, _hca(rack, host, arguments), False)
 
 
 def _port_up(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    fabric.ask(rack, f'ReLink "{_hca(rack, host, arguments).node_id}"[1]')
+    _set_link(rack, host, _hca(rack, host, arguments), True)
+
+
+def _set_link(rack: Rack, host: RackHost, hca: Hca, is_up: bool) -> None:
+    """sysfs follows the InfiniBand fabric by itself; an Ethernet port is nothing but its files."""
+    if rack.hardware.has_subnet:
+        fabric.ask(rack, f'{"ReLink" if is_up else "Unlink"} "{hca.node_id}"[1]')
+        return
+    for name, text in sysfs.ethernet_port_files(rack.hardware, is_up).items():
+        (_port(host, hca) / name).write_text(f"{text}\n")
+
+
+def _port(host: RackHost, hca: Hca) -> Path:
+    return host.root / sysfs.ROOT / sysfs.port_path(hca.device)
 
 
 def _count_errors(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
@@ -138,15 +138,18 @@ def _forget_errors(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None
 
 def _set_errors(rack: Rack, host: RackHost, hca: Hca, count: int) -> None:
     """Set the counter where the fabric's tools read it, and where the host's own sysfs shows it."""
-    fabric.ask(rack, f'PerformanceSet "{hca.node_id}"[1] PortCounters.SymbolErrorCounter={count}')
-    counters = host.root / sysfs.ROOT / sysfs.port_path(hca.device) / "counters"
-    (counters / "symbol_error").write_text(f"{count}\n")
+    if rack.hardware.has_subnet:
+        counter = f"PortCounters.SymbolErrorCounter={count}"
+        fabric.ask(rack, f'PerformanceSet "{hca.node_id}"[1] {counter}')
+    (_port(host, hca) / "counters/symbol_error").write_text(f"{count}\n")
 
 
 def _hca(rack: Rack, host: RackHost, arguments: Sequence[str]) -> Hca:
     own = {hca.device: hca for hca in hcas(rack) if hca.host == host.name}
     if arguments[0] not in own:
-        raise ApplianceError(f"{host.name} has no {arguments[0]}", f"it has {', '.join(own)}")
+        raise ApplianceError(
+            f"{host.name} has no {arguments[0]}", f"it has {', '.join(own) or 'no ports'}"
+        )
     return own[arguments[0]]
 
 
@@ -164,4 +167,5 @@ FAULTS = (
         "DEVICE [COUNT]",
         1,
     ),
+    *GPU_FAULTS,
 )

@@ -1,53 +1,23 @@
-"""The hardware a rack pretends to have: eight A100-SXM4-80GB and eight HDR ports per GPU host."""
+"""The hardware a rack pretends to have, as its profile asks for: GPUs and ports per host, and where they sit."""
 
 import hashlib
 from dataclasses import dataclass
 
-GPUS_PER_HOST = 8
-PORTS_PER_GPU_HOST = 8
-PORT_RATE_GBPS = 200
+from appliance.errors import ConfigError
+from appliance.lab.parts import PARTS, GpuModel, part
+from appliance.models.profile import GpuExpectation, Profile
 
+MOST = 8
+INFINIBAND_RATES = {100: "4xEDR", 200: "4xHDR"}
+"""What the fabric simulator knows of: it falls back to 10 Gb/s on anything else."""
 
-@dataclass(frozen=True)
-class GpuModel:
-    """One product. Memory in bytes, power in milliwatts, clocks in MHz, ids as PCI writes them."""
-
-    name: str
-    pci_device_id: int
-    pci_subsystem_id: int
-    memory_bytes: int
-    memory_idle: int
-    memory_reserved: int
-    power_limit_mw: int
-    pcie_generation: int
-    nvlinks: int
-    nvlink_version: int
-    memory_clock: int
-    sm_clock_max: int
-    vbios: str
-    board_part: str
-    driver: str
-    cuda: int
-
-
-GPU_MODEL = GpuModel(
-    name="NVIDIA A100-SXM4-80GB",
-    pci_device_id=0x20B210DE,
-    pci_subsystem_id=0x147F10DE,
-    memory_bytes=81920 << 20,
-    memory_idle=4 << 20,
-    memory_reserved=638 << 20,
-    power_limit_mw=400_000,
-    pcie_generation=4,
-    nvlinks=12,
-    nvlink_version=5,
-    memory_clock=1593,
-    sm_clock_max=1410,
-    vbios="92.00.45.00.03",
-    board_part="692-2G506-0212-002",
-    driver="535.261.03",
-    cuda=12020,
-)
+DRIVERS = {
+    "535": ("535.261.03", 12020),
+    "550": ("550.163.01", 12040),
+    "570": ("570.172.08", 12080),
+    "580": ("580.95.05", 13000),
+}
+"""A driver of each branch with the CUDA it brings, as NVML writes that."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +40,86 @@ class PciAddress:
         return f"pci0000:{self.bus & 0xF0:02x}"
 
 
-# Two GPUs and two ports share a PCIe switch, four switches, as on a DGX A100.
-GPU_BUSES = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)
-HCA_BUSES = (0x0C, 0x12, 0x4B, 0x54, 0x8D, 0x94, 0xBA, 0xCC)
+# SXM: two GPUs and two ports share a PCIe switch, four switches, as on a DGX A100. Cards: slots of their own.
+SXM_GPUS = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)
+SXM_PORTS = (0x0C, 0x12, 0x4B, 0x54, 0x8D, 0x94, 0xBA, 0xCC)
+CARD_GPUS = (0x17, 0x27, 0x37, 0x47, 0x97, 0xA7, 0xB7, 0xC7)
+CARD_PORTS = (0x1B, 0x2B, 0x3B, 0x4B, 0x9B, 0xAB, 0xBB, 0xCB)
 
 
-def gpu_pci(index: int) -> PciAddress:
-    """Where GPU ``index`` sits."""
-    return PciAddress(GPU_BUSES[index], index // 4)
+@dataclass(frozen=True)
+class Hardware:
+    """What each GPU host of a rack has; ``interconnect`` and ``link_layer`` in the profile's words, rate in Gb/s."""
+
+    gpu: str = "a100-sxm"
+    gpus: int = 8
+    interconnect: str = "nvswitch"
+    link_layer: str = "InfiniBand"
+    ports: int = 8
+    rate: int = 200
+    numa_nodes: int = 2
+    driver_branch: str = "580"
+
+    @property
+    def model(self) -> GpuModel:
+        return part(self.gpu)
+
+    @property
+    def has_subnet(self) -> bool:
+        """Whether there is an InfiniBand fabric to simulate."""
+        return self.link_layer == "InfiniBand" and self.ports > 0
+
+    def ports_of(self, is_gpu: bool) -> int:
+        """How many ports a host has; one is enough for a head host."""
+        return self.ports if is_gpu else min(self.ports, 1)
+
+    def gpu_place(self, index: int) -> PciAddress:
+        """Where GPU ``index`` sits."""
+        return self._place(CARD_GPUS if self.model.is_card else SXM_GPUS, index, self.gpus)
+
+    def port_place(self, index: int, is_gpu: bool) -> PciAddress:
+        """Where the adapter ``mlx5_<index>`` sits."""
+        return self._place(
+            CARD_PORTS if self.model.is_card else SXM_PORTS, index, self.ports_of(is_gpu)
+        )
+
+    def _place(self, buses: tuple[int, ...], index: int, count: int) -> PciAddress:
+        """Devices spread evenly over buses and NUMA nodes."""
+        return PciAddress(buses[index * MOST // count], index * self.numa_nodes // count)
 
 
-def hca_pci(index: int) -> PciAddress:
-    """Where the HCA ``mlx5_<index>`` sits."""
-    return PciAddress(HCA_BUSES[index], index // 4)
+def of_profile(profile: Profile, gpu: str = "") -> Hardware:
+    """What a profile asks for; ``gpu`` names a part, else its first model is taken. Raises ConfigError."""
+    expected = profile.hardware
+    fabric = expected.fabric
+    if fabric.ports > MOST:
+        raise ConfigError(f"the virtual rack has at most {MOST} ports per host, not {fabric.ports}")
+    if fabric.link_layer == "InfiniBand" and fabric.rate_gbps not in INFINIBAND_RATES:
+        raise ConfigError(
+            f"the fabric simulator knows no InfiniBand of {fabric.rate_gbps} Gb/s",
+            "a profile with " + " or ".join(f"{rate} Gb/s" for rate in INFINIBAND_RATES),
+        )
+    return Hardware(
+        gpu=(part(gpu) if gpu else _known(expected.gpu)).key,
+        gpus=expected.gpu.count,
+        interconnect=expected.gpu.interconnect.value,
+        link_layer=fabric.link_layer,
+        ports=0 if fabric.link_layer == "none" else fabric.ports,
+        rate=fabric.rate_gbps,
+        numa_nodes=expected.host.numa_nodes,
+        driver_branch=profile.software.driver_branch,
+    )
+
+
+def _known(expected: GpuExpectation) -> GpuModel:
+    for name in expected.models:
+        for model in PARTS:
+            if model.name == name:
+                return model
+    raise ConfigError(
+        f"the virtual rack cannot simulate {' or '.join(expected.models)}",
+        "it knows " + ", ".join(model.name for model in PARTS),
+    )
 
 
 def uuid(host: str, index: int) -> str:
@@ -98,10 +135,5 @@ def serial(host: str, index: int) -> str:
 
 
 def node_guid(host_number: int, index: int) -> int:
-    """The GUID of a host's HCA, in a range Mellanox's prefix marks."""
+    """The GUID of a host's adapter, in a range Mellanox's prefix marks."""
     return 0x0C42A10300000000 + (host_number << 16) + (index << 8)
-
-
-def ports_of(is_gpu: bool) -> int:
-    """How many HCAs a host has: eight, or one on a head host."""
-    return PORTS_PER_GPU_HOST if is_gpu else 1

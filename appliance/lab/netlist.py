@@ -1,14 +1,13 @@
-"""The fabric as ibsim reads it: one leaf switch per rail, a spine above them, a port per HCA."""
+"""The rack's ports, and the fabric as ibsim reads it: one leaf switch per rail, a spine above them, a port per HCA."""
 
 from dataclasses import dataclass
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 
-from appliance.lab.hardware import node_guid, ports_of
+from appliance.lab.hardware import INFINIBAND_RATES, node_guid
 from appliance.lab.spec import Rack
 
-LINK = "4xHDR"
 RAILS = 8
 SWITCH_PORTS = 40
 SPINE_PORT = SWITCH_PORTS
@@ -16,7 +15,7 @@ SPINE_PORT = SWITCH_PORTS
 
 @dataclass(frozen=True)
 class Hca:
-    """One single-port HCA; ``leaf_port`` is its place on the leaf of its rail."""
+    """One single-port adapter; ``leaf_port`` is its place on the leaf of its rail."""
 
     host: str
     device: str
@@ -54,11 +53,11 @@ class Switch:
 
 
 def hcas(rack: Rack) -> tuple[Hca, ...]:
-    """Every HCA of the rack; ``mlx5_<n>`` of each host is on rail n + 1."""
+    """Every adapter of the rack; ``mlx5_<n>`` of each host is on rail n + 1."""
     return tuple(
         Hca(host.name, f"mlx5_{index}", node_guid(number, index), index + 1, number + 1)
         for number, host in enumerate(rack.hosts)
-        for index in range(ports_of(host.is_gpu))
+        for index in range(rack.hardware.ports_of(host.is_gpu))
     )
 
 
@@ -67,7 +66,7 @@ def render(rack: Rack) -> str:
     template = files("appliance.lab").joinpath("templates/netlist.j2").read_text()
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
-        link=LINK,
+        link=INFINIBAND_RATES[rack.hardware.rate],
         ports=SWITCH_PORTS,
         uplink=SPINE_PORT,
         spine=Switch(0),

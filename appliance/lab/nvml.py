@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from appliance.adapters.process import run
-from appliance.lab.hardware import GPU_MODEL, GPUS_PER_HOST, gpu_pci, serial, uuid
+from appliance.lab.hardware import DRIVERS, Hardware, serial, uuid
 from appliance.lab.recipe import LIB_FOLDER, digest
 
 SOURCES = Path(__file__).with_name("nvml_source")
@@ -13,6 +13,33 @@ STATE_FILE = Path("var/lib/appliance-lab/gpu.state")
 SONAME = "libnvidia-ml.so.1"
 
 Value = str | int
+State = dict[str, dict[str, Value]]
+
+NVIDIA = 0x10DE
+IDLE = 0x1
+NVLINK_REMOTE = {"nvlink-bridge": 0, "nvswitch": 2}
+"""NVML's numbers for what is at a link's other end: a GPU, a switch."""
+NVLINK_REMOTE_UNKNOWN = 255
+
+QUIET = (
+    "pcie_replays",
+    "nvlink_errors",
+    "ecc_corrected_volatile",
+    "ecc_uncorrected_volatile",
+    "ecc_corrected_aggregate",
+    "ecc_uncorrected_aggregate",
+    "remapped_correctable",
+    "remapped_uncorrectable",
+    "remap_pending",
+    "remap_failed",
+    "mig",
+    "mig_pending",
+    "pstate",
+    "utilization",
+    "lost",
+    "off_bus",
+)
+"""What a healthy idle GPU has none of."""
 
 
 def build(cache: Path) -> Path:
@@ -37,64 +64,82 @@ def compile_command(library: Path, sources: Sequence[Path]) -> tuple[str, ...]:
     return ("gcc", *flags, *link, "-o", str(library), *(str(file) for file in sources))
 
 
-def healthy_state(host: str) -> dict[str, dict[str, Value]]:
+def healthy_state(host: str, hardware: Hardware | None = None) -> State:
     """The state of a host whose GPUs are as they should be; section "system", then one per GPU."""
-    model = GPU_MODEL
-    state: dict[str, dict[str, Value]] = {
-        "system": {
-            "driver_version": model.driver,
-            "nvml_version": f"12.{model.driver}",
-            "cuda_version": model.cuda,
-            "count": GPUS_PER_HOST,
-        }
-    }
-    for index in range(GPUS_PER_HOST):
-        state[f"gpu{index}"] = {
-            "name": model.name,
-            "uuid": uuid(host, index),
-            "serial": serial(host, index),
-            "vbios": model.vbios,
-            "board_part": model.board_part,
-            "pci": gpu_pci(index).address,
-            "pci_device_id": model.pci_device_id,
-            "pci_subsystem_id": model.pci_subsystem_id,
-            "minor": index,
-            "memory_total": model.memory_bytes,
-            "memory_used": model.memory_idle,
-            "memory_reserved": model.memory_reserved,
-            "temperature": 31 + index % 4,
-            "memory_temperature": 38 + index % 3,
-            "power_mw": 61_000 + 700 * index,
-            "power_limit_mw": model.power_limit_mw,
-            "pcie_generation": model.pcie_generation,
-            "pcie_generation_max": model.pcie_generation,
-            "pcie_width": 16,
-            "pcie_width_max": 16,
-            "pcie_replays": 0,
-            "nvlinks": model.nvlinks,
-            "nvlink_version": model.nvlink_version,
-            "nvlinks_down": 0,
-            "nvlink_errors": 0,
-            "ecc": 1,
-            "ecc_corrected_volatile": 0,
-            "ecc_uncorrected_volatile": 0,
-            "ecc_corrected_aggregate": 0,
-            "ecc_uncorrected_aggregate": 0,
-            "remapped_correctable": 0,
-            "remapped_uncorrectable": 0,
-            "remap_pending": 0,
-            "remap_failed": 0,
-            "mig": 0,
-            "mig_pending": 0,
-            "persistence": 1,
-            "throttle_reasons": 1,
-            "sm_clock": 210,
-            "memory_clock": model.memory_clock,
-            "sm_clock_max": model.sm_clock_max,
-            "utilization": 0,
-            "lost": 0,
-        }
+    found = hardware or Hardware()
+    driver, cuda = DRIVERS.get(found.driver_branch, DRIVERS["580"])
+    state: State = {"system": system(driver, cuda) | {"count": found.gpus}}
+    for index in range(found.gpus):
+        state[f"gpu{index}"] = _product(found) | _identity(host, found, index) | _condition(index)
     return state
+
+
+def system(driver: str, cuda: int) -> dict[str, Value]:
+    """What the library says of a driver."""
+    return {
+        "driver_version": driver,
+        "nvml_version": f"{cuda // 1000}.{driver}",
+        "cuda_version": cuda,
+    }
+
+
+def _product(hardware: Hardware) -> dict[str, Value]:
+    """What all GPUs of a kind have in common; power in mW, memory in bytes, clocks in MHz."""
+    model = hardware.model
+    return {
+        "name": model.name,
+        "vbios": model.vbios,
+        "board_part": model.board,
+        "pci_device_id": model.pci_device << 16 | NVIDIA,
+        "pci_subsystem_id": model.pci_subsystem << 16 | NVIDIA,
+        "architecture": model.architecture,
+        "compute_major": model.compute[0],
+        "compute_minor": model.compute[1],
+        "cores": model.cores,
+        "memory_total": model.memory << 20,
+        "memory_reserved": model.reserved << 20,
+        "power_limit_mw": model.power * 1000,
+        "power_default_mw": model.power * 1000,
+        "power_least_mw": model.power_least * 1000,
+        "temperature_shutdown": model.shutdown,
+        "temperature_slowdown": model.slowdown,
+        "temperature_most": model.too_hot,
+        "pcie_generation": model.pcie_generation,
+        "pcie_generation_max": model.pcie_generation,
+        "pcie_width": 16,
+        "pcie_width_max": 16,
+        "nvlinks": model.nvlinks,
+        "nvlink_version": model.nvlink_version,
+        "nvlink_remote": NVLINK_REMOTE.get(hardware.interconnect, NVLINK_REMOTE_UNKNOWN),
+        "nvlinks_down": model.nvlinks if hardware.interconnect == "pcie" else 0,
+        "memory_clock": model.memory_clock,
+        "sm_clock_max": model.sm_clock,
+    }
+
+
+def _identity(host: str, hardware: Hardware, index: int) -> dict[str, Value]:
+    """What tells one GPU from the others."""
+    return {
+        "uuid": uuid(host, index),
+        "serial": serial(host, index),
+        "pci": hardware.gpu_place(index).address,
+        "minor": index,
+    }
+
+
+def _condition(index: int) -> dict[str, Value]:
+    """How a healthy idle GPU is."""
+    quiet: dict[str, Value] = dict.fromkeys(QUIET, 0)
+    return quiet | {
+        "memory_used": 4 << 20,
+        "temperature": 31 + index % 4,
+        "memory_temperature": 38 + index % 3,
+        "power_mw": 61_000 + 700 * index,
+        "ecc": 1,
+        "persistence": 1,
+        "throttle_reasons": IDLE,
+        "sm_clock": 210,
+    }
 
 
 def render(state: Mapping[str, Mapping[str, Value]]) -> str:

@@ -2,11 +2,12 @@
 
 import fcntl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from appliance.adapters.process import run
+from appliance.config.load import load_profile
 from appliance.errors import ApplianceError
 from appliance.lab import (
     cgroups,
@@ -22,11 +23,11 @@ from appliance.lab import (
     spec,
     ssh,
 )
+from appliance.lab.building import Progress
+from appliance.lab.hardware import of_profile
 from appliance.lab.spec import STATE_ROOT, Rack, RackHost, RackSpec, load
 
 __all__ = ["Rack", "RackHost", "RackSpec", "down", "load", "up"]
-
-Progress = Callable[[str], None]
 
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
@@ -45,7 +46,8 @@ def up(wanted: RackSpec, progress: Progress) -> Rack:
         public_key = site.client_key(rack)
         started = [host for host in rack.hosts if _start(rack, host, public_key)]
         site.write(rack)
-        fabric.start(rack)
+        if rack.hardware.has_subnet:
+            fabric.start(rack)
         if started:
             progress(f"starting {_names(started)}")
             _wait(rack, started, progress)
@@ -84,16 +86,18 @@ def _existing(wanted: RackSpec) -> Rack | None:
     rack = load(wanted.name)
     if rack and rack.spec != wanted:
         raise ApplianceError(
-            f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}",
+            f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}"
+            + (f" with {rack.spec.gpu}" if rack.spec.gpu else ""),
             f"appliance lab down --name {rack.name}, or give the new one another --name",
         )
     return rack
 
 
 def _new(wanted: RackSpec, progress: Progress) -> Rack:
+    hardware = of_profile(load_profile(wanted.profile), wanted.gpu)
     layers = image.layers(progress)
     with _locked("", progress):
-        rack = spec.numbered(wanted, network.free_index(), layers)
+        rack = spec.numbered(wanted, network.free_index(), layers, hardware)
         spec.save(rack)
     return rack
 

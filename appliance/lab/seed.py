@@ -6,8 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from appliance.adapters.process import run
-from appliance.lab import network, nvml, sysfs
-from appliance.lab.hardware import GPUS_PER_HOST
+from appliance.lab import kernel_log, network, nvml, sysfs
+from appliance.lab.hardware import Hardware
 from appliance.lab.spec import Rack, RackHost
 
 SIMULATED_AREAS = ("gpu", "fabric")
@@ -45,13 +45,13 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
         _write(host.root / name, text)
     _write(host.root / "root/.ssh/authorized_keys", client_key, 0o600)
     (host.root / "root/.ssh").chmod(0o700)
-    wrapper = _read("fabric-tool")
-    for tool in FABRIC_TOOLS:
-        _write(host.root / "usr/local/sbin" / tool, wrapper, 0o755)
+    for tool in FABRIC_TOOLS if rack.hardware.has_subnet else ():
+        _write(host.root / "usr/local/sbin" / tool, _read("fabric-tool"), 0o755)
     host_key(host)
     sysfs.write(host.root, rack, host)
     if host.is_gpu:
-        nvml.write(host.root, nvml.healthy_state(host.name))
+        nvml.write(host.root, nvml.healthy_state(host.name, rack.hardware))
+        kernel_log.clear(host.root)
 
 
 def texts(rack: Rack, host: RackHost) -> dict[str, str]:
@@ -69,23 +69,32 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
         "etc/ssh/sshd_config.d/10-lab.conf": (
             "PasswordAuthentication no\nPermitRootLogin prohibit-password\nUseDNS no\n"
         ),
-        "etc/appliance/simulated.json": json.dumps(simulated(), indent=1) + "\n",
-        "etc/appliance/fabric-simulator": (
-            f"IBSIM_SERVER_NAME={rack.gateway}\nIBSIM_SERVER_PORT={rack.fabric_port}\n"
-        ),
+        "etc/appliance/simulated.json": json.dumps(simulated(host), indent=1) + "\n",
         "etc/tmpfiles.d/appliance-lab.conf": "d /run/appliance-lab 1777 root root -\n",
     }
-    for unit in ("opensm", "opensm@"):
-        found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
+    if rack.hardware.has_subnet:
+        found["etc/appliance/fabric-simulator"] = (
+            f"IBSIM_SERVER_NAME={rack.gateway}\nIBSIM_SERVER_PORT={rack.fabric_port}\n"
+        )
+        for unit in ("opensm", "opensm@"):
+            found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
     if host.is_gpu:
         found["etc/systemd/system/appliance-lab-devices.service"] = _read("devices.service")
-        found["usr/local/sbin/appliance-lab-devices"] = device_script()
+        found["usr/local/sbin/appliance-lab-devices"] = device_script(rack.hardware)
     return found
 
 
-def simulated() -> dict[str, object]:
-    """The mark every rack host carries, so that nobody takes its facts for real hardware's."""
-    return {"by": "appliance lab", "areas": list(SIMULATED_AREAS), "sysfs": f"/{sysfs.ROOT}"}
+def simulated(host: RackHost) -> dict[str, object]:
+    """The mark every rack host carries, so that nobody takes its facts for real hardware's.
+
+    A GPU host has a kernel log of its own for its GPUs' messages.
+    """
+    mark: dict[str, object] = {
+        "by": "appliance lab",
+        "areas": list(SIMULATED_AREAS),
+        "sysfs": f"/{sysfs.ROOT}",
+    }
+    return mark | ({"kmsg": f"/{kernel_log.FILE}"} if host.is_gpu else {})
 
 
 def hosts_file(rack: Rack) -> str:
@@ -94,9 +103,9 @@ def hosts_file(rack: Rack) -> str:
     return "\n".join(("127.0.0.1 localhost", "::1 localhost", *lines)) + "\n"
 
 
-def device_script() -> str:
+def device_script(hardware: Hardware) -> str:
     """Makes the GPU device nodes, which containers lose at every start."""
-    nodes = [(f"nvidia{index}", index) for index in range(GPUS_PER_HOST)]
+    nodes = [(f"nvidia{index}", index) for index in range(hardware.gpus)]
     nodes.append(("nvidiactl", 255))
     lines = [
         f"[ -e /dev/{name} ] || mknod -m 666 /dev/{name} c 195 {minor}" for name, minor in nodes

@@ -39,4 +39,12 @@ def render(rack: Rack) -> str:
     """The text of site.yml."""
     template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text()
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(rack=rack, simulated=SIMULATED_AREAS)
+    return environment.from_string(template).render(
+        rack=rack, profile=_profile(rack.spec.profile), simulated=SIMULATED_AREAS
+    )
+
+
+def _profile(name: str) -> str:
+    """A file is named in full, because a site takes a path as relative to its own folder."""
+    is_file = "/" in name or name.endswith((".yml", ".yaml"))
+    return str(Path(name).absolute()) if is_file else name

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from appliance.errors import ApplianceError
+from appliance.lab.hardware import Hardware
 
 STATE_ROOT = Path("/var/lib/appliance/lab")
 MAX_HOSTS = 32
@@ -20,11 +21,12 @@ def cache_root() -> Path:
 
 @dataclass(frozen=True)
 class RackSpec:
-    """What the user asks for: ``hosts`` counts the head host too."""
+    """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's."""
 
     name: str = "rack"
     hosts: int = 3
     profile: str = "hpc"
+    gpu: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):
@@ -74,6 +76,7 @@ class Rack:
     index: int
     tag: str
     layers: dict[str, str] = field(default_factory=dict)
+    hardware: Hardware = field(default_factory=Hardware)
 
     @property
     def name(self) -> str:
@@ -134,9 +137,11 @@ class Rack:
         )
 
 
-def numbered(spec: RackSpec, index: int, layers: dict[str, str]) -> Rack:
+def numbered(
+    spec: RackSpec, index: int, layers: dict[str, str], hardware: Hardware | None = None
+) -> Rack:
     """A new rack with a number no other has."""
-    return Rack(spec, index, f"r{index}-{spec.name}", layers)
+    return Rack(spec, index, f"r{index}-{spec.name}", layers, hardware or Hardware())
 
 
 def save(rack: Rack) -> None:
@@ -159,7 +164,13 @@ def read(file: Path) -> Rack | None:
         data = json.loads(file.read_text())
     except FileNotFoundError:
         return None
-    return Rack(RackSpec(**data["spec"]), data["index"], data["tag"], data["layers"])
+    return Rack(
+        RackSpec(**data["spec"]),
+        data["index"],
+        data["tag"],
+        data["layers"],
+        Hardware(**data.get("hardware", {})),
+    )
 
 
 def racks() -> tuple[Rack, ...]:

@@ -20,18 +20,19 @@ class HostStatus:
 
 @dataclass(frozen=True)
 class RackStatus:
-    """A rack and its hosts."""
+    """A rack and its hosts; ``fabric`` is "running", "stopped", or what stands in its place."""
 
     name: str
     profile: str
     site: str
     network: str
+    gpus: str
     fabric: str
     hosts: tuple[HostStatus, ...]
 
     @property
     def all_up(self) -> bool:
-        return self.fabric == "running" and all(host.state == "running" for host in self.hosts)
+        return self.fabric != "stopped" and all(host.state == "running" for host in self.hosts)
 
 
 def read(rack: Rack) -> RackStatus:
@@ -41,14 +42,19 @@ def read(rack: Rack) -> RackStatus:
         profile=rack.spec.profile,
         site=str(rack.site_dir),
         network=str(rack.network),
-        fabric="running" if fabric.is_running(rack) else "stopped",
+        gpus=f"{rack.hardware.gpus} x {rack.hardware.model.name}",
+        fabric=_fabric(rack),
         hosts=tuple(_host(host) for host in rack.hosts),
     )
 
 
 def table(status: RackStatus) -> str:
     """The status as text, one line per host."""
-    lines = [f"{status.name} · {status.profile} · {status.network} · GPUs and fabric simulated", ""]
+    lines = [
+        f"{status.name} · {status.profile} · {status.network} · GPUs and fabric simulated",
+        f"{status.gpus} in each GPU host",
+        "",
+    ]
     for host in status.hosts:
         figures = ""
         if host.uptime is not None and host.memory is not None:
@@ -59,6 +65,13 @@ def table(status: RackStatus) -> str:
         )
     lines.append(f"  {'fabric':<8} {status.fabric}")
     return "\n".join(lines)
+
+
+def _fabric(rack: Rack) -> str:
+    """The subnet's simulator; ports without a subnet are files only, and need none."""
+    if rack.hardware.has_subnet:
+        return "running" if fabric.is_running(rack) else "stopped"
+    return f"{rack.hardware.link_layer} ports" if rack.hardware.ports else "none"
 
 
 def _host(host: RackHost) -> HostStatus:

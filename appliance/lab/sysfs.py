@@ -1,22 +1,18 @@
-"""The part of /sys a rack host pretends to have: GPUs and HCAs on the PCI bus, and InfiniBand ports."""
+"""The part of /sys a rack host pretends to have: GPUs and adapters on the PCI bus, and their RDMA ports."""
 
 import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.lab.hardware import (
-    GPU_MODEL,
-    GPUS_PER_HOST,
-    PciAddress,
-    gpu_pci,
-    hca_pci,
-    ports_of,
-)
+from appliance.lab.hardware import Hardware, PciAddress
 from appliance.lab.netlist import Hca, hcas
 from appliance.lab.spec import Rack, RackHost
 
 ROOT = "var/lib/appliance-lab/sys"
-FIRMWARE = "20.41.1000"
-BOARD_ID = "MT_0000000223"
+SPEEDS = {1: "2.5 GT/s PCIe", 3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
+"""How the kernel writes a PCIe generation."""
 STATES = {"Down": "1: DOWN", "Init": "2: INIT", "Armed": "3: ARMED", "Active": "4: ACTIVE"}
 PHYSICAL_STATES = {
     "Sleep": "1: Sleep",
@@ -61,43 +57,74 @@ HARDWARE_COUNTERS = (
 )
 
 
+@dataclass(frozen=True)
+class Adapter:
+    """A network adapter's product: PCI device and class, and what sysfs says of its kind."""
+
+    pci_device: int
+    pci_class: str
+    type: str
+    board: str
+    firmware: str
+
+
+INFINIBAND_ADAPTER = Adapter(0x101B, "0x020700", "MT4123", "MT_0000000223", "20.41.1000")
+FAST_ETHERNET_ADAPTER = Adapter(0x101D, "0x020000", "MT4125", "MT_0000000359", "22.41.1000")
+ETHERNET_ADAPTER = Adapter(0x101F, "0x020000", "MT4127", "MT_0000000531", "26.41.1000")
+
+
+def adapter(hardware: Hardware) -> Adapter:
+    """ConnectX-6 for InfiniBand; its Dx kind for Ethernet from 100 Gb/s on, its Lx kind below."""
+    if hardware.link_layer == "InfiniBand":
+        return INFINIBAND_ADAPTER
+    return FAST_ETHERNET_ADAPTER if hardware.rate >= 100 else ETHERNET_ADAPTER
+
+
 def write(root: Path, rack: Rack, host: RackHost) -> None:
     """Make the whole tree below a host's root, its ports as they are before a subnet manager runs."""
-    top = root / ROOT
-    for path, text in files(rack, host).items():
-        target = top / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-    for path, aim in links(rack, host).items():
-        target = top / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(os.path.relpath(aim, Path(path).parent))
+    _write(root, files(rack, host), links(rack, host))
+
+
+def write_gpus(
+    root: Path, hardware: Hardware, changed: Mapping[int, Mapping[str, str] | None]
+) -> None:
+    """Bring the GPUs of a tree up to date: ``changed`` gives files of other content, None takes a GPU away."""
+    for index in range(hardware.gpus):
+        place = hardware.gpu_place(index)
+        change = changed.get(index, {})
+        if change is None:
+            (root / ROOT / _on_bus(place)).unlink(missing_ok=True)
+            shutil.rmtree(root / ROOT / _device(place), ignore_errors=True)
+        else:
+            own = {f"{_device(place)}/{name}": f"{text}\n" for name, text in change.items()}
+            _write(root, _gpu(hardware, index) | own, {_on_bus(place): _device(place)})
 
 
 def files(rack: Rack, host: RackHost) -> dict[str, str]:
     """Every file of the tree by path, each with its newline as sysfs gives it."""
+    hardware = rack.hardware
     found: dict[str, str] = {}
-    if host.is_gpu:
-        for index in range(GPUS_PER_HOST):
-            found |= _pci(gpu_pci(index), "0x10de", GPU_MODEL.pci_device_id >> 16, "0x030200")
+    for index in range(hardware.gpus if host.is_gpu else 0):
+        found |= _gpu(hardware, index)
     for index, hca in enumerate(_own(rack, host)):
-        place = hca_pci(index)
-        found |= _pci(place, "0x15b3", 0x101B, "0x020700")
-        found |= {f"{_infiniband(place, hca)}/{p}": text for p, text in _hca(hca).items()}
-    return {path: f"{text}\n" for path, text in found.items()}
+        place, kind = hardware.port_place(index, host.is_gpu), adapter(hardware)
+        pci = _pci(place, "0x15b3", kind.pci_device, kind.pci_class, 4)
+        port = {f"{_infiniband(place, hca)}/{p}": text for p, text in _hca(hardware, hca).items()}
+        found |= {path: f"{text}\n" for path, text in (pci | port).items()}
+    return found
 
 
 def links(rack: Rack, host: RackHost) -> dict[str, str]:
     """Every symbolic link of the tree and what it leads to, both as paths in the tree."""
+    hardware = rack.hardware
     found: dict[str, str] = {}
-    places = [gpu_pci(index) for index in range(GPUS_PER_HOST)] if host.is_gpu else []
+    places = [hardware.gpu_place(index) for index in range(hardware.gpus if host.is_gpu else 0)]
     for index, hca in enumerate(_own(rack, host)):
-        place = hca_pci(index)
+        place = hardware.port_place(index, host.is_gpu)
         places.append(place)
         found[f"class/infiniband/{hca.device}"] = _infiniband(place, hca)
         found[f"{_infiniband(place, hca)}/device"] = _device(place)
-    found |= {f"bus/pci/devices/{place.address}": _device(place) for place in places}
-    return found
+    return found | {_on_bus(place): _device(place) for place in places}
 
 
 def port_files(state: str, physical: str, lid: int, sm_lid: int, rate: str) -> dict[str, str]:
@@ -111,54 +138,93 @@ def port_files(state: str, physical: str, lid: int, sm_lid: int, rate: str) -> d
     }
 
 
+def ethernet_port_files(hardware: Hardware, is_up: bool) -> dict[str, str]:
+    """The same files of an Ethernet port, which needs no subnet manager and has no LID."""
+    state = ("Active", "LinkUp") if is_up else ("Down", "Disabled")
+    return port_files(*state, 0, 0, rate(hardware))
+
+
+def rate(hardware: Hardware) -> str:
+    """A port's rate as the kernel writes it."""
+    lanes = {10: "1X QDR", 25: "1X EDR", 50: "1X HDR", 100: "4X EDR", 200: "4X HDR", 400: "4X NDR"}
+    return f"{hardware.rate} Gb/sec ({lanes.get(hardware.rate, '4X')})"
+
+
 def port_path(device: str) -> str:
     """Where a port's files lie, below the tree's root."""
     return f"class/infiniband/{device}/ports/1"
 
 
+def _write(root: Path, texts: Mapping[str, str], aims: Mapping[str, str]) -> None:
+    """Write what is missing or differs; a reader of the rest notices nothing."""
+    for path, text in texts.items():
+        target = root / ROOT / path
+        if not target.exists() or target.read_text() != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+    for path, aim in aims.items():
+        target = root / ROOT / path
+        if not target.is_symlink():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(os.path.relpath(aim, Path(path).parent))
+
+
 def _own(rack: Rack, host: RackHost) -> list[Hca]:
-    own = [hca for hca in hcas(rack) if hca.host == host.name]
-    return own[: ports_of(host.is_gpu)]
+    return [hca for hca in hcas(rack) if hca.host == host.name]
 
 
 def _device(place: PciAddress) -> str:
     return f"devices/{place.root}/{place.parent}/{place.address}"
 
 
+def _on_bus(place: PciAddress) -> str:
+    return f"bus/pci/devices/{place.address}"
+
+
 def _infiniband(place: PciAddress, hca: Hca) -> str:
     return f"{_device(place)}/infiniband/{hca.device}"
 
 
-def _pci(place: PciAddress, vendor: str, device: int, kind: str) -> dict[str, str]:
-    speed = "16.0 GT/s PCIe"
+def _gpu(hardware: Hardware, index: int) -> dict[str, str]:
+    model = hardware.model
+    place = hardware.gpu_place(index)
+    found = _pci(place, "0x10de", model.pci_device, "0x030200", model.pcie_generation)
+    return {path: f"{text}\n" for path, text in found.items()}
+
+
+def _pci(place: PciAddress, vendor: str, device: int, kind: str, generation: int) -> dict[str, str]:
     values = {
         "vendor": vendor,
         "device": f"{device:#06x}",
         "class": kind,
         "numa_node": str(place.numa_node),
-        "current_link_speed": speed,
+        "current_link_speed": SPEEDS[generation],
         "current_link_width": "16",
-        "max_link_speed": speed,
+        "max_link_speed": SPEEDS[generation],
         "max_link_width": "16",
     }
     return {f"{_device(place)}/{name}": value for name, value in values.items()}
 
 
-def _hca(hca: Hca) -> dict[str, str]:
+def _hca(hardware: Hardware, hca: Hca) -> dict[str, str]:
+    kind = adapter(hardware)
     found = {
-        "board_id": BOARD_ID,
-        "fw_ver": FIRMWARE,
-        "hca_type": "MT4123",
+        "board_id": kind.board,
+        "fw_ver": kind.firmware,
+        "hca_type": kind.type,
         "node_type": "1: CA",
         "node_guid": _colons(hca.guid),
         "sys_image_guid": _colons(hca.guid),
         "node_desc": hca.description,
-        "ports/1/link_layer": "InfiniBand",
-        "ports/1/cap_mask": "0xa651e848",
+        "ports/1/link_layer": hardware.link_layer,
+        "ports/1/cap_mask": "0xa651e848" if hardware.has_subnet else "0x00010000",
         "ports/1/gids/0": f"fe80:0000:0000:0000:{_colons(hca.guid + 1)}",
         "ports/1/pkeys/0": "0xffff",
     }
-    state = port_files("Init", "LinkUp", 0, 0, "200 Gb/sec (4X HDR)")
+    if hardware.has_subnet:
+        state = port_files("Init", "LinkUp", 0, 0, rate(hardware))
+    else:
+        state = ethernet_port_files(hardware, True)
     found |= {f"ports/1/{name}": value for name, value in state.items()}
     found |= {f"ports/1/counters/{name}": "0" for name in COUNTERS}
     found |= {f"ports/1/hw_counters/{name}": "0" for name in HARDWARE_COUNTERS}

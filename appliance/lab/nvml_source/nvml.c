@@ -122,7 +122,7 @@ ALIAS(nvmlSystemGetCudaDriverVersion) nvmlReturn_t nvmlSystemGetCudaDriverVersio
 API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {
 	STATE(now);
-	*count = (unsigned)now->count;
+	*count = now->seen;
 	return SUCCESS;
 }
 ALIAS(nvmlDeviceGetCount_v2) nvmlReturn_t nvmlDeviceGetCount(unsigned *count);
@@ -130,9 +130,9 @@ ALIAS(nvmlDeviceGetCount_v2) nvmlReturn_t nvmlDeviceGetCount(unsigned *count);
 API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
 {
 	STATE(now);
-	if (index >= now->count || !device)
+	if (index >= now->seen || !device)
 		return INVALID_ARGUMENT;
-	*device = &now->gpus[index];
+	*device = &now->gpus[now->order[index]];
 	return (*device)->lost ? GPU_IS_LOST : SUCCESS;
 }
 ALIAS(nvmlDeviceGetHandleByIndex_v2)
@@ -154,8 +154,8 @@ static void fill_pci(const struct gpu *gpu, nvmlPciInfo_t *pci)
 	API nvmlReturn_t nvmlDeviceGetHandleBy##suffix(const char *text, nvmlDevice_t *device) \
 	{ \
 		STATE(now); \
-		for (unsigned i = 0; i < now->count; i++) { \
-			struct gpu *gpu = &now->gpus[i]; \
+		for (unsigned i = 0; i < now->seen; i++) { \
+			struct gpu *gpu = &now->gpus[now->order[i]]; \
 			if (matches(gpu, text)) { \
 				*device = gpu; \
 				return gpu->lost ? GPU_IS_LOST : SUCCESS; \
@@ -188,7 +188,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *text, nvmlDevice_t *devic
 	STATE(now); \
 	if ((gpu) < now->gpus || (gpu) >= now->gpus + MAX_GPUS) \
 		return INVALID_ARGUMENT; \
-	if ((gpu)->lost) \
+	if ((gpu)->lost || (gpu)->off_bus) \
 		return GPU_IS_LOST
 
 #define SAY_TEXT(call, field) \
@@ -226,13 +226,15 @@ SAY_TEXT(BoardPartNumber, board_part)
 SAY_NUMBER(Index, unsigned, gpu->index)
 SAY_NUMBER(MinorNumber, unsigned, gpu->minor)
 SAY_NUMBER(Brand, unsigned, 14)
-SAY_NUMBER(Architecture, unsigned, 7)
+SAY_NUMBER(Architecture, unsigned, gpu->architecture)
+SAY_NUMBER(NumGpuCores, unsigned, gpu->cores)
 SAY_NUMBER(ComputeMode, unsigned, 0)
 SAY_NUMBER(PersistenceMode, unsigned, gpu->persistence)
 SAY_NUMBER(PowerUsage, unsigned, gpu->power_mw)
 SAY_NUMBER(EnforcedPowerLimit, unsigned, gpu->power_limit_mw)
 SAY_NUMBER(PowerManagementLimit, unsigned, gpu->power_limit_mw)
-SAY_NUMBER(PowerManagementDefaultLimit, unsigned, 400000)
+SAY_NUMBER(PowerManagementDefaultLimit, unsigned, gpu->power_default_mw)
+SAY_NUMBER(PerformanceState, unsigned, gpu->pstate)
 SAY_NUMBER(CurrPcieLinkGeneration, unsigned, gpu->pcie_generation)
 SAY_NUMBER(CurrPcieLinkWidth, unsigned, gpu->pcie_width)
 SAY_NUMBER(MaxPcieLinkGeneration, unsigned, gpu->pcie_generation_max)
@@ -245,8 +247,8 @@ SAY_NUMBER(SupportedClocksEventReasons, u64, 0x1ff)
 SAY_NUMBER(SupportedClocksThrottleReasons, u64, 0x1ff)
 SAY_PAIR(EccMode, unsigned, gpu->ecc, gpu->ecc)
 SAY_PAIR(MigMode, unsigned, gpu->mig, gpu->mig_pending)
-SAY_PAIR(CudaComputeCapability, int, 8, 0)
-SAY_PAIR(PowerManagementLimitConstraints, unsigned, 100000, 400000)
+SAY_PAIR(CudaComputeCapability, int, gpu->compute_major, gpu->compute_minor)
+SAY_PAIR(PowerManagementLimitConstraints, unsigned, gpu->power_least_mw, gpu->power_default_mw)
 
 API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t gpu, nvmlPciInfo_t *pci)
 {
@@ -287,11 +289,12 @@ API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t gpu, unsigned sensor, uns
 
 API nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t gpu, unsigned kind, unsigned *degrees)
 {
-	static const unsigned thresholds[] = { 92, 89, 95, 85 };
 	DEVICE(gpu);
+	const u64 thresholds[] = { gpu->temperature_shutdown, gpu->temperature_slowdown, 95,
+				   gpu->temperature_most };
 	if (kind >= sizeof thresholds / sizeof *thresholds)
 		return NOT_SUPPORTED;
-	*degrees = thresholds[kind];
+	*degrees = (unsigned)thresholds[kind];
 	return SUCCESS;
 }
 
@@ -413,7 +416,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t gpu, unsigned link, uns
 API nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t gpu, unsigned link, unsigned *type)
 {
 	LINK(gpu, link);
-	*type = 2;
+	*type = (unsigned)gpu->nvlink_remote;
 	return SUCCESS;
 }
 

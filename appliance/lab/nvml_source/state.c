@@ -28,12 +28,17 @@ static const struct field gpu_fields[] = {
 	WORD(gpu, name), WORD(gpu, uuid), WORD(gpu, serial), WORD(gpu, vbios),
 	WORD(gpu, board_part), WORD(gpu, pci),
 	NUMBER(gpu, pci_device_id), NUMBER(gpu, pci_subsystem_id), NUMBER(gpu, minor),
+	NUMBER(gpu, architecture), NUMBER(gpu, compute_major), NUMBER(gpu, compute_minor),
+	NUMBER(gpu, cores),
 	NUMBER(gpu, memory_total), NUMBER(gpu, memory_used), NUMBER(gpu, memory_reserved),
 	NUMBER(gpu, temperature), NUMBER(gpu, memory_temperature),
+	NUMBER(gpu, temperature_shutdown), NUMBER(gpu, temperature_slowdown),
+	NUMBER(gpu, temperature_most),
 	NUMBER(gpu, power_mw), NUMBER(gpu, power_limit_mw),
+	NUMBER(gpu, power_default_mw), NUMBER(gpu, power_least_mw),
 	NUMBER(gpu, pcie_generation), NUMBER(gpu, pcie_generation_max),
 	NUMBER(gpu, pcie_width), NUMBER(gpu, pcie_width_max), NUMBER(gpu, pcie_replays),
-	NUMBER(gpu, nvlinks), NUMBER(gpu, nvlink_version),
+	NUMBER(gpu, nvlinks), NUMBER(gpu, nvlink_version), NUMBER(gpu, nvlink_remote),
 	NUMBER(gpu, nvlinks_down), NUMBER(gpu, nvlink_errors), NUMBER(gpu, ecc),
 	NUMBER(gpu, ecc_corrected_volatile), NUMBER(gpu, ecc_uncorrected_volatile),
 	NUMBER(gpu, ecc_corrected_aggregate), NUMBER(gpu, ecc_uncorrected_aggregate),
@@ -41,7 +46,8 @@ static const struct field gpu_fields[] = {
 	NUMBER(gpu, remap_pending), NUMBER(gpu, remap_failed),
 	NUMBER(gpu, mig), NUMBER(gpu, mig_pending), NUMBER(gpu, persistence),
 	NUMBER(gpu, throttle_reasons), NUMBER(gpu, sm_clock), NUMBER(gpu, sm_clock_max),
-	NUMBER(gpu, memory_clock), NUMBER(gpu, utilization), NUMBER(gpu, lost), { 0, 0, 0 },
+	NUMBER(gpu, memory_clock), NUMBER(gpu, pstate), NUMBER(gpu, utilization),
+	NUMBER(gpu, lost), NUMBER(gpu, off_bus), { 0, 0, 0 },
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,10 +94,14 @@ static void load(const char *file)
 	while (fgets(line, sizeof line, stream))
 		take(&fresh, line);
 	fclose(stream);
-	for (unsigned index = 0; index < MAX_GPUS; index++)
-		fresh.gpus[index].index = index;
 	if (fresh.count > MAX_GPUS)
 		fresh.count = MAX_GPUS;
+	for (unsigned slot = 0; slot < fresh.count; slot++) {
+		if (fresh.gpus[slot].off_bus)
+			continue;
+		fresh.gpus[slot].index = fresh.seen;
+		fresh.order[fresh.seen++] = slot;
+	}
 	current = fresh;
 	loaded = 1;
 }

@@ -8,18 +8,21 @@
 struct gpu {
 	char name[TEXT], uuid[TEXT], serial[TEXT], vbios[TEXT], board_part[TEXT], pci[TEXT];
 	unsigned long long pci_device_id, pci_subsystem_id, minor;
+	unsigned long long architecture, compute_major, compute_minor, cores;
 	unsigned long long memory_total, memory_used, memory_reserved;
-	unsigned long long temperature, memory_temperature, power_mw, power_limit_mw;
+	unsigned long long temperature, memory_temperature;
+	unsigned long long temperature_shutdown, temperature_slowdown, temperature_most;
+	unsigned long long power_mw, power_limit_mw, power_default_mw, power_least_mw;
 	unsigned long long pcie_generation, pcie_generation_max, pcie_width, pcie_width_max;
 	unsigned long long pcie_replays;
-	unsigned long long nvlinks, nvlink_version, nvlinks_down, nvlink_errors;
+	unsigned long long nvlinks, nvlink_version, nvlink_remote, nvlinks_down, nvlink_errors;
 	unsigned long long ecc;
 	unsigned long long ecc_corrected_volatile, ecc_uncorrected_volatile;
 	unsigned long long ecc_corrected_aggregate, ecc_uncorrected_aggregate;
 	unsigned long long remapped_correctable, remapped_uncorrectable, remap_pending, remap_failed;
 	unsigned long long mig, mig_pending, persistence, throttle_reasons;
-	unsigned long long sm_clock, sm_clock_max, memory_clock, utilization;
-	unsigned long long lost;
+	unsigned long long sm_clock, sm_clock_max, memory_clock, pstate, utilization;
+	unsigned long long lost, off_bus;
 	unsigned index;
 };
 
@@ -27,6 +30,8 @@ struct state {
 	char driver_version[TEXT], nvml_version[TEXT];
 	unsigned long long cuda_version, count;
 	struct gpu gpus[MAX_GPUS];
+	/* A GPU that is off the bus is not counted, and those after it move up. */
+	unsigned seen, order[MAX_GPUS];
 };
 
 /* The state, read again whenever the file was replaced; NULL where there is none. */

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from appliance.config import document
 from appliance.lab import cgroups, network, requirements, seed, site
+from appliance.lab.hardware import Hardware
 from appliance.lab.machine import nspawn
 from appliance.lab.spec import RackSpec, numbered
 from appliance.models.site import Role, Site
@@ -22,9 +23,26 @@ def test_site_is_one_the_program_accepts(tmp_path: Path) -> None:
 
 
 def test_every_host_is_marked_as_simulated() -> None:
-    mark = json.loads(json.dumps(seed.simulated()))
+    mark = json.loads(json.dumps(seed.simulated(RACK.host("gpu-1"))))
     assert mark["by"] == "appliance lab"
     assert mark["sysfs"] == "/var/lib/appliance-lab/sys"
+    assert mark["kmsg"] == "/var/lib/appliance-lab/kmsg"
+
+
+def test_a_host_without_gpus_has_no_kernel_log_of_theirs() -> None:
+    assert "kmsg" not in seed.simulated(RACK.host("head"))
+
+
+def test_an_ethernet_rack_has_nothing_of_a_subnet() -> None:
+    rack = numbered(RackSpec("test", 2), 2, {}, Hardware(link_layer="Ethernet", ports=2, rate=25))
+    assert not [
+        name for name in seed.texts(rack, rack.hosts[1]) if "opensm" in name or "fabric" in name
+    ]
+
+
+def test_a_profile_from_a_file_is_named_in_full() -> None:
+    text = site.render(numbered(RackSpec("test", 2, "./mine.yml"), 2, {}))
+    assert f"profile: {Path.cwd()}/mine.yml\n" in text
 
 
 def test_hosts_know_each_other_by_name() -> None:
@@ -32,8 +50,9 @@ def test_hosts_know_each_other_by_name() -> None:
 
 
 def test_device_nodes_carry_nvidias_major_number() -> None:
-    assert "/dev/nvidia7 c 195 7" in seed.device_script()
-    assert "/dev/nvidiactl c 195 255" in seed.device_script()
+    assert "/dev/nvidia7 c 195 7" in seed.device_script(Hardware())
+    assert "/dev/nvidiactl c 195 255" in seed.device_script(Hardware())
+    assert "/dev/nvidia4" not in seed.device_script(Hardware(gpus=4))
 
 
 def test_no_host_may_set_the_machines_clock() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from appliance.errors import ApplianceError
 from appliance.lab import spec
+from appliance.lab.hardware import Hardware
 from appliance.lab.spec import RackSpec, numbered
 
 
@@ -38,7 +39,7 @@ def test_a_saved_rack_is_read_back_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
-    rack = numbered(RackSpec("t", 2), 4, {"base": "/x"})
+    rack = numbered(RackSpec("t", 2, gpu="h100-pcie"), 4, {"base": "/x"}, Hardware("h100-pcie", 4))
     spec.save(rack)
     assert spec.load("t") == rack
     assert spec.racks() == (rack,)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from appliance.lab import sysfs
+from appliance.lab.hardware import Hardware
 from appliance.lab.spec import RackSpec, numbered
 
 RACK = numbered(RackSpec(hosts=2), 1, {})
@@ -42,3 +43,43 @@ def test_head_has_a_port_and_no_gpu() -> None:
 
 def test_unknown_port_state_reads_as_down() -> None:
     assert sysfs.port_files("?", "?", 0, 0, "")["state"] == "1: DOWN"
+
+
+def test_cards_sit_on_a_bus_of_their_own_with_ethernet_beside_them(tmp_path: Path) -> None:
+    hardware = Hardware("h100-pcie", 4, "pcie", "Ethernet", 2, 25, numa_nodes=1)
+    rack = numbered(RackSpec(hosts=2), 1, {}, hardware)
+    sysfs.write(tmp_path, rack, rack.host("gpu-1"))
+    top = tmp_path / sysfs.ROOT
+    devices = [(d / "device").read_text() for d in (top / "bus/pci/devices").iterdir()]
+    assert sorted(devices) == ["0x101f\n"] * 2 + ["0x2331\n"] * 4
+    speeds = {d.read_text() for d in top.glob("bus/pci/devices/*/current_link_speed")}
+    assert speeds == {"16.0 GT/s PCIe\n", "32.0 GT/s PCIe\n"}
+    assert {d.read_text() for d in top.glob("bus/pci/devices/*/numa_node")} == {"0\n"}
+    port = top / sysfs.port_path("mlx5_1")
+    assert (port / "link_layer").read_text() == "Ethernet\n"
+    assert (port / "state").read_text() == "4: ACTIVE\n"
+    assert (port / "rate").read_text() == "25 Gb/sec (1X EDR)\n"
+    assert (port / "lid").read_text() == "0x0\n"
+
+
+def test_a_gpu_can_leave_the_bus_and_return(tmp_path: Path) -> None:
+    sysfs.write(tmp_path, RACK, GPU)
+    top = tmp_path / sysfs.ROOT
+    before = {str(path) for path in top.rglob("*")}
+    gone = top / "bus/pci/devices" / RACK.hardware.gpu_place(2).address
+    sysfs.write_gpus(tmp_path, RACK.hardware, {2: None, 3: {"current_link_width": "8"}})
+    assert not gone.is_symlink()
+    narrow = top / "bus/pci/devices" / RACK.hardware.gpu_place(3).address / "current_link_width"
+    assert narrow.read_text() == "8\n"
+    sysfs.write_gpus(tmp_path, RACK.hardware, {})
+    assert {str(path) for path in top.rglob("*")} == before
+    assert narrow.read_text() == "16\n"
+
+
+def test_what_is_as_it_should_be_is_not_written_again(tmp_path: Path) -> None:
+    sysfs.write(tmp_path, RACK, GPU)
+    place = RACK.hardware.gpu_place(0).address
+    file = tmp_path / sysfs.ROOT / "bus/pci/devices" / place / "vendor"
+    before = file.stat()
+    sysfs.write_gpus(tmp_path, RACK.hardware, {1: None})
+    assert file.stat().st_mtime_ns == before.st_mtime_ns

@@ -1,0 +1,232 @@
+"""What can be made to go wrong with a host's simulated GPUs: each kind is a row of a table.
+
+The faults that stand are written down, and the GPUs are made from them anew each time: so they add up,
+and clearing one leaves the others as they are.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from appliance.errors import ApplianceError, ConfigError
+from appliance.lab import kernel_log, nvml, sysfs
+from appliance.lab.fault import Fault
+from appliance.lab.hardware import DRIVERS
+from appliance.lab.nvml import State, Value
+from appliance.lab.spec import Rack, RackHost
+
+OTHER_DRIVER, OTHER_CUDA = DRIVERS["535"]
+MOST_XID = 999
+FALLEN_OFF = 79
+
+# Bits of NVML's clock event reasons.
+SLOWDOWN, THERMAL, POWER_BRAKE = 0x8, 0x40, 0x80
+REASONS = "throttle_reasons"
+UNDER_LOAD: Mapping[str, Value] = {"utilization": 98, "power_mw": 280_000, REASONS: 0}
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """How a GPU shows a fault: in the NVML state, in sysfs, in the kernel log; or by not being there."""
+
+    kind: str
+    summary: str
+    state: Mapping[str, Value] = field(default_factory=dict)
+    sysfs: Mapping[str, str] = field(default_factory=dict)
+    on_bus: bool = True
+    xid: int | None = None
+
+
+SYMPTOMS = (
+    Symptom("gpu-lost", "the driver has lost the GPU", {"lost": 1}),
+    Symptom(
+        "gpu-off-bus",
+        "the GPU has fallen off the bus",
+        {"off_bus": 1},
+        on_bus=False,
+        xid=FALLEN_OFF,
+    ),
+    Symptom(
+        "ecc",
+        "the GPU's memory has uncorrectable errors",
+        {"ecc_uncorrected_volatile": 2, "ecc_uncorrected_aggregate": 2},
+    ),
+    Symptom(
+        "remap-pending",
+        "a row of the GPU's memory waits to be remapped",
+        {"remap_pending": 1, "remapped_uncorrectable": 1},
+    ),
+    Symptom(
+        "remap-failed",
+        "a row of the GPU's memory could not be remapped",
+        {"remap_failed": 1, "remapped_uncorrectable": 8},
+    ),
+    Symptom(
+        "thermal",
+        "the GPU slows down because it is too hot",
+        {**UNDER_LOAD, REASONS: SLOWDOWN | THERMAL, "temperature": 90, "sm_clock": 345},
+    ),
+    Symptom(
+        "power-brake",
+        "the GPU slows down because its power is cut back from outside",
+        {**UNDER_LOAD, REASONS: SLOWDOWN | POWER_BRAKE, "sm_clock": 345},
+    ),
+    Symptom("nvlink-down", "one NVLink of the GPU is down", {"nvlinks_down": 1}),
+    Symptom(
+        "pcie-narrow",
+        "the GPU's PCIe link has 8 lanes",
+        {"pcie_width": 8},
+        {"current_link_width": "8"},
+    ),
+    Symptom(
+        "pcie-slow",
+        "the GPU's PCIe link stays at generation 1 under load",
+        {**UNDER_LOAD, "pcie_generation": 1},
+        {"current_link_speed": sysfs.SPEEDS[1]},
+    ),
+)
+
+
+class Standing(NamedTuple):
+    """A fault that stands on a host: its kind and its GPU, or the driver's version in the GPU's place."""
+
+    kind: str
+    where: int | str
+
+
+def effect(rack: Rack, host: RackHost, standing: Iterable[Standing]) -> State:
+    """The NVML state of a host with these faults."""
+    state = nvml.healthy_state(host.name, rack.hardware)
+    for fault in standing:
+        if fault.kind == DRIVER.kind:
+            state["system"] |= nvml.system(str(fault.where), OTHER_CUDA)
+        else:
+            _add(state[f"gpu{fault.where}"], _symptom(fault.kind).state)
+    return state
+
+
+def _add(gpu: dict[str, Value], change: Mapping[str, Value]) -> None:
+    """Reasons for a slow clock add up; anything else replaces what was there."""
+    known = int(gpu[REASONS])
+    gpu.update(change)
+    if REASONS in change:
+        gpu[REASONS] = (known & ~nvml.IDLE) | int(change[REASONS])
+
+
+def _inflict(rack: Rack, host: RackHost, fault: Standing) -> None:
+    standing = _standing(host)
+    if fault not in standing:
+        _settle(rack, host, [*standing, fault])
+
+
+def _clear(rack: Rack, host: RackHost, fault: Standing) -> None:
+    _settle(rack, host, [other for other in _standing(host) if other != fault])
+
+
+def _settle(rack: Rack, host: RackHost, standing: Sequence[Standing]) -> None:
+    """Make the host's GPUs what these faults make of them."""
+    changes: dict[int, Mapping[str, str] | None] = {}
+    for fault in standing:
+        if isinstance(fault.where, int):
+            symptom = _symptom(fault.kind)
+            known = changes.get(fault.where, {})
+            keeps = symptom.on_bus and known is not None
+            changes[fault.where] = {**(known or {}), **symptom.sysfs} if keeps else None
+    nvml.write(host.root, effect(rack, host, standing))
+    sysfs.write_gpus(host.root, rack.hardware, changes)
+    _file(host).write_text(json.dumps(standing))
+
+
+def _standing(host: RackHost) -> list[Standing]:
+    try:
+        return [Standing(*fault) for fault in json.loads(_file(host).read_text())]
+    except FileNotFoundError:
+        return []
+
+
+def _file(host: RackHost) -> Path:
+    return host.folder / "gpu_faults.json"
+
+
+def _symptom(kind: str) -> Symptom:
+    return next(symptom for symptom in SYMPTOMS if symptom.kind == kind)
+
+
+def _fault(symptom: Symptom) -> Fault:
+    """The row of the table of faults that a symptom makes."""
+
+    def inflict(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+        gpu = _gpu(rack, host, arguments[0])
+        if "nvlinks_down" in symptom.state and rack.hardware.interconnect == "pcie":
+            raise ApplianceError(f"no NVLink of {host.name} is up: its cards have no bridges")
+        _inflict(rack, host, Standing(symptom.kind, gpu))
+        if symptom.xid is not None:
+            _forget_xid(rack, host, (str(symptom.xid), str(gpu)))
+            _log_xid(rack, host, (str(symptom.xid), str(gpu)))
+
+    def clear(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+        gpu = _gpu(rack, host, arguments[0])
+        _clear(rack, host, Standing(symptom.kind, gpu))
+        if symptom.xid is not None:
+            _forget_xid(rack, host, (str(symptom.xid), str(gpu)))
+
+    return Fault(symptom.kind, symptom.summary, inflict, clear, "GPU", 1)
+
+
+def _log_xid(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    address, xid = _complaint(rack, host, arguments)
+    kernel_log.add_xid(host.root, address, xid)
+
+
+def _forget_xid(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    address, xid = _complaint(rack, host, arguments)
+    kernel_log.remove_xid(host.root, address, xid)
+
+
+def _complaint(rack: Rack, host: RackHost, arguments: Sequence[str]) -> tuple[str, int]:
+    gpu = _gpu(rack, host, arguments[1] if len(arguments) > 1 else "0")
+    if not arguments[0].isdigit() or not 0 < int(arguments[0]) <= MOST_XID:
+        raise ConfigError(f'"{arguments[0]}" is not an Xid', f"a number from 1 to {MOST_XID}")
+    return rack.hardware.gpu_place(gpu).address, int(arguments[0])
+
+
+def _change_driver(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    _gpu(rack, host, "0")
+    others = [fault for fault in _standing(host) if fault.kind != DRIVER.kind]
+    version = arguments[0] if arguments else OTHER_DRIVER
+    _settle(rack, host, [*others, Standing(DRIVER.kind, version)])
+
+
+def _restore_driver(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    _gpu(rack, host, "0")
+    _settle(rack, host, [fault for fault in _standing(host) if fault.kind != DRIVER.kind])
+
+
+def _gpu(rack: Rack, host: RackHost, text: str) -> int:
+    count = rack.hardware.gpus if host.is_gpu else 0
+    if not text.isdigit() or int(text) >= count:
+        known = (
+            f"it has GPUs 0 to {count - 1}" if count else "only hosts with the role gpu have any"
+        )
+        raise ApplianceError(f'{host.name} has no GPU "{text}"', known)
+    return int(text)
+
+
+XID = Fault(
+    "xid",
+    "the driver has logged this Xid (of GPU 0 if none is named)",
+    _log_xid,
+    _forget_xid,
+    "NUMBER [GPU]",
+    1,
+)
+DRIVER = Fault(
+    "wrong-driver",
+    f"the host runs another driver (default {OTHER_DRIVER})",
+    _change_driver,
+    _restore_driver,
+    "[VERSION]",
+)
+GPU_FAULTS = (*(_fault(symptom) for symptom in SYMPTOMS), XID, DRIVER)
