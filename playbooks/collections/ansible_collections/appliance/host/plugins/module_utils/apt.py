@@ -158,7 +158,7 @@ class Apt:
         if code:
             self._give_up(doing, out + err, [word for word in request if "=" in word])
         counts = COUNTS.search(out)
-        self.changed |= bool(counts) and any(int(count or 0) for count in counts.groups())
+        self.changed |= any(int(count or 0) for count in (counts.groups() if counts else ()))
 
     def _give_up(self, doing: str, text: str, pins: Sequence[str] = ()) -> None:
         if out_of_space(text):

@@ -118,8 +118,9 @@ class Systemctl:
         base = ["journalctl", "--no-pager", "-q", "-o", "cat", since, "-n", "1"]
         for match in ([f"_SYSTEMD_UNIT={name}"], ["-u", name]):
             code, out, _ = self.module.run_command([*base, *match], environ_update={"LC_ALL": "C"})
-            if not code and last_line(out):
-                return last_line(out)
+            words = last_line(out)
+            if not code and words:
+                return words
         return ""
 
     def run(self, *words: str) -> tuple[int, str, str]:

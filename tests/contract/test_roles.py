@@ -1,0 +1,159 @@
+"""Every role keeps its word: its options, what the program gives it, its anatomy and its README."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # noqa: TID251 - reads the roles' own files
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from appliance.config import data
+from appliance.config.load import LoadedSite, load_site
+from appliance.config.roles.context import RoleContext
+from appliance.config.secrets import Secret
+from appliance.models.facts import HostFacts
+from appliance.stages import STAGES
+from appliance.stages.stage import Stage
+
+ROOT = data.root()
+ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/tasks/main.yml"))
+PHASES = ("preflight", "install", "configure", "service", "verify")
+MENU = ("Requirements", "Tags", "Variables", "Example", "Limits")
+FOREIGN = re.compile(r"\bhostvars\b|\bgroups\b\s*[\[.]|\bgroup_names\b")
+each_role = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
+
+
+def read(file: Path) -> Any:
+    """One YAML file; None where it does not exist."""
+    return yaml.safe_load(file.read_text()) if file.exists() else None
+
+
+def options(role: Path) -> dict[str, dict[str, Any]]:
+    """The role's options by name, as its specification has them."""
+    spec = read(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    assert isinstance(spec, dict)
+    return spec
+
+
+def tasks(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """All tasks of a file, those within blocks too."""
+    for task in entries:
+        yield task
+        for key in ("block", "rescue", "always"):
+            yield from tasks(task.get(key, []))
+
+
+def written(role: Path) -> list[Path]:
+    """What a role runs or renders."""
+    kinds = ("tasks", "handlers", "templates", "defaults", "vars", "meta")
+    return [path for kind in kinds for path in (role / kind).rglob("*") if path.is_file()]
+
+
+@each_role
+def test_options_are_the_defaults_and_what_is_required(role: Path) -> None:
+    spec = options(role)
+    required = {name for name, option in spec.items() if option.get("required")}
+    defaults = read(role / "defaults/main.yml") or {}
+    assert set(defaults) == set(spec) - required
+    assert {name: spec[name].get("default") for name in defaults} == defaults
+    assert all(option.get("description") and option.get("type") for option in spec.values())
+
+
+@each_role
+def test_every_variable_bears_the_roles_name(role: Path) -> None:
+    own = (f"{role.name}_", f"__{role.name}_")
+    assert [name for name in options(role) if not name.startswith(own[0])] == []
+    inner = {name for file in (role / "vars").glob("*.yml") for name in read(file) or {}}
+    assert [name for name in inner if not name.startswith(own)] == []
+
+
+@each_role
+def test_main_only_imports_the_phases_in_their_order(role: Path) -> None:
+    main = read(role / "tasks/main.yml")
+    imports = [task["ansible.builtin.import_tasks"].removesuffix(".yml") for task in main]
+    assert imports == [phase for phase in PHASES if (role / f"tasks/{phase}.yml").exists()]
+    assert {"preflight", "verify"} <= set(imports)
+    tags = {task["ansible.builtin.import_tasks"]: task["tags"] for task in main}
+    assert tags.pop("preflight.yml") == ["always"]
+    assert all(tag == [role.name, f"{role.name}:{file[:-4]}"] for file, tag in tags.items())
+
+
+@each_role
+def test_every_task_names_its_file(role: Path) -> None:
+    files = [file for file in (role / "tasks").glob("*.yml") if file.stem != "main"]
+    names = {(file.stem, task.get("name", "")) for file in files for task in tasks(read(file))}
+    assert [name for stem, name in names if not re.match(rf"{stem} \| [A-Z]", name)] == []
+
+
+@each_role
+def test_a_role_looks_at_nobody_elses_variables(role: Path) -> None:
+    texts = {file: file.read_text() for file in written(role)}
+    assert [file.name for file, text in texts.items() if FOREIGN.search(text)] == []
+    others = "|".join(other.name for other in ROLES if other != role)
+    foreign = re.compile(rf"\{{\{{[^}}]*\b(?:__)?(?:{others})_[a-z_]+")
+    assert [found.group() for text in texts.values() for found in foreign.finditer(text)] == []
+
+
+@each_role
+def test_readme_has_the_fixed_menu_and_every_option(role: Path) -> None:
+    title, *chapters = re.split(r"^#+ ", (role / "README.md").read_text(), flags=re.M)[1:]
+    chapter = {text.splitlines()[0]: "\n".join(text.splitlines()[1:]) for text in chapters}
+    assert title.splitlines()[0] == role.name
+    assert tuple(name for name in chapter if name in MENU) == MENU
+    assert all(chapter[name].strip() for name in MENU)
+    assert [name for name in options(role) if f"`{name}`" not in chapter["Variables"]] == []
+
+
+@each_role
+def test_meta_depends_on_no_other_role(role: Path) -> None:
+    assert read(role / "meta/main.yml").get("dependencies") == []
+
+
+def facts(host: str) -> HostFacts:
+    """A machine with one processor and one GPU."""
+    device = {"index": 0, "uuid": "u", "name": "NVIDIA H100", "bus_id": "b", "memory": 1}
+    os = {"id": "debian", "version_id": "12", "kernel": "6.1", "arch": "x86_64", "boot_id": "b"}
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "t",
+            "cpu_seconds": 0.0,
+            "user": "root",
+            "os": {**os, "uptime_s": 1.0, "hostname": host, "cgroup": "v2"},
+            "cpu": {"model": "x", "sockets": 1, "cores": 8, "threads": 16},
+            "memory": {"total": 1 << 38, "available": 1 << 37},
+            "clock": {"time": 1.0},
+            "gpus": {"driver": "580", "nvml": "12", "devices": [device]},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def example() -> LoadedSite:
+    """The site that ships as an example; it has every role of host."""
+    return load_site(ROOT / "inventories/example")
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with facts", "before facts"])
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_what_the_program_gives_a_role_is_what_it_accepts(
+    stage: Stage, known: bool, example: LoadedSite
+) -> None:
+    site = example.site
+    spec = {name: o for role in stage.ansible_roles for name, o in options(_role(role)).items()}
+    secrets = {name: Secret("k" * 44) for name in site.secrets}
+    seen = {host.name: facts(host.name) for host in site.hosts} if known else {}
+    hosts = [host for host in site.hosts if stage.roles & set(host.roles)]
+    assert hosts
+    for host in hosts:
+        given = stage.variables(RoleContext(example.profile, site, host, secrets, seen))
+        assert set(given) <= set(spec), "an option the role does not have"
+        assert {name for name, o in spec.items() if o.get("required")} <= set(given)
+        assert ArgumentSpecValidator(spec).validate(given).error_messages == []
+
+
+def _role(name: str) -> Path:
+    return ROOT / "roles" / name

@@ -1,0 +1,106 @@
+"""Stage, playbook, role and checks bear the same names, and each name leads to something that is there."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # noqa: TID251 - reads the playbooks
+
+from appliance.checks import CHECKS
+from appliance.config import data
+from appliance.models.site import Role
+from appliance.stages import STAGES
+from appliance.stages.stage import Stage
+
+ROOT = data.root()
+BY_NAME = {stage.name: stage for stage in STAGES}
+SUBSETS = {
+    "distribution": {
+        "distribution",
+        "distribution_major_version",
+        "distribution_release",
+        "distribution_version",
+        "os_family",
+    },
+    "platform": {"nodename", "hostname", "fqdn", "architecture", "kernel"},
+}
+"""What the roles may know of a host, by the part of Ansible's facts that brings it (setup's gather_subset)."""
+
+each_stage = pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+
+
+def plays(stage: Stage) -> list[dict[str, Any]]:
+    """The plays of the stage's playbook."""
+    found = yaml.safe_load((ROOT / f"playbooks/{stage.name}.yml").read_text())
+    assert isinstance(found, list)
+    return found
+
+
+def roles(play: dict[str, Any]) -> list[str]:
+    """Names of the roles of a play."""
+    return [entry if isinstance(entry, str) else entry["role"] for entry in play["roles"]]
+
+
+def test_every_playbook_is_a_stage() -> None:
+    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == set(BY_NAME)
+    assert len(BY_NAME) == len(STAGES)
+
+
+@each_stage
+def test_the_playbook_runs_the_stages_roles_and_nothing_else(stage: Stage) -> None:
+    found = [name for play in plays(stage) for name in roles(play)]
+    assert set(found) == set(stage.ansible_roles)
+    assert stage.name in stage.ansible_roles
+    assert all((ROOT / f"roles/{name}/tasks/main.yml").exists() for name in found)
+    allowed = {"name", "hosts", "strategy", "serial", "gather_facts", "gather_subset", "roles"}
+    assert [set(play) - allowed for play in plays(stage)] == [set()] * len(plays(stage))
+
+
+@each_stage
+def test_the_playbook_speaks_of_the_stages_hosts(stage: Stage) -> None:
+    patterns = [part for play in plays(stage) for part in play["hosts"].split(":")]
+    named = {part for part in patterns if not part.startswith("!")}
+    assert {part.lstrip("!&") for part in patterns} <= {"all", *Role}
+    assert ("all" in named and stage.roles == frozenset(Role)) or named == stage.roles
+
+
+@each_stage
+def test_only_the_facts_its_roles_read_are_gathered(stage: Stage) -> None:
+    texts = [
+        file.read_text()
+        for name in stage.ansible_roles
+        for kind in ("tasks", "handlers", "templates", "defaults", "vars")
+        for file in (ROOT / "roles" / name / kind).rglob("*")
+        if file.is_file()
+    ]
+    used = {key for text in texts for key in re.findall(r"ansible_facts\['(\w+)'\]", text)}
+    for play in plays(stage):
+        nothing, minimum, *subsets = play["gather_subset"]
+        assert (nothing, minimum) == ("!all", "!min")
+        assert used <= set().union(*(SUBSETS[subset] for subset in subsets))
+        assert all(used & SUBSETS[subset] for subset in subsets)
+
+
+@each_stage
+def test_a_stage_waits_only_for_stages_before_it(stage: Stage) -> None:
+    names = [known.name for known in STAGES]
+    assert set(stage.after) <= set(names[: names.index(stage.name)])
+
+
+def test_every_check_proves_exactly_one_stage() -> None:
+    named = Counter(name for stage in STAGES for name in (*stage.checks, *stage.symptoms))
+    assert {name: times for name, times in named.items() if times > 1} == {}
+    assert set(named) == {check.id for check in CHECKS}
+
+
+def test_check_ids_are_unique_and_say_their_area() -> None:
+    assert [i for i, times in Counter(check.id for check in CHECKS).items() if times > 1] == []
+    areas = {path.stem for path in (Path(ROOT) / "appliance/checks").glob("*.py")}
+    assert {check.id.split(".")[0] for check in CHECKS} <= areas
+
+
+@each_stage
+def test_each_stage_is_proved_by_something(stage: Stage) -> None:
+    assert stage.checks
