@@ -1,13 +1,11 @@
 """Deploy: facts, plan, consent, apply, proof, report; the one verb that changes hosts."""
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 
 from appliance import __version__
+from appliance.actions.interrupt import INTERRUPTED, interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import (
     VALIDATE,
@@ -29,8 +27,6 @@ from appliance.engine.session import Session
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.plan import Action, Plan
 from appliance.models.run import RunRecord, StageOutcome, StageState
-
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -59,9 +55,11 @@ def deploy(
             session.journal.append(session.run, "run_finished", verdict="declined")
             return Deployed(None, 1)
         findings = Findings()
-        with _interruptible(session):
+        with interruptible(session):
             found = _carry_out(session, planned, plan, findings)
-        interrupted = session.cancelled.is_set()
+        if interrupted := session.cancelled.is_set():
+            text = "Interrupted. The hosts keep what is finished; the next deploy continues there."
+            session.tell(Message(text=text, level="warning"))
         record = record_of(session, found, findings)
         save(session, record)
         code = INTERRUPTED if interrupted else record.verdict.exit_code
@@ -120,12 +118,6 @@ def _carry_out(session: Session, planned: Planned, plan: Plan, findings: Finding
             if c.action is Action.SKIP and c.stage != VALIDATE
         ]
     if session.cancelled.is_set():
-        session.tell(
-            Message(
-                text="Interrupted. The hosts keep what is finished; the next deploy continues there.",
-                level="warning",
-            )
-        )
         return planned.found
     found = take_facts(session) if pending else planned.found
     view = View(session.profile, session.site, found.facts)
@@ -134,21 +126,3 @@ def _carry_out(session: Session, planned: Planned, plan: Plan, findings: Finding
     for result in findings.results:
         session.tell(CheckDone(result=result))
     return found
-
-
-@contextmanager
-def _interruptible(session: Session) -> Iterator[None]:
-    """First Ctrl-C or TERM: stop cleanly. Second: at once; the journal already holds what is done."""
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        if session.cancelled.is_set():
-            raise KeyboardInterrupt
-        session.cancelled.set()
-        session.tell(Message(text="Stopping; press Ctrl-C again to stop at once.", level="warning"))
-
-    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)

@@ -1,5 +1,6 @@
 """Opens a site for a verb: files read and judged, secrets resolved, the site held, connections ready."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -77,7 +78,9 @@ def open_session(
             left = stack.enter_context(hold(runs, run, verb))
             if left:
                 _clear_up(runs, left, observer)
-        remote = stack.enter_context(SshRemote(endpoints(loaded.site, loaded.folder)))
+        cancelled = threading.Event()
+        known = endpoints(loaded.site, loaded.folder)
+        remote = stack.enter_context(SshRemote(known, cancelled=cancelled.is_set))
         journal = stack.enter_context(Journal(runs))
         yield Session(
             run=run,
@@ -92,6 +95,7 @@ def open_session(
             journal=journal,
             observer=observer,
             redact=Redactor(secrets.values()),
+            cancelled=cancelled,
         )
 
 

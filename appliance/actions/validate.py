@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, check_ids, open_session
 from appliance.actions.planned import take_facts
 from appliance.benchmarks import BENCHMARKS
@@ -30,7 +31,10 @@ def choose(names: Sequence[str]) -> tuple[Benchmark, ...]:
 
 
 def validate(target: Target, names: Sequence[str], observer: Observer) -> tuple[RunRecord, str]:
-    """Runs benchmarks on the site as it is. The record, and where its report lies."""
+    """Runs benchmarks on the site as it is. The record, and where its report lies.
+
+    Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
+    """
     chosen = choose(names)
     with open_session(target, "validate", observer) as session:
         session.journal.append(session.run, "run_started", verb="validate")
@@ -39,13 +43,19 @@ def validate(target: Target, names: Sequence[str], observer: Observer) -> tuple[
         findings = Findings()
         findings.results += judge_all(view, found, ())
         if not found.unanswered:
-            outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen)
+            with interruptible(session):
+                outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen)
             findings.results += outcome.results
             findings.measurements += outcome.measurements
             findings.tables += outcome.tables
         record = record_of(session, found, findings)
         save(session, record)
-        session.journal.append(session.run, "run_finished", verdict=record.verdict)
+        interrupted = session.cancelled.is_set()
+        session.journal.append(
+            session.run, "run_finished", verdict=record.verdict, interrupted=interrupted
+        )
+        if interrupted:
+            raise KeyboardInterrupt
         return record, str(session.folder_of_run / "report.html")
 
 

@@ -6,7 +6,7 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +66,10 @@ class _Unpinned(paramiko.SSHException):
 
 
 class SshRemote:
-    """Remote over paramiko. Thread-safe; close it when done."""
+    """Remote over paramiko. Thread-safe; close it when done.
+
+    Once ``cancelled`` says so, commands at work are given up; those begun later, to clear up, run as ever.
+    """
 
     def __init__(
         self,
@@ -74,9 +77,11 @@ class SshRemote:
         *,
         connect_timeout: float = 6.0,
         banner_timeout: float = 10.0,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._endpoints = {e.host: e for e in endpoints}
         self._timeouts = (connect_timeout, banner_timeout)
+        self._cancelled = cancelled
         self._clients: dict[str, paramiko.SSHClient] = {}
         self._locks = {e.host: threading.Lock() for e in endpoints}
 
@@ -98,10 +103,12 @@ class SshRemote:
         """See Remote.run. With ``become`` the program runs under ``sudo -n``."""
         endpoint = self._endpoints[host]
         words = ["sudo", "-n", "--", *argv] if endpoint.become else list(argv)
+        is_late = self._cancelled()
         channel = self._channel(endpoint)
         try:
             channel.exec_command(shlex.join(words))
-            return _converse(channel, tuple(argv), input, timeout, host)
+            unwanted = (lambda: False) if is_late else self._cancelled
+            return _converse(channel, tuple(argv), input, timeout, host, unwanted)
         except (paramiko.SSHException, OSError) as error:
             self._drop(host)
             raise ConnectionFailed(
@@ -239,7 +246,12 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
 
 
 def _converse(
-    channel: paramiko.Channel, argv: tuple[str, ...], data: bytes | None, timeout: float, host: str
+    channel: paramiko.Channel,
+    argv: tuple[str, ...],
+    data: bytes | None,
+    timeout: float,
+    host: str,
+    unwanted: Callable[[], bool],
 ) -> Completed:
     deadline = time.monotonic() + timeout
     channel.settimeout(timeout)
@@ -259,6 +271,8 @@ def _converse(
             break
         if channel.closed and not channel.exit_status_ready():
             raise paramiko.SSHException("the connection was closed")
+        if unwanted():
+            raise ConnectionFailed(f"{argv[0]} was interrupted", "run the same command again", host)
         if time.monotonic() > deadline:
             raise DeadlineExceeded(
                 f"{argv[0]} did not end within {timeout:g} s",

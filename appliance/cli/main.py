@@ -57,9 +57,9 @@ def main() -> None:
     readable(sys.stderr)
     try:
         code = cli.main(prog_name="appliance", standalone_mode=False)
-    except click.exceptions.Abort as error:
-        # Click turns Ctrl-C into Abort too; only at a question it keeps no cause.
-        if isinstance(error.__cause__, KeyboardInterrupt):
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        # Click makes an Abort of Ctrl-C, with its cause; of one at a question, without.
+        if isinstance(error.__cause__ or error, KeyboardInterrupt):
             _leave("\nInterrupted. What is finished is kept; the same command continues.")
         click.echo("\nInterrupted; nothing was changed.", err=True)
         sys.exit(INTERRUPTED)

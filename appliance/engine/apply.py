@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -12,6 +12,7 @@ from appliance.engine.diagnose import Diagnosis, diagnose
 from appliance.engine.planning import Preparation
 from appliance.engine.prove import Proof, prove
 from appliance.engine.session import Session
+from appliance.engine.threads import threads
 from appliance.errors import AnsibleFailed, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
 from appliance.models.plan import Action, HostStage, Plan
@@ -40,7 +41,7 @@ def apply(
     progress = _Progress()
     waiting = list(stages)
     running: dict[Future[list[StageOutcome]], Stage] = {}
-    with ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 1))) as pool:
+    with threads(max(2, min(4, os.cpu_count() or 1))) as pool:
         while waiting or running:
             names = {s.name for s in stages}
             for stage in list(waiting):

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from appliance.adapters.ssh import Remote
+from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
 from appliance.probe.bundle import command, payload
@@ -53,7 +53,7 @@ def each(hosts: Iterable[str], work: Callable[[str], T]) -> list[tuple[str, T]]:
     names = list(hosts)
     if not names:
         return []
-    with ThreadPoolExecutor(min(32, len(names))) as pool:
+    with threads(min(32, len(names))) as pool:
         return list(zip(names, pool.map(work, names), strict=True))
 
 

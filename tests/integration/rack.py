@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess  # noqa: TID251 - a run that is to be killed must be held by its handle
@@ -13,17 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from appliance.adapters import strays
 from appliance.adapters.process import Completed, run
-from appliance.lab import faults, rack
+from appliance.lab import faults, processes, rack
 from appliance.lab import ssh as lab_ssh
 from appliance.lab.spec import Rack, RackSpec
 
 PROGRAM = str(Path(sys.executable).parent / "appliance")
-MARK = b"APPLIANCE_RUN="
 DEPLOY_SECONDS = 600.0
 
 Event = dict[str, Any]
-Pair = tuple[str, str]
 
 
 class Deployment:
@@ -174,26 +174,62 @@ def raised(name: str, hosts: int, logs: Path) -> Iterator[Bench]:
     finally:
         for deployment in bench.started:
             deployment.stop()
-        for pid in marked():
-            with suppress(OSError):
-                if str(bench.site).encode() in Path(f"/proc/{pid}/environ").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
+        with suppress(sqlite3.Error):
+            for run_id in {entry["run"] for entry in bench.journal()}:
+                strays.end(strays.mark(bench.site / "runs" / run_id))
         rack.down(name)
 
 
-def marked(run_id: str = "", site: Path | None = None) -> list[int]:
-    """Processes of this machine that a run started: of ``run_id`` and of a site where those are given."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError):
-            words = (entry / "environ").read_bytes().split(b"\0")
-            marks = [w.decode() for w in words if w.startswith(MARK)]
-            known = site is None or any(str(site).encode() in w for w in words)
-            if known and any(mark.endswith(run_id) for mark in marks):
-                found.append(int(entry.name))
-    return found
+Identity = tuple[int, int | None]
+
+
+def at_work(bench: Bench, deployment: Deployment) -> set[Identity]:
+    """What works for a deployment now: its descendants, and whoever is connected to its hosts. With start times."""
+    parents = dict(map(_parent, _pids()))
+    found = {pid for pid in parents if deployment.pid in _ancestors(pid, parents)}
+    told = run(("ss", "-tnpH", "dst", str(bench.rack.network))).stdout
+    found |= {int(pid) for pid in re.findall(r"pid=(\d+)", told)}
+    return {(pid, processes.start_time(pid)) for pid in found - {deployment.pid}}
+
+
+def survivors(before: set[Identity]) -> list[str]:
+    """Those that still live, with their command lines."""
+    alive = [pid for pid, began in before if began and processes.start_time(pid) == began]
+    return [f"{pid} {_command_line(pid)}" for pid in alive]
+
+
+def private_folders(bench: Bench) -> list[Path]:
+    """Folders in memory that hold this site's variables."""
+    found = strays.MEMORY.glob("appliance-*/inventory/*")
+    return [file.parent.parent for file in found if _mentions(file, str(bench.site))]
+
+
+def _mentions(file: Path, words: str) -> bool:
+    with suppress(OSError):
+        return words in file.read_text()
+    return False
+
+
+def _pids() -> list[int]:
+    return [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
+
+
+def _parent(pid: int) -> tuple[int, int]:
+    with suppress(OSError):
+        return pid, int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid, 0
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    while pid := parents.get(pid, 0):
+        yield pid
+
+
+def _command_line(pid: int) -> str:
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        return words.decode(errors="replace")
+    return ""
 
 
 def run_of(events: list[Event]) -> str:
@@ -211,14 +247,14 @@ def tasks_of(stage: str, count: int = 1) -> Callable[[list[Event]], bool]:
     return reached
 
 
-def repeated(entries: list[Event]) -> list[Pair]:
-    """Pairs of stage and host that were begun again after they had been finished."""
-    done: set[Pair] = set()
-    again: list[Pair] = []
+def repeated(entries: list[Event]) -> list[tuple[str, str, str]]:
+    """Stage, host and reason of what was begun again after it had been finished."""
+    done: set[tuple[str, str]] = set()
+    again: list[tuple[str, str, str]] = []
     for entry in entries:
         pair = (entry["stage"], entry["host"])
         if entry["kind"] == "host_done":
             done.add(pair)
         elif entry["kind"] == "host_started" and pair in done:
-            again.append(pair)
+            again.append((*pair, entry["why"]))
     return again

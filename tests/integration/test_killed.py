@@ -4,17 +4,21 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 
 from tests.integration.rack import (
     Bench,
+    Deployment,
     Event,
-    marked,
+    Identity,
+    at_work,
+    private_folders,
     raised,
     repeated,
     run_of,
+    survivors,
     tasks_of,
 )
 
@@ -26,7 +30,6 @@ pytestmark = [
 
 # Stages that run side by side: the shortest first, so that none is finished before its turn.
 STAGES = ("base", "fabric", "storage", "observe", "slurm", "validate")
-MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="module")
@@ -35,56 +38,57 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield found
 
 
-def _private_folders(run_id: str) -> list[Path]:
-    return [p for p in MEMORY.glob("appliance-*") if run_id in p.name]
-
-
 def _messages(events: list[Event]) -> str:
     return "\n".join(e["text"] for e in events if e["event"] == "message")
 
 
-def _unfinished(bench: Bench, run_id: str) -> list[Event]:
-    return bench.journal("run_finished", run_id)
+@dataclass(frozen=True)
+class Killed:
+    """A run that was killed, and the processes that worked for it at that moment."""
+
+    run: str
+    workers: set[Identity]
 
 
 @pytest.fixture(scope="module")
-def killed(bench: Bench) -> list[str]:
-    """Kills a deployment in each stage in turn; the runs' ids. Each must say of the one before it that it was cut off."""
-    runs: list[str] = []
+def killed(bench: Bench) -> list[Killed]:
+    """Kills a deployment in each stage in turn; each must have cleared up after the one before it."""
+    runs: list[Killed] = []
     for stage in STAGES:
         deployment = bench.deploy("--json")
         deployment.until(tasks_of(stage, 1 if stage == "validate" else 4))
-        if stage == "validate":
-            time.sleep(1.0)
+        time.sleep(1.0)
         if runs:
-            _look_back(deployment.events, runs[-1])
+            _look_back(bench, deployment, runs[-1])
+        workers = at_work(bench, deployment)
         deployment.send(signal.SIGKILL)
         assert deployment.end(10) == -signal.SIGKILL
-        runs.append(run_of(deployment.events))
-        assert bench.journal("host_started", runs[-1]) or stage == "validate"
-        assert not _unfinished(bench, runs[-1])
+        runs.append(Killed(run_of(deployment.events), workers))
+        assert workers or stage == "validate"
+        assert bench.journal("run_finished", runs[-1].run) == []
+        assert bench.journal("host_started", runs[-1].run) or stage == "validate"
     return runs
 
 
-def _look_back(events: list[Event], before: str) -> None:
-    assert f"run {before} was cut off" in _messages(events)
-    assert marked(before) == []
-    assert _private_folders(before) == []
+def _look_back(bench: Bench, deployment: Deployment, before: Killed) -> None:
+    assert f"run {before.run} was cut off" in _messages(deployment.events)
+    assert survivors(before.workers) == []
 
 
 def test_killed_in_every_stage_the_next_deployments_bring_it_to_its_end(
-    bench: Bench, killed: list[str]
+    bench: Bench, killed: list[Killed]
 ) -> None:
     deployment = bench.deploy("--json")
     assert deployment.end() == 0, deployment.tail
-    _look_back(deployment.events, killed[-1])
+    _look_back(bench, deployment, killed[-1])
     assert repeated(bench.journal()) == []
     stages = {e["stage"] for e in bench.journal("host_done")}
     assert stages == set(STAGES) - {"validate"}
+    assert private_folders(bench) == []
 
 
 def test_state_after_all_the_kills_is_the_one_of_an_undisturbed_deployment(
-    bench: Bench, killed: list[str]
+    bench: Bench, killed: list[Killed]
 ) -> None:
     deployment = bench.deploy("--json", "--full")
     assert deployment.end() == 0, deployment.tail
@@ -95,7 +99,7 @@ def test_state_after_all_the_kills_is_the_one_of_an_undisturbed_deployment(
 
 
 def test_second_deployment_is_refused_in_one_line_while_the_first_goes_on(
-    bench: Bench, killed: list[str]
+    bench: Bench, killed: list[Killed]
 ) -> None:
     first = bench.deploy("--json", "--stage", "base", "--full")
     first.until(tasks_of("base"))
@@ -110,17 +114,18 @@ def test_second_deployment_is_refused_in_one_line_while_the_first_goes_on(
 
 @pytest.mark.parametrize("stage", ["slurm", "validate"])
 def test_interrupt_stops_cleanly_and_the_next_deployment_goes_on(
-    bench: Bench, killed: list[str], stage: str
+    bench: Bench, killed: list[Killed], stage: str
 ) -> None:
     deployment = bench.deploy("--json", "--stage", stage, "--full")
     deployment.until(tasks_of(stage, 1 if stage == "validate" else 4))
+    workers = at_work(bench, deployment)
     began = time.monotonic()
     deployment.send(signal.SIGINT)
     assert deployment.end(15) == 130, deployment.tail
     assert time.monotonic() - began < 10
     run = run_of(deployment.events)
-    assert marked(run) == []
-    assert _private_folders(run) == []
+    assert survivors(workers) == []
+    assert private_folders(bench) == []
     (finished,) = bench.journal("run_finished", run)
     assert finished["interrupted"]
     assert "next deploy continues" in _messages(deployment.events)
@@ -130,11 +135,12 @@ def test_interrupt_stops_cleanly_and_the_next_deployment_goes_on(
     assert "was cut off" not in _messages(following.events)
 
 
-def test_second_interrupt_ends_it_at_once(bench: Bench, killed: list[str]) -> None:
+def test_second_interrupt_ends_it_at_once(bench: Bench, killed: list[Killed]) -> None:
     """With a host that hangs, so that a clean stop has something to wait for."""
     deployment = bench.deploy("--json", "--stage", "base", "--full")
     deployment.until(tasks_of("base", 4))
     bench.hurt("gpu-2", "freeze")
+    workers = at_work(bench, deployment)
     try:
         deployment.send(signal.SIGINT)
         time.sleep(0.5)
@@ -142,8 +148,8 @@ def test_second_interrupt_ends_it_at_once(bench: Bench, killed: list[str]) -> No
         assert deployment.end(5) == 130, deployment.tail
     finally:
         bench.heal("gpu-2", "freeze")
-    run = run_of(deployment.events)
-    assert marked(run) == []
+    assert survivors(workers) == []
+    assert private_folders(bench) == []
     assert "Traceback" not in deployment.text
     following = bench.deploy("--json")
     assert following.end() == 0, following.tail

@@ -1,8 +1,10 @@
 """The program's edges: exit codes, one-line errors, nothing contacted when the input is wrong."""
 
+import os
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from appliance.cli import main as program
@@ -14,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 def run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
     monkeypatch.setattr(sys, "argv", ["appliance", *argv])
+    monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as ended:
         program.main()
     assert isinstance(ended.value.code, int)
@@ -88,6 +91,25 @@ def test_errors_end_in_their_code_with_cause_and_remedy(
     if isinstance(error, ApplianceError):
         assert error.message in said
         assert f"fix: {error.hint}" in said
+
+
+@pytest.mark.parametrize(
+    ("cause", "says"),
+    [(KeyboardInterrupt(), "the same command continues"), (None, "nothing was changed")],
+    ids=["at work", "at a question"],
+)
+def test_interrupt_at_a_question_is_told_from_one_at_work(
+    cause: BaseException | None,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(**_: object) -> None:
+        raise click.exceptions.Abort from cause
+
+    monkeypatch.setattr(cli, "main", fail)
+    assert run(monkeypatch) == 130
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
