@@ -1,0 +1,93 @@
+"""The rack all tests of a deployed appliance share, raised, deployed and removed by the installed program alone."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.adapters.process import Completed, run
+from appliance.journal import Entry, Journal
+from appliance.models.plan import Plan
+from appliance.models.run import RunRecord
+from tests.integration.rack import PROGRAM
+
+NAME = "pytest-deployed"
+HOSTS = ("head", "gpu-1", "gpu-2")
+ADMIN = "ada"
+
+Pair = tuple[str, str]
+
+
+def appliance(
+    *argv: str, timeout: float = 120, env: Mapping[str, str] | None = None, input: str | None = None
+) -> Completed:
+    """The installed program, to its end; ``timeout`` in seconds. A non-zero exit is no error here."""
+    return run((PROGRAM, *argv), timeout=timeout, check=False, env=env, input=input)
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A rack and how its first deployment ended."""
+
+    site: Path
+    first: Completed
+
+    def program(self, verb: str, *flags: str, timeout: float = 120) -> Completed:
+        """A verb of the program on this site."""
+        return appliance(verb, "--inventory", str(self.site), *flags, timeout=timeout)
+
+    def deploy(self, *flags: str, env: Mapping[str, str] | None = None) -> Completed:
+        """``appliance deploy --yes``."""
+        argv = ("deploy", "--inventory", str(self.site), "--yes", *flags)
+        return appliance(*argv, timeout=600, env=env)
+
+    def plan(self) -> Plan:
+        """What ``plan --json`` says."""
+        done = self.program("plan", "--json")
+        assert done.returncode == 0, done.stderr
+        return Plan.model_validate_json(done.stdout)
+
+    def shell(self, host: str, script: str, *, input: str | None = None) -> Completed:
+        """A line for the shell of a host, by ``appliance lab shell``."""
+        return appliance("lab", "shell", "--name", NAME, host, "--", script, input=input)
+
+    def said(self, host: str, script: str) -> str:
+        """What a line for the shell printed; it must end with 0."""
+        done = self.shell(host, script)
+        assert done.returncode == 0, f"{host}: {script}: {done.returncode} {done.stderr}"
+        return done.stdout
+
+    def runs(self) -> list[str]:
+        """Ids of the runs that left a report, oldest first."""
+        return sorted(p.parent.name for p in (self.site / "runs").glob("*/report.json"))
+
+    def record(self, run_id: str) -> RunRecord:
+        """A run's report.json, judged by its model."""
+        file = self.site / "runs" / run_id / "report.json"
+        return RunRecord.model_validate_json(file.read_text())
+
+    def journal(self, run_id: str, kind: str = "%") -> list[Entry]:
+        """What the journal keeps of a run."""
+        with Journal(self.site / "runs") as journal:
+            return list(journal.entries(kind, run=run_id))
+
+    def pairs(self, run_id: str, kind: str) -> list[Pair]:
+        """Stage and host of the journal's entries of one kind."""
+        return [(entry.stage, entry.host) for entry in self.journal(run_id, kind)]
+
+
+def add_admin(site: Path) -> None:
+    """Gives the site a person, so that there is an account to lose."""
+    key = " ".join((site / "id_ed25519.pub").read_text().split()[:2])
+    text = (site / "site.yml").read_text()
+    assert not re.search(r"^base:", text, re.MULTILINE), (
+        "the rack's site.yml has a section base now"
+    )
+    block = f'\nbase:\n  admins:\n    - name: {ADMIN}\n      keys: ["{key}"]\n'
+    (site / "site.yml").write_text(f"{text.rstrip()}\n{block}")
+
+
+def beside(name: str, folder: Path) -> dict[str, str]:
+    """An environment in which ``folder`` comes first in the path variable ``name``."""
+    return {name: os.pathsep.join(filter(None, (str(folder), os.environ.get(name))))}

@@ -1,0 +1,299 @@
+"""A rack deployed from nothing: proved, usable by hand, left alone by the next deployment, and told the same by every verb."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.process import Completed
+from appliance.journal import hold
+from appliance.models.plan import Action
+from appliance.models.result import Status, Verdict
+from appliance.models.run import RunRecord, StageState
+from appliance.stages import STAGES
+from tests.integration.deployed import HOSTS, NAME, Deployed, Pair, appliance, beside
+
+pytestmark = pytest.mark.rack
+
+GPU_HOSTS = ("gpu-1", "gpu-2")
+PORTS = 17  # eight of each GPU host, one of the head
+CONCERNED: tuple[Pair, ...] = tuple((stage.name, host) for stage in STAGES for host in HOSTS)
+# Python tells an audit hook of every program it starts, however it is started (PEP 578).
+WATCHER = """
+import os, sys
+STARTS = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile"}
+def note(event, arguments):
+    if event in STARTS:
+        line = f"{event} {arguments!r}\\n".encode()
+        out = os.open(os.environ["STARTED_PROGRAMS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(out, line)
+        os.close(out)
+sys.addaudithook(note)
+"""
+
+
+@pytest.fixture(scope="module")
+def first_run(deployed: Deployed) -> str:
+    """The id of the deployment from nothing."""
+    return str(_events(deployed.first)[0]["run"])
+
+
+def _events(done: Completed) -> list[dict[str, object]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _watched(deployed: Deployed, folder: Path, *flags: str) -> tuple[Completed, list[str]]:
+    """A deployment, and the programs it started."""
+    (folder / "sitecustomize.py").write_text(WATCHER)
+    log = folder / "started"
+    log.touch()
+    env = {**beside("PYTHONPATH", folder), "STARTED_PROGRAMS": str(log)}
+    done = deployed.deploy("--json", *flags, env=env)
+    return done, log.read_text().splitlines()
+
+
+def _verdicts(record: RunRecord) -> dict[Pair, Status]:
+    return {(r.id, r.target): r.status for r in record.results}
+
+
+# From nothing
+
+
+def test_deployment_from_nothing_passes(deployed: Deployed) -> None:
+    assert deployed.first.returncode == 0, deployed.first.stdout[-2000:] + deployed.first.stderr
+    last = _events(deployed.first)[-1]
+    assert (last["event"], last["verdict"], last["exit_code"]) == ("run_finished", "passed", 0)
+
+
+def test_every_stage_is_done_on_every_host(deployed: Deployed, first_run: str) -> None:
+    assert sorted(deployed.pairs(first_run, "host_started")) == sorted(CONCERNED)
+    assert sorted(deployed.pairs(first_run, "host_done")) == sorted(CONCERNED)
+    assert deployed.pairs(first_run, "host_failed") == []
+    (finished,) = deployed.journal(first_run, "run_finished")
+    assert (finished.data["verdict"], finished.data["exit"]) == ("passed", 0)
+
+
+def test_report_lies_in_the_sites_runs(deployed: Deployed, first_run: str) -> None:
+    record = deployed.record(first_run)
+    assert (record.verb, record.site, record.profile) == ("deploy", NAME, "hpc")
+    assert (record.verdict, record.gpu_count, record.simulated) == (
+        Verdict.PASSED,
+        16,
+        ("fabric", "gpu"),
+    )
+    done = {(o.stage, o.host) for o in record.outcomes if o.state is StageState.DONE}
+    assert done >= set(CONCERNED) | {("validate", host) for host in HOSTS}
+    page = (deployed.site / "runs" / first_run / "report.html").read_text()
+    assert NAME in page
+    assert "passed" in page.lower()
+    # One file, no network: nothing is loaded from elsewhere.
+    assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page) == []
+
+
+def test_verdict_is_what_the_results_and_the_exit_code_say(
+    deployed: Deployed, first_run: str
+) -> None:
+    record = deployed.record(first_run)
+    assert record.count(Status.FAIL, Status.ERROR) == 0
+    missing = [r for r in record.results if r.status in {Status.NOT_ASSESSED, Status.SKIP}]
+    assert [r.id for r in missing if r.required] == []
+    assert {(r.id, r.target) for r in record.results if r.status is Status.PASS} > {
+        ("slurm.job", "cluster"),
+        ("slurm.job_accounting", "cluster"),
+    }
+    assert len(record.not_assessed) >= 1
+
+
+def test_secrets_are_nowhere_in_what_a_run_leaves(deployed: Deployed) -> None:
+    secrets = [p.read_bytes().strip() for p in (deployed.site / "secrets").iterdir()]
+    assert len(secrets) >= 2
+    kept = [p for p in (deployed.site / "runs").rglob("*") if p.is_file()]
+    assert len(kept) >= 3
+    told = [str(p) for p in kept for secret in secrets if secret in p.read_bytes()]
+    assert told == []
+    assert all(s.decode() not in deployed.first.stdout + deployed.first.stderr for s in secrets)
+
+
+# By hand
+
+
+def test_gpu_job_runs_on_both_hosts_and_is_accounted_for(deployed: Deployed) -> None:
+    name = f"by-hand-{os.getpid()}"
+    job = "'hostname; echo $CUDA_VISIBLE_DEVICES'"
+    answer = deployed.said("head", f"timeout 60 srun -J {name} -N2 --gres=gpu:8 sh -c {job}")
+    assert sorted(answer.split()) == ["0,1,2,3,4,5,6,7"] * 2 + list(GPU_HOSTS)
+    told = deployed.said(
+        "head", f"sacct -nXP --name {name} -o State,NNodes,Partition,NodeList -S now-1hour"
+    )
+    assert told.split() == ["COMPLETED|2|gpu|gpu-[1-2]"]
+
+
+def test_fabric_shows_the_ports_of_all_hosts(deployed: Deployed) -> None:
+    found = re.findall(
+        r'^Ca\s.*# "(\S+) (mlx5_\d)"', deployed.said("head", "ibnetdiscover"), re.MULTILINE
+    )
+    expected = {(host, f"mlx5_{i}") for host in GPU_HOSTS for i in range(8)}
+    assert {pair for pair in found if pair[0] != "head"} == expected
+    assert len(found) == PORTS
+
+
+def test_file_written_on_one_host_is_read_on_the_other(deployed: Deployed) -> None:
+    server = deployed.said("head", "hostname -I").split()[0]
+    shared = f"nfs://{server}/srv/data/by-hand"
+    write = f"head -c 3000000 /dev/urandom > /tmp/by-hand; nfs-cp /tmp/by-hand {shared} >&2"
+    digest = deployed.said("gpu-1", f"{write}; sha256sum < /tmp/by-hand")
+    assert deployed.said("gpu-2", f"nfs-cat {shared} | sha256sum") == digest
+    assert deployed.said("head", "sha256sum < /data/by-hand; rm /data/by-hand") == digest
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1", "$(hostname -I | cut -d' ' -f1)"])
+def test_prometheus_finds_all_targets_up(deployed: Deployed, where: str) -> None:
+    code = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
+    query = f"http://{where}:9090/api/v1/query?query=up"
+    answer = json.loads(deployed.said("head", f"python3 -c '{code}' \"{query}\""))
+    up = [
+        (r["metric"]["job"], r["metric"]["instance"], r["value"][1])
+        for r in answer["data"]["result"]
+    ]
+    assert sorted(up) == sorted(
+        [("node", host, "1") for host in HOSTS] + [("prometheus", "head", "1")]
+    )
+
+
+# The other verbs
+
+
+def test_health_agrees_with_its_exit_code(deployed: Deployed) -> None:
+    table = deployed.program("health")
+    told = deployed.program("health", "--json")
+    document = json.loads(told.stdout)
+    assert document["verdict"] == "passed"
+    assert (table.returncode, told.returncode) == (0, 0)
+    assert "PASSED" in table.stdout
+    assert {r["target"] for r in document["results"] if r["id"] == "host.reachable"} == set(HOSTS)
+    assert {r["status"] for r in document["results"]} == {"pass", "not_assessed"}
+
+
+def test_health_speaks_nagios(deployed: Deployed) -> None:
+    done = deployed.program("health", "--format", "nagios")
+    assert done.returncode == 0
+    first, *details = done.stdout.splitlines()
+    found = re.fullmatch(rf"APPLIANCE OK - {NAME}: (\d+) passed \| (.*)", first)
+    assert found
+    counts = dict(re.findall(r"(\w+)=(\d+);;;0;\d+", found[2]))
+    assert counts["pass"] == found[1]
+    assert int(counts["not_assessed"]) == len(details)
+    assert not any("|" in line for line in details)
+
+
+def test_health_speaks_prometheus(deployed: Deployed) -> None:
+    done = deployed.program("health", "--format", "prometheus")
+    assert done.returncode == 0
+    judged = deployed.shell("head", "promtool check metrics", input=done.stdout)
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert f'appliance_verdict{{site="{NAME}",verdict="passed"}} 1' in done.stdout.splitlines()
+
+
+def test_health_of_a_broken_host_fails_in_every_format(deployed: Deployed) -> None:
+    deployed.said("gpu-2", "systemctl stop munge")
+    try:
+        table = deployed.program("health", "--host", "gpu-2")
+        told = json.loads(deployed.program("health", "--json").stdout)
+        nagios = deployed.program("health", "--format", "nagios")
+    finally:
+        deployed.said("gpu-2", "systemctl start munge slurmd")
+    assert table.returncode == 1
+    assert "slurm.munge" in table.stdout
+    assert told["verdict"] == "failed"
+    assert "gpu-2" in {r["target"] for r in told["results"] if r["status"] == "fail"}
+    assert nagios.returncode == 2
+    assert nagios.stdout.startswith("APPLIANCE CRITICAL")
+
+
+def test_plan_tells_nothing_to_do_from_drift(deployed: Deployed) -> None:
+    assert deployed.program("plan", "--detailed-exitcode").returncode == 0
+    deployed.said("gpu-1", "chmod 0600 /etc/hosts")
+    try:
+        assert deployed.program("plan", "--detailed-exitcode").returncode == 2
+        assert deployed.program("plan").returncode == 0
+    finally:
+        deployed.said("gpu-1", "chmod 0644 /etc/hosts")
+    cells = deployed.plan().cells
+    assert {c.action for c in cells} == {Action.SKIP}
+    assert {(c.stage, c.host) for c in cells} == {*CONCERNED, *(("validate", h) for h in HOSTS)}
+
+
+def test_report_shows_the_last_run(deployed: Deployed) -> None:
+    last = deployed.runs()[-1]
+    text = deployed.program("report")
+    assert text.returncode == 0
+    assert last in text.stdout.replace("\n", "")
+    told = deployed.program("report", "--format", "json")
+    assert RunRecord.model_validate_json(told.stdout) == deployed.record(last)
+    listed = deployed.program("report", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == deployed.runs()
+
+
+@pytest.mark.slow
+def test_gpt3_tells_a_run_on_two_hosts(deployed: Deployed) -> None:
+    done = deployed.program("validate", "gpt3", timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tokens/s" in done.stdout
+    assert re.search(r"1 node\s+2 nodes", done.stdout)
+    assert re.search(r"Bare metal\s+[\d,]+ \(1\.00\)\s+[\d,]+ \(\d\.\d\d\)", done.stdout)
+    record = deployed.record(deployed.runs()[-1])
+    (table,) = record.tables
+    assert len(table.rows) >= 1
+    assert all(m.simulated for m in record.measurements if m.unit == "tokens/s")
+    jobs = deployed.said("head", "sacct -nXP -o JobName,NNodes,State -S now-1hour").split()
+    assert any(re.fullmatch(r"appliance-gpt3-.*\|2\|COMPLETED", job) for job in jobs)
+
+
+# Again
+
+
+def test_second_deployment_starts_no_ansible_and_says_the_same(
+    deployed: Deployed, first_run: str, tmp_path: Path
+) -> None:
+    done, started = _watched(deployed, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert started == []
+    run_id = str(_events(done)[0]["run"])
+    assert {e.kind for e in deployed.journal(run_id)} == {
+        "run_started",
+        "facts",
+        "plan",
+        "result",
+        "measured",
+        "run_finished",
+    }
+    again, before = deployed.record(run_id), deployed.record(first_run)
+    assert _verdicts(again) == _verdicts(before)
+    assert {o.state for o in again.outcomes} == {StageState.SKIPPED}
+    assert [t.title for t in again.tables] == [t.title for t in before.tables]
+    assert again.measurements == before.measurements
+
+
+def test_watcher_sees_ansible_where_it_runs(deployed: Deployed, tmp_path: Path) -> None:
+    """Without this the test above could pass because nobody watches."""
+    narrow = ("--full", "--stage", "fabric", "--limit", "gpu-1")
+    done, started = _watched(deployed, tmp_path, *narrow)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert any("ansible-playbook" in line for line in started)
+    assert deployed.pairs(str(_events(done)[0]["run"]), "host_done") == [("fabric", "gpu-1")]
+
+
+def test_site_held_by_another_run_is_refused(deployed: Deployed) -> None:
+    with hold(deployed.site / "runs", "another-run", "deploy"):
+        done = deployed.deploy()
+    assert done.returncode == 1
+    assert "another-run" in done.stderr
+    assert str(os.getpid()) in done.stderr
+
+
+def test_declined_deployment_changes_nothing(deployed: Deployed) -> None:
+    done = appliance("deploy", "--inventory", str(deployed.site))
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
