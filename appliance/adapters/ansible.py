@@ -72,13 +72,12 @@ def play(
     stray: list[str] = []
     folder = strays.private_folder(request.mark)
     try:
-        _write_inventory(folder, request)
-        (folder / "ansible.cfg").touch()
+        environment = stage_in(folder, request)
         runner = ansible_runner.run(
             private_data_dir=str(folder),
             playbook=str(request.playbook),
             inventory=str(folder / "inventory"),
-            envvars=_environment(folder, request),
+            envvars=environment,
             quiet=True,
             event_handler=lambda event: _follow(event, outcome, on_event, stray),
             cancel_callback=cancelled,
@@ -100,6 +99,13 @@ def play(
             "this is a defect of the playbook, not of the hosts: please report it with this line",
         )
     return outcome
+
+
+def stage_in(folder: Path, request: Play) -> dict[str, str]:
+    """Writes a play's inventory into ``folder``; returns the environment its ansible-playbook needs."""
+    _write_inventory(folder, request)
+    (folder / "ansible.cfg").touch()
+    return _environment(folder, request)
 
 
 def _write_inventory(folder: Path, request: Play) -> None:

@@ -17,6 +17,7 @@ from appliance.errors import AnsibleFailed, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
+from appliance.models.site import Role
 from appliance.stages.stage import Stage
 
 
@@ -143,18 +144,7 @@ def _play(
                 message=session.redact(event.message),
             )
 
-    names = {c.host for c in cells}
-    request = Play(
-        playbook=session.data / "playbooks" / f"{stage.name}.yml",
-        roles=session.data / "roles",
-        hosts={c.host: _variables(session, stage, c, prepared) for c in cells},
-        groups={
-            role.value: tuple(h.name for h in session.site.with_role(role) if h.name in names)
-            for role in type(session.site.hosts[0].roles[0])
-        },
-        known_hosts=session.folder / session.site.access.known_hosts,
-        mark=strays.mark(session.folder_of_run),
-    )
+    request = play_of(session, stage, cells, prepared)
     try:
         return play(request, follow, session.cancelled.is_set)
     except AnsibleFailed as error:
@@ -162,6 +152,24 @@ def _play(
             host: HostPlay(host, failed_task=error.hint, message=error.message)
             for host in request.hosts
         }
+
+
+def play_of(
+    session: Session, stage: Stage, cells: Iterable[HostStage], prepared: Preparation
+) -> Play:
+    """What Ansible is given for one stage on the hosts of these cells."""
+    hosts = {c.host: _variables(session, stage, c, prepared) for c in cells}
+    return Play(
+        playbook=session.data / "playbooks" / f"{stage.name}.yml",
+        roles=session.data / "roles",
+        hosts=hosts,
+        groups={
+            role.value: tuple(h.name for h in session.site.with_role(role) if h.name in hosts)
+            for role in Role
+        },
+        known_hosts=session.folder / session.site.access.known_hosts,
+        mark=strays.mark(session.folder_of_run),
+    )
 
 
 def _variables(
