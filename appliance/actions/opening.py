@@ -1,10 +1,13 @@
 """Opens a site for a verb: files read and judged, secrets resolved, the site held, connections ready."""
 
+import sys
 import threading
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from appliance.adapters import strays
 from appliance.adapters.ssh import SshRemote
@@ -78,6 +81,8 @@ def open_session(
             left = stack.enter_context(hold(runs, run, verb))
             if left:
                 _clear_up(runs, left, observer)
+        redact = Redactor(secrets.values())
+        sys.excepthook = _redacted(redact)
         cancelled = threading.Event()
         known = endpoints(loaded.site, loaded.folder)
         remote = stack.enter_context(SshRemote(known, cancelled=cancelled.is_set))
@@ -94,9 +99,18 @@ def open_session(
             remote=remote,
             journal=journal,
             observer=observer,
-            redact=Redactor(secrets.values()),
+            redact=redact,
             cancelled=cancelled,
         )
+
+
+def _redacted(redact: Redactor) -> Callable[..., None]:
+    """Prints a defect's traceback as Python does, without the site's secrets; it stays until the program ends."""
+
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        sys.stderr.write(redact("".join(traceback.format_exception(kind, error, trace))))
+
+    return show
 
 
 def _clear_up(runs: Path, left: str, observer: Observer) -> None:

@@ -64,6 +64,14 @@ class Deployment:
             assert time.monotonic() < deadline, f"not within {seconds:g} s:\n{self.tail}"
             time.sleep(0.05)
 
+    def until_it_says(self, pattern: str, count: int = 1, seconds: float = DEPLOY_SECONDS) -> None:
+        """Waits until so many lines of its output match."""
+        deadline = time.monotonic() + seconds
+        while len(re.findall(pattern, self.text, re.MULTILINE)) < count:
+            assert self._process.poll() is None, f"it ended:\n{self.tail}"
+            assert time.monotonic() < deadline, f"not within {seconds:g} s:\n{self.tail}"
+            time.sleep(0.05)
+
     def send(self, number: signal.Signals) -> None:
         """A signal to the deployer alone."""
         self._process.send_signal(number)
