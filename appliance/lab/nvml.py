@@ -1,6 +1,8 @@
-"""The simulated NVML: a C library of our own, built once, and the state file it reads on a host."""
+"""The simulated NVML: a C library of our own with its nvidia-smi, built once, and the state file both read."""
 
+import io
 import shutil
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from appliance.lab.recipe import LIB_FOLDER, digest
 
 SOURCES = Path(__file__).with_name("nvml_source")
 STATE_FILE = Path("var/lib/appliance-lab/gpu.state")
+TOOL = Path("usr/local/bin/nvidia-smi")
+PACKAGE = Path(__file__).parent.parent
+TOOL_SOURCES = ("lab/nvidia_smi/*.py", "probe/ask.py", "probe/files.py", "probe/nvml.py")
 SONAME = "libnvidia-ml.so.1"
 
 Value = str | int
@@ -43,9 +48,10 @@ QUIET = (
 
 
 def build(cache: Path) -> Path:
-    """The layer holding the library, compiled where the cache lacks it."""
+    """The layer holding the library and nvidia-smi, made where the cache lacks it."""
     sources = sorted(SOURCES.glob("*.[ch]"))
-    key = digest("".join(file.read_text() for file in sources))
+    program = nvidia_smi()
+    key = digest("".join(file.read_text() for file in sources) + program.hex())
     target = cache / f"nvml-{key}"
     if not target.exists():
         fresh = cache / f"building-{target.name}"
@@ -53,8 +59,28 @@ def build(cache: Path) -> Path:
         (fresh / LIB_FOLDER).mkdir(parents=True)
         library = fresh / LIB_FOLDER / SONAME
         run(compile_command(library, [file for file in sources if file.suffix == ".c"]))
+        tool = fresh / TOOL
+        tool.parent.mkdir(parents=True)
+        tool.write_bytes(program)
+        tool.chmod(0o755)
         fresh.rename(target)
     return target
+
+
+def nvidia_smi() -> bytes:
+    """The program of that name: a Python zip archive that runs by itself, the same bytes for the same sources."""
+    packed = io.BytesIO()
+    packed.write(b"#!/usr/bin/python3 -ISB\n")
+    with zipfile.ZipFile(packed, "a") as archive:
+        main = "import sys\nfrom appliance.lab.nvidia_smi.command import main\nsys.exit(main())\n"
+        archive.writestr(zipfile.ZipInfo("__main__.py"), main)
+        for room in ("", "lab/", "probe/"):
+            archive.writestr(zipfile.ZipInfo(f"appliance/{room}__init__.py"), "")
+        for pattern in TOOL_SOURCES:
+            for file in sorted(PACKAGE.glob(pattern)):
+                entry = zipfile.ZipInfo(f"appliance/{file.relative_to(PACKAGE)}")
+                archive.writestr(entry, file.read_bytes())
+    return packed.getvalue()
 
 
 def compile_command(library: Path, sources: Sequence[Path]) -> tuple[str, ...]:

@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.process import Completed, run, spawn
-from appliance.lab import cgroups, fabric, faults, network, processes, rack, ssh, status
+from appliance.config.load import load_site
+from appliance.lab import cgroups, fabric, faults, kernel_log, network, processes, rack, ssh, status
 from appliance.lab.spec import Rack, RackHost, RackSpec, racks
 
-# The rack's processes outlive the one that started them, of which Python warns.
-pytestmark = [
-    pytest.mark.rack,
-    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
-]
+pytestmark = pytest.mark.rack
 
 NAME = "pytest-lab"
 PORT = "/var/lib/appliance-lab/sys/class/infiniband/mlx5_2/ports/1"
@@ -81,6 +78,51 @@ def test_gpu_host_shows_its_simulated_gpus(up: Rack, gpu: RackHost) -> None:
     assert len(_on(up, gpu, "ls", "/dev/nvidia[0-7]").stdout.split()) == 8
 
 
+def _smi(found: Rack, host: RackHost, names: str) -> list[str]:
+    asked = f"nvidia-smi --query-gpu={names} --format=csv,noheader 2>/dev/null"
+    return _on(found, host, asked).stdout.splitlines()
+
+
+def test_gpu_faults_show_in_nvidia_smi_sysfs_and_the_kernel_log(up: Rack, gpu: RackHost) -> None:
+    assert _on(up, gpu, "cat", f"/{kernel_log.FILE}").stdout == ""
+    healthy = _smi(up, gpu, "name,uuid,pcie.link.width.current")
+    assert len(healthy) == 8
+    faults.apply(up, gpu, "pcie-narrow", ("1",))
+    faults.apply(up, gpu, "gpu-off-bus", ("7",))
+    hurt = _smi(up, gpu, "name,uuid,pcie.link.width.current")
+    assert hurt == [
+        line.replace(", 16", ", 8") if n == 1 else line for n, line in enumerate(healthy[:7])
+    ]
+    assert _gpus_on_bus(up, gpu) == 7
+    assert "): 79, " in _on(up, gpu, "cat", f"/{kernel_log.FILE}").stdout
+    faults.apply(up, gpu, "gpu-off-bus", ("7",), clear=True)
+    faults.apply(up, gpu, "pcie-narrow", ("1",), clear=True)
+    assert _smi(up, gpu, "name,uuid,pcie.link.width.current") == healthy
+    assert _gpus_on_bus(up, gpu) == 8
+
+
+def _gpus_on_bus(found: Rack, host: RackHost) -> int:
+    vendors = "grep -l 0x10de /var/lib/appliance-lab/sys/bus/pci/devices/*/vendor"
+    return len(_on(found, host, vendors).stdout.split())
+
+
+def test_matrix_products_do_not_use_the_slow_reference_library(up: Rack, gpu: RackHost) -> None:
+    assert "openblas" in _on(up, gpu, "readlink -f /usr/lib/*/libblas.so.3").stdout
+
+
+def test_network_settings_come_back_after_a_reboot(up: Rack, gpu: RackHost) -> None:
+    key = "net.ipv4.tcp_mtu_probing"
+    before = cgroups.init(gpu)
+    _on(up, gpu, f"echo {key} = 2 > /etc/sysctl.d/60-test.conf")
+    _on(up, gpu, "systemctl", "reboot")
+    deadline = time.monotonic() + 60
+    while cgroups.init(gpu) in {before, None} or not ssh.answers(gpu):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    _on(up, gpu, "systemctl", "is-system-running", "--wait")
+    assert _on(up, gpu, "sysctl", "-n", key).stdout == "2\n"
+
+
 def test_exit_code_of_a_command_is_passed_on(up: Rack, gpu: RackHost) -> None:
     assert _on(up, gpu, "exit", "7").returncode == 7
 
@@ -131,6 +173,33 @@ def _settles(found: Rack, host: RackHost, state: str) -> bool:
             return True
         time.sleep(0.3)
     return False
+
+
+@pytest.mark.parametrize(
+    ("profile", "part", "name", "rate"),
+    [
+        ("cost-efficient", "", "NVIDIA A100 80GB PCIe", "25 Gb/sec (1X EDR)"),
+        ("balanced", "h100-pcie", "NVIDIA H100 PCIe", "100 Gb/sec (4X EDR)"),
+    ],
+)
+def test_cards_stand_with_ethernet_and_without_a_subnet(
+    profile: str, part: str, name: str, rate: str
+) -> None:
+    raised = rack.up(RackSpec(f"{NAME}-cards", 2, profile, part), lambda _: None)
+    try:
+        host = raised.host("gpu-1")
+        assert _smi(raised, host, "name") == [name] * 4
+        assert len(_on(raised, host, "ls", "/dev/nvidia[0-7]").stdout.split()) == 4
+        ports = "cat /var/lib/appliance-lab/sys/class/infiniband/*/ports/1/"
+        assert _on(raised, host, f"{ports}rate").stdout.splitlines() == [rate] * 2
+        assert _on(raised, host, f"{ports}state").stdout.splitlines() == ["4: ACTIVE"] * 2
+        assert _on(raised, host, "ls /usr/local/sbin/opensm").returncode
+        assert not fabric.is_running(raised)
+        assert status.read(raised).all_up
+        assert load_site(raised.site_dir).profile.name == profile
+    finally:
+        rack.down(raised.name)
+    assert _traces(raised) == []
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.3, 0.8, 1.5])

@@ -429,7 +429,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t gpu, unsigned link
 	return SUCCESS;
 }
 
-/* ---- fields: the memory's temperature (82) and the count of links (91) ---- */
+/* ---- fields: the memory's temperature (82), the links' MB/s (90) and their count (91) ---- */
 
 API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t gpu, int count, nvmlFieldValue_t *values)
 {
@@ -439,6 +439,8 @@ API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t gpu, int count, nvmlField
 		values[i].nvmlReturn = SUCCESS;
 		if (values[i].fieldId == 82)
 			values[i].value.ui = (unsigned)gpu->memory_temperature;
+		else if (values[i].fieldId == 90 && gpu->nvlinks)
+			values[i].value.ui = gpu->nvlink_version >= 6 ? 26562 : 25000;
 		else if (values[i].fieldId == 91)
 			values[i].value.ui = (unsigned)gpu->nvlinks;
 		else

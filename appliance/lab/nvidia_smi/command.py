@@ -1,0 +1,119 @@
+"""The command line of nvidia-smi, as far as the virtual rack needs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from appliance.lab.nvidia_smi import views
+from appliance.lab.nvidia_smi.fields import BY_NAME, value
+from appliance.probe.ask import Unreadable
+from appliance.probe.nvml import SUCCESS, Failure, Library
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from appliance.lab.nvidia_smi.views import View
+
+BAD_USAGE, NO_GPU, NO_DRIVER, LOST = 2, 6, 9, 15
+FORMATS = ("csv", "noheader", "nounits")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; the exit code is nvidia-smi's: 2 bad usage, 6 no such GPU, 9 no driver, 15 a GPU is lost."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    formats = asked.format.split(",")
+    if asked.query_gpu and (formats[0] != "csv" or not set(formats) <= set(FORMATS)):
+        parser.error("--format must be csv, csv,noheader or csv,noheader,nounits")
+    names = [name.strip() for name in asked.query_gpu.split(",")] if asked.query_gpu else []
+    for name in names:
+        if name not in BY_NAME:
+            say(f'Field "{name}" is not a valid field to query.')
+            return BAD_USAGE
+    try:
+        library = Library()
+    except Unreadable as error:
+        say(
+            f"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver: {error}"
+        )
+        return NO_DRIVER
+    try:
+        return _show(library, asked, names, formats)
+    finally:
+        library.close()
+
+
+def say(text: str) -> None:
+    """One line of the answer."""
+    sys.stdout.write(text + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "nvidia-smi",
+        description=f"GPUs of this rack host, {views.SIMULATED}.",
+        epilog="Fields to query: " + ", ".join(BY_NAME),
+        allow_abbrev=False,
+    )
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("-L", "--list-gpus", action="store_true", help="one line per GPU")
+    kinds.add_argument("-q", "--query", action="store_true", help="the long form")
+    kinds.add_argument("--query-gpu", "--query-remapped-rows", metavar="FIELDS", default="")
+    parser.add_argument("-i", "--id", default="", help="GPUs by index, UUID or PCI address")
+    parser.add_argument("--format", default="", help="csv[,noheader][,nounits]")
+    return parser
+
+
+def _show(
+    library: Library, asked: argparse.Namespace, names: Sequence[str], formats: Sequence[str]
+) -> int:
+    count = library.number("nvmlDeviceGetCount_v2") or 0
+    wanted = [index for index in range(count) if _is_wanted(library, asked.id, index)]
+    if not wanted:
+        say("No devices were found")
+        return NO_GPU
+    if asked.list_gpus or names:
+        # Programs read these two, so the word for people goes beside them.
+        sys.stderr.write(f"nvidia-smi: {views.SIMULATED}\n")
+    if asked.list_gpus:
+        return _each(library, wanted, views.line)
+    if names:
+        units = "nounits" not in formats
+        if "noheader" not in formats:
+            say(views.csv_head(names, units))
+        return _each(library, wanted, views.csv(names, units))
+    if asked.query:
+        say("\n".join(views.long_head(library, count)))
+        return _each(library, wanted, views.long)
+    say("\n".join(views.table_head(library)))
+    code = _each(library, wanted, views.table_rows)
+    say("\n".join(views.table_foot()))
+    return code
+
+
+def _each(library: Library, wanted: Sequence[int], view: View) -> int:
+    """Show the GPUs; one that is lost has its line, and the others are shown all the same."""
+    code = SUCCESS
+    for index in wanted:
+        try:
+            lines = view(library, library.handle(index))
+        except Failure as failure:
+            lines, code = [views.lost(index, failure)], LOST
+        say("\n".join(lines))
+    return code
+
+
+def _is_wanted(library: Library, ids: str, index: int) -> bool:
+    """Whether one of the ids is the GPU's index, UUID or PCI address."""
+    if not ids:
+        return True
+    names = {str(index)}
+    with suppress(Failure):
+        gpu = library.handle(index)
+        address = value(library, gpu, "pci.bus_id").lower()
+        # NVML writes the PCI domain with eight digits, the kernel with four.
+        names |= {value(library, gpu, "uuid").lower(), address, address[4:]}
+    return any(one.strip().lower() in names for one in ids.split(","))
