@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -85,7 +84,7 @@ def play(
             settings={"pexpect_timeout": 0.2, "suppress_ansible_output": True},
         )
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        strays.discard(folder)
     if runner.status == "canceled":
         return outcome
     for host in outcome.values():

@@ -27,12 +27,21 @@ def private_folder(mark: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=_prefix(mark), dir=_room()))
 
 
+def discard(folder: Path) -> None:
+    """Removes a private folder, and ends the shared ssh connections that would outlive their use in it."""
+    for pid in _processes(title=f"{folder}/"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def end(mark: str) -> int:
     """Ends what a run left working here and removes its private folders; how many processes that were."""
     ended: set[int] = set()
     deadline = time.monotonic() + PATIENCE
+    wanted = {"title": f"/{_prefix(mark)}", "variable": f"{VARIABLE}={mark}"}
     # One look is not enough: what is killed last may have started something after its turn.
-    while (found := _processes(mark)) and time.monotonic() < deadline:
+    while (found := _processes(**wanted)) and time.monotonic() < deadline:
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -43,16 +52,18 @@ def end(mark: str) -> int:
     return len(ended)
 
 
-def _processes(mark: str) -> set[int]:
-    """Processes of the run. OpenSSH's shared connections write their title over the mark, but it names the folder."""
-    variable, title = f"{VARIABLE}={mark}".encode(), f"/{_prefix(mark)}".encode()
+def _processes(title: str, variable: str = "") -> set[int]:
+    """Processes with this in their command line, or with the variable.
+
+    OpenSSH's shared connections write a title over their environment; it names the folder they lie in.
+    """
     found = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with suppress(OSError):
-            environ = (entry / "environ").read_bytes().split(b"\0")
-            if variable in environ or title in (entry / "cmdline").read_bytes():
+            environ = (entry / "environ").read_bytes().split(b"\0") if variable else []
+            if variable.encode() in environ or title.encode() in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
     return found
 

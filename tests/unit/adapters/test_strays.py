@@ -71,3 +71,14 @@ def test_run_of_the_same_name_at_another_site_is_another_run(tmp_path: Path) -> 
     assert strays.mark(tmp_path / "a" / "r1") != strays.mark(tmp_path / "b" / "r1")
     (tmp_path / "link").symlink_to(tmp_path / "a")
     assert strays.mark(tmp_path / "link" / "r1") == strays.mark(tmp_path / "a" / "r1")
+
+
+def test_shared_connections_end_with_the_folder_they_lie_in(tmp_path: Path, own: str) -> None:
+    folder, other = strays.private_folder(own), strays.private_folder(own)
+    pid = _start(tmp_path, f"ssh: {folder}/cp/1234 [mux]")
+    another = _start(tmp_path, f"ssh: {other}/cp/1234 [mux]", mark=own)
+    strays.discard(folder)
+    assert not _alive(pid)
+    assert _alive(another)
+    assert not folder.exists()
+    assert other.exists()
