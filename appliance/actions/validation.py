@@ -11,6 +11,7 @@ from appliance.checks.check import View
 from appliance.engine.gather import Round
 from appliance.engine.record import Findings
 from appliance.engine.session import Session
+from appliance.journal import Entry
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Measurement
@@ -81,7 +82,11 @@ def with_validation(session: Session, planned: Planned, narrowing: Narrowing) ->
     if not narrowing.validates:
         return plan
     last = session.journal.last("validated")
-    same = last is not None and last.data["digest"] == _state_of(planned, planned.found.facts)
+    same = (
+        last is not None
+        and not _worked_since(session, last)
+        and last.data["digest"] == _state_of(planned, planned.found.facts)
+    )
     wanted = plan.changes or not same or VALIDATE in narrowing.stages or narrowing.full
     why = "after the changes" if plan.changes else "not validated in this state"
     cells = []
@@ -103,6 +108,12 @@ def with_validation(session: Session, planned: Planned, narrowing: Narrowing) ->
     return plan.model_copy(
         update={"stages": (*plan.stages, VALIDATE), "cells": (*plan.cells, *cells)}
     )
+
+
+def _worked_since(session: Session, validated: Entry) -> bool:
+    """Whether some stage ran after the benchmarks: a repair leaves what is applied the same, and yet it is another state."""
+    last = session.journal.last("host_started")
+    return last is not None and last.seq > validated.seq
 
 
 def _state_of(planned: Planned, facts: Mapping[str, HostFacts]) -> str:
