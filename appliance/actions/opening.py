@@ -23,6 +23,8 @@ from appliance.lab import rack
 from appliance.models.events import Message, Observer
 
 EMBEDDED = "rack"
+RACK_RUNS = Path("/var/lib/appliance/runs")
+"""Runs of the embedded rack: beside it, not inside it, so that they outlive it."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
 def runs_of(target: Target) -> Path:
     """Where the runs of a site are kept, found without judging the site: its report must open even when it is ill."""
     if target.inventory is None:
-        return Path("runs").absolute()
+        return RACK_RUNS
     return (target.inventory if target.inventory.is_dir() else target.inventory.parent) / "runs"
 
 

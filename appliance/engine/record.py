@@ -3,10 +3,12 @@
 import getpass
 import hashlib
 import json
+import os
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from appliance import __version__
 from appliance.engine.gather import Round
@@ -92,12 +94,22 @@ def save(session: Session, record: RunRecord) -> None:
     (folder / "report.json").write_text(text)
     safe = RunRecord.model_validate_json(text)
     (folder / "report.html").write_text(render_html(safe))
+    _hand_over(session.runs)
     for result in safe.results:
         session.journal.append(
             session.run, "result", host=result.host or "", **json.loads(result.model_dump_json())
         )
     for measurement in safe.measurements:
         session.journal.append(session.run, "measured", **json.loads(measurement.model_dump_json()))
+
+
+def _hand_over(folder: Path) -> None:
+    """Under sudo the runs belong to whom sudo was for: reports are to be opened by people."""
+    if os.geteuid() or "SUDO_UID" not in os.environ:
+        return
+    owner = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, *owner, follow_symlinks=False)
 
 
 def _keep(session: Session, facts: HostFacts) -> Evidence:
