@@ -1,7 +1,7 @@
 """Facts and plan, as ``plan`` shows them and ``deploy`` carries them out."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from appliance.engine.gather import Round, gather
@@ -11,6 +11,7 @@ from appliance.engine.planning import (
     make_plan,
     prepare,
 )
+from appliance.engine.prove import SETTLE
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
@@ -78,19 +79,22 @@ def names_of(selection: Selection, narrowing: Narrowing) -> tuple[str, ...]:
     return (*(s.name for s in selection.stages), *([VALIDATE] if narrowing.validates else []))
 
 
-def take_facts(session: Session) -> Round:
-    """Facts of all hosts, remembered in the journal."""
+def take_facts(session: Session, enough: Callable[[Round], bool] = lambda _: True) -> Round:
+    """Facts of all hosts, remembered in the journal; asked for anew until ``enough`` or the settling time is over."""
     started = time.monotonic()
-    found = gather(
-        session.remote, {h.name: request_for(session, h.name) for h in session.site.hosts}
-    )
+    requests = {h.name: request_for(session, h.name) for h in session.site.hosts}
+    found = gather(session.remote, requests)
+    while not enough(found) and time.monotonic() < started + SETTLE:
+        if session.cancelled.wait(1.0):
+            break
+        found = gather(session.remote, requests)
     for name, facts in found.facts.items():
         session.journal.append(session.run, "facts", host=name, facts=facts.model_dump(mode="json"))
     for name, missing in found.unanswered.items():
         session.journal.append(session.run, "unanswered", host=name, cause=missing.cause)
     session.tell(
         FactsTaken(
-            hosts=tuple(found.facts),
+            hosts=tuple(h.name for h in session.site.hosts),
             unreachable={n: u.cause for n, u in found.unanswered.items()},
             seconds=time.monotonic() - started,
         )

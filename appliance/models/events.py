@@ -30,7 +30,7 @@ class RunStarted(Model):
 
 
 class FactsTaken(Model):
-    """All probes answered or failed; ``unreachable``: host -> why."""
+    """All probes answered or failed. ``hosts``: all that were asked; ``unreachable``: of them, host -> why."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["facts_taken"] = "facts_taken"

@@ -110,6 +110,17 @@ def test_another_dpkg_at_work_is_not_taken_for_an_interrupted_one(run: Run, host
     assert not run("packages", present=["bash"])["changed"]
 
 
+def test_a_lock_that_cannot_be_made_on_a_full_disk_is_not_waited_for(run: Run, host: Host) -> None:
+    full = (
+        "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (28: No space left on device)\n"
+        "E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), are you root?\n"
+    )
+    host.answer("apt-get", (100, "", full))
+    answer = run("packages", present=["zip"])
+    assert "no space left on device" in answer["msg"]
+    assert len(host.called("apt-get")) == 1
+
+
 def test_a_busy_lock_is_waited_for(run: Run, host: Host) -> None:
     host.answer(QUERY, (0, BASH, ""), (0, BASH + "zip\tii \t3\t\n", ""))
     busy = (100, "", "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1\n")

@@ -23,7 +23,8 @@ NOT_KNOWN = re.compile(
     r"Unable to locate package|has no installation candidate|was not found|404 +Not Found|"
     r"Couldn't find any package|Failed to fetch|Hash Sum mismatch"
 )
-BUSY = re.compile(r"Could not get lock|Unable to (acquire|lock)|is another process using it", re.I)
+# Not "Unable to lock" or "Could not open lock file": so it is on a full or broken disk, where waiting helps nobody.
+BUSY = re.compile(r"Could not get lock|is another process using it", re.I)
 COUNTS = re.compile(
     r"(\d+) upgraded, (\d+) newly installed, (?:(\d+) reinstalled, )?(?:(\d+) downgraded, )?(\d+) to remove"
 )
