@@ -1,7 +1,7 @@
 """Deploy: facts, plan, consent, apply, proof, report; the one verb that changes hosts."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from appliance import __version__
@@ -26,7 +26,9 @@ from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.plan import Action, Plan
+from appliance.models.result import Verdict, overall
 from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.stages import STAGES
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,28 @@ def _carry_out(session: Session, planned: Planned, plan: Plan, findings: Finding
         ]
     if session.cancelled.is_set():
         return planned.found
-    found = take_facts(session) if pending else planned.found
+    if pending:
+        found = take_facts(session, lambda now: is_settled(session, now, findings.outcomes))
+    else:
+        found = planned.found
     view = View(session.profile, session.site, found.facts)
     findings.results += judge_all(view, found, ALL_CHECK_IDS)
     validate_cluster(session, plan, planned, view, found, findings)
     for result in findings.results:
         session.tell(CheckDone(result=result))
     return found
+
+
+def is_settled(session: Session, found: Round, outcomes: Iterable[StageOutcome]) -> bool:
+    """Whether the checks of the stages that ran hold: Prometheus and Slurm see a mended host only at their next turn.
+
+    Where a host is silent or a stage failed, waiting would change nothing.
+    """
+    ran = [o for o in outcomes if o.state is not StageState.SKIPPED]
+    if found.unanswered or any(o.state is not StageState.DONE for o in ran):
+        return True
+    stages = {o.stage for o in ran}
+    ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
+    view = View(session.profile, session.site, found.facts)
+    results = [r for r in judge_all(view, found, ids) if r.id in ids]
+    return not results or overall(results) is Verdict.PASSED

@@ -1,0 +1,115 @@
+"""After its last change a deployment gives the cluster a while to notice: what lags is not yet broken."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from appliance.actions import deploy as deploy_action
+from appliance.actions import planned
+from appliance.actions.planned import take_facts
+from appliance.adapters.process import Completed
+from appliance.engine.gather import Round, Unanswered
+from appliance.engine.session import Session
+from appliance.models.run import StageOutcome, StageState
+from tests.unit.engine.conftest import hosts, recorder, session
+from tests.unit.engine.world import FakeHosts, facts_of
+
+__all__ = ["hosts", "recorder", "session"]
+
+HOSTS = ("head", "gpu-1", "gpu-2")
+
+
+class Impatient(threading.Event):
+    """Waits without waiting."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        del timeout
+        return self.is_set()
+
+
+@pytest.fixture
+def quick(session: Session, hosts: FakeHosts) -> Session:
+    """Hosts that answer the probe, and no second between two looks."""
+
+    def answer(host: str, argv: Sequence[str]) -> Completed:
+        return Completed(tuple(argv), 0, facts_of(host).model_dump_json(), "")
+
+    hosts.answer = answer
+    return replace(session, cancelled=Impatient())
+
+
+def _observe(health: str) -> dict[str, object]:
+    targets = [{"job": "node", "instance": h, "health": "up"} for h in HOSTS]
+    targets += [{"job": "prometheus", "instance": "head", "health": "up"}]
+    targets[2]["health"] = health
+    return {"targets": targets, "rules": 99, "firing": ()}
+
+
+def _seen(health: str) -> Round:
+    unit = {"load": "loaded", "active": "active", "enabled": "enabled"}
+    units = {"prometheus-node-exporter.service": unit}
+    receipt = {
+        "observe": {
+            "stage": "observe",
+            "fingerprint": "x",
+            "written": "2026-11-20T11:00:00+00:00",
+            "run": "r0",
+            "appliance": "0.1.0",
+            "resources": 1,
+        }
+    }
+    more = {"units": units, "receipts": receipt}
+    return Round(
+        {
+            h: facts_of(h, **more, **({"observe": _observe(health)} if h == "head" else {}))
+            for h in HOSTS
+        },
+        {},
+    )
+
+
+def _done(state: StageState = StageState.DONE) -> list[StageOutcome]:
+    return [StageOutcome(stage="observe", host="gpu-2", state=state)]
+
+
+def test_facts_are_taken_again_until_they_are_enough(quick: Session, hosts: FakeHosts) -> None:
+    answers = iter([False, False, True])
+    take_facts(quick, lambda _: next(answers))
+    assert len(hosts.calls) == 3 * len(HOSTS)
+    # Only the last look is what the run remembers.
+    assert len(list(quick.journal.entries("facts"))) == len(HOSTS)
+
+
+def test_facts_that_never_suffice_end_with_the_settling_time(
+    quick: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planned, "SETTLE", 0.2)
+    assert set(take_facts(quick, lambda _: False).facts) == set(HOSTS)
+
+
+def test_interrupt_ends_the_wait(quick: Session, hosts: FakeHosts) -> None:
+    quick.cancelled.set()
+    take_facts(quick, lambda _: False)
+    assert len(hosts.calls) == len(HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("health", "is_settled"), [("up", True), ("down", False), ("unknown", False)]
+)
+def test_mended_exporter_waits_for_prometheus_to_look(
+    session: Session, health: str, is_settled: bool
+) -> None:
+    assert deploy_action.is_settled(session, _seen(health), _done()) is is_settled
+
+
+def test_other_stages_are_not_waited_for(session: Session) -> None:
+    other = [StageOutcome(stage="fabric", host="gpu-2", state=StageState.SKIPPED)]
+    assert deploy_action.is_settled(session, _seen("down"), other)
+
+
+def test_failed_stage_and_silent_host_are_not_waited_for(session: Session) -> None:
+    assert deploy_action.is_settled(session, _seen("down"), _done(StageState.FAILED))
+    silent = Round({}, {"gpu-1": Unanswered("gpu-1", "down", "")})
+    assert deploy_action.is_settled(session, silent, _done())
