@@ -1,9 +1,13 @@
 """Judgements of facts against expectations; one file per area. This tuple is the list of all checks."""
 
-from appliance.checks import base, fabric, observe, slurm, storage
+from appliance.checks import base, fabric, gpu, observe, slurm, storage
 from appliance.checks.check import Check
 
+HARDWARE: tuple[Check, ...] = gpu.CHECKS
+"""What speaks of the machines themselves: judged on every look, whichever stages are finished."""
+
 CHECKS: tuple[Check, ...] = (
+    *HARDWARE,
     *base.CHECKS,
     *fabric.CHECKS,
     *storage.CHECKS,
@@ -12,6 +16,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 WATCHED_UNITS: tuple[str, ...] = (
+    *gpu.UNITS,
     *base.UNITS,
     *fabric.UNITS,
     *storage.UNITS,

@@ -32,7 +32,8 @@ ClusterJudge = Callable[[View], Iterable[CheckResult]]
 class HostCheck:
     """Judges each host that carries one of ``roles`` by its own facts.
 
-    ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault.
+    ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
+    what it is measured against, and whose number that is.
     """
 
     id: str
@@ -40,6 +41,7 @@ class HostCheck:
     roles: frozenset[Role]
     judge: HostJudge
     explain: str
+    limit: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class ClusterCheck:
     title: str
     judge: ClusterJudge
     explain: str
+    limit: str = ""
 
 
 Check = HostCheck | ClusterCheck

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.checks import CHECKS
+from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
@@ -12,6 +12,7 @@ from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
 REACHABLE = "host.reachable"
+OF_HARDWARE = frozenset(check.id for check in HARDWARE)
 
 
 def judge_host(view: View, host: Host, ids: Iterable[str]) -> list[CheckResult]:
@@ -39,7 +40,7 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
 
 
 def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
-    """Every host and the cluster, in the site's order, reachability first.
+    """Every host and the cluster, in the site's order, reachability first, then the hardware.
 
     Where a stage is not finished one result says so, in place of all the failures that follow from it.
     """
@@ -48,6 +49,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     for host in view.site.hosts:
         results.append(_reachable(found, host))
         if host.name in view.facts:
+            results += judge_host(view, host, wanted & OF_HARDWARE)
             results += _by_stage(view, host, wanted)
     absent = {
         i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms

@@ -1,6 +1,7 @@
 """Judging a site: silent hosts are findings, an unfinished stage is one line, nothing is a pass by absence."""
 
-from appliance.checks.check import View
+from appliance.checks import HARDWARE
+from appliance.checks.check import HostCheck, View
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.judge import REACHABLE, judge_all
 from appliance.engine.requests import ALL_CHECK_IDS
@@ -48,3 +49,18 @@ def test_receipts_that_cannot_be_read_hide_nothing(session: Session) -> None:
     results = judge(session, Round(found, {}))
     assert any(r.id == "base.os" for r in results)
     assert not any(r.id.startswith("stage.") and r.target == "gpu-1" for r in results)
+
+
+def test_hardware_is_judged_whichever_stages_are_finished(session: Session) -> None:
+    results = judge(session, Round({h: facts_of(h) for h in ("head", "gpu-1")}, {}))
+    judged = {r.id for r in results if r.target.split("/")[0] == "gpu-1"}
+    assert {c.id for c in HARDWARE if isinstance(c, HostCheck)} <= judged
+    assert not any(r.id.startswith("gpu.") and r.host == "head" for r in results)
+    assert any(r.id == "gpu.driver_spread" and r.target == "cluster" for r in results)
+
+
+def test_only_hardware_that_was_asked_for_is_judged(session: Session) -> None:
+    found = Round({"gpu-1": facts_of("gpu-1")}, {})
+    view = View(session.profile, session.site, found.facts)
+    assert {r.id for r in judge_all(view, found, ("gpu.ecc",))} == {REACHABLE, "gpu.ecc"}
+    assert {r.id for r in judge_all(view, found, ())} == {REACHABLE}

@@ -1,0 +1,151 @@
+"""Do the GPUs' links run at full width and rate: PCIe to the host, NVLink to each other."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import View
+from appliance.checks.gpu_each import (
+    Seen,
+    bad,
+    doubtful,
+    each,
+    good,
+    is_simulated,
+    number_limit,
+    part_of,
+    unknown,
+)
+from appliance.models.facts import Gpu, HostFacts
+from appliance.models.profile import GpuExpectation, Interconnect
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+
+BUSY_PERCENT = 10
+"""From here on a GPU is at work and its link must be, too."""
+REPLAYS = 80
+REPLAYS_SOURCE = "NVIDIA DCGM, pcie plugin: at most 80 replays"
+
+
+def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Full width always; the generation where the GPU works, or where not even its best is enough."""
+    expected = view.profile.hardware.gpu
+    limit = f"Gen{expected.pcie_generation} x{expected.pcie_width}"
+    source = f"profile {view.profile.name}"
+
+    def judge(gpu: Gpu) -> Seen:
+        if gpu.pcie_width is None or gpu.pcie_max_width is None:
+            return unknown("the width of its PCIe link was not read")
+        if gpu.pcie_generation is None or gpu.pcie_max_generation is None:
+            return unknown("the generation of its PCIe link was not read")
+        value = f"Gen{gpu.pcie_generation} x{gpu.pcie_width}"
+        if complaint := _width(gpu, expected) or _generation(gpu, expected):
+            return bad(value, *complaint, limit, source)
+        if gpu.pcie_replays is not None and gpu.pcie_replays > REPLAYS:
+            cause = f"{gpu.pcie_replays} transfers over PCIe had to be repeated since the driver was loaded"
+            return doubtful(gpu.pcie_replays, cause, _reseat(gpu), REPLAYS, REPLAYS_SOURCE)
+        return good(value + _resting(gpu, expected), limit, source)
+
+    return each("gpu.pcie", host, facts, judge)
+
+
+def _width(gpu: Gpu, expected: GpuExpectation) -> tuple[str, str] | None:
+    wanted = expected.pcie_width
+    if gpu.pcie_max_width is not None and gpu.pcie_max_width < wanted:
+        cause = f"its slot allows x{gpu.pcie_max_width}, the class has x{wanted}"
+        return cause, "put it in a slot of full width; look for bifurcation in the firmware's setup"
+    if gpu.pcie_width is not None and gpu.pcie_width < wanted:
+        return f"it runs at x{gpu.pcie_width}, it could at x{gpu.pcie_max_width}", _reseat(gpu)
+    return None
+
+
+def _generation(gpu: Gpu, expected: GpuExpectation) -> tuple[str, str] | None:
+    wanted, best, now = expected.pcie_generation, gpu.pcie_max_generation, gpu.pcie_generation
+    if best is not None and best < wanted:
+        itself = gpu.pcie_gpu_generation
+        who = "it" if itself is not None and itself <= best else "its slot"
+        cause = f"{who} allows Gen{best} at most, the class has Gen{wanted}"
+        return (
+            cause,
+            "set the slot's link speed to Auto in the firmware's setup, or use another slot or riser",
+        )
+    if now is not None and now < wanted and (gpu.utilization or 0) >= BUSY_PERCENT:
+        cause = (
+            f"it runs at Gen{now} under load ({gpu.utilization} % busy), the class has Gen{wanted}"
+        )
+        return cause, _reseat(gpu)
+    return None
+
+
+def _resting(gpu: Gpu, expected: GpuExpectation) -> str:
+    """A GPU without work lowers its link's generation by itself."""
+    if (gpu.pcie_generation or 0) >= expected.pcie_generation:
+        return ""
+    why = "idle" if gpu.utilization is not None else "load unknown"
+    return f" ({why}; Gen{gpu.pcie_max_generation} at most)"
+
+
+def _reseat(gpu: Gpu) -> str:
+    serial = f", serial {gpu.serial}" if gpu.serial else ""
+    return f"reseat GPU {gpu.index} ({gpu.bus_id}{serial}) and its riser; then appliance health --check gpu.pcie"
+
+
+def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Behind NVSwitch every link of every GPU is up, at its speed."""
+    if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
+        return []
+    own = number_limit(view, "gpu.nvlink")
+
+    def judge(gpu: Gpu) -> Seen:
+        part = part_of(gpu)
+        wanted = int(own[0]) if own else part.nvlinks if part else None
+        source = own[1] if own else part.cite if part else ""
+        if wanted is None:
+            return unknown(
+                f"how many NVLinks {gpu.name} has is not known: set the limit gpu.nvlink"
+            )
+        if gpu.nvlinks_active is None:
+            return unknown("the driver does not tell the state of its NVLinks")
+        if gpu.nvlinks_active < wanted:
+            return _links_down(gpu, gpu.nvlinks_active, wanted, source)
+        if (
+            part
+            and part.nvlink_speed
+            and (gpu.nvlink_speed or part.nvlink_speed) < part.nvlink_speed
+        ):
+            return _slow(gpu, part.nvlink_speed, part.cite)
+        return good(gpu.nvlinks_active, wanted, source)
+
+    return [
+        *each("gpu.nvlink", host, facts, judge, "links"),
+        *_speed_unknown(host, facts),
+    ]
+
+
+def _links_down(gpu: Gpu, active: int, wanted: int, source: str) -> Seen:
+    cause = f"{wanted - active} of {wanted} NVLinks are down"
+    fix = (
+        f"nvidia-smi nvlink -s -i {gpu.index} names them; restart nvidia-fabricmanager and reset all GPUs; "
+        "links that stay down: service"
+    )
+    return bad(active, cause, fix, wanted, source)
+
+
+def _slow(gpu: Gpu, wanted: int, source: str) -> Seen:
+    cause = f"its NVLinks run at {gpu.nvlink_speed} of {wanted} MB/s each"
+    fix = "reset all GPUs of the host; if it stays slow, the vendor's diagnostics (dcgmi diag -r 3)"
+    return bad(gpu.nvlink_speed, cause, fix, wanted, source)
+
+
+def _speed_unknown(host: Host, facts: HostFacts) -> list[CheckResult]:
+    """A speed nobody told is no speed; the simulated library may lack it."""
+    return [
+        result.model_copy(update={"target": f"{host.name}/NVLink speed"})
+        for result in each("gpu.nvlink", host, facts, lambda gpu: _speed(gpu, facts))
+        if result.cause and result.cause.startswith("the driver does not tell the speed")
+    ]
+
+
+def _speed(gpu: Gpu, facts: HostFacts) -> Seen:
+    if gpu.nvlink_speed is None and gpu.nvlinks_active:
+        why = "the driver does not tell the speed of its NVLinks"
+        return unknown(why, required=not is_simulated(facts))
+    return good(gpu.nvlink_speed)

@@ -1,0 +1,68 @@
+"""Is the GPUs' memory sound: ECC on and without errors that cannot be corrected, no row waiting or spent."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import View
+from appliance.checks.gpu_each import Seen, bad, doubtful, each, good, unknown
+from appliance.models.facts import Gpu, HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+
+SRAM_MOST = 4
+SRAM_SOURCE = "ml-engineering: more than 4 aggregate SRAM errors are a case for RMA"
+ECC_SOURCE = "NVIDIA GPU memory error management"
+REMAP_SOURCE = "NVIDIA GPU memory error management, row remapping and RMA policy"
+RMA = "take it out of service: run the vendor's field diagnostics and ask for a replacement (RMA)"
+RESET = "drain its jobs, nvidia-smi --gpu-reset -i {gpu}"
+
+
+def judge_ecc(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """ECC is on, and has met nothing it could not correct."""
+    del view
+    return each("gpu.ecc", host, facts, _ecc, "errors")
+
+
+def _ecc(gpu: Gpu) -> Seen:
+    if gpu.ecc_enabled is None:
+        return unknown("the driver does not tell whether ECC is on")
+    if not gpu.ecc_enabled:
+        fix = f"nvidia-smi -e 1 -i {gpu.index}, then reboot the host"
+        return bad(
+            "off", "ECC is off: memory errors go unnoticed into results", fix, "on", ECC_SOURCE
+        )
+    if gpu.ecc_uncorrected is None or gpu.ecc_uncorrected_aggregate is None:
+        return unknown("its ECC counters were not read")
+    if gpu.sram_exceeded or (gpu.sram_uncorrected or 0) > SRAM_MOST:
+        value = gpu.sram_uncorrected
+        return bad(value, "its on-chip memory (SRAM) is spent", RMA, SRAM_MOST, SRAM_SOURCE)
+    if gpu.ecc_uncorrected:
+        cause = f"{gpu.ecc_uncorrected} memory errors could not be corrected since the driver was loaded"
+        fix = f"{RESET.format(gpu=gpu.index)}; gpu.remap says whether the rows were replaced"
+        return bad(gpu.ecc_uncorrected, cause, fix, 0, ECC_SOURCE)
+    if gpu.ecc_uncorrected_aggregate:
+        cause = f"{gpu.ecc_uncorrected_aggregate} uncorrectable memory errors over its life, none since the driver was loaded"
+        fix = "nothing at once: note its serial; if the number grows, run dcgmi diag -r 3"
+        return doubtful(gpu.ecc_uncorrected_aggregate, cause, fix, 0, ECC_SOURCE)
+    return good(0, 0, ECC_SOURCE)
+
+
+def judge_remap(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """No memory row waits to be replaced, and none could not be."""
+    del view
+    return each("gpu.remap", host, facts, _remap, "rows")
+
+
+def _remap(gpu: Gpu) -> Seen:
+    if gpu.mig_enabled and (gpu.remap_pending is None or gpu.remap_failed is None):
+        why = "the driver does not tell replaced rows while the GPU is divided (MIG): read them with MIG off"
+        return unknown(why, required=False)
+    if gpu.remap_pending is None or gpu.remap_failed is None:
+        return unknown("its replaced memory rows were not read")
+    rows = gpu.remapped_rows
+    if gpu.remap_failed:
+        return bad(rows, "a failing memory row could not be replaced", RMA, 0, REMAP_SOURCE)
+    if gpu.remap_pending:
+        cause = "a failing memory row waits to be replaced; running jobs are safe"
+        fix = f"soon: {RESET.format(gpu=gpu.index)}"
+        return doubtful(rows, cause, fix, 0, REMAP_SOURCE)
+    return good(rows, source=REMAP_SOURCE)

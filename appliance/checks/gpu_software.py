@@ -1,0 +1,233 @@
+"""Does the software around the GPUs fit: one driver branch and version, fabric manager, persistence, firmware."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.gpu_each import (
+    Seen,
+    bad,
+    devices,
+    each,
+    good,
+    is_simulated,
+    silence,
+    unknown,
+)
+from appliance.models.facts import Gpu, HostFacts, Unit
+from appliance.models.profile import Interconnect
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host, Role
+
+FABRIC_MANAGER = "nvidia-fabricmanager.service"
+PERSISTENCE = "nvidia-persistenced.service"
+UNITS = (FABRIC_MANAGER, PERSISTENCE)
+AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
+LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
+
+
+def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """A driver answers, and is of the profile's branch."""
+    branch = view.profile.software.driver_branch
+    common: dict[str, object] = {
+        "limit": branch,
+        "limit_source": f"profile {view.profile.name}",
+        "simulated": is_simulated(facts),
+    }
+    if facts.gpus is None:
+        return [_no_driver(host, facts, common)]
+    version = facts.gpus.driver
+    if not version:
+        why = "the driver does not tell its version"
+        return [not_assessed("gpu.driver", host.name, why, **common)]
+    if version.split(".")[0] == branch.split(".")[0]:
+        evidence = f"CUDA up to {facts.gpus.cuda}" if facts.gpus.cuda else ""
+        return [passed("gpu.driver", host.name, version, evidence=evidence, **common)]
+    cause = f"driver {version} is not of branch {branch}"
+    fix = f"install the driver of branch {branch}, or choose software.driver_branch {version.split('.')[0]}"
+    return [failed("gpu.driver", host.name, cause, fix, value=version, **common)]
+
+
+def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> CheckResult:
+    """The probe looked and met no working driver; or it could not look, which says nothing."""
+    if facts.pci_gpus is None or "gpus" not in facts.errors:
+        return not_assessed("gpu.driver", host.name, silence(facts), **common)
+    fix = "install the NVIDIA driver; where it is: modprobe nvidia, then dmesg | grep NVRM says why it does not load"
+    return failed(
+        "gpu.driver", host.name, f"no driver answers: {facts.errors['gpus']}", fix, **common
+    )
+
+
+def judge_driver_spread(view: View) -> Iterable[CheckResult]:
+    """All GPU hosts run one and the same driver version."""
+    known = {n: f.gpus.driver for n, f in _gpu_hosts(view).items() if f.gpus and f.gpus.driver}
+    common: dict[str, object] = {"simulated": _any_simulated(view)}
+    versions = Counter(known.values())
+    if len(versions) > 1:
+        usual = versions.most_common(1)[0][0]
+        others = ", ".join(f"{name} {v}" for name, v in known.items() if v != usual)
+        cause = f"different drivers: {others}; {versions[usual]} hosts have {usual}"
+        fix = "bring all GPU hosts to one version; jobs over several hosts must not mix drivers"
+        common |= {"value": len(versions), "unit": "versions", "limit": 1}
+        return [failed("gpu.driver_spread", "cluster", cause, fix, **common)]
+    silent = _silent(view, known)
+    if silent or not known:
+        cause = f"no driver version known of {', '.join(silent) or 'any host'}"
+        return [not_assessed("gpu.driver_spread", "cluster", cause, **common)]
+    evidence = f"{len(known)} hosts"
+    return [
+        passed("gpu.driver_spread", "cluster", next(iter(versions)), evidence=evidence, **common)
+    ]
+
+
+def judge_vbios_spread(view: View) -> Iterable[CheckResult]:
+    """GPUs of one product carry one firmware; outliers are named."""
+    groups: dict[str, Counter[str]] = {}
+    unread: set[str] = set(_silent(view, {n for n, f in _gpu_hosts(view).items() if devices(f)}))
+    for name, facts in _gpu_hosts(view).items():
+        for gpu in devices(facts):
+            if gpu.vbios and gpu.name:
+                groups.setdefault(gpu.name, Counter())[gpu.vbios] += 1
+            else:
+                unread.add(f"{name}/GPU {gpu.index}")
+    simulated = _any_simulated(view)
+    mixed = {product: versions for product, versions in groups.items() if len(versions) > 1}
+    results = [_outliers(view, p, v.most_common(1)[0][0], simulated) for p, v in mixed.items()]
+    if unread or not groups:
+        cause = f"no firmware version known of {', '.join(sorted(unread)) or 'any GPU'}"
+        results.append(not_assessed("gpu.vbios_spread", "cluster", cause, simulated=simulated))
+    if results:
+        return results
+    value = ", ".join(version for versions in groups.values() for version in versions)
+    return [passed("gpu.vbios_spread", "cluster", value, simulated=simulated)]
+
+
+def _outliers(view: View, product: str, usual: str, simulated: bool) -> CheckResult:
+    others = [
+        f"{name}/GPU {gpu.index} {gpu.vbios}"
+        for name, facts in _gpu_hosts(view).items()
+        for gpu in devices(facts)
+        if gpu.name == product and gpu.vbios not in {"", usual}
+    ]
+    return CheckResult(
+        id="gpu.vbios_spread",
+        target="cluster",
+        status=Status.WARN,
+        value=len(others),
+        unit="GPUs",
+        limit=0,
+        cause=f"{product}: firmware {usual} but for {', '.join(others[:8])}{' ...' if others[8:] else ''}",
+        fix="ask the vendor for one firmware for all, and bring the others to it",
+        simulated=simulated,
+    )
+
+
+def _gpu_hosts(view: View) -> dict[str, HostFacts]:
+    names = {host.name for host in view.site.with_role(Role.GPU)}
+    return {name: facts for name, facts in view.facts.items() if name in names}
+
+
+def _silent(view: View, known: Mapping[str, object] | set[str]) -> list[str]:
+    return sorted(h.name for h in view.site.with_role(Role.GPU) if h.name not in known)
+
+
+def _any_simulated(view: View) -> bool:
+    return any(is_simulated(facts) for facts in _gpu_hosts(view).values())
+
+
+def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Behind NVSwitch the fabric manager runs in the driver's very version; elsewhere it has no place."""
+    unit = facts.units.get(FABRIC_MANAGER)
+    common: dict[str, object] = {"simulated": is_simulated(facts)}
+    if unit is None and facts.fabric_manager is None:
+        why = facts.errors.get("fabric_manager") or facts.errors.get("units") or "not read"
+        return [not_assessed("gpu.fabric_manager", host.name, why, **common)]
+    if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
+        return [_needless(host, facts, unit, common)]
+    if is_simulated(facts):
+        why = "simulated GPUs have no fabric manager"
+        return [not_assessed("gpu.fabric_manager", host.name, why, required=False, **common)]
+    return [_in_step(host, facts, unit, common)]
+
+
+def _needless(
+    host: Host, facts: HostFacts, unit: Unit | None, common: dict[str, object]
+) -> CheckResult:
+    common |= {"limit": "absent", "limit_source": "only NVSwitch has a fabric to manage"}
+    if facts.fabric_manager is None or unit is None:
+        why = facts.errors.get("fabric_manager") or facts.errors.get("units") or "not read"
+        return not_assessed("gpu.fabric_manager", host.name, why, **common)
+    if facts.fabric_manager or unit.load == "loaded":
+        cause = (
+            "a fabric manager is installed, but these GPUs have no NVSwitch: it fails at every boot"
+        )
+        fix = "remove the package nvidia-fabricmanager"
+        value = facts.fabric_manager or unit.active
+        return failed("gpu.fabric_manager", host.name, cause, fix, value=value, **common)
+    return passed("gpu.fabric_manager", host.name, "absent", **common)
+
+
+def _in_step(
+    host: Host, facts: HostFacts, unit: Unit | None, common: dict[str, object]
+) -> CheckResult:
+    driver = facts.gpus.driver if facts.gpus else ""
+    found = facts.fabric_manager
+    common |= {"limit": driver or None, "limit_source": LOCKSTEP}
+    if found == "" or (unit is not None and unit.load == "not-found"):
+        cause = "no fabric manager is installed: no CUDA program starts without one (error 802)"
+        fix = f"install nvidia-fabricmanager in version {driver or 'of the driver'} and enable it"
+        return failed("gpu.fabric_manager", host.name, cause, fix, value="absent", **common)
+    if found and driver and found != driver:
+        cause = f"fabric manager {found} beside driver {driver}: it refuses to start"
+        fix = f"install nvidia-fabricmanager {driver} and hold both packages at one version"
+        return failed("gpu.fabric_manager", host.name, cause, fix, value=found, **common)
+    if unit is not None and (unit.active != "active" or unit.enabled not in AT_BOOT):
+        cause = f"the fabric manager is {unit.active}, {unit.enabled or 'not enabled'} at boot"
+        fix = f"journalctl -u {FABRIC_MANAGER} says why; systemctl enable --now {FABRIC_MANAGER}"
+        return failed("gpu.fabric_manager", host.name, cause, fix, value=unit.active, **common)
+    if not found or not driver or unit is None:
+        why = facts.errors.get("fabric_manager") or "its version or state is not known"
+        return not_assessed("gpu.fabric_manager", host.name, why, **common)
+    return passed("gpu.fabric_manager", host.name, found, **common)
+
+
+def judge_persistence(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The driver keeps every GPU ready between jobs, and a daemon sees to it after a boot."""
+    del view
+    return [*each("gpu.persistence", host, facts, _persistence), *_daemon(host, facts)]
+
+
+def _persistence(gpu: Gpu) -> Seen:
+    if gpu.persistence is None:
+        return unknown("the driver does not tell whether persistence is on")
+    if gpu.persistence:
+        return good("on", "on")
+    cause = "persistence is off: the GPU starts anew for every job, and forgets its settings"
+    return bad("off", cause, f"systemctl enable --now {PERSISTENCE}", "on")
+
+
+def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
+    target, unit = f"{host.name}/daemon", facts.units.get(PERSISTENCE)
+    common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
+    if is_simulated(facts):
+        why = "simulated GPUs have no persistence daemon"
+        return [not_assessed("gpu.persistence", target, why, required=False, **common)]
+    if unit is None:
+        why = facts.errors.get("units") or "the unit was not read"
+        return [not_assessed("gpu.persistence", target, why, **common)]
+    if unit.active == "active" and unit.enabled in AT_BOOT:
+        return [passed("gpu.persistence", target, unit.active, **common)]
+    state = (
+        "not installed" if unit.load == "not-found" else f"{unit.active}, {unit.enabled} at boot"
+    )
+    return [
+        CheckResult(
+            id="gpu.persistence",
+            target=target,
+            status=Status.WARN,
+            value=unit.active,
+            cause=f"the persistence daemon is {state}: persistence is gone after the next boot",
+            fix=f"systemctl enable --now {PERSISTENCE}",
+            **common,
+        )
+    ]

@@ -1,0 +1,386 @@
+"""The GPU checks: sound hosts, the fault each check is for, and the missing measurement."""
+
+from typing import Any
+
+import pytest
+
+from appliance.checks.check import HostCheck
+from appliance.checks.gpu import CHECKS
+from appliance.models.result import Status, Verdict, overall
+from tests.unit.checks.gpu_world import (
+    ABSENT,
+    ACTIVE,
+    DRIVER,
+    GPUS,
+    H100,
+    HOSTS,
+    bus,
+    facts,
+    gpu,
+    judge,
+    lost,
+    one,
+    profile,
+    site,
+    view,
+)
+
+IDS = [check.id for check in CHECKS]
+OF_HOSTS = [check.id for check in CHECKS if isinstance(check, HostCheck)]
+FABRIC_MANAGER, PERSISTENCE = "nvidia-fabricmanager.service", "nvidia-persistenced.service"
+
+
+@pytest.mark.parametrize("check_id", IDS)
+def test_a_sound_site_passes(check_id: str) -> None:
+    results = judge(check_id, view())
+    assert {r.status for r in results} == {Status.PASS}
+    assert not any(r.simulated for r in results)
+
+
+@pytest.mark.parametrize("check_id", IDS)
+def test_what_simulated_gpus_say_is_marked_and_never_asks_for_what_they_cannot_have(
+    check_id: str,
+) -> None:
+    made_up: dict[str, Any] = {"simulated": ("gpu",), "units": {}, "fabric_manager": ""}
+    results = judge(check_id, view(*(facts(host, **made_up) for host in HOSTS)))
+    assert all(r.simulated for r in results)
+    assert overall(results) is Verdict.PASSED or check_id == "gpu.fabric_manager"
+    if check_id == "gpu.fabric_manager":
+        (result,) = results
+        assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+        assert result.cause == "simulated GPUs have no fabric manager"
+
+
+NOTHING: dict[str, Any] = {
+    "gpus": None,
+    "pci_gpus": None,
+    "pci_gpu_ids": (),
+    "fabric_manager": None,
+    "units": {},
+    "xid_events": None,
+    "errors": {"gpus": "no answer within 20 s", "xids": "needs root to read /dev/kmsg"},
+}
+
+
+@pytest.mark.parametrize("check_id", IDS)
+def test_what_was_not_measured_is_never_a_pass(check_id: str) -> None:
+    results = judge(check_id, view(*(facts(host, **NOTHING) for host in HOSTS)))
+    assert results
+    assert {(r.status, r.required) for r in results} == {(Status.NOT_ASSESSED, True)}
+    assert all(r.cause for r in results)
+
+
+MEASURED: dict[str, dict[str, Any]] = {
+    "gpu.model": {"name": ""},
+    "gpu.memory": {"memory": 0},
+    "gpu.pcie": {"pcie_width": None},
+    "gpu.nvlink": {"nvlinks_active": None},
+    "gpu.ecc": {"ecc_enabled": None},
+    "gpu.remap": {"remap_pending": None},
+    "gpu.clocks": {"clock_event_reasons": None},
+    "gpu.temperature": {"temperature": None},
+    "gpu.power": {"power_limit": None},
+    "gpu.persistence": {"persistence": None},
+}
+
+
+@pytest.mark.parametrize("check_id", MEASURED)
+def test_one_gpu_without_a_measurement_keeps_the_host_from_passing(check_id: str) -> None:
+    results = judge(check_id, view(facts("gpu-1", gpu(2, **MEASURED[check_id]))))
+    assert ("gpu-1/GPU 2", Status.NOT_ASSESSED, True) in [
+        (r.target, r.status, r.required) for r in results
+    ]
+    assert not any(r.target == "gpu-1" and r.status is Status.PASS for r in results)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pcie_generation": None},
+        {"pcie_max_generation": None},
+        {"pcie_max_width": None},
+        {"ecc_uncorrected": None},
+        {"ecc_uncorrected_aggregate": None},
+        {"remap_failed": None},
+        {"temperature_slowdown": None},
+        {"nvlink_speed": None},
+    ],
+)
+def test_half_a_measurement_is_none(changes: dict[str, Any]) -> None:
+    area = {"pcie": "gpu.pcie", "ecc_": "gpu.ecc", "rema": "gpu.remap", "temp": "gpu.temperature"}
+    check_id = area.get(next(iter(changes))[:4], "gpu.nvlink")
+    results = judge(check_id, view(facts("gpu-1", gpu(0, **changes))))
+    assert overall(results) is Verdict.INCOMPLETE
+
+
+@pytest.mark.parametrize("check_id", [*MEASURED, "gpu.error", "gpu.count"])
+def test_a_lost_gpu_fails_where_it_is_the_matter_and_passes_nowhere(check_id: str) -> None:
+    results = judge(check_id, view(facts("gpu-1", lost(1))))
+    expected = Status.FAIL if check_id in {"gpu.error", "gpu.count"} else Status.NOT_ASSESSED
+    assert expected in {r.status for r in results}
+    assert not any(r.target == "gpu-1" and r.status is Status.PASS for r in results)
+
+
+def test_a_gpu_the_driver_lost_is_named_by_its_place_on_the_bus() -> None:
+    result = one("gpu.count", facts("gpu-1", lost(1)))
+    assert (result.status, result.target) == (Status.FAIL, f"gpu-1/{bus(1)}")
+    assert (result.value, result.limit) == (GPUS - 1, GPUS)
+    assert "the driver has lost it" in result.cause
+
+
+def test_a_gpu_that_left_the_bus_is_placed_by_the_other_hosts() -> None:
+    ids = [bus(i) for i in range(GPUS) if i != 2]
+    devices = [gpu(i) for i in range(GPUS) if i != 2]
+    seen = {"driver": DRIVER, "nvml": "", "devices": devices}
+    result = one("gpu.count", facts("gpu-1", pci_gpus=3, pci_gpu_ids=ids, gpus=seen))
+    assert (result.status, result.value) == (Status.FAIL, 3)
+    assert (
+        result.cause
+        == f"3 GPUs are on the PCI bus, the class has 4; none at {bus(2)}, where the other hosts have one"
+    )
+
+
+def test_more_gpus_than_the_class_has_are_another_class() -> None:
+    ids = [bus(i) for i in range(5)]
+    seen = {"driver": DRIVER, "nvml": "", "devices": [gpu(i) for i in range(5)]}
+    result = one("gpu.count", facts("gpu-1", pci_gpus=5, pci_gpu_ids=ids, gpus=seen))
+    assert (result.status, result.value) == (Status.FAIL, 5)
+
+
+def test_without_a_driver_the_bus_alone_does_not_pass() -> None:
+    bare = facts("gpu-1", gpus=None, errors={"gpus": "no driver library"})
+    assert one("gpu.count", bare).status is Status.NOT_ASSESSED
+    short = facts("gpu-1", gpus=None, pci_gpus=3, pci_gpu_ids=())
+    assert one("gpu.count", short).status is Status.FAIL
+
+
+def test_counts_that_disagree_without_addresses_fail() -> None:
+    seen = {"driver": DRIVER, "nvml": "", "devices": [gpu(i) for i in range(3)]}
+    result = one("gpu.count", facts("gpu-1", gpus=seen, pci_gpu_ids=()))
+    assert (result.status, result.value) == (Status.FAIL, 3)
+
+
+# check, what is changed in GPU 1, status, in the cause, in the fix
+FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
+    ("gpu.model", {"name": "NVIDIA A30"}, Status.FAIL, "NVIDIA A30 is not a GPU", "models"),
+    ("gpu.memory", {"memory": 40 << 30}, Status.FAIL, "42.9 GB of memory, the class", "service"),
+    ("gpu.error", {"error": "X: Unknown Error"}, Status.FAIL, "X: Unknown Error", "--gpu-reset -i 1"),
+    ("gpu.pcie", {"pcie_width": 8}, Status.FAIL, "runs at x8, it could at x16", "serial 1651"),
+    ("gpu.pcie", {"pcie_width": 8, "pcie_max_width": 8}, Status.FAIL, "slot allows x8", "slot"),
+    ("gpu.pcie", {"pcie_generation": 3, "pcie_max_generation": 3}, Status.FAIL, "its slot allows Gen3", "firmware"),
+    (
+        "gpu.pcie",
+        {"pcie_generation": 3, "pcie_max_generation": 3, "pcie_gpu_generation": 3},
+        Status.FAIL,
+        "it allows Gen3",
+        "slot",
+    ),
+    ("gpu.pcie", {"pcie_generation": 1, "utilization": 98}, Status.FAIL, "Gen1 under load (98 %", "reseat GPU 1"),
+    ("gpu.pcie", {"pcie_replays": 81}, Status.WARN, "81 transfers", "reseat GPU 1"),
+    ("gpu.nvlink", {"nvlinks_active": 11}, Status.FAIL, "1 of 12 NVLinks are down", "nvlink -s -i 1"),
+    ("gpu.nvlink", {"nvlink_speed": 20000}, Status.FAIL, "at 20000 of 25000 MB/s", "dcgmi"),
+    ("gpu.ecc", {"ecc_enabled": False}, Status.FAIL, "ECC is off", "nvidia-smi -e 1 -i 1"),
+    ("gpu.ecc", {"ecc_uncorrected": 2}, Status.FAIL, "2 memory errors could not", "--gpu-reset -i 1"),
+    ("gpu.ecc", {"ecc_uncorrected_aggregate": 3}, Status.WARN, "3 uncorrectable", "serial"),
+    ("gpu.ecc", {"sram_exceeded": True}, Status.FAIL, "SRAM", "RMA"),
+    ("gpu.ecc", {"sram_uncorrected": 5}, Status.FAIL, "SRAM", "RMA"),
+    ("gpu.remap", {"remap_pending": True, "remapped_rows": 1}, Status.WARN, "waits", "--gpu-reset -i 1"),
+    ("gpu.remap", {"remap_failed": True, "remap_pending": True}, Status.FAIL, "could not be replaced", "RMA"),
+    ("gpu.clocks", {"clock_event_reasons": 0x8}, Status.FAIL, "hardware slows", "power"),
+    ("gpu.clocks", {"clock_event_reasons": 0x48}, Status.FAIL, "so hot", "fans"),
+    ("gpu.clocks", {"clock_event_reasons": 0x88}, Status.FAIL, "power brake", "power supplies"),
+    ("gpu.clocks", {"clock_event_reasons": 0x24}, Status.WARN, "keep it cool", "air flow"),
+    ("gpu.temperature", {"temperature": 89}, Status.FAIL, "slows down from 89", "fans"),
+    ("gpu.temperature", {"temperature": 86}, Status.WARN, "3 below", "fans"),
+    (
+        "gpu.temperature",
+        {"temperature": 70, "temperature_slowdown": None, "temperature_margin": 0},
+        Status.FAIL,
+        "slows down from 70",
+        "fans",
+    ),
+    ("gpu.power", {"power_limit": 300.0}, Status.FAIL, "300 of 400 W", "nvidia-smi -i 1 -pl 400"),
+    ("gpu.persistence", {"persistence": False}, Status.FAIL, "persistence is off", "persistenced"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check_id", "changes", "status", "cause", "fix"), FAULTS)
+def test_a_planted_fault_trips_its_check_and_names_the_gpu(
+    check_id: str, changes: dict[str, Any], status: Status, cause: str, fix: str
+) -> None:
+    results = [r for r in judge(check_id, view(facts("gpu-1", gpu(1, **changes)))) if r.cause]
+    assert [(r.target, r.status) for r in results] == [("gpu-1/GPU 1", status)]
+    assert cause in results[0].cause
+    assert fix in results[0].fix
+    assert "\n" not in results[0].cause + results[0].fix
+
+
+def test_every_host_check_has_a_planted_fault() -> None:
+    elsewhere = {"gpu.count", "gpu.driver", "gpu.fabric_manager", "gpu.xid"}
+    assert {row[0] for row in FAULTS} | elsewhere == set(OF_HOSTS)
+
+
+@pytest.mark.parametrize("check_id", ["gpu.pcie", "gpu.clocks", "gpu.memory"])
+def test_harmless_states_pass(check_id: str) -> None:
+    """Idle at Gen1; idle, power cap and application clocks; 81559 MiB as H100 has them."""
+    quiet = gpu(1, pcie_generation=1, clock_event_reasons=0x1 | 0x2 | 0x4, memory=81559 << 20)
+    assert one(check_id, facts("gpu-1", quiet)).status is Status.PASS
+
+
+def test_an_idle_link_says_that_its_generation_was_not_judged() -> None:
+    result = one("gpu.pcie", facts("gpu-1", *(gpu(i, pcie_generation=1) for i in range(GPUS))))
+    assert result.value == "Gen1 x16 (idle; Gen4 at most)"
+    unsure = [gpu(i, pcie_generation=1, utilization=None) for i in range(GPUS)]
+    assert "load unknown" in str(one("gpu.pcie", facts("gpu-1", *unsure)).value)
+
+
+def test_different_gpus_in_one_host_fail() -> None:
+    result = one("gpu.model", facts("gpu-1", gpu(3, name=H100)))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1")
+    assert "different GPUs in one host" in result.cause
+
+
+def test_the_data_sheet_of_the_product_counts() -> None:
+    hopper = {"name": H100, "nvlinks_active": 18, "nvlink_speed": 26562, "power_limit": 700.0}
+    sound = facts("gpu-1", *(gpu(i, **hopper) for i in range(GPUS)))
+    assert one("gpu.nvlink", sound).value == 18
+    assert one("gpu.power", sound).limit == 700
+    few = facts("gpu-1", *(gpu(i, **{**hopper, "nvlinks_active": 12}) for i in range(GPUS)))
+    assert {r.status for r in judge("gpu.nvlink", view(few))} == {Status.FAIL}
+
+
+def test_an_unknown_product_needs_a_limit_of_the_site() -> None:
+    new = facts("gpu-1", *(gpu(i, name="NVIDIA B200", power_default=None) for i in range(GPUS)))
+    for check_id in ("gpu.nvlink", "gpu.power"):
+        assert one(check_id, new).status is Status.NOT_ASSESSED
+        assert f"set the limit {check_id}" in one(check_id, new).cause
+    limited = view(new, site_=site(gpu_nvlink=12, gpu_power=400))
+    assert one("gpu.nvlink", limited).status is Status.PASS
+    assert one("gpu.power", limited).limit_source == "our own"
+
+
+def test_a_site_may_cap_power_and_set_its_own_temperature() -> None:
+    capped = facts("gpu-1", gpu(1, power_limit=300.0, temperature=60))
+    own = view(capped, site_=site(gpu_power=300, gpu_temperature=50))
+    assert one("gpu.power", own).status is Status.PASS
+    assert one("gpu.temperature", own).status is Status.FAIL
+
+
+@pytest.mark.parametrize("interconnect", ["pcie", "nvlink-bridge"])
+def test_nvlinks_are_judged_behind_nvswitch_only(interconnect: str) -> None:
+    assert judge("gpu.nvlink", view(profile_=profile(interconnect))) == []
+
+
+def test_a_divided_gpu_is_not_assessed_for_replaced_rows_and_that_is_no_gap() -> None:
+    divided = gpu(1, mig_enabled=True, remap_pending=None, remap_failed=None)
+    result = one("gpu.remap", facts("gpu-1", divided))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+    assert "MIG" in result.cause
+
+
+def test_the_speed_of_simulated_links_may_be_missing() -> None:
+    mute = [gpu(i, nvlink_speed=None) for i in range(GPUS)]
+    results = judge("gpu.nvlink", view(facts("gpu-1", *mute, simulated=("gpu",))))
+    assert overall(results) is Verdict.PASSED
+
+
+def test_a_driver_of_another_branch_fails() -> None:
+    seen = {"driver": "535.261.03", "nvml": "", "devices": [gpu(i) for i in range(GPUS)]}
+    result = one("gpu.driver", facts("gpu-1", gpus=seen))
+    assert (result.status, result.value, result.limit) == (Status.FAIL, "535.261.03", "580")
+
+
+def test_no_driver_fails_where_the_probe_could_look() -> None:
+    why = {"gpus": "4 NVIDIA GPUs on the bus but no driver library"}
+    result = one("gpu.driver", facts("gpu-1", gpus=None, errors=why))
+    assert result.status is Status.FAIL
+    assert "no driver library" in result.cause
+
+
+def test_a_driver_that_hides_its_version_is_not_assessed() -> None:
+    seen = {"driver": "", "nvml": "", "devices": [gpu(i) for i in range(GPUS)]}
+    assert one("gpu.driver", facts("gpu-1", gpus=seen)).status is Status.NOT_ASSESSED
+
+
+def test_hosts_with_another_driver_are_named() -> None:
+    seen = {"driver": "580.82.07", "nvml": "", "devices": [gpu(i) for i in range(GPUS)]}
+    result = one("gpu.driver_spread", view(facts("gpu-2", gpus=seen)))
+    assert result.status is Status.FAIL
+    assert "gpu-2 580.82.07; 2 hosts have 580.95.05" in result.cause
+
+
+@pytest.mark.parametrize("check_id", ["gpu.driver_spread", "gpu.vbios_spread"])
+def test_a_silent_host_keeps_the_cluster_from_passing(check_id: str) -> None:
+    seen = view()
+    without = {name: f for name, f in seen.facts.items() if name != "gpu-3"}
+    result = one(check_id, type(seen)(seen.profile, seen.site, without))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert "gpu-3" in result.cause
+
+
+def test_outliers_in_firmware_are_named_as_a_warning() -> None:
+    result = one("gpu.vbios_spread", view(facts("gpu-2", gpu(3, vbios="92.00.19.00.10"))))
+    assert (result.status, result.value) == (Status.WARN, 1)
+    assert "gpu-2/GPU 3 92.00.19.00.10" in result.cause
+
+
+def test_a_gpu_without_a_firmware_version_keeps_the_cluster_from_passing() -> None:
+    result = one("gpu.vbios_spread", view(facts("gpu-2", gpu(3, vbios=""))))
+    assert result.status is Status.NOT_ASSESSED
+    assert "gpu-2/GPU 3" in result.cause
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"fabric_manager": "580.82.07"}, "fabric manager 580.82.07 beside driver 580.95.05"),
+        ({"fabric_manager": ""}, "no fabric manager is installed"),
+        ({"units": {FABRIC_MANAGER: ABSENT}}, "no fabric manager is installed"),
+        ({"units": {FABRIC_MANAGER: {**ACTIVE, "active": "failed"}}}, "is failed, enabled"),
+        ({"units": {FABRIC_MANAGER: {**ACTIVE, "enabled": "disabled"}}}, "disabled at boot"),
+    ],
+)
+def test_the_fabric_manager_runs_in_step_with_the_driver(
+    changes: dict[str, Any], cause: str
+) -> None:
+    result = one("gpu.fabric_manager", facts("gpu-1", **changes))
+    assert result.status is Status.FAIL
+    assert cause in result.cause
+
+
+@pytest.mark.parametrize("changes", [{"fabric_manager": None}, {"units": {}}])
+def test_a_fabric_manager_half_known_is_not_assessed(changes: dict[str, Any]) -> None:
+    result = one("gpu.fabric_manager", facts("gpu-1", **changes))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "unit", "status"),
+    [
+        ("", ABSENT, Status.PASS),
+        (DRIVER, ACTIVE, Status.FAIL),
+        ("", ACTIVE, Status.FAIL),
+        (None, ABSENT, Status.NOT_ASSESSED),
+    ],
+)
+def test_cards_have_no_fabric_manager(
+    version: str | None, unit: dict[str, str], status: Status
+) -> None:
+    host = facts("gpu-1", fabric_manager=version, units={FABRIC_MANAGER: unit})
+    assert one("gpu.fabric_manager", view(host, profile_=profile("pcie"))).status is status
+
+
+@pytest.mark.parametrize(
+    "unit", [ABSENT, {**ACTIVE, "active": "inactive"}, {**ACTIVE, "enabled": "disabled"}]
+)
+def test_persistence_that_ends_with_the_boot_warns(unit: dict[str, str]) -> None:
+    host = facts("gpu-1", units={PERSISTENCE: unit})
+    daemon = next(r for r in judge("gpu.persistence", view(host)) if r.target == "gpu-1/daemon")
+    assert daemon.status is Status.WARN
+
+
+def test_every_result_names_its_limit_and_source_where_there_is_one() -> None:
+    for check_id in ("gpu.count", "gpu.memory", "gpu.pcie", "gpu.nvlink", "gpu.ecc", "gpu.power"):
+        result = one(check_id, view())
+        assert result.limit is not None
+        assert result.limit_source
