@@ -64,6 +64,11 @@ SYMPTOMS = (
         {"remap_failed": 1, "remapped_uncorrectable": 8},
     ),
     Symptom(
+        "sram-exceeded",
+        "the GPU's on-chip memory has more errors than the driver tolerates",
+        {"sram_exceeded": 1},
+    ),
+    Symptom(
         "thermal",
         "the GPU slows down because it is too hot",
         {**UNDER_LOAD, REASONS: SLOWDOWN | THERMAL, "temperature": 90, "sm_clock": 345},

@@ -10,7 +10,7 @@ NVLINK_3_1, NVLINK_4_0 = 5, 6
 
 @dataclass(frozen=True)
 class GpuModel:
-    """One product: memory in MiB, power in W, clocks in MHz, temperatures in C, ids as PCI writes them.
+    """One product: memory in MiB, power in W, clocks in MHz, temperatures in C, one link in MB/s.
 
     ``architecture`` and ``nvlink_version`` are NVML's numbers. Names, ids, memory, power, clocks and links
     are the products' own; board numbers, VBIOS and subsystems merely have the right shape.
@@ -28,6 +28,7 @@ class GpuModel:
     pcie_generation: int
     nvlinks: int
     nvlink_version: int
+    nvlink_speed: int
     architecture: int
     compute: tuple[int, int]
     cores: int
@@ -54,6 +55,7 @@ PARTS = (
         pcie_generation=4,
         nvlinks=12,
         nvlink_version=NVLINK_3_1,
+        nvlink_speed=25000,
         architecture=AMPERE,
         compute=(8, 0),
         cores=6912,
@@ -78,6 +80,7 @@ PARTS = (
         pcie_generation=4,
         nvlinks=12,
         nvlink_version=NVLINK_3_1,
+        nvlink_speed=25000,
         architecture=AMPERE,
         compute=(8, 0),
         cores=6912,
@@ -102,6 +105,7 @@ PARTS = (
         pcie_generation=5,
         nvlinks=18,
         nvlink_version=NVLINK_4_0,
+        nvlink_speed=26562,
         architecture=HOPPER,
         compute=(9, 0),
         cores=16896,
@@ -126,6 +130,7 @@ PARTS = (
         pcie_generation=5,
         nvlinks=12,
         nvlink_version=NVLINK_4_0,
+        nvlink_speed=26562,
         architecture=HOPPER,
         compute=(9, 0),
         cores=14592,
@@ -150,6 +155,7 @@ PARTS = (
         pcie_generation=5,
         nvlinks=18,
         nvlink_version=NVLINK_4_0,
+        nvlink_speed=26562,
         architecture=HOPPER,
         compute=(9, 0),
         cores=16896,

@@ -17,11 +17,18 @@ typedef unsigned long long u64;
 enum {
 	SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
 	INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15,
+	VERSION_MISMATCH = 25,
 };
+
+#define HOPPER 9
+/* How newer records name their own layout. */
+#define VERSIONED(record, version) ((unsigned)sizeof(record) | (version) << 24)
 
 typedef struct { u64 total, free, used; } nvmlMemory_t;
 typedef struct { unsigned version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
 typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
+typedef struct { unsigned version; int margin; } nvmlMarginTemperature_v1_t;
+typedef struct { unsigned version; u64 counts[11]; unsigned exceeded; } nvmlEccSramErrorStatus_v1_t;
 typedef struct { unsigned max, high, partial, low, none; } nvmlRowRemapperHistogramValues_t;
 typedef struct {
 	char busIdLegacy[16];
@@ -298,6 +305,18 @@ API nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t gpu, unsigned ki
 	return SUCCESS;
 }
 
+/* From Hopper on: how far the GPU is below the point where it slows down. */
+API nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t gpu, nvmlMarginTemperature_v1_t *margin)
+{
+	DEVICE(gpu);
+	if (gpu->architecture < HOPPER)
+		return NOT_SUPPORTED;
+	if (margin->version != VERSIONED(*margin, 1))
+		return VERSION_MISMATCH;
+	margin->margin = (int)gpu->temperature_most - (int)gpu->temperature;
+	return SUCCESS;
+}
+
 API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t gpu, nvmlUtilization_t *rates)
 {
 	DEVICE(gpu);
@@ -354,6 +373,18 @@ API nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t gpu, unsigned type
 	if (result == SUCCESS && location != 2)
 		*count = 0;
 	return result;
+}
+
+API nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t gpu, nvmlEccSramErrorStatus_v1_t *status)
+{
+	DEVICE(gpu);
+	if (!gpu->ecc)
+		return NOT_SUPPORTED;
+	if (status->version != VERSIONED(*status, 1))
+		return VERSION_MISMATCH;
+	memset(status->counts, 0, sizeof status->counts);
+	status->exceeded = (unsigned)gpu->sram_exceeded;
+	return SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t gpu, unsigned *correctable, unsigned *uncorrectable,
@@ -429,7 +460,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t gpu, unsigned link
 	return SUCCESS;
 }
 
-/* ---- fields: the memory's temperature (82), the links' MB/s (90) and their count (91) ---- */
+/* ---- fields: the memory's temperature (82), the links' MB/s (90, 164) and their count (91) ---- */
 
 API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t gpu, int count, nvmlFieldValue_t *values)
 {
@@ -439,8 +470,8 @@ API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t gpu, int count, nvmlField
 		values[i].nvmlReturn = SUCCESS;
 		if (values[i].fieldId == 82)
 			values[i].value.ui = (unsigned)gpu->memory_temperature;
-		else if (values[i].fieldId == 90 && gpu->nvlinks)
-			values[i].value.ui = gpu->nvlink_version >= 6 ? 26562 : 25000;
+		else if ((values[i].fieldId == 90 || values[i].fieldId == 164) && gpu->nvlinks)
+			values[i].value.ui = (unsigned)gpu->nvlink_speed;
 		else if (values[i].fieldId == 91)
 			values[i].value.ui = (unsigned)gpu->nvlinks;
 		else

@@ -15,8 +15,9 @@ struct gpu {
 	unsigned long long power_mw, power_limit_mw, power_default_mw, power_least_mw;
 	unsigned long long pcie_generation, pcie_generation_max, pcie_width, pcie_width_max;
 	unsigned long long pcie_replays;
-	unsigned long long nvlinks, nvlink_version, nvlink_remote, nvlinks_down, nvlink_errors;
-	unsigned long long ecc;
+	unsigned long long nvlinks, nvlink_version, nvlink_speed, nvlink_remote;
+	unsigned long long nvlinks_down, nvlink_errors;
+	unsigned long long ecc, sram_exceeded;
 	unsigned long long ecc_corrected_volatile, ecc_uncorrected_volatile;
 	unsigned long long ecc_corrected_aggregate, ecc_uncorrected_aggregate;
 	unsigned long long remapped_correctable, remapped_uncorrectable, remap_pending, remap_failed;

@@ -14,6 +14,8 @@ from appliance.lab.nvidia_smi import fields
 from appliance.lab.nvml import State
 from appliance.lab.parts import PARTS, GpuModel
 from appliance.lab.recipe import LIB_FOLDER
+from appliance.models.facts import HostFacts
+from appliance.probe import bundle
 
 pytestmark = pytest.mark.skipif(
     shutil.which("gcc") is None, reason="needs gcc to build the rack's NVML library"
@@ -33,14 +35,19 @@ class Host:
     def __init__(self, layer: Path, folder: Path, hardware: Hardware | None = None) -> None:
         self.layer = layer
         self.file = folder / "gpu.state"
+        self.env = {
+            "LD_LIBRARY_PATH": str(layer / LIB_FOLDER),
+            "APPLIANCE_LAB_GPU_STATE": str(self.file),
+        }
         self.state: State = nvml.healthy_state("gpu-1", hardware)
 
     def smi(self, *arguments: str) -> Completed:
         self.file.write_text(nvml.render(self.state))
-        library = self.layer / LIB_FOLDER
-        env = {"LD_LIBRARY_PATH": str(library), "APPLIANCE_LAB_GPU_STATE": str(self.file)}
+        return self.smi_as_it_is(*arguments)
+
+    def smi_as_it_is(self, *arguments: str) -> Completed:
         program = str(self.layer / nvml.TOOL)
-        return run((sys.executable, "-ISB", program, *arguments), env=env, check=False)
+        return run((sys.executable, "-ISB", program, *arguments), env=self.env, check=False)
 
     def query(self, names: str, *arguments: str) -> list[str]:
         asked = (f"--query-gpu={names}", "--format=csv,noheader,nounits", *arguments)
@@ -157,15 +164,27 @@ def test_what_it_does_not_know_is_refused(host: Host, arguments: tuple[str, ...]
 
 
 def test_without_a_driver_it_says_so(host: Host) -> None:
-    host.file.write_text("")
-    host.file.unlink()
-    program = (sys.executable, "-ISB", str(host.layer / nvml.TOOL))
-    library = str(host.layer / LIB_FOLDER)
-    env = {"LD_LIBRARY_PATH": library, "APPLIANCE_LAB_GPU_STATE": str(host.file)}
-    done = run(program, env=env, check=False)
+    done = host.smi_as_it_is()
     assert done.returncode == 9
     assert "couldn't communicate with the NVIDIA driver" in done.stdout
 
 
 def test_the_program_is_the_same_for_the_same_sources() -> None:
     assert nvml.nvidia_smi() == nvml.nvidia_smi()
+
+
+@pytest.mark.parametrize(
+    ("part", "speed", "margin"), [("a100-sxm", 25000, None), ("h100-sxm", 26562, 55)]
+)
+def test_probe_reads_what_newer_drivers_tell(
+    built: Path, tmp_path: Path, part: str, speed: int, margin: int | None
+) -> None:
+    host = Host(built, tmp_path, Hardware(part))
+    host.state["gpu1"]["sram_exceeded"] = 1
+    host.file.write_text(nvml.render(host.state))
+    done = run(bundle.command(), input=bundle.payload({"areas": ["gpus"]}), env=host.env)
+    found = HostFacts.model_validate_json(done.stdout).gpus
+    assert found is not None
+    sound, hurt = found.devices[:2]
+    assert (sound.error, sound.sram_exceeded, hurt.sram_exceeded) == ("", False, True)
+    assert (hurt.nvlink_speed, hurt.temperature_margin) == (speed, margin)
