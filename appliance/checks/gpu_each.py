@@ -94,7 +94,7 @@ def each(
         return [not_assessed(check_id, host.name, silence(facts), simulated=simulated)]
     seen = [(gpu, judge(gpu) if gpu.bus_id else unknown(NO_ANSWER)) for gpu in found]
     results = [
-        _result(check_id, f"{host.name}/GPU {gpu.index}", one, unit, simulated)
+        _result(check_id, host, gpu, one, unit, simulated)
         for gpu, one in seen
         if one.status in {Status.FAIL, Status.WARN}
     ]
@@ -102,10 +102,14 @@ def each(
     return results or [_all_good(check_id, host, [one for _, one in seen], unit, simulated)]
 
 
-def _result(check_id: str, target: str, seen: Seen, unit: str, simulated: bool) -> CheckResult:
+def _result(
+    check_id: str, host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool
+) -> CheckResult:
+    """An index moves when another GPU is gone; the address and the serial number stay with the board."""
     return CheckResult(
         id=check_id,
-        target=target,
+        target=f"{host.name}/GPU {gpu.index}",
+        evidence=f"{address(gpu.bus_id)}, serial {gpu.serial or 'unknown'}",
         status=seen.status,
         value=seen.value,
         unit=unit,

@@ -213,6 +213,7 @@ def test_a_planted_fault_trips_its_check_and_names_the_gpu(
     assert cause in results[0].cause
     assert fix in results[0].fix
     assert "\n" not in results[0].cause + results[0].fix
+    assert results[0].evidence == f"{bus(1)}, serial 1651" or check_id == "gpu.error"
 
 
 def test_every_host_check_has_a_planted_fault() -> None:
