@@ -30,6 +30,8 @@ BASE_PACKAGES = (
     "sudo",
     "systemd",
     "systemd-sysv",
+    # Every real machine has it; installed on each host it would build its hardware database there each time.
+    "udev",
 )
 LIB_FOLDER = "usr/lib/x86_64-linux-gnu"
 INDEX_TARGETS = (
