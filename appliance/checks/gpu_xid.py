@@ -58,11 +58,15 @@ def _judge(view: View, table: XidMap, facts: HostFacts, event: Xid) -> Judged:
     if event.code == RECOVERY:
         kind = table.classes[table.recovery.get(_recommended(event.text), "support")]
     source = table.cite(row.source) if row else "own choice: the map does not list it"
-    verdict = kind.verdict
+    verdict, action = kind.verdict, (row.action if row else "") or kind.action
     if (limit := view.limit(f"gpu.xid.{event.code}")) and limit.value in VERDICTS:
+        if verdict == "pass":
+            action = (
+                f"drain its jobs and look at it: the site judges it by limit gpu.xid.{event.code}"
+            )
         verdict, source = VERDICTS[VERDICTS.index(limit.value)], limit.source
     gpu = _gpu(facts, event)
-    action = ((row.action if row else "") or kind.action).format(gpu=gpu.removeprefix("GPU "))
+    action = action.format(gpu=gpu.removeprefix("GPU "))
     return Judged(event, gpu, verdict, row.means if row else "not in the map", action, source)
 
 

@@ -95,6 +95,7 @@ def test_154_carries_the_drivers_own_recommendation(said: str, status: Status) -
 def test_a_site_may_judge_a_code_otherwise() -> None:
     strict = one("gpu.xid", view(host(xid(63)), site_=site(gpu_xid_63="fail")))
     assert (strict.status, strict.limit_source) == (Status.FAIL, "our own")
+    assert strict.fix.endswith("the site judges it by limit gpu.xid.63")
     assert one("gpu.xid", view(host(xid(79)), site_=site(gpu_xid_79="pass"))).status is Status.PASS
 
 
