@@ -1,5 +1,6 @@
 """Tells people how far a build of the image is, from what already lies in its folder."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 Progress = Callable[[str], None]
 
 INTERVAL = 8.0
+STATUS = re.compile(r"^Package: (.+)\nStatus: (.+)$", re.MULTILINE)
 ARCHIVES = "var/cache/apt/archives"
 
 
@@ -43,7 +45,7 @@ def system(root: Path) -> str:
         return "reading the package lists"
     if unpacked < fetched:
         return f"{fetched} packages downloaded, {unpacked} unpacked"
-    return f"{unpacked} packages unpacked, setting them up"
+    return f"{_set_up(root / 'var/lib/dpkg')} of {unpacked} packages set up"
 
 
 def downloads(root: Path) -> str:
@@ -55,6 +57,16 @@ def downloads(root: Path) -> str:
 def span(seconds: float) -> str:
     """Minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def _set_up(database: Path) -> int:
+    """Packages that are ready: dpkg writes news of each into a numbered file, and gathers them now and then."""
+    ready: dict[str, bool] = {}
+    for file in (database / "status", *sorted((database / "updates").glob("[0-9]*"))):
+        with suppress(OSError):
+            for name, status in STATUS.findall(file.read_text(errors="replace")):
+                ready[name] = status == "install ok installed"
+    return sum(ready.values())
 
 
 def _archives(root: Path) -> list[int]:

@@ -44,8 +44,19 @@ def test_a_system_is_downloaded_unpacked_and_set_up(tmp_path: Path) -> None:
     (info / "a.list").touch()
     assert building.system(tmp_path) == "2 packages downloaded, 1 unpacked"
     (info / "b.list").touch()
-    assert building.system(tmp_path) == "2 packages unpacked, setting them up"
+    assert building.system(tmp_path) == "0 of 2 packages set up"
+    _dpkg(tmp_path, "status", "a", "installed")
+    _dpkg(tmp_path, "updates/0001", "b", "half-configured")
+    assert building.system(tmp_path) == "1 of 2 packages set up"
+    _dpkg(tmp_path, "updates/0002", "b", "installed")
+    assert building.system(tmp_path) == "2 of 2 packages set up"
     assert building.downloads(tmp_path) == "2 packages downloaded, 2 MB"
+
+
+def _dpkg(root: Path, name: str, package: str, state: str) -> None:
+    file = root / "var/lib/dpkg" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"Package: {package}\nStatus: install ok {state}\nPriority: required\n\n")
 
 
 def test_time_is_written_in_minutes_and_seconds() -> None:
