@@ -10,13 +10,32 @@ from appliance.adapters.process import Completed, run
 from appliance.journal import Entry, Journal
 from appliance.models.plan import Plan
 from appliance.models.run import RunRecord
+from appliance.models.site import Role
 from tests.integration.rack import PROGRAM
 
 NAME = "pytest-deployed"
-HOSTS = ("head", "gpu-1", "gpu-2")
+ROLES = {
+    "head": {Role.CONTROL, Role.STORAGE, Role.LOGIN},
+    "gpu-1": {Role.GPU},
+    "gpu-2": {Role.GPU},
+}
+HOSTS = tuple(ROLES)
 ADMIN = "ada"
 
 Pair = tuple[str, str]
+
+# Python tells an audit hook of every program it starts, however it is started (PEP 578).
+HOOK = """
+import os, sys
+STARTS = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"}
+def note(event, arguments):
+    if event in STARTS:
+        line = f"{event} {arguments!r}\\n".encode()
+        out = os.open(os.environ["STARTED_PROGRAMS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(out, line)
+        os.close(out)
+sys.addaudithook(note)
+"""
 
 
 def appliance(
@@ -88,6 +107,24 @@ def add_admin(site: Path) -> None:
     (site / "site.yml").write_text(f"{text.rstrip()}\n{block}")
 
 
-def beside(name: str, folder: Path) -> dict[str, str]:
-    """An environment in which ``folder`` comes first in the path variable ``name``."""
-    return {name: os.pathsep.join(filter(None, (str(folder), os.environ.get(name))))}
+@dataclass(frozen=True)
+class Watch:
+    """Notes in ``folder`` which programs a run of ours starts that is given ``env``."""
+
+    folder: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What the run needs in its environment; Python imports sitecustomize before anything else."""
+        (self.folder / "sitecustomize.py").write_text(HOOK)
+        path = [str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {
+            "PYTHONPATH": os.pathsep.join(path),
+            "STARTED_PROGRAMS": str(self.folder / "started"),
+        }
+
+    @property
+    def started(self) -> list[str]:
+        """One line for each program."""
+        log = self.folder / "started"
+        return log.read_text().splitlines() if log.exists() else []

@@ -11,7 +11,7 @@ import pytest
 from appliance.adapters.process import Completed
 from appliance.journal import Entry
 from appliance.models.plan import Action, Plan
-from tests.integration.deployed import ADMIN, Deployed, Pair
+from tests.integration.deployed import ADMIN, Deployed, Pair, Watch
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
@@ -161,6 +161,7 @@ class Round:
     planted: dict[str, str]
     found: Plan
     deployed: Completed
+    started: tuple[str, ...]
     journal: tuple[Entry, ...]
     after: dict[str, str]
     left: Plan
@@ -171,7 +172,9 @@ class Round:
 
 
 @pytest.fixture(scope="module")
-def played(deployed: Deployed) -> Callable[[Drift], Round]:
+def played(
+    deployed: Deployed, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Drift], Round]:
     """The round of a drift; played once, when the first of its drifts is asked for."""
     assert _pending(deployed.plan()) == []
     rounds: dict[int, Round] = {}
@@ -179,13 +182,14 @@ def played(deployed: Deployed) -> Callable[[Drift], Round]:
     def round_of(drift: Drift) -> Round:
         number = next(i for i, drifts in enumerate(ROUNDS) if drift in drifts)
         if number not in rounds:
-            rounds[number] = _play(deployed, ROUNDS[number])
+            watch = Watch(tmp_path_factory.mktemp("watch"))
+            rounds[number] = _play(deployed, ROUNDS[number], watch)
         return rounds[number]
 
     return round_of
 
 
-def _play(deployed: Deployed, drifts: tuple[Drift, ...]) -> Round:
+def _play(deployed: Deployed, drifts: tuple[Drift, ...], watch: Watch) -> Round:
     def seen() -> dict[str, str]:
         return {d.what: deployed.said(d.host, d.look) for d in drifts}
 
@@ -194,9 +198,12 @@ def _play(deployed: Deployed, drifts: tuple[Drift, ...]) -> Round:
         deployed.said(drift.host, drift.plant)
     planted, found = seen(), deployed.plan()
     # The benchmarks have tests of their own; only after the last round they run, and leave all as it was.
-    done = deployed.deploy(*(() if drifts is ROUNDS[-1] else ("--until", "observe")))
+    narrow = () if drifts is ROUNDS[-1] else ("--until", "observe")
+    done = deployed.deploy(*narrow, env=watch.env)
     journal = tuple(deployed.journal(deployed.runs()[-1]))
-    return Round(before, planted, found, done, journal, seen(), deployed.plan())
+    return Round(
+        before, planted, found, done, tuple(watch.started), journal, seen(), deployed.plan()
+    )
 
 
 def _pending(plan: Plan) -> list[Pair]:
@@ -244,6 +251,17 @@ def test_nothing_else_is_planned_or_touched(
     assert played_round.pairs("host_failed") == []
     assert _pending(played_round.left) == []
     assert played_round.deployed.returncode == 0, played_round.deployed.stdout
+    # One playbook for each stage, and the watch that sees none in test_deploy sees them here.
+    playbooks = [line for line in played_round.started if "ansible-playbook" in line]
+    assert len(playbooks) == len({stage for stage, _ in planted})
+
+
+@pytest.mark.parametrize("drifts", ROUNDS[:-1], ids=("first", "second"))
+def test_repair_asks_for_new_benchmarks(
+    played: Callable[[Drift], Round], drifts: tuple[Drift, ...]
+) -> None:
+    cells = played(drifts[0]).left.by_stage("validate")
+    assert {cell.action for cell in cells} == {Action.RUN}
 
 
 def test_repaired_cluster_runs_jobs_again(
