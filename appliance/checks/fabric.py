@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from appliance.checks import fabric_cabling, fabric_links
 from appliance.checks.check import (
     GPU_HOSTS,
     Check,
@@ -246,4 +247,6 @@ CHECKS: tuple[Check, ...] = (
         explain="Compares the ports each GPU host reports with those discovery meets from the control host. What is "
         "missing is unplugged, or hangs on another fabric.",
     ),
+    *fabric_cabling.CHECKS,
+    *fabric_links.CHECKS,
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.fabric_cables import number
 from appliance.models.facts import HostFacts, Port, SubnetManager, Topology
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
@@ -13,9 +14,9 @@ UNANSWERED = "madrpc failed"
 
 def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
     """One master answers, and all who asked name the same one."""
-    if not _infiniband(view):
+    if not infiniband(view):
         return []
-    simulated = _simulated(view)
+    simulated = is_simulated(view)
     answers = {name: f.subnet_manager for name, f in view.facts.items() if f.subnet_manager}
     unanswered = [
         name for name, f in view.facts.items() if UNANSWERED in f.errors.get("fabric", "")
@@ -23,7 +24,7 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
     if not answers and unanswered:
         return [_no_master(view, unanswered[0], "silence", simulated)]
     if not answers:
-        cause = _why(view, ("fabric",), "no host could ask for the subnet manager")
+        cause = why(view, ("fabric",), "no host could ask for the subnet manager")
         return [not_assessed("fabric.sm", "cluster", cause, simulated=simulated)]
     masters = {name: sm for name, sm in answers.items() if "MASTER" in sm.state.upper()}
     if not masters:
@@ -39,12 +40,12 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
 
 def judge_topology(view: View) -> Iterable[CheckResult]:
     """Every InfiniBand port of every GPU host is found again by discovery from a control host."""
-    if not _infiniband(view):
+    if not infiniband(view):
         return []
-    simulated = _simulated(view)
-    seen = _discovered(view)
+    simulated = is_simulated(view)
+    seen = discovered(view)
     if seen is None:
-        cause = _why(view, ("topology", "fabric"), "no control host could discover the fabric")
+        cause = why(view, ("topology", "fabric"), "no control host could discover the fabric")
         return [not_assessed("fabric.topology", "cluster", cause, simulated=simulated)]
     origin, topology = seen
     hosts = view.site.with_role(Role.GPU)
@@ -56,15 +57,18 @@ def judge_topology(view: View) -> Iterable[CheckResult]:
     return [passed("fabric.topology", "cluster", len(topology.hcas), **common)]
 
 
-def _infiniband(view: View) -> bool:
+def infiniband(view: View) -> bool:
+    """Whether the class has InfiniBand."""
     return view.profile.hardware.fabric.link_layer == "InfiniBand"
 
 
-def _simulated(view: View) -> bool:
+def is_simulated(view: View) -> bool:
+    """Whether any host's fabric is simulated."""
     return any("fabric" in facts.simulated for facts in view.facts.values())
 
 
-def _discovered(view: View) -> tuple[str, Topology] | None:
+def discovered(view: View) -> tuple[str, Topology] | None:
+    """The first control host that could discover the fabric, and what it found."""
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts and facts.topology:
@@ -72,7 +76,7 @@ def _discovered(view: View) -> tuple[str, Topology] | None:
     return None
 
 
-def _why(view: View, areas: tuple[str, ...], otherwise: str) -> str:
+def why(view: View, areas: tuple[str, ...], otherwise: str) -> str:
     """The control hosts' own words on why they could not ask."""
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
@@ -141,11 +145,5 @@ def _is_seen(host: Host, facts: HostFacts, port: Port, topology: Topology) -> bo
     described = {h.description for h in topology.hcas if h.description.split(" ")[0] in names}
     if described:
         return any(f"{name} {port.device}" in described for name in names)
-    guid = _number(port.guid)
-    return any(guid and guid - _number(h.guid) in (0, port.port) for h in topology.hcas)
-
-
-def _number(guid: str) -> int:
-    """A GUID as the kernel (0c42:a1...) or a tool (0x0c42a1...) writes it; 0 for none."""
-    digits = guid.lower().removeprefix("0x").replace(":", "")
-    return int(digits, 16) if digits and set(digits) <= set("0123456789abcdef") else 0
+    guid = number(port.guid)
+    return any(guid and guid - number(h.guid) in (0, port.port) for h in topology.hcas)

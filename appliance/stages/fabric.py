@@ -19,5 +19,6 @@ STAGE = Stage(
         "fabric.topology",
         "fabric.errors",
     ),
+    symptoms=("fabric.cabling", "fabric.links"),
     minutes=1.0,
 )

@@ -3,7 +3,16 @@
 from collections.abc import Collection
 
 from appliance.config.finding import Finding
-from appliance.config.rules import files, hardware, hosts, networks, services, software, storage
+from appliance.config.rules import (
+    cabling,
+    files,
+    hardware,
+    hosts,
+    networks,
+    services,
+    software,
+    storage,
+)
 from appliance.config.rules.base import Case, Rule
 from appliance.config.rules.limits import limits
 from appliance.config.schema import Checked
@@ -35,6 +44,9 @@ SITE_RULES: tuple[Rule, ...] = (
     services.time,
     services.external_servers,
     services.fabric,
+    cabling.stated,
+    cabling.cables,
+    cabling.trunks,
     services.access,
     files.needed_secrets,
     files.secret_places,

@@ -35,6 +35,7 @@ def parse(said: str) -> Facts:
             ends.append((current, int(end.group(1)), end.group(2), int(end.group(3)), end.group(4)))
     if not nodes:
         raise Unreadable(f"ibnetdiscover: unexpected answer: {said.strip()[:80]}")
+    _tell_apart([node for _, node in nodes.values()])
     return {
         "hcas": [node for kind, node in nodes.values() if kind == "Ca"],
         "switches": [node for kind, node in nodes.values() if kind == "Switch"],
@@ -48,6 +49,16 @@ def _node(found: re.Match[str]) -> Facts:
         "description": found.group(4),
         "ports": int(found.group(2)),
     }
+
+
+def _tell_apart(nodes: list[Facts]) -> None:
+    """Unnamed switches all carry their model's name: what several are called gets the GUID added."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        counts[node["description"]] = counts.get(node["description"], 0) + 1
+    for node in nodes:
+        if counts[node["description"]] > 1 or not node["description"]:
+            node["description"] = f"{node['description']} {node['guid']}".strip()
 
 
 def _links(

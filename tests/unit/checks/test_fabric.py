@@ -153,7 +153,7 @@ def with_ports(*ports: dict[str, Any], **changes: Any) -> View:
 
 
 def test_stage_and_module_name_the_same_checks() -> None:
-    assert {check.id for check in CHECKS} == set(STAGE.checks)
+    assert {check.id for check in CHECKS} == set(STAGE.checks + STAGE.symptoms)
 
 
 @pytest.mark.parametrize("check_id", STAGE.checks)

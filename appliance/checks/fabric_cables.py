@@ -1,0 +1,109 @@
+"""Where each adapter's cable ends, as discovery found it."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from appliance.checks.check import View
+from appliance.models.facts import Link, Port, Topology
+from appliance.models.site import Role
+
+INFINIBAND = "InfiniBand"
+
+
+@dataclass(frozen=True, order=True)
+class Plug:
+    """An adapter's port. Single-port adapters are port 1."""
+
+    host: str
+    device: str
+    port: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.device}{f' port {self.port}' if self.port > 1 else ''} of {self.host}"
+
+
+@dataclass(frozen=True, order=True)
+class Socket:
+    """A switch's port; port 0 means whichever."""
+
+    switch: str
+    port: int = 0
+
+    def __str__(self) -> str:
+        return f"port {self.port} of {self.switch}" if self.port else self.switch
+
+
+Cables = Mapping[Plug, Socket]
+
+
+def ports_of(view: View) -> dict[Plug, Port]:
+    """The InfiniBand ports GPU hosts report."""
+    return {
+        Plug(host.name, port.device, port.port): port
+        for host in view.site.with_role(Role.GPU)
+        if host.name in view.facts
+        for port in view.facts[host.name].ports
+        if port.link_layer == INFINIBAND
+    }
+
+
+def found_cables(view: View, topology: Topology) -> dict[Plug, Socket]:
+    """The cables of GPU hosts that discovery met, by adapter."""
+    switches = {node.description for node in topology.switches}
+    named = _named(view, topology)
+    by_guid = _by_guid(view, topology)
+    cables: dict[Plug, Socket] = {}
+    for end, port, peer, peer_port in _directions(topology.links):
+        if peer in switches and end not in switches:
+            name = named.get(end)
+            plug = Plug(*name, port) if name else by_guid.get((end, port))
+            if plug:
+                cables[plug] = Socket(peer, peer_port)
+    return cables
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Sorts mlx5_10 after mlx5_9."""
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text) if p]
+
+
+def _directions(links: Iterable[Link]) -> Iterator[tuple[str, int, str, int]]:
+    for link in links:
+        yield link.node, link.port, link.peer, link.peer_port
+        yield link.peer, link.peer_port, link.node, link.port
+
+
+def _named(view: View, topology: Topology) -> dict[str, tuple[str, str]]:
+    """Host and device by the node's description, "gpu-1 mlx5_0" where rdma-ndd describes adapters."""
+    names = {host.name: host.name for host in view.site.with_role(Role.GPU)}
+    names |= {
+        view.facts[name].os.hostname: name for name in tuple(names.values()) if name in view.facts
+    }
+    words = {node.description: node.description.split(" ") for node in topology.hcas}
+    return {
+        text: (names[parts[0]], parts[1])
+        for text, parts in words.items()
+        if len(parts) == 2 and parts[0] in names
+    }
+
+
+def _by_guid(view: View, topology: Topology) -> dict[tuple[str, int], Plug]:
+    """By node and port, where descriptions say nothing.
+
+    An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number; the way
+    that fits more adapters is the fabric's.
+    """
+    nodes = {number(node.guid): node.description for node in topology.hcas}
+    ways = [
+        {number(port.guid) - less * plug.port: plug for plug, port in ports_of(view).items()}
+        for less in (0, 1)
+    ]
+    best = max(ways, key=lambda way: len(way.keys() & nodes.keys()))
+    return {(nodes[guid], plug.port): plug for guid, plug in best.items() if guid in nodes}
+
+
+def number(guid: str) -> int:
+    """A GUID as the kernel (0c42:a1...) or a tool (0x0c42a1...) writes it; 0 for none."""
+    digits = guid.lower().removeprefix("0x").replace(":", "")
+    return int(digits, 16) if digits and set(digits) <= set("0123456789abcdef") else 0
