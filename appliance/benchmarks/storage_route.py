@@ -19,7 +19,10 @@ echo "$((e - s)) $(sha256sum <"$t")"
 """
 READ = 'for f; do printf "%s " "$f"; {get} | sha256sum; done'
 TIME = "s=$(date +%s%N); {get} >/dev/null && e=$(date +%s%N) && echo $((e - s))"
-REMOVE = 'cd "$1" && rm -f -- "$2"-*'
+# Files an hour old are those of a run that was killed; younger ones may belong to one still at work.
+REMOVE = """cd "$1" && rm -f -- "$2"-* &&
+find . -maxdepth 1 -type f -name '.appliance-*-*' -mmin +60 -delete
+"""
 
 
 class Way(StrEnum):

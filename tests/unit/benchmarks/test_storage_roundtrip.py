@@ -1,14 +1,18 @@
 """The storage round trip against hosts that share files, forget them, refuse them or do not answer."""
 
 import hashlib
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from appliance.adapters import process
 from appliance.adapters.process import Completed
 from appliance.benchmarks.storage_roundtrip import SPEED_BYTES, run
+from appliance.benchmarks.storage_route import Route, Way
 from appliance.checks.check import View
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
@@ -216,3 +220,17 @@ def test_a_defect_on_the_way_still_removes_the_files() -> None:
 def test_a_site_without_mounts_has_nothing_to_prove() -> None:
     bare = SITE.model_copy(update={"storage": SITE.storage.model_validate({})})
     assert run(view(bare), Hosts()) == ([], [])
+
+
+def test_files_a_killed_run_left_are_removed_once_they_are_old(tmp_path: Path) -> None:
+    old, young, own, other = (
+        tmp_path / name
+        for name in (".appliance-1-proof-a", ".appliance-2-proof-a", ".appliance-3-speed-a", "data")
+    )
+    for file in (old, young, own, other):
+        file.write_text("x")
+    os.utime(old, (0, 0))
+    os.utime(other, (0, 0))
+    route = Route("head", Way.LOCAL, str(tmp_path))
+    process.run(route.remove(".appliance-3"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == [young.name, other.name]
