@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from appliance.adapters.process import Completed, run
+from appliance.errors import ApplianceError
 from appliance.journal import Journal
 from benchmarks.ansible_side import playbooks
 from benchmarks.probe_side import probes
@@ -121,4 +122,7 @@ def _show(rows: tuple[Row, ...], tasks: int, ratio: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ApplianceError as error:
+        sys.exit(f"{error.message}\n{error.hint}")
