@@ -147,8 +147,8 @@ def _places(text: str) -> list[str]:
 
 
 def _holding(folder: Path) -> list[Path]:
-    """Files below a folder that hold a secret, in whatever spelling; plain ones are found by grep, faster."""
-    lines = [line for secret in PLANTED for line in secret.splitlines() if len(line) > 20]
+    """Files below a folder that hold a secret as it is, or one of its lines; a copy of this file holds none."""
+    lines = [line for secret in PLANTED for line in secret.splitlines() if "-----" not in line]
     argv = ["grep", "-rlFas", "--devices=skip"]
     for line in lines:
         argv += ["-e", line]
@@ -157,7 +157,8 @@ def _holding(folder: Path) -> list[Path]:
 
 
 def test_the_deployments_ended_as_they_were_meant_to(told: Told) -> None:
-    assert told.codes == [0, 1, 1, 1]
+    # 3, incomplete: what comes after slurm was not asked for, so nobody can say that the site is whole.
+    assert told.codes == [3, 1, 1, 1]
     assert "slurmdbd.conf" in told.failing
     assert "slurmdbd_password" in told.refused
     assert "RuntimeError" in told.broken
