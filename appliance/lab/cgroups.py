@@ -56,7 +56,8 @@ def members(host: RackHost) -> tuple[int, ...]:
     for top in hierarchies().all():
         for procs in (top / PARENT / host.machine).rglob("cgroup.procs"):
             with suppress(OSError):
-                found.update(int(pid) for pid in procs.read_text().split())
+                # The kernel writes 0 for a process outside our PID namespace, and to kill 0 is to kill ourselves.
+                found.update(int(pid) for pid in procs.read_text().split() if pid != "0")
     return tuple(sorted(found))
 
 
