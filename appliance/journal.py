@@ -106,12 +106,23 @@ class Journal:
             ).fetchall()
         yield from map(_entry, rows)
 
-    def last(self, kind: str, *, stage: str = "", host: str = "", run: str = "") -> Entry | None:
-        """The newest entry of a kind; empty criteria match everything."""
+    def last(
+        self,
+        kind: str,
+        *,
+        stage: str = "",
+        host: str = "",
+        run: str = "",
+        until: datetime | None = None,
+    ) -> Entry | None:
+        """The newest entry of a kind, written no later than ``until``; empty criteria match everything."""
         clauses = ["kind = ?"] + [
             f"{k} = ?" for k, v in (("stage", stage), ("host", host), ("run", run)) if v
         ]
         values = [kind, *(v for v in (stage, host, run) if v)]
+        if until:
+            clauses.append("time <= ?")
+            values.append(until.astimezone(UTC).isoformat(timespec="milliseconds"))
         with self._lock:
             row = self._db.execute(
                 "SELECT seq, time, run, kind, stage, host, data FROM entry"

@@ -19,6 +19,7 @@ from appliance.actions.planned import (
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.checks.check import View
 from appliance.engine.apply import apply
+from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
@@ -125,7 +126,7 @@ def _carry_out(session: Session, planned: Planned, plan: Plan, findings: Finding
         found = take_facts(session, lambda now: is_settled(session, now, findings.outcomes))
     else:
         found = planned.found
-    view = View(session.profile, session.site, found.facts)
+    view = View(session.profile, session.site, found.facts, earlier_facts(session))
     findings.results += judge_all(view, found, ALL_CHECK_IDS)
     validate_cluster(session, plan, planned, view, found, findings)
     for result in findings.results:
@@ -143,6 +144,6 @@ def is_settled(session: Session, found: Round, outcomes: Iterable[StageOutcome])
         return True
     stages = {o.stage for o in ran}
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
-    view = View(session.profile, session.site, found.facts)
+    view = View(session.profile, session.site, found.facts, earlier_facts(session))
     results = [r for r in judge_all(view, found, ids) if r.id in ids]
     return not results or overall(results) is Verdict.PASSED

@@ -6,6 +6,7 @@ from datetime import date
 
 from appliance.actions.opening import Target, check_ids, open_session
 from appliance.checks.check import View
+from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import gather
 from appliance.engine.judge import REACHABLE, judge_all
 from appliance.engine.record import simulated_areas
@@ -43,7 +44,7 @@ def look(
             session.remote, {h.name: request_for(session, h.name) for h in session.site.hosts}
         )
         seconds = time.monotonic() - started
-        view = View(session.profile, session.site, found.facts)
+        view = View(session.profile, session.site, found.facts, earlier_facts(session))
         results = [
             r
             for r in judge_all(view, found, ids)

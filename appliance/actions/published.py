@@ -24,7 +24,6 @@ LIMITS = {
     "fabric.ports": "hardware.fabric.ports of the profile",
     "fabric.state": "ACTIVE on LinkUp",
     "fabric.rate": "hardware.fabric.rate_gbps of the profile, or limit fabric.rate in Gb/s",
-    "fabric.errors": "0 errors",
     "fabric.sm": "1 master",
     "fabric.topology": "every port of every GPU host",
     "storage.server": "active",

@@ -1,7 +1,7 @@
 """What a check is: a pure judgement of facts against what profile and site expect."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from appliance.models.facts import HostFacts
@@ -12,11 +12,12 @@ from appliance.models.site import Host, Role, Site
 
 @dataclass(frozen=True)
 class View:
-    """All a check may look at. ``facts`` holds only hosts that answered."""
+    """All a check may look at. ``facts`` holds only hosts that answered, ``before`` an earlier answer of each."""
 
     profile: Profile
     site: Site
     facts: Mapping[str, HostFacts]
+    before: Mapping[str, HostFacts] = field(default_factory=dict)
 
     def limit(self, check_id: str) -> Limit | None:
         """The bound for a check: the site's, else the profile's."""

@@ -13,21 +13,13 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
+from appliance.checks.fabric_errors import judge_errors
 from appliance.checks.fabric_subnet import judge_subnet_manager, judge_topology
 from appliance.models.facts import HostFacts, Port
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
 UNITS = ("opensm.service",)
-ERROR_COUNTERS = (
-    "symbol_error",
-    "link_error_recovery",
-    "link_downed",
-    "port_rcv_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "port_xmit_discards",
-)
 # What keeps a port from being usable, by a word of its physical or logical state, and what to do.
 OBSTACLES = {
     "disabled": ("the port is disabled", "enable it with ibportstate, or at the switch"),
@@ -107,28 +99,6 @@ def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
         return [_slow(host, port, wanted, common) for port in slow]
     rate = min(port.rate for port in ports)
     return [passed("fabric.rate", host.name, rate, evidence=f"{len(ports)} ports", **common)]
-
-
-def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
-    """Zero is good; more says nothing of today, for a counter counts since it was last cleared."""
-    ports = [port for port in _ports(view, facts) if port.counters]
-    if not ports:
-        cause = "no port shows counters"
-        return _silent(view, "fabric.errors", host, facts, cause, required=False)
-    counts = {
-        f"{port.device} {name} {port.counters[name]}": port.counters[name]
-        for port in ports
-        for name in ERROR_COUNTERS
-        if port.counters.get(name)
-    }
-    common = {"unit": "errors", "required": False, "simulated": _simulated(facts)}
-    if not counts:
-        return [passed("fabric.errors", host.name, 0, evidence=f"{len(ports)} ports", **common)]
-    worst = sorted(counts, key=lambda name: -counts[name])[:3]
-    cause = "needs two readings: counters tell what came since they were last cleared, not when"
-    total = sum(counts.values())
-    common["evidence"] = ", ".join(worst)
-    return [not_assessed("fabric.errors", host.name, cause, value=total, **common)]
 
 
 def _ports(view: View, facts: HostFacts) -> tuple[Port, ...]:
@@ -230,8 +200,10 @@ CHECKS: tuple[Check, ...] = (
         title="Ports count no errors",
         roles=GPU_HOSTS,
         judge=judge_errors,
-        explain="Error counters of each port. They grow from the day they were cleared, so one reading of a number "
-        "above zero proves nothing; two readings and the time between them do.",
+        explain="Growth of each port's error counters since the last deploy, plan or validate that is more than a "
+        "minute old. They count from the day they were cleared, so one reading above zero proves nothing.",
+        limit="none: link_downed, local_link_integrity_errors, excessive_buffer_overrun_errors, rnr_nak_retry_err; "
+        "symbol_error 120/h, link_error_recovery 5/min, port_rcv_errors 10/s, port_xmit_discards 100/s (NVSentinel)",
     ),
     ClusterCheck(
         id="fabric.sm",

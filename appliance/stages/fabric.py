@@ -17,8 +17,7 @@ STAGE = Stage(
         "fabric.rate",
         "fabric.sm",
         "fabric.topology",
-        "fabric.errors",
     ),
-    symptoms=("fabric.cabling", "fabric.links"),
+    symptoms=("fabric.errors", "fabric.cabling", "fabric.links"),
     minutes=1.0,
 )

@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,12 @@ def test_lock_of_a_killed_run_is_free_and_told(tmp_path: Path) -> None:
     child.join()
     with hold(tmp_path, "next", "deploy") as left:
         assert left == "killed"
+
+
+def test_the_newest_entry_until_a_time_is_found(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append("r", "facts", host="a", number=1)
+        written = journal.last("facts", host="a")
+        assert written is not None
+        assert journal.last("facts", host="a", until=written.time) == written
+        assert journal.last("facts", host="a", until=written.time - timedelta(seconds=1)) is None

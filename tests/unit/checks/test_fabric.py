@@ -1,5 +1,6 @@
 """The checks of stage fabric: a good fabric, the fault each check is for, and the missing measurement."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -236,11 +237,70 @@ def test_a_port_that_is_down_has_no_rate_to_judge() -> None:
     assert one("fabric.rate", with_ports(down)).status is Status.NOT_ASSESSED
 
 
-def test_counters_above_zero_are_shown_but_not_judged() -> None:
-    noisy = port("gpu-1", 1, counters={"symbol_error": 7, "link_downed": 2})
+NOISY = {"symbol_error": 7, "link_downed": 2}
+
+
+def later(counters: dict[str, int], minutes: int = 30, **before: Any) -> View:
+    """gpu-1's mlx5_1 had NOISY counters, and these some minutes later."""
+    now = facts("gpu-1", ports=[port("gpu-1", 0), port("gpu-1", 1, counters=counters)])
+    then = facts("gpu-1", ports=[port("gpu-1", 0), port("gpu-1", 1, counters=NOISY)], **before)
+    after = now.model_copy(update={"taken": f"2026-11-20T12:{minutes:02}:00Z"})
+    return replace(view(after), before={"gpu-1": then})
+
+
+def test_counters_above_zero_without_a_reading_before_are_shown_but_not_judged() -> None:
+    noisy = port("gpu-1", 1, counters=NOISY)
     result = one("fabric.errors", with_ports(port("gpu-1", 0), noisy))
     assert (result.status, result.value, result.required) == (Status.NOT_ASSESSED, 9, False)
     assert result.evidence == "mlx5_1 symbol_error 7, mlx5_1 link_downed 2"
+
+
+def test_old_errors_that_do_not_grow_are_good() -> None:
+    result = one("fabric.errors", later(NOISY))
+    assert (result.status, result.value, result.evidence) == (Status.PASS, 0, "2 ports in 30 min")
+
+
+@pytest.mark.parametrize(
+    ("name", "growth", "minutes", "status"),
+    [
+        ("link_downed", 1, 30, Status.FAIL),
+        ("symbol_error", 120, 30, Status.PASS),
+        ("symbol_error", 121, 30, Status.FAIL),
+        ("symbol_error", 121, 1, Status.FAIL),
+    ],
+)
+def test_growth_is_held_against_its_limit(
+    name: str, growth: int, minutes: int, status: Status
+) -> None:
+    result = one("fabric.errors", later({**NOISY, name: NOISY[name] + growth}, minutes))
+    assert result.status is status
+    assert result.value == growth
+    if status is Status.FAIL:
+        assert (result.target, result.required) == ("gpu-1/mlx5_1", True)
+        assert f"{name} grew by {growth} in {minutes} min" in result.cause
+        assert "cable of mlx5_1" in result.fix
+
+
+def test_counters_that_went_backwards_are_not_assessed() -> None:
+    result = one("fabric.errors", later({**NOISY, "symbol_error": 1}))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+    assert "symbol_error of mlx5_1 went backwards" in result.cause
+
+
+def test_readings_too_close_or_from_before_a_start_prove_nothing() -> None:
+    assert "less than a minute" in one("fabric.errors", later(NOISY, 0)).cause
+    other = facts("gpu-1").os.model_copy(update={"boot_id": "older"})
+    assert "started anew" in one("fabric.errors", later(NOISY, os=other)).cause
+
+
+def test_a_port_that_was_down_before_is_not_assessed() -> None:
+    seen = later(NOISY)
+    was = seen.before["gpu-1"]
+    down = was.ports[1].model_copy(update={"state": "DOWN"})
+    then = was.model_copy(update={"ports": (was.ports[0], down)})
+    result = one("fabric.errors", replace(seen, before={"gpu-1": then}))
+    assert result.status is Status.NOT_ASSESSED
+    assert result.cause.startswith("mlx5_1: not up at the reading before")
 
 
 @pytest.mark.parametrize(
