@@ -9,6 +9,7 @@ from rich.console import Console
 from appliance.actions import deploy as action
 from appliance.cli import options
 from appliance.models.plan import Plan
+from appliance.models.run import StageState
 from appliance.report.console import plan_table, run_summary
 
 
@@ -65,5 +66,8 @@ def deploy(
             if inventory is None
             else options.command_line(inventory, None, "health")
         )
-        run_summary(console, done.record, done.report, ready if done.exit_code in (0, 3) else again)
+        told = any(o.state is not StageState.SKIPPED for o in done.record.outcomes)
+        following = ready if done.exit_code in (0, 3) else again
+        console.print()
+        run_summary(console, done.record, done.report, following, stages=not told)
     return done.exit_code

@@ -17,7 +17,7 @@ def lines(event: events.Event) -> list[str]:
 @lines.register
 def _(event: events.RunStarted) -> list[str]:
     told = [f"{event.verb} {event.site} · {event.profile} · {plural(len(event.hosts), 'host')}"]
-    if event.simulated:
+    if event.simulated and not event.note:
         told.append(f"simulated: {', '.join(event.simulated)}")
     return [*([event.note] if event.note else []), *told]
 

@@ -24,10 +24,18 @@ _GRAVITY = (
 
 
 def run_summary(
-    console: Console, record: RunRecord, report: str = "", next_command: str = ""
+    console: Console,
+    record: RunRecord,
+    report: str = "",
+    next_command: str = "",
+    *,
+    stages: bool = True,
 ) -> None:
-    """Print stages, failed hosts with cause and fix, failed checks, the verdict and what comes next."""
-    if record.outcomes:
+    """Print stages, failed hosts with cause and fix, failed checks, the verdict and what comes next.
+
+    ``stages`` False leaves out the stages, where they were seen to finish just above.
+    """
+    if record.outcomes and stages:
         console.print(_stages(console, record))
         console.print()
     failed = [o for o in record.outcomes if o.state is StageState.FAILED]
