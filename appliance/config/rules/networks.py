@@ -94,7 +94,9 @@ def _placed(
 ) -> Iterator[Finding]:
     if address not in cidr:
         place = f"{name} ({cidr}, line {case.line(('networks', name, 'cidr'))})"
-        first, last = cidr.network_address + 1, cidr.broadcast_address - 1
+        # A /31 and a /32 have no addresses to spare for network and broadcast (RFC 3021).
+        spare = 0 if cidr.prefixlen >= 31 else 1
+        first, last = cidr[spare], cidr[-1 - spare]
         yield case.problem(path, f"{address} is outside {place}", f"take one of {first} to {last}")
     elif cidr.prefixlen < 31 and address in (cidr.network_address, cidr.broadcast_address):
         which = "network" if address == cidr.network_address else "broadcast"
