@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from appliance.lab.spec import Rack, RackHost
 DISK_GIB = 12
 MACHINE_ID = Path("/etc/machine-id")
 NO_MACHINE_ID = ("", "uninitialized")
+ENTER = Path(__file__).with_name("enter.py")
 DATA_FOLDERS = ("srv", "export")
 
 
@@ -77,7 +79,7 @@ def own_view(host: RackHost) -> tuple[str, ...]:
         run(("mount", "--make-rslave", f"{view}{source}"))
     run(("mount", "--bind", str(own_id), f"{view}{MACHINE_ID}"))
     run(("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", f"{view}/run"))
-    return ("chroot", str(view))
+    return (sys.executable, "-ISB", str(ENTER), str(view))
 
 
 def _image(host: RackHost) -> str:

@@ -11,7 +11,18 @@ import pytest
 
 from appliance.adapters.process import Completed, run, spawn
 from appliance.config.load import load_site
-from appliance.lab import cgroups, fabric, faults, kernel_log, network, processes, rack, ssh, status
+from appliance.lab import (
+    cgroups,
+    fabric,
+    faults,
+    kernel_log,
+    mounts,
+    network,
+    processes,
+    rack,
+    ssh,
+    status,
+)
 from appliance.lab.spec import Rack, RackHost, RackSpec, racks
 
 pytestmark = pytest.mark.rack
@@ -200,6 +211,18 @@ def test_cards_stand_with_ethernet_and_without_a_subnet(
     finally:
         rack.down(raised.name)
     assert _traces(raised) == []
+
+
+def test_hosts_in_a_plain_chroot_may_make_user_namespaces(tmp_path: Path) -> None:
+    """Units with PrivateUsers= need them, and the kernel refuses them to whatever runs under chroot(2)."""
+    view = str(tmp_path)
+    script = f'mount --make-rprivate / && mount --bind / {view} && mount -t proc proc {view}/proc && exec "$@"'
+    inside = ("unshare", "--mount", "sh", "-c", script, "sh", "chroot", view)
+    assert run((*inside, "unshare", "--user", "true"), check=False).returncode
+    enter = 'mount --bind / /mnt && mount -t proc proc /mnt/proc && exec "$@"'
+    entered = (sys.executable, "-ISB", str(mounts.ENTER), "/mnt", "unshare", "--user", "ls", "/")
+    done = run((*inside, "sh", "-c", enter, "sh", *entered))
+    assert "etc" in done.stdout.split()
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.3, 0.8, 1.5])
