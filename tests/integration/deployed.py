@@ -11,9 +11,9 @@ from appliance.journal import Entry, Journal
 from appliance.models.plan import Plan
 from appliance.models.run import RunRecord
 from appliance.models.site import Role
-from tests.integration.rack import PROGRAM
+from tests.integration.rack import PROGRAM, own_name
 
-NAME = "pytest-deployed"
+NAME = own_name("deployed")
 ROLES = {
     "head": {Role.CONTROL, Role.STORAGE, Role.LOGIN},
     "gpu-1": {Role.GPU},

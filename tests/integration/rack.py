@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ from appliance.lab.spec import Rack, RackSpec
 
 PROGRAM = str(Path(sys.executable).parent / "appliance")
 DEPLOY_SECONDS = 600.0
+
+
+def own_name(name: str) -> str:
+    """A rack's name no other checkout uses: two of them may be tested on one machine at once."""
+    return f"{name}-{sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:4]}"
+
 
 Event = dict[str, Any]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.models.run import RunRecord, StageState
-from tests.integration.rack import Bench, Deployment, Event, raised
+from tests.integration.rack import Bench, Deployment, Event, own_name, raised
 
 pytestmark = [
     pytest.mark.rack,
@@ -90,7 +90,7 @@ def _heal_all(bench: Bench) -> None:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with raised("pytest-faults", 5, tmp_path_factory.mktemp("faults")) as found:
+    with raised(own_name("faults"), 5, tmp_path_factory.mktemp("faults")) as found:
         yield found
 
 

@@ -14,6 +14,7 @@ from tests.integration.rack import (
     Event,
     Identity,
     at_work,
+    own_name,
     private_folders,
     raised,
     repeated,
@@ -34,7 +35,7 @@ STAGES = ("base", "fabric", "storage", "observe", "slurm", "validate")
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with raised("pytest-killed", 3, tmp_path_factory.mktemp("killed")) as found:
+    with raised(own_name("killed"), 3, tmp_path_factory.mktemp("killed")) as found:
         yield found
 
 

@@ -24,10 +24,11 @@ from appliance.lab import (
     status,
 )
 from appliance.lab.spec import Rack, RackHost, RackSpec, racks
+from tests.integration.rack import own_name
 
 pytestmark = pytest.mark.rack
 
-NAME = "pytest-lab"
+NAME = own_name("lab")
 PORT = "/var/lib/appliance-lab/sys/class/infiniband/mlx5_2/ports/1"
 
 

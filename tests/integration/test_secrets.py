@@ -16,7 +16,7 @@ import pytest
 
 from appliance.adapters.process import run
 from appliance.config.spellings import spellings
-from tests.integration.rack import PROGRAM, Bench, raised
+from tests.integration.rack import PROGRAM, Bench, own_name, raised
 
 pytestmark = [
     pytest.mark.rack,
@@ -103,7 +103,7 @@ class Told:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with raised("pytest-secrets", 2, tmp_path_factory.mktemp("secrets")) as found:
+    with raised(own_name("secrets"), 2, tmp_path_factory.mktemp("secrets")) as found:
         yield found
 
 
