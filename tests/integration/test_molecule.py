@@ -12,6 +12,7 @@ from appliance.config import data
 from appliance.errors import DeadlineExceeded
 from appliance.lab import rack
 from appliance.lab.spec import racks
+from tests.integration.rack import own_name
 
 ROLES = sorted(path.parents[2] for path in data.root().glob("roles/*/molecule/default/verify.yml"))
 DEADLINE_SECONDS = 600.0
@@ -55,7 +56,7 @@ def test_the_role_keeps_its_word_on_a_host(role: Path, tmp_path: Path) -> None:
 
 
 def _rack(role: Path) -> str:
-    return f"molecule-{role.name}"
+    return own_name(role.name)
 
 
 def _tail(log: Path) -> str:
