@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from appliance.actions import deploy as action
 from appliance.cli import options
@@ -39,7 +38,7 @@ def deploy(
         raise click.UsageError(
             "nobody can be asked here: give --yes to change hosts without asking"
         )
-    console = Console(stderr=as_json)
+    console = options.console(stderr=as_json)
     watcher = options.observer(as_json, verbose)
 
     def consent(plan: Plan) -> bool:

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from appliance.actions import health as action
 from appliance.cli import options
@@ -63,7 +62,7 @@ def health(
             if seen.simulated:
                 click.echo(f"Simulated here: {', '.join(seen.simulated)}.")
             health_view(
-                Console(),
+                options.console(),
                 seen.site,
                 seen.results,
                 findings(seen.results, seen.since),

@@ -1,5 +1,6 @@
 """Flags several verbs share, and how their output is chosen."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from appliance.actions.planned import Narrowing, stage_names
 from appliance.models.events import Observer
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 
+PIPE_WIDTH = 160
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -71,8 +73,15 @@ def observer(
     if as_json:
         return JsonObserver(sys.stdout)
     if sys.stdout.isatty() and not verbose:
-        return TerminalObserver(Console())
-    return PlainObserver(Console(), verbose)
+        return TerminalObserver(console())
+    return PlainObserver(console(), verbose)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read; a log has no edge, so lines in a pipe are folded late."""
+    stream = sys.stderr if stderr else sys.stdout
+    bounded = stream.isatty() or "COLUMNS" in os.environ
+    return Console(stderr=stderr, width=None if bounded else PIPE_WIDTH)
 
 
 class Silent:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from appliance.actions import plan as action
 from appliance.cli import options
@@ -47,7 +46,7 @@ def plan(
     if as_json:
         click.echo(made.model_dump_json(indent=1))
     else:
-        console = Console()
+        console = options.console()
         plan_table(console, made)
         command = options.command_line(inventory, profile, "deploy")
         console.print(

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from appliance.actions import report as action
 from appliance.actions.opening import runs_of
@@ -49,7 +48,7 @@ def report(
         return 0
     kept = action.load(folder, run)
     if shape == "text" and output is None:
-        console = Console()
+        console = options.console()
         run_summary(console, kept.record, str(kept.folder / "report.html"))
         print_tables(console, kept.record.tables)
         return kept.record.verdict.exit_code

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from appliance.actions import validate as action
 from appliance.benchmarks import BENCHMARKS
@@ -47,7 +46,7 @@ def validate(
     if as_json:
         click.echo(record.model_dump_json(indent=1))
         return record.verdict.exit_code
-    console = Console()
+    console = options.console()
     print_tables(console, record.tables)
     run_summary(console, record, report)
     return record.verdict.exit_code
@@ -65,7 +64,7 @@ def _from_logs(folder: Path, profile: str, as_json: bool) -> int:
         }
         click.echo(json.dumps(document, indent=1))
         return verdict.exit_code
-    console = Console()
+    console = options.console()
     print_tables(console, outcome.tables)
     findings_list(console, findings(outcome.results))
     passed = sum(r.status is Status.PASS for r in outcome.results)
