@@ -1,6 +1,7 @@
 """Secrets: references in the site, resolved late, and never printed."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -36,6 +37,18 @@ class Redactor:
 
 Secrets = Mapping[str, Secret]
 
+FORMATS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "munge_key": (
+        re.compile(r"[A-Za-z0-9+/=]{32,1024}"),
+        "one line of 32 to 1024 characters of base64: openssl rand -base64 96 | tr -d '\\n'",
+    ),
+    "slurmdbd_password": (
+        re.compile(r"[A-Za-z0-9_.,:+/=@%-]{8,128}"),
+        "one line of 8 to 128 of the characters A-Z a-z 0-9 _ . , : + / = @ % -",
+    ),
+}
+"""What the daemons' files can hold; role slurm asserts the same, but only after other stages have run."""
+
 
 def references(site: Site) -> dict[str, SecretRef]:
     """All secrets of a site: by their own name, and ``bmc.<host>`` for a BMC's password."""
@@ -53,7 +66,7 @@ def resolve(site: Site, folder: Path) -> dict[str, Secret]:
     vault = Vault(folder)
     for name, ref in references(site).items():
         try:
-            found[name] = Secret(_fetch(ref, folder, vault))
+            found[name] = Secret(_fitting(name, _fetch(ref, folder, vault)))
         except ConfigError as error:
             key = name if name.startswith("bmc.") else f"secrets.{name}"
             findings.append(Finding(folder / "site.yml", 0, key, error.message, error.hint))
@@ -73,6 +86,13 @@ def _fetch(ref: SecretRef, folder: Path, vault: Vault) -> str:
         value = vault.read(str(ref.vault))
     if not value.strip():
         raise ConfigError("is empty", "a secret has at least one character")
+    return value
+
+
+def _fitting(name: str, value: str) -> str:
+    pattern, form = FORMATS.get(name, (None, ""))
+    if pattern and not pattern.fullmatch(value):
+        raise ConfigError("has not the form its daemon reads", form)
     return value
 
 
