@@ -104,10 +104,10 @@ def test_gpu_job_runs_on_both_hosts_and_is_accounted_for(deployed: Deployed) -> 
     job = "'hostname; echo $CUDA_VISIBLE_DEVICES'"
     answer = deployed.said("head", f"timeout 60 srun -J {name} -N2 --gres=gpu:8 sh -c {job}")
     assert sorted(answer.split()) == ["0,1,2,3,4,5,6,7"] * 2 + list(GPU_HOSTS)
-    told = deployed.said(
-        "head", f"sacct -nXP --name {name} -o State,NNodes,Partition,NodeList -S now-1hour"
-    )
-    assert told.split() == ["COMPLETED|2|gpu|gpu-[1-2]"]
+    # The controller tells accounting of a job's end a moment after srun is back.
+    ask = f"sacct -nXP --name {name} -o State,NNodes,Partition,NodeList -S now-1hour"
+    patient = f"for i in $(seq 30); do {ask} | grep COMPLETED && exit; sleep 1; done; {ask}"
+    assert deployed.said("head", patient).split() == ["COMPLETED|2|gpu|gpu-[1-2]"]
 
 
 def test_fabric_shows_the_ports_of_all_hosts(deployed: Deployed) -> None:
