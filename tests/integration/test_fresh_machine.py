@@ -157,5 +157,7 @@ def test_deploys_from_nothing_and_again(
         "warm": 0,
         "gone": 0,
     }, tail
+    # Once, or the first run was not cold or the second not warm.
+    assert log.read_text(errors="replace").count("building the image") == 1
     assert steps["cold"].seconds <= COLD_MINUTES * 60
     assert steps["warm"].seconds <= WARM_MINUTES * 60
