@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from appliance.adapters import strays
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent, play
-from appliance.engine.diagnose import Diagnosis, diagnose
+from appliance.engine.diagnose import Diagnosis, diagnose, full_filesystem
+from appliance.engine.gather import gather
 from appliance.engine.planning import Preparation
 from appliance.engine.prove import Proof, prove
 from appliance.engine.session import Session
@@ -247,7 +248,9 @@ def _problem(session: Session, result: HostPlay, proof: Proof | None) -> Diagnos
         except ConnectionFailed as error:
             return Diagnosis(error.message, error.hint)
     if result.failed_task:
-        return diagnose(result.host, result.failed_task, result.message)
+        asked = gather(session.remote, {result.host: {"areas": ["filesystems"]}})
+        full = full_filesystem(asked.facts.get(result.host))
+        return diagnose(result.host, result.failed_task, result.message, full)
     if not result.finished:
         return Diagnosis("its playbook ended before this host was through", "deploy again")
     return proof.problem if proof else Diagnosis("its checks did not run", "deploy again")

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from appliance.models.facts import HostFacts
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -57,8 +59,27 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def diagnose(host: str, task: str, said: str) -> Diagnosis:
-    """The first pattern that fits; otherwise the words themselves and where they came from."""
+FULL = 1 << 20
+"""Bytes free on a file system below which nothing can be installed or written there."""
+
+
+def full_filesystem(facts: HostFacts | None) -> str:
+    """Where a host's disk is full, "" where it is not: most programs name their own symptom instead."""
+    for found in facts.filesystems if facts else ():
+        # Some file systems count no inodes at all (btrfs); those say 0 and are not full.
+        counts = found.type not in {"btrfs", "vfat"}
+        if not found.read_only and (found.free < FULL or (counts and not found.inodes_free)):
+            return found.at
+    return ""
+
+
+def diagnose(host: str, task: str, said: str, full: str = "") -> Diagnosis:
+    """The first pattern that fits; otherwise the words themselves and where they came from.
+
+    ``full``: the mount point of a file system that is full, whatever the program said.
+    """
+    if full:
+        said = f"no space left on device at {full}: {said}"
     for pattern, cause, fix in PATTERNS:
         if re.search(pattern, said, re.IGNORECASE):
             return Diagnosis(cause.format(said=said), fix.format(host=host))

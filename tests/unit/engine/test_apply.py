@@ -52,6 +52,7 @@ def ansible(monkeypatch: pytest.MonkeyPatch) -> FakeAnsible:
     fake = FakeAnsible()
     monkeypatch.setattr(engine, "play", fake)
     monkeypatch.setattr(prove, "gather", lambda remote, requests: facts(requests))
+    monkeypatch.setattr(engine, "gather", lambda remote, requests: facts(requests))
     monkeypatch.setattr(prove, "SETTLE", 0.0)
     return fake
 

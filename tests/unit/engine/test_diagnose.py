@@ -2,7 +2,8 @@
 
 import pytest
 
-from appliance.engine.diagnose import diagnose
+from appliance.engine.diagnose import diagnose, full_filesystem
+from tests.unit.engine.world import facts_of
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,27 @@ def test_unknown_words_are_kept_with_their_task() -> None:
     assert "service | Run it" in found.cause
     assert "the moon is in the wrong house" in found.cause
     assert "gpu-1" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("free", "inodes", "type", "at"),
+    [
+        (0, 100, "ext4", "/var"),
+        (1 << 30, 0, "ext4", "/var"),
+        (1 << 30, 0, "btrfs", ""),
+        (1 << 30, 100, "ext4", ""),
+    ],
+)
+def test_full_disk_is_the_cause_whatever_the_program_complains_of(
+    free: int, inodes: int, type: str, at: str
+) -> None:
+    disk = {"at": "/var", "source": "x", "type": type, "size": 1 << 34, "free": free}
+    facts = facts_of("gpu-1", filesystems=[{**disk, "inodes_free": inodes}])
+    assert full_filesystem(facts) == at
+    found = diagnose("gpu-1", "t", "groupadd: cannot lock /etc/group; try again later.", at)
+    assert ("disk is full" in found.cause) is bool(at)
+    assert "cannot lock /etc/group" in found.cause
+
+
+def test_host_that_tells_nothing_has_no_full_disk() -> None:
+    assert full_filesystem(None) == ""
