@@ -24,6 +24,9 @@ AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
 Device = Annotated[str, Field(pattern=DEVICE)]
 
 
+MirrorUrl = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.:/_-]+$")]
+
+
 class Role(StrEnum):
     """What a host does; a host may have several."""
 
@@ -110,8 +113,12 @@ class BaseOptions(Model):
     )
     admins: tuple[Admin, ...] = Field(default=(), description="People")
     firewall: bool = Field(default=True, description="Let in only what the site needs")
-    manage_repositories: bool = Field(
-        default=False, description="Write the package sources instead of using those that are there"
+    mirror: MirrorUrl | None = Field(
+        default=None,
+        description="Package mirror to write into the hosts' sources (RHEL: EPEL's); none: they keep theirs",
+    )
+    security_mirror: MirrorUrl | None = Field(
+        default=None, description="Mirror of the security updates, where that is another one"
     )
 
 

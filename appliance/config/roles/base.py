@@ -66,7 +66,8 @@ def variables(context: RoleContext) -> Variables:
         "base_open_files": 1048576,
         "base_kernel_modules": [] if container else list(KERNEL_MODULES),
         "base_firewall": base.firewall,
-        "base_manage_repositories": base.manage_repositories,
+        "base_mirror": base.mirror or "",
+        "base_security_mirror": base.security_mirror or base.mirror or "",
         "base_held_packages": list(HELD_PACKAGES),
     }
 
