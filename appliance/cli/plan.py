@@ -48,10 +48,10 @@ def plan(
     else:
         console = options.console()
         plan_table(console, made)
-        command = options.command_line(inventory, profile, "deploy")
-        console.print(
-            f"  Nothing was changed. To apply: {command}", highlight=False, soft_wrap=True
-        )
+        if made.changes:
+            command = options.command_line(inventory, profile, "deploy")
+            line = f"  Nothing was changed. To apply: {command}"
+            console.print(line, highlight=False, soft_wrap=True)
     if made.unreachable:
         return 1
     return 2 if detailed_exitcode and made.changes else 0
