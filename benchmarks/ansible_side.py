@@ -12,7 +12,7 @@ from appliance.adapters import strays
 from appliance.adapters.ansible import Play, stage_in
 from appliance.adapters.process import run
 from appliance.cli.options import quiet
-from appliance.engine.apply import play_of
+from appliance.engine.stage_run import play_of
 
 LIMIT = 900.0
 RECAP = re.compile(r"^(\S+)\s*: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.M)

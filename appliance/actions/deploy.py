@@ -116,7 +116,7 @@ def _carry_out(session: Session, planned: Planned, plan: Plan, findings: Finding
         findings.outcomes += apply(session, plan, planned.stages, planned.prepared)
     else:
         findings.outcomes += [
-            StageOutcome(stage=c.stage, host=c.host, state=StageState.SKIPPED, why=c.why)
+            StageOutcome(stage=c.stage, host=c.host, state=StageState.SKIPPED)
             for c in plan.cells
             if c.action is Action.SKIP and c.stage != VALIDATE
         ]

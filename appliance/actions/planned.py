@@ -1,9 +1,10 @@
 """Facts and plan, as ``plan`` shows them and ``deploy`` carries them out."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from appliance.engine.earlier import known_facts, remember
 from appliance.engine.gather import Round, gather
 from appliance.engine.planning import (
     Preparation,
@@ -16,7 +17,6 @@ from appliance.engine.requests import request_for
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
 from appliance.models.events import FactsTaken
-from appliance.models.facts import HostFacts
 from appliance.models.plan import Plan
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
@@ -65,10 +65,18 @@ def select(session: Session, narrowing: Narrowing) -> Selection:
     for name in (*narrowing.stages, *([narrowing.until] if narrowing.until else [])):
         if name not in names:
             raise ConfigError(f"no stage is called {name}", f"stages: {', '.join(names)}")
+    wanted = [s for s in STAGES if s.wanted(session.site)]
+    for name in narrowing.stages:
+        if name != VALIDATE and name not in {s.name for s in wanted}:
+            raise ConfigError(
+                f"--stage {name}: site {session.site.name} does not ask for it",
+                f"see docs/site.md for the section of site.yml that does; stages here: "
+                f"{', '.join(s.name for s in wanted)}",
+            )
     last = names.index(narrowing.until) if narrowing.until else len(names)
     chosen = tuple(
         s
-        for s in STAGES
+        for s in wanted
         if (not narrowing.stages or s.name in narrowing.stages) and names.index(s.name) <= last
     )
     return Selection(frozenset(narrowing.limit), chosen, narrowing.full)
@@ -88,10 +96,7 @@ def take_facts(session: Session, enough: Callable[[Round], bool] = lambda _: Tru
         if session.cancelled.wait(1.0):
             break
         found = gather(session.remote, requests)
-    for name, facts in found.facts.items():
-        session.journal.append(session.run, "facts", host=name, facts=facts.model_dump(mode="json"))
-    for name, missing in found.unanswered.items():
-        session.journal.append(session.run, "unanswered", host=name, cause=missing.cause)
+    remember(session, found)
     session.tell(
         FactsTaken(
             hosts=tuple(h.name for h in session.site.hosts),
@@ -100,16 +105,6 @@ def take_facts(session: Session, enough: Callable[[Round], bool] = lambda _: Tru
         )
     )
     return found
-
-
-def known_facts(session: Session, found: Round) -> Mapping[str, HostFacts]:
-    """The latest facts of every host: a host that is down keeps its last answer."""
-    known = dict(found.facts)
-    for name in found.unanswered:
-        entry = session.journal.last("facts", host=name)
-        if entry:
-            known[name] = HostFacts.model_validate(entry.data["facts"])
-    return known
 
 
 def plan_session(session: Session, narrowing: Narrowing) -> Planned:

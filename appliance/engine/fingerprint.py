@@ -2,12 +2,20 @@
 
 import hashlib
 import json
+import stat
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from appliance.config.secrets import Secret
 from appliance.stages.stage import Stage
+
+STRAYS = (
+    *(".*", "__pycache__", "*.pyc", "*~", "#*#", "*.bak", "*.orig", "*.rej", "*.swp", "*.tmp"),
+    *("molecule", "README.md", "CHANGELOG.md", "ruff.toml"),
+)
+"""Names below roles and collections that no playbook reads: what tools and editors leave, and what only people read."""
 
 Inputs = dict[str, str]
 """Name of an input ("role slurm", "slurm_partitions") -> its digest."""
@@ -44,13 +52,18 @@ def _plain(value: object) -> str:
 @cache
 def _tree(folder: Path) -> str:
     digest = hashlib.sha256()
-    skipped = {"molecule", "__pycache__", "README.md"}
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
-        if path.is_file() and not skipped.intersection(relative.parts):
-            digest.update(f"{relative}\0{path.stat().st_mode & 0o111:o}\0".encode())
+        if path.is_file() and not any(map(_is_stray, relative.parts)):
+            # Of the mode git keeps only this; the rest is the umask of whoever checked out.
+            runs = bool(path.stat().st_mode & stat.S_IXUSR)
+            digest.update(f"{relative}\0{runs}\0{path.stat().st_size}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
+
+
+def _is_stray(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in STRAYS)
 
 
 @cache

@@ -61,7 +61,7 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
     results: list[CheckResult] = []
     for stage in STAGES:
         ids = wanted.intersection(stage.checks + stage.symptoms)
-        if not ids or not stage.roles.intersection(host.roles):
+        if not ids or not stage.concerns(view.site, host):
             continue
         if _finished(view.facts[host.name], stage):
             results += judge_host(view, host, ids)
@@ -84,7 +84,7 @@ def _finished(facts: HostFacts, stage: Stage) -> bool:
 
 
 def _anywhere(view: View, stage: Stage) -> bool:
-    return any(_finished(facts, stage) for facts in view.facts.values())
+    return stage.wanted(view.site) and any(_finished(f, stage) for f in view.facts.values())
 
 
 def _reachable(found: Round, host: Host) -> CheckResult:

@@ -1,6 +1,6 @@
 """The plan: what each stage would do on each host, and why; nothing is changed by making it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.checks.check import View
@@ -52,7 +52,7 @@ def prepare(
 
 def concerned(stage: Stage, session: Session) -> tuple[Host, ...]:
     """Hosts the stage is for."""
-    return tuple(h for h in session.site.hosts if stage.roles.intersection(h.roles))
+    return tuple(h for h in session.site.hosts if stage.concerns(session.site, h))
 
 
 def make_plan(session: Session, found: Round, prepared: Preparation, selection: Selection) -> Plan:
@@ -69,8 +69,24 @@ def make_plan(session: Session, found: Round, prepared: Preparation, selection: 
         profile=session.profile.name,
         hosts=tuple(h.name for h in hosts),
         stages=tuple(s.name for s in selection.stages),
-        cells=tuple(cells),
+        cells=tuple(_learning(cells, selection.stages)),
     )
+
+
+def _learning(cells: Sequence[HostStage], stages: tuple[Stage, ...]) -> list[HostStage]:
+    """Finished cells are announced as open where a stage they learn from will run."""
+    pending = {c.stage for c in cells if c.action.changes}
+    notes = {
+        stage.name: f"looked at again after {named(teachers)}"
+        for stage in stages
+        if (teachers := [t for t in stage.learns_from if t in pending])
+    }
+    return [
+        c.model_copy(update={"why": notes[c.stage]})
+        if c.action is Action.SKIP and c.stage in notes
+        else c
+        for c in cells
+    ]
 
 
 def _cell(
@@ -97,8 +113,8 @@ def _cell(
         host=host.name,
         action=action,
         why=why,
-        minutes=_minutes(session, stage, host) if action.changes else 0.0,
-        reboot=action.changes and stage.reboots,
+        minutes=minutes_of(session, stage, host.name) if action.changes else 0.0,
+        reboot=action.changes and stage.reboots(host, facts, known.variables),
         known=receipt is not None,
         fingerprint=known.fingerprint,
         pins={d.name: d.expected for d in drifted if d.kind == "package"},
@@ -124,16 +140,16 @@ def _reason(
         return Action.RUN, "--full"
     if receipt.fingerprint != known.fingerprint:
         names = changed_inputs(receipt.inputs, known.inputs) if receipt.inputs else []
-        return Action.RUN, f"changed: {_list(names) or 'its inputs'}"
+        return Action.RUN, f"changed: {named(names) or 'its inputs'}"
     if receipt.drift:
         what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in receipt.drift]
-        return Action.REPAIR, _list(what)
+        return Action.REPAIR, named(what)
     if receipt.unread:
         unread = f"{receipt.unread} of its {receipt.resources} resources could not be compared"
         return Action.REPAIR, f"{unread}: {view.facts[host.name].errors.get('receipts', '')}"
     broken = [r for r in judge_host(view, host, stage.checks) if r.status is Status.FAIL]
     if broken:
-        return Action.REPAIR, _list([_short(r) for r in broken])
+        return Action.REPAIR, named([_short(r) for r in broken])
     return Action.SKIP, ""
 
 
@@ -141,13 +157,14 @@ def _short(result: CheckResult) -> str:
     return f"{result.id}: {result.cause}"
 
 
-def _list(items: list[str], most: int = 3) -> str:
+def named(items: Sequence[str], most: int = 3) -> str:
+    """The first few, and how many more."""
     rest = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(items[:most]) + rest
 
 
-def _minutes(session: Session, stage: Stage, host: Host) -> float:
+def minutes_of(session: Session, stage: Stage, host: str) -> float:
     """As long as it took last time; the stage's own estimate where there was no last time."""
-    last = session.journal.last("host_done", stage=stage.name, host=host.name)
+    last = session.journal.last("host_done", stage=stage.name, host=host)
     seconds = last.data.get("seconds") if last else None
     return float(seconds) / 60 if isinstance(seconds, int | float) else stage.minutes

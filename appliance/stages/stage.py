@@ -4,7 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.config.roles.context import RoleContext, Variables
-from appliance.models.site import Role
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host, Role, Site
+
+
+def always(site: Site) -> bool:
+    """Every site has this stage."""
+    return True
+
+
+def never(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+    """Applying it reboots no host."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -15,6 +26,10 @@ class Stage:
     ``ansible_roles``: roles of the playbook, whose files enter the fingerprint. ``variables``: their variables for
     one host. ``checks``: ids that prove it. ``symptoms``: ids that speak of the host, judged with the stage but neither
     mended nor proved by running it. ``minutes``: first estimate for a bare host.
+
+    ``wanted``: whether a site has this stage at all. ``learns_from``: stages that change facts the variables are made
+    from; where one of them ran, this one's are made again before it starts. ``reboots``: whether applying the
+    variables would reboot a host or unload its drivers, judged by its latest facts.
     """
 
     name: str
@@ -25,5 +40,11 @@ class Stage:
     variables: Callable[[RoleContext], Variables]
     checks: tuple[str, ...]
     minutes: float
-    reboots: bool = False
     symptoms: tuple[str, ...] = ()
+    wanted: Callable[[Site], bool] = always
+    learns_from: tuple[str, ...] = ()
+    reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
+
+    def concerns(self, site: Site, host: Host) -> bool:
+        """Whether ``host`` takes part."""
+        return self.wanted(site) and not self.roles.isdisjoint(host.roles)

@@ -18,7 +18,7 @@ Column = tuple[str, ...]
 
 _WHY_MIN = 28
 _WHY_LINES = 1.5
-_TELLING = {Action.RUN, Action.REPAIR, Action.BLOCKED}
+_TELLING = {Action.RUN, Action.REPAIR, Action.BLOCKED, Action.SKIP}
 _LEGEND = (
     symbols.NOTHING,
     symbols.NEW,

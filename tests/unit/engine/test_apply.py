@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent
+from appliance.config.roles.context import RoleContext, Variables
 from appliance.engine import apply as engine
-from appliance.engine import prove
+from appliance.engine import learn, prove, stage_run
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
 from appliance.errors import AnsibleFailed
+from appliance.models.plan import Action
 from appliance.models.run import StageOutcome, StageState
 from appliance.stages.stage import Stage
-from tests.unit.engine.world import PASSWORD, FakeHosts, facts_of, stage_of
+from tests.unit.engine.world import PASSWORD, FakeHosts, facts_of, receipt_of, stage_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 STAGES = (stage_of("one"), stage_of("two", "one"), stage_of("three"))
@@ -28,12 +30,14 @@ class FakeAnsible:
         self.failures: dict[tuple[str, str], str] = {}
         self.unreachable: set[tuple[str, str]] = set()
         self.played: list[tuple[str, tuple[str, ...]]] = []
+        self.variables: dict[tuple[str, str], Mapping[str, object]] = {}
 
     def __call__(
         self, request: Play, on_event: Follow, cancelled: Callable[[], bool]
     ) -> dict[str, HostPlay]:
         name = request.playbook.stem
         self.played.append((name, tuple(request.hosts)))
+        self.variables |= {(name, host): given for host, given in request.hosts.items()}
         return {host: self._host(name, host) for host in request.hosts}
 
     def _host(self, name: str, host: str) -> HostPlay:
@@ -50,9 +54,9 @@ class FakeAnsible:
 @pytest.fixture
 def ansible(monkeypatch: pytest.MonkeyPatch) -> FakeAnsible:
     fake = FakeAnsible()
-    monkeypatch.setattr(engine, "play", fake)
+    monkeypatch.setattr(stage_run, "play", fake)
     monkeypatch.setattr(prove, "gather", lambda remote, requests: facts(requests))
-    monkeypatch.setattr(engine, "gather", lambda remote, requests: facts(requests))
+    monkeypatch.setattr(stage_run, "gather", lambda remote, requests: facts(requests))
     monkeypatch.setattr(prove, "SETTLE", 0.0)
     return fake
 
@@ -135,7 +139,7 @@ def test_playbook_that_cannot_run_fails_its_hosts_not_the_program(
     def broken(*_: object) -> dict[str, HostPlay]:
         raise AnsibleFailed("no such role", "report it")
 
-    monkeypatch.setattr(engine, "play", broken)
+    monkeypatch.setattr(stage_run, "play", broken)
     outcomes = apply(session, STAGES[:1])
     assert {o.state for o in outcomes.values()} == {StageState.FAILED}
     assert "no such role" in outcomes["one", "head"].cause
@@ -158,3 +162,70 @@ def test_no_secret_reaches_journal_events_or_outcomes(
     assert "***" in outcome.cause
     told = repr(vars(recorder)) + repr(list(session.journal.entries()))
     assert PASSWORD not in told
+
+
+def taught(context: RoleContext) -> Variables:
+    """What a stage says of the fabric, which a host shows only once it is up."""
+    seen = {h: f.nfs_client for h, f in context.facts.items()}
+    return {"x_fabric": sorted(f"{h}:{name}" for h, name in seen.items())}
+
+
+def test_stage_is_made_anew_from_what_the_one_before_it_changed(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = (stage_of("one"), stage_of("two", learns_from=("one",), variables=taught))
+    before = {h: facts_of(h) for h in HOSTS}
+    prepared = prepare(session, before, stages)
+    receipts = {
+        h: {
+            "two": receipt_of(
+                "two", prepared["two", h].fingerprint, inputs=prepared["two", h].inputs
+            )
+        }
+        for h in HOSTS
+    }
+    now = Round({h: facts_of(h, nfs_client="kernel") for h in HOSTS}, {})
+    monkeypatch.setattr(learn, "gather", lambda remote, requests: now)
+    found = Round({h: facts_of(h, receipts=receipts[h]) for h in HOSTS}, {})
+    plan = make_plan(session, found, prepared, Selection(stages=stages))
+    assert {c.action for c in plan.by_stage("two")} == {Action.SKIP}
+    outcomes = engine.apply(session, plan, stages, prepared)
+    assert {o.state for o in outcomes if o.stage == "two"} == {StageState.DONE}
+    assert [name for name, _ in ansible.played] == ["one", "two"]
+    assert ansible.variables["two", "gpu-1"]["x_fabric"] == [
+        "gpu-1:kernel",
+        "gpu-2:kernel",
+        "head:kernel",
+    ]
+    (why, *_) = {e.data["why"] for e in session.journal.entries("host_started", stage="two")}
+    assert why == "changed by one: x_fabric"
+
+
+def test_stage_that_learns_nothing_new_stays_finished(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = (stage_of("one"), stage_of("two", learns_from=("one",)))
+    prepared = prepare(session, {}, stages)
+    found = Round(
+        {
+            h: facts_of(h, receipts={"two": receipt_of("two", prepared["two", h].fingerprint)})
+            for h in HOSTS
+        },
+        {},
+    )
+    monkeypatch.setattr(learn, "gather", lambda remote, requests: found)
+    plan = make_plan(session, found, prepared, Selection(stages=stages))
+    outcomes = engine.apply(session, plan, stages, prepared)
+    assert {o.state for o in outcomes if o.stage == "two"} == {StageState.SKIPPED}
+    assert [name for name, _ in ansible.played] == ["one"]
+
+
+def test_stage_learns_nothing_where_its_teacher_did_not_run(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object) -> Round:
+        raise AssertionError("nobody is to be asked")
+
+    monkeypatch.setattr(learn, "gather", asked)
+    apply(session, (stage_of("two", learns_from=("one",)),))
+    assert [name for name, _ in ansible.played] == ["two"]

@@ -1,13 +1,19 @@
 """Judging a site: silent hosts are findings, an unfinished stage is one line, nothing is a pass by absence."""
 
+from dataclasses import replace
+
+import pytest
+
 from appliance.checks import HARDWARE
 from appliance.checks.check import HostCheck, View
+from appliance.engine import judge as judging
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.judge import REACHABLE, judge_all
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status, Verdict, overall
+from appliance.stages import STAGES
 from tests.unit.engine.world import facts_of, receipt_of
 
 
@@ -64,3 +70,18 @@ def test_only_hardware_that_was_asked_for_is_judged(session: Session) -> None:
     view = View(session.profile, session.site, found.facts)
     assert {r.id for r in judge_all(view, found, ("gpu.ecc",))} == {REACHABLE, "gpu.ecc"}
     assert {r.id for r in judge_all(view, found, ())} == {REACHABLE}
+
+
+def test_stage_the_site_does_not_want_is_not_missed(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unwanted = tuple(
+        replace(s, wanted=lambda site: False) if s.name == "observe" else s for s in STAGES
+    )
+    monkeypatch.setattr(judging, "STAGES", unwanted)
+    receipts = {s.name: receipt_of(s.name, "f") for s in unwanted}
+    found = {h: facts_of(h, receipts=receipts) for h in ("head", "gpu-1", "gpu-2")}
+    areas = {r.id.split(".")[0] for r in judge(session, Round(found, {}))}
+    assert "observe" not in areas
+    assert {"base", "slurm"} <= areas
+    assert not any(r.id == "stage.observe" for r in judge(session, Round({}, {})))

@@ -1,17 +1,22 @@
 """A plan says for every stage and host whether it would run, and why."""
 
+from appliance.config.roles.context import Variables
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
+from appliance.models.site import Host
+from appliance.stages.stage import Stage
 from tests.unit.engine.world import facts_of, receipt_of, stage_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 
 
-def cells(session: Session, found: Round, **selection: object) -> dict[str, HostStage]:
-    stages = (stage_of("one"),)
+def cells(
+    session: Session, found: Round, stage: Stage | None = None, **selection: object
+) -> dict[str, HostStage]:
+    stages = (stage or stage_of("one"),)
     prepared = prepare(session, found.facts, stages)
     plan = make_plan(session, found, prepared, Selection(stages=stages, **selection))  # type: ignore[arg-type]
     return {c.host: c for c in plan.cells}
@@ -97,3 +102,41 @@ def test_secret_changes_the_fingerprint_but_is_not_in_it(session: Session) -> No
     before = prepare(session, {}, (stage,))["one", "head"]
     assert all("s3cret" not in text for text in before.inputs.values())
     assert session.salt != type(session)(**{**session.__dict__, "secrets": {}}).salt
+
+
+def test_stage_the_site_does_not_want_concerns_nobody(session: Session) -> None:
+    unwanted = stage_of("one", wanted=lambda site: bool(site.simulated))
+    found = Round({h: facts_of(h) for h in HOSTS}, {})
+    assert prepare(session, found.facts, (unwanted,)) == {}
+    plan = cells(session, found, unwanted)
+    assert {c.action for c in plan.values()} == {Action.NOT_CONCERNED}
+
+
+def test_host_that_would_reboot_is_named(session: Session) -> None:
+    def is_old(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+        return facts is not None and facts.os.kernel == "5.15" and variables["x_name"] == host.name
+
+    stage = stage_of("one", reboots=is_old)
+    facts = {h: facts_of(h) for h in HOSTS}
+    old = facts["gpu-2"].os.model_copy(update={"kernel": "5.15"})
+    facts["gpu-2"] = facts_of("gpu-2", os=old)
+    plan = cells(session, Round(facts, {}), stage)
+    assert [host for host, cell in plan.items() if cell.reboot] == ["gpu-2"]
+
+
+def test_finished_host_does_not_reboot(session: Session) -> None:
+    stage = stage_of("one", reboots=lambda *_: True)
+    plan = cells(session, Round(finished(session), {}), stage)
+    assert not any(c.reboot for c in plan.values())
+
+
+def test_stage_that_learns_from_one_that_will_run_is_announced_as_open(session: Session) -> None:
+    stages = (stage_of("two"), stage_of("one", learns_from=("two",)))
+    facts = finished(session)
+    prepared = prepare(session, facts, stages)
+    plan = make_plan(session, Round(facts, {}), prepared, Selection(stages=stages))
+    assert {(c.action, c.why) for c in plan.by_stage("one")} == {
+        (Action.SKIP, "looked at again after two")
+    }
+    alone = cells(session, Round(facts, {}), stages[1])
+    assert {(c.action, c.why) for c in alone.values()} == {(Action.SKIP, "")}

@@ -1,6 +1,7 @@
 """Facts, stages and hosts made up for the engine's tests."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from appliance.adapters.process import Completed
 from appliance.checks.check import ALL_ROLES
@@ -54,18 +55,17 @@ def receipt_of(stage: str, fingerprint: str, **more: object) -> Receipt:
     )
 
 
-def stage_of(name: str, *after: str, checks: tuple[str, ...] = ()) -> Stage:
+def stage_of(name: str, *after: str, **more: Any) -> Stage:
     """A stage on every host whose only variable is the host's name."""
-    return Stage(
-        name=name,
-        title=name,
-        roles=ALL_ROLES,
-        after=after,
-        ansible_roles=(),
-        variables=lambda context: {"x_name": context.host.name},
-        checks=checks,
-        minutes=1.0,
-    )
+    plain: dict[str, Any] = {
+        "title": name,
+        "roles": ALL_ROLES,
+        "ansible_roles": (),
+        "variables": lambda context: {"x_name": context.host.name},
+        "checks": (),
+        "minutes": 1.0,
+    }
+    return Stage(name=name, after=after, **(plain | more))
 
 
 class Recorder:

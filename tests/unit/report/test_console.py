@@ -87,7 +87,10 @@ class TestPlan:
     def test_sixty_four_hosts_fit_any_width(self, width: int) -> None:
         hosts = tuple(f"gpu-{n}" for n in range(1, 65))
         cells = [
-            cell("base", h, Action.REPAIR if h == "gpu-7" else Action.SKIP, "drift") for h in hosts
+            cell("base", h, Action.REPAIR, "drift")
+            if h == "gpu-7"
+            else cell("base", h, Action.SKIP)
+            for h in hosts
         ]
         out = shown_plan(plan(hosts, *cells), width)
         assert max(map(cell_len, out.splitlines())) <= width

@@ -1,0 +1,53 @@
+"""What a stage learns from those that ran before it: facts anew, and from them its variables and fingerprint."""
+
+from collections.abc import Sequence
+
+from appliance.engine.earlier import known_facts, remember
+from appliance.engine.fingerprint import changed_inputs
+from appliance.engine.gather import gather
+from appliance.engine.planning import Preparation, minutes_of, named, prepare
+from appliance.engine.requests import request_for
+from appliance.engine.session import Session
+from appliance.models.plan import Action, HostStage
+from appliance.stages.stage import Stage
+
+
+def relearn(
+    session: Session,
+    stage: Stage,
+    cells: Sequence[HostStage],
+    prepared: Preparation,
+    teachers: Sequence[str],
+    silent: frozenset[str] = frozenset(),
+) -> tuple[list[HostStage], Preparation]:
+    """The stage's cells and preparation as the hosts are now; what was finished and would be applied otherwise, runs.
+
+    ``teachers``: the stages it learns from that ran. ``silent``: hosts that are not asked, because they went away.
+    """
+    asked = [h.name for h in session.site.hosts if h.name not in silent]
+    found = gather(session.remote, {name: request_for(session, name) for name in asked})
+    remember(session, found)
+    anew = prepare(session, known_facts(session, found), (stage,))
+    return [_cell(session, stage, c, prepared, anew, teachers) for c in cells], anew
+
+
+def _cell(
+    session: Session,
+    stage: Stage,
+    cell: HostStage,
+    before: Preparation,
+    now: Preparation,
+    teachers: Sequence[str],
+) -> HostStage:
+    key = (stage.name, cell.host)
+    if key not in now or now[key].fingerprint == cell.fingerprint:
+        return cell
+    learned: dict[str, object] = {"fingerprint": now[key].fingerprint}
+    if cell.action is Action.SKIP:
+        changed = named(changed_inputs(before[key].inputs, now[key].inputs))
+        learned |= {
+            "action": Action.RUN,
+            "why": f"changed by {named(teachers)}: {changed}",
+            "minutes": minutes_of(session, stage, cell.host),
+        }
+    return cell.model_copy(update=learned)
