@@ -64,9 +64,10 @@ def judge_driver_spread(view: View) -> Iterable[CheckResult]:
     common: dict[str, object] = {"simulated": _any_simulated(view)}
     versions = Counter(known.values())
     if len(versions) > 1:
-        usual = versions.most_common(1)[0][0]
-        others = ", ".join(f"{name} {v}" for name, v in known.items() if v != usual)
-        cause = f"different drivers: {others}; {versions[usual]} hosts have {usual}"
+        cause = "different drivers: " + "; ".join(
+            f"{version} on {_few([n for n, v in known.items() if v == version])}"
+            for version, _ in reversed(versions.most_common())
+        )
         fix = "bring all GPU hosts to one version; jobs over several hosts must not mix drivers"
         common |= {"value": len(versions), "unit": "versions", "limit": 1}
         return [failed("gpu.driver_spread", "cluster", cause, fix, **common)]
@@ -78,6 +79,10 @@ def judge_driver_spread(view: View) -> Iterable[CheckResult]:
     return [
         passed("gpu.driver_spread", "cluster", next(iter(versions)), evidence=evidence, **common)
     ]
+
+
+def _few(names: list[str], most: int = 8) -> str:
+    return ", ".join(names) if len(names) <= most else f"{len(names)} hosts"
 
 
 def judge_vbios_spread(view: View) -> Iterable[CheckResult]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from appliance.checks import CHECKS, HARDWARE
+from appliance.checks.causes import explain
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
@@ -42,7 +43,8 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
 def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
     """Every host and the cluster, in the site's order, reachability first, then the hardware.
 
-    Where a stage is not finished one result says so, in place of all the failures that follow from it.
+    Where a stage is not finished one result says so, in place of all the failures that follow from it; a result
+    that follows from another failure names it.
     """
     wanted = frozenset(ids)
     results: list[CheckResult] = []
@@ -54,7 +56,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     absent = {
         i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms
     }
-    return results + judge_cluster(view, wanted - absent)
+    return explain(results + judge_cluster(view, wanted - absent))
 
 
 def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResult]:

@@ -145,7 +145,7 @@ def _not_assessed(results: Iterable[CheckResult]) -> tuple[str, ...]:
     unknown = {Status.NOT_ASSESSED, Status.SKIP, Status.ERROR}
     grouped: dict[tuple[str, str], list[str]] = {}
     for result in results:
-        if result.status in unknown:
+        if result.status in unknown and not result.explained_by:
             grouped.setdefault((result.id, result.cause), []).append(result.target)
     return tuple(
         f"{check}: {cause} ({', '.join(targets[:4])}{' …' if len(targets) > 4 else ''})"

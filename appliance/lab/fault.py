@@ -10,7 +10,12 @@ Action = Callable[[Rack, RackHost, Sequence[str]], None]
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault; ``arguments`` is how they are written in the help text."""
+    """One kind of fault; ``arguments`` is how they are written in the help text.
+
+    ``example`` are arguments that fit any rack, ``check`` the id of the check that then tells of it, and ``target``
+    that of its result, where HOST stands for the host's name. No ``check``: the fault is met otherwise.
+    ``says`` is what the check says then, with * for what differs from one time to the next.
+    """
 
     kind: str
     summary: str
@@ -18,3 +23,7 @@ class Fault:
     clear: Action
     arguments: str = ""
     required: int = 0
+    example: tuple[str, ...] = ()
+    check: str = ""
+    target: str = "HOST"
+    says: str = ""

@@ -20,6 +20,7 @@ from appliance.lab.spec import Rack, RackHost
 OTHER_DRIVER, OTHER_CUDA = DRIVERS["535"]
 MOST_XID = 999
 FALLEN_OFF = 79
+EXAMPLE = ("3",)
 
 # Bits of NVML's clock event reasons.
 SLOWDOWN, THERMAL, POWER_BRAKE = 0x8, 0x40, 0x80
@@ -29,7 +30,10 @@ UNDER_LOAD: Mapping[str, Value] = {"utilization": 98, "power_mw": 280_000, REASO
 
 @dataclass(frozen=True)
 class Symptom:
-    """How a GPU shows a fault: in the NVML state, in sysfs, in the kernel log; or by not being there."""
+    """How a GPU shows a fault: in the NVML state, in sysfs, in the kernel log; or by not being there.
+
+    ``check``, ``target`` and ``says`` are those of the ``Fault`` it makes.
+    """
 
     kind: str
     summary: str
@@ -37,59 +41,82 @@ class Symptom:
     sysfs: Mapping[str, str] = field(default_factory=dict)
     on_bus: bool = True
     xid: int | None = None
+    check: str = ""
+    target: str = "HOST/GPU 3"
+    says: str = ""
 
 
 SYMPTOMS = (
-    Symptom("gpu-lost", "the driver has lost the GPU", {"lost": 1}),
+    Symptom(
+        "gpu-lost",
+        "the driver has lost the GPU",
+        {"lost": 1},
+        check="gpu.error",
+    ),
     Symptom(
         "gpu-off-bus",
         "the GPU has fallen off the bus",
         {"off_bus": 1},
         on_bus=False,
         xid=FALLEN_OFF,
+        check="gpu.count",
+        target="HOST",
     ),
     Symptom(
         "ecc",
         "the GPU's memory has uncorrectable errors",
         {"ecc_uncorrected_volatile": 2, "ecc_uncorrected_aggregate": 2},
+        check="gpu.ecc",
     ),
     Symptom(
         "remap-pending",
         "a row of the GPU's memory waits to be remapped",
         {"remap_pending": 1, "remapped_uncorrectable": 1},
+        check="gpu.remap",
     ),
     Symptom(
         "remap-failed",
         "a row of the GPU's memory could not be remapped",
         {"remap_failed": 1, "remapped_uncorrectable": 8},
+        check="gpu.remap",
     ),
     Symptom(
         "sram-exceeded",
         "the GPU's on-chip memory has more errors than the driver tolerates",
         {"sram_exceeded": 1},
+        check="gpu.ecc",
     ),
     Symptom(
         "thermal",
         "the GPU slows down because it is too hot",
         {**UNDER_LOAD, REASONS: SLOWDOWN | THERMAL, "temperature": 90, "sm_clock": 345},
+        check="gpu.temperature",
     ),
     Symptom(
         "power-brake",
         "the GPU slows down because its power is cut back from outside",
         {**UNDER_LOAD, REASONS: SLOWDOWN | POWER_BRAKE, "sm_clock": 345},
+        check="gpu.clocks",
     ),
-    Symptom("nvlink-down", "one NVLink of the GPU is down", {"nvlinks_down": 1}),
+    Symptom(
+        "nvlink-down",
+        "one NVLink of the GPU is down",
+        {"nvlinks_down": 1},
+        check="gpu.nvlink",
+    ),
     Symptom(
         "pcie-narrow",
         "the GPU's PCIe link has 8 lanes",
         {"pcie_width": 8},
         {"current_link_width": "8"},
+        check="gpu.pcie",
     ),
     Symptom(
         "pcie-slow",
         "the GPU's PCIe link stays at generation 1 under load",
         {**UNDER_LOAD, "pcie_generation": 1},
         {"current_link_speed": sysfs.SPEEDS[1]},
+        check="gpu.pcie",
     ),
 )
 
@@ -177,7 +204,18 @@ def _fault(symptom: Symptom) -> Fault:
         if symptom.xid is not None:
             _forget_xid(rack, host, (str(symptom.xid), str(gpu)))
 
-    return Fault(symptom.kind, symptom.summary, inflict, clear, "GPU", 1)
+    return Fault(
+        symptom.kind,
+        symptom.summary,
+        inflict,
+        clear,
+        "GPU",
+        1,
+        EXAMPLE,
+        symptom.check,
+        symptom.target,
+        symptom.says,
+    )
 
 
 def _log_xid(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
@@ -226,6 +264,9 @@ XID = Fault(
     _forget_xid,
     "NUMBER [GPU]",
     1,
+    ("95", "3"),
+    "gpu.xid",
+    "HOST/GPU 3",
 )
 DRIVER = Fault(
     "wrong-driver",
@@ -233,5 +274,6 @@ DRIVER = Fault(
     _change_driver,
     _restore_driver,
     "[VERSION]",
+    check="gpu.driver",
 )
 GPU_FAULTS = (*(_fault(symptom) for symptom in SYMPTOMS), XID, DRIVER)

@@ -46,6 +46,14 @@ class CheckResult(Model):
     fix: str = ""
     required: bool = True
     simulated: bool = False
+    explained_by: str = Field(
+        default="", description="The failure this one follows from, by its name"
+    )
+
+    @property
+    def name(self) -> str:
+        """What tells one result from another: "gpu.ecc gpu-1/GPU 5"."""
+        return f"{self.id} {self.target}"
 
     @property
     def host(self) -> str | None:

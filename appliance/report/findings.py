@@ -15,11 +15,23 @@ ORDER = (Status.FAIL, Status.ERROR, Status.WARN, Status.NOT_ASSESSED, Status.SKI
 
 @dataclass(frozen=True)
 class Finding:
-    """A result that is not simply good, with what it explains and since when it stands."""
+    """A result that is not simply good, with what follows from it and since when it stands."""
 
     result: CheckResult
     since: date | None = None
-    explains: tuple[Key, ...] = ()
+    explains: tuple[CheckResult, ...] = ()
+
+    @property
+    def more(self) -> str:
+        """What follows from it in a few words: "explains 3 more: gpu.ecc, gpu.remap"; "" where nothing does."""
+        if not self.explains:
+            return ""
+        ids = list(dict.fromkeys(r.id for r in self.explains))
+        rest = f" and {len(ids) - _NAMED} others" if len(ids) > _NAMED else ""
+        return f"explains {len(self.explains)} more: {', '.join(ids[:_NAMED])}{rest}"
+
+
+_NAMED = 6
 
 
 def key(result: CheckResult) -> Key:
@@ -28,18 +40,33 @@ def key(result: CheckResult) -> Key:
 
 
 def findings(
-    results: Iterable[CheckResult],
-    since: Mapping[Key, date] | None = None,
-    explains: Mapping[Key, Iterable[Key]] | None = None,
+    results: Iterable[CheckResult], since: Mapping[Key, date] | None = None
 ) -> tuple[Finding, ...]:
     """Everything but passes, worst first; what another failure explains stands under that one only."""
     seen = [result for result in results if result.status is not Status.PASS]
-    found = {key(result) for result in seen}
-    causes = {k: _present(v, found - {k}) for k, v in (explains or {}).items() if k in found}
-    hidden = {effect for effects in causes.values() for effect in effects}
-    shown = [result for result in seen if key(result) not in hidden - set(causes)]
+    roots = {result.name: root_of(result, seen) for result in seen}
+    follow: dict[str, list[CheckResult]] = {}
+    for result in seen:
+        if roots[result.name] is not result:
+            follow.setdefault(roots[result.name].name, []).append(result)
+    shown = [result for result in seen if roots[result.name] is result]
     ranked = sorted(shown, key=lambda result: ORDER.index(result.status))
-    return tuple(Finding(r, (since or {}).get(key(r)), causes.get(key(r), ())) for r in ranked)
+    return tuple(
+        Finding(r, (since or {}).get(key(r)), tuple(follow.get(r.name, ()))) for r in ranked
+    )
+
+
+def root_of(result: CheckResult, known: Iterable[CheckResult]) -> CheckResult:
+    """The failure at the beginning of a chain of causes; the result itself where that is not known."""
+    by_name = {r.name: r for r in known}
+    met = {result.name}
+    root = result
+    while root.explained_by in by_name:
+        root = by_name[root.explained_by]
+        if root.name in met:
+            return result
+        met.add(root.name)
+    return root
 
 
 def tells_of(result: CheckResult, outcomes: Iterable[StageOutcome]) -> bool:
@@ -50,7 +77,3 @@ def tells_of(result: CheckResult, outcomes: Iterable[StageOutcome]) -> bool:
 def worst(results: Iterable[CheckResult]) -> Status | None:
     """The gravest status among ``results``, None when there is none."""
     return max((r.status for r in results), key=SEVERITY.index, default=None)
-
-
-def _present(keys: Iterable[Key], found: set[Key]) -> tuple[Key, ...]:
-    return tuple(k for k in keys if k in found)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from appliance.models.result import CheckResult, Status, Verdict, overall
-from appliance.report.findings import findings
+from appliance.report.findings import Finding, findings
 from appliance.report.symbols import STATUS
 from appliance.report.wording import number, one_line
 
@@ -36,9 +36,10 @@ def code(results: Sequence[CheckResult]) -> Code:
 
 def render(site: str, results: Sequence[CheckResult]) -> tuple[str, Code]:
     """The plugin's output and its exit code."""
-    found = [finding.result for finding in findings(results)]
+    told = findings(results)
+    found = [finding.result for finding in told]
     head = f"APPLIANCE {code(results).name} - {_text(site)}: {_said(results, found)}"
-    details = [_detail(result) for result in found]
+    details = [_detail(finding) for finding in told]
     return "\n".join([f"{head} | {_counts(results)}", *details]) + "\n", code(results)
 
 
@@ -61,7 +62,8 @@ def _counts(results: Sequence[CheckResult]) -> str:
     )
 
 
-def _detail(result: CheckResult) -> str:
+def _detail(finding: Finding) -> str:
+    result = finding.result
     words = [f"{STATUS[result.status].word} {result.id} {result.target}:"]
     if result.value is not None:
         words.append(f"{number(result.value)} {result.unit}".strip())
@@ -69,6 +71,7 @@ def _detail(result: CheckResult) -> str:
         words.append(f"(limit {number(result.limit)})")
     words += [result.cause] if result.cause else []
     words += [f"fix: {result.fix}"] if result.fix else []
+    words += [f"({finding.more})"] if finding.more else []
     return _text(" ".join(words))
 
 

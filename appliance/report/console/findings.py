@@ -63,7 +63,7 @@ def _alike(found: Sequence[Finding]) -> list[list[Finding]]:
     for finding in found:
         r = finding.result
         part = r.target.partition("/")[2]
-        same = (r.status, r.id, part, r.value, r.cause, r.fix, finding.since, finding.explains)
+        same = (r.status, r.id, part, r.value, r.cause, r.fix, finding.since, finding.more)
         blocks.setdefault(same, []).append(finding)
     return list(blocks.values())
 
@@ -95,10 +95,10 @@ def _body(finding: Finding) -> Iterable[Text]:
     said = [part for part in (one_line(result.cause), _bounds(result)) if part]
     if said:
         yield Text(" · ".join(said))
-    if finding.explains:
-        yield Text("explains: " + ", ".join(f"{i} {target}" for i, target in finding.explains))
     if result.fix:
         yield Text.assemble(("fix: ", "bold"), result.fix)
+    if finding.more:
+        yield Text(finding.more, "dim")
 
 
 def _bounds(result: CheckResult) -> str:
@@ -117,4 +117,5 @@ def _counts(results: Sequence[CheckResult]) -> str:
         return "Nothing was judged: incomplete."
     always = {Status.PASS, Status.FAIL}
     parts = [f"{n} {STATUS[s].word.lower()}" for s, n in shown.items() if n or s in always]
-    return " · ".join(parts)
+    explained = sum(1 for result in results if result.explained_by)
+    return " · ".join(parts) + (f" ({explained} of these explained)" if explained else "")

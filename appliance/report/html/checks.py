@@ -1,11 +1,11 @@
 """Every check with its values against its limit; results that differ in target and value alone share a row."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from appliance.models.result import CheckResult, Status, Value
 from appliance.models.run import RunRecord
-from appliance.report.findings import ORDER, findings
+from appliance.report.findings import ORDER, Finding, findings
 from appliance.report.html.matrix import anchor, area, check_ids
 from appliance.report.symbols import STATUS, Sign
 from appliance.report.wording import fold, measured, number, one_line
@@ -42,6 +42,8 @@ class Line:
     simulated: bool
     required: bool
     each: tuple[tuple[str, str], ...] = ()
+    explained_by: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,23 @@ def open_points(record: RunRecord) -> tuple[Line, ...]:
     """What failed or is near its limit, worst first, alike ones together."""
     ids = check_ids(record)
     wanted = {Status.FAIL, Status.ERROR, Status.WARN}
-    found = [f.result for f in findings(record.results) if f.result.status in wanted]
-    return tuple(_line(ids, group, first=True) for group in _alike(found))
+    found = {f.result.name: f for f in findings(record.results) if f.result.status in wanted}
+    return tuple(
+        replace(_line(ids, group, first=True), more=_more(found[r.name] for r in group))
+        for group in _alike(f.result for f in found.values())
+    )
+
+
+def _more(alike: Iterable[Finding]) -> str:
+    """What follows from several findings that share a row."""
+    group = list(alike)
+    return Finding(group[0].result, explains=tuple(r for f in group for r in f.explains)).more
 
 
 def unassessed(record: RunRecord) -> tuple[str, ...]:
     """Sentences on what this run cannot say: the record's own, and results it has no words for."""
     unknown = {Status.NOT_ASSESSED, Status.SKIP}
-    groups = _alike(r for r in record.results if r.status in unknown)
+    groups = _alike(r for r in record.results if r.status in unknown and not r.explained_by)
     told = [
         f"{group[0].id} on {_targets(group)}: {one_line(group[0].cause) or 'no reason given'}"
         for group in groups
@@ -164,6 +175,7 @@ def _line(ids: Sequence[str], group: Sequence[CheckResult], first: bool) -> Line
         simulated=r.simulated,
         required=r.required,
         each=_each(group),
+        explained_by=r.explained_by,
     )
 
 

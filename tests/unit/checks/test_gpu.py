@@ -307,7 +307,7 @@ def test_hosts_with_another_driver_are_named() -> None:
     seen = {"driver": "580.82.07", "nvml": "", "devices": [gpu(i) for i in range(GPUS)]}
     result = one("gpu.driver_spread", view(facts("gpu-2", gpus=seen)))
     assert result.status is Status.FAIL
-    assert "gpu-2 580.82.07; 2 hosts have 580.95.05" in result.cause
+    assert "580.82.07 on gpu-2; 580.95.05 on gpu-1, gpu-3" in result.cause
 
 
 @pytest.mark.parametrize("check_id", ["gpu.driver_spread", "gpu.vbios_spread"])

@@ -148,24 +148,36 @@ class TestFindings:
         ]  # fmt: skip
 
     def test_a_consequence_stands_under_its_cause_only(self) -> None:
-        cause, effect = (
-            result("gpu.pcie", "g", Status.FAIL),
-            result("gpu.bandwidth", "g", Status.FAIL),
-        )
-        explains = {("gpu.pcie", "g"): [("gpu.bandwidth", "g"), ("gpu.ecc", "g")]}
-        found = findings([effect, cause], None, explains)
-        assert [f.result.id for f in found] == ["gpu.pcie"]
-        assert found[0].explains == (("gpu.bandwidth", "g"),)
+        cause = result("gpu.error", "g/GPU 3", Status.FAIL)
+        effects = [
+            result(check, "g/GPU 3", Status.NOT_ASSESSED, explained_by="gpu.error g/GPU 3")
+            for check in ("gpu.ecc", "gpu.remap")
+        ]
+        found = findings([*effects, cause])
+        assert [f.result.id for f in found] == ["gpu.error"]
+        assert found[0].more == "explains 2 more: gpu.ecc, gpu.remap"
 
-    def test_a_cause_that_passed_hides_nothing(self) -> None:
-        good, bad = result("gpu.pcie", "g", Status.PASS), result("gpu.bandwidth", "g", Status.FAIL)
-        found = findings([good, bad], None, {("gpu.pcie", "g"): [("gpu.bandwidth", "g")]})
-        assert [f.result.id for f in found] == ["gpu.bandwidth"]
+    def test_a_chain_of_causes_stands_under_its_beginning(self) -> None:
+        found = findings(
+            [
+                result("x.c", "g", Status.FAIL, explained_by="x.b g"),
+                result("x.b", "g", Status.FAIL, explained_by="x.a g"),
+                result("x.a", "g", Status.FAIL),
+            ]
+        )
+        assert [(f.result.id, [r.id for r in f.explains]) for f in found] == [
+            ("x.a", ["x.c", "x.b"])
+        ]
+
+    def test_a_cause_that_is_not_among_them_hides_nothing(self) -> None:
+        good = result("gpu.pcie", "g", Status.PASS)
+        bad = result("gpu.bandwidth", "g", Status.FAIL, explained_by="gpu.pcie g")
+        assert [f.result.id for f in findings([good, bad])] == ["gpu.bandwidth"]
 
     def test_causes_that_explain_each_other_both_stay(self) -> None:
-        a, b = ("x.a", "g"), ("x.b", "g")
-        found = findings([result(*a, Status.FAIL), result(*b, Status.FAIL)], None, {a: [b], b: [a]})
-        assert {f.result.id for f in found} == {"x.a", "x.b"}
+        a = result("x.a", "g", Status.FAIL, explained_by="x.b g")
+        b = result("x.b", "g", Status.FAIL, explained_by="x.a g")
+        assert {f.result.id for f in findings([a, b])} == {"x.a", "x.b"}
 
     def test_equal_findings_of_several_hosts_are_one_block(self) -> None:
         shown = console()

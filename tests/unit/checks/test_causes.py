@@ -1,0 +1,220 @@
+"""What explains what: each row of the table with an effect it covers and one it must leave alone."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import pytest
+
+from appliance.checks import CHECKS
+from appliance.checks.causes import CONSEQUENCES, Consequence, explain
+from appliance.engine.judge import REACHABLE
+from appliance.models.result import CheckResult, Status, Value, overall
+
+FAIL, UNKNOWN, WARN = Status.FAIL, Status.NOT_ASSESSED, Status.WARN
+
+
+def of(
+    check: str,
+    target: str,
+    status: Status = FAIL,
+    cause: str = "",
+    value: Value = None,
+    unit: str = "",
+) -> CheckResult:
+    return CheckResult(id=check, target=target, status=status, cause=cause, value=value, unit=unit)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cause, what it explains, and what looks like it but has a fault of its own."""
+
+    cause: CheckResult
+    explained: CheckResult
+    other: CheckResult
+
+
+DEAD = of("host.reachable", "gpu-1", cause="connection refused")
+NO_DRIVER = of("gpu.driver", "gpu-1", cause="no driver answers")
+OTHER_DRIVER = of("gpu.driver", "gpu-1", value="535.247.01")
+LOST = of("gpu.error", "gpu-1/GPU 3")
+SHORT = of("gpu.count", "gpu-1", value=7)
+HOT = of("gpu.temperature", "gpu-1/GPU 3")
+NO_MANAGER = of("gpu.fabric_manager", "gpu-1")
+NO_PORT = of("fabric.ports", "gpu-1", cause="7 InfiniBand ports, the class has 8; missing mlx5_3")
+PORTLESS = of("fabric.ports", "gpu-1", cause="0 InfiniBand ports, the class has 8")
+PULLED = of("fabric.state", "gpu-1/mlx5_2", value="1: DOWN")
+NARROW = of("fabric.rate", "gpu-1/mlx5_2")
+NO_MASTER = of("fabric.sm", "cluster")
+FULL = of("base.disk", "head")
+MUNGE = of("slurm.munge", "gpu-1")
+SLURMD = of("slurm.daemons", "gpu-1/slurmd")
+SLURMCTLD = of("slurm.daemons", "head/slurmctld")
+DATABASE = of("slurm.daemons", "head/mariadb")
+CONTROLLER = of("slurm.controller", "cluster")
+NO_SERVER = of("storage.server", "head")
+CASES = (
+    Case(DEAD, of("slurm.nodes", "gpu-1"), of("slurm.nodes", "gpu-2")),
+    Case(
+        DEAD,
+        of("gpu.vbios_spread", "cluster", UNKNOWN, "no firmware version known of gpu-1"),
+        of("gpu.vbios_spread", "cluster", UNKNOWN, "no firmware version known of gpu-11"),
+    ),
+    Case(
+        DEAD,
+        of("observe.alerts", "cluster", WARN, "firing: HostDown"),
+        of("observe.alerts", "cluster", WARN, "firing: HostDown, MemoryLow"),
+    ),
+    Case(NO_DRIVER, of("gpu.ecc", "gpu-1", UNKNOWN), of("gpu.count", "gpu-1", FAIL)),
+    Case(OTHER_DRIVER, of("gpu.fabric_manager", "gpu-1"), of("gpu.fabric_manager", "gpu-2")),
+    Case(
+        OTHER_DRIVER,
+        of("gpu.driver_spread", "cluster", cause="535.247.01 on gpu-1; 580.95.05 on gpu-2"),
+        of("gpu.driver_spread", "cluster", cause="580.65.06 on gpu-3; 580.95.05 on gpu-2"),
+    ),
+    Case(NO_DRIVER, of("slurm.gres", "gpu-1"), of("slurm.gres", "gpu-2")),
+    Case(LOST, of("gpu.ecc", "gpu-1/GPU 3,5", UNKNOWN), of("gpu.ecc", "gpu-1/GPU 5", UNKNOWN)),
+    Case(LOST, of("gpu.count", "gpu-1/0000:47:00.0"), of("gpu.count", "gpu-1")),
+    Case(
+        LOST,
+        of("gpu.vbios_spread", "cluster", UNKNOWN, "no firmware version known of gpu-1/GPU 3"),
+        of("gpu.vbios_spread", "cluster", WARN, "firmware 92.00 but for gpu-1/GPU 3 91.00"),
+    ),
+    Case(
+        LOST,
+        of("gpu.xid", "gpu-1/0000:47:00.0", value=79, unit="Xid"),
+        of("gpu.xid", "gpu-1/0000:47:00.0", value=95, unit="Xid"),
+    ),
+    Case(
+        SHORT,
+        of("gpu.xid", "gpu-1/0000:47:00.0", value=79, unit="Xid"),
+        of("gpu.xid", "gpu-1/GPU 3", value=48, unit="Xid"),
+    ),
+    Case(SHORT, of("slurm.gres", "gpu-1"), of("slurm.gres", "gpu-2")),
+    Case(
+        SHORT,
+        of("slurm.nodes", "gpu-1", cause="invalid_reg: gres/gpu count reported lower (7 < 8)"),
+        of("slurm.nodes", "gpu-1", cause="drained: new cable on Monday"),
+    ),
+    Case(
+        HOT,
+        of("gpu.clocks", "gpu-1/GPU 3", value="0x48"),
+        of("gpu.clocks", "gpu-1/GPU 3", value="0x88"),
+    ),
+    Case(NO_MANAGER, of("gpu.nvlink", "gpu-1/GPU 0"), of("gpu.nvlink", "gpu-2/GPU 0")),
+    Case(NO_PORT, of("fabric.topology", "gpu-1/mlx5_3"), of("fabric.topology", "gpu-1/mlx5_4")),
+    Case(PORTLESS, of("fabric.rate", "gpu-1", UNKNOWN), of("fabric.rate", "gpu-1/mlx5_1")),
+    Case(
+        NO_MASTER,
+        of("fabric.state", "gpu-2/mlx5_0", value="2: INIT"),
+        of("fabric.state", "gpu-2/mlx5_0", value="1: DOWN"),
+    ),
+    Case(PULLED, of("fabric.topology", "gpu-1/mlx5_2"), of("fabric.topology", "gpu-1/mlx5_1")),
+    Case(PULLED, of("fabric.rate", "gpu-1", UNKNOWN), of("fabric.rate", "gpu-1/mlx5_1")),
+    Case(NARROW, of("fabric.links", "gpu-1/mlx5_2"), of("fabric.links", "gpu-1/mlx5_1")),
+    Case(FULL, of("slurm.daemons", "head/slurmctld"), of("slurm.daemons", "gpu-1/slurmd")),
+    Case(
+        FULL,
+        of("observe.alerts", "cluster", WARN, "firing: FilesystemFull"),
+        of("observe.alerts", "cluster", WARN, "firing: HostDown"),
+    ),
+    Case(
+        of("base.clock", "gpu-1"),
+        of("base.clock_spread", "cluster", cause="gpu-1 and head are 3 s apart"),
+        of("base.clock_spread", "cluster", cause="gpu-2 and head are 3 s apart"),
+    ),
+    Case(
+        of("base.clock", "gpu-1"),
+        of("observe.alerts", "cluster", WARN, "firing: ClockOff"),
+        of("observe.alerts", "cluster", WARN, "firing: ClockOff, UnitFailed"),
+    ),
+    Case(MUNGE, of("slurm.daemons", "gpu-1/slurmd"), of("slurm.daemons", "head/slurmctld")),
+    Case(
+        MUNGE,
+        of("base.failed_units", "gpu-1", cause="failed: munge.service"),
+        of("base.failed_units", "gpu-1", cause="failed: munge.service, smartd.service"),
+    ),
+    Case(
+        SLURMD,
+        of("base.failed_units", "gpu-1", cause="failed: slurmd.service"),
+        of("base.failed_units", "gpu-1", cause="failed: cron.service"),
+    ),
+    Case(SLURMD, of("slurm.nodes", "gpu-1"), of("slurm.nodes", "gpu-2")),
+    Case(DATABASE, of("slurm.daemons", "head/slurmdbd"), of("slurm.daemons", "head/slurmctld")),
+    Case(SLURMCTLD, of("slurm.controller", "cluster"), of("slurm.accounting", "cluster")),
+    Case(DATABASE, of("slurm.accounting", "cluster"), of("slurm.controller", "cluster")),
+    Case(
+        CONTROLLER, of("slurm.nodes", "gpu-1", UNKNOWN), of("slurm.nodes", "gpu-1", cause="drained")
+    ),
+    Case(NO_SERVER, of("storage.mount", "gpu-1/data"), of("storage.scratch", "gpu-1")),
+    Case(
+        NO_SERVER,
+        of("base.failed_units", "head", cause="failed: nfs-ganesha.service"),
+        of("base.failed_units", "gpu-1", cause="failed: nfs-ganesha.service"),
+    ),
+    Case(
+        of("storage.scratch", "gpu-1"),
+        of("storage.scratch_size", "gpu-1", UNKNOWN),
+        of("storage.scratch_size", "gpu-2"),
+    ),
+    Case(
+        of("observe.exporter", "gpu-1"),
+        of("observe.targets", "gpu-1"),
+        of("observe.targets", "gpu-2"),
+    ),
+    Case(
+        of("observe.exporter", "gpu-1"),
+        of("base.failed_units", "gpu-1", cause="failed: prometheus-node-exporter.service"),
+        of("base.failed_units", "gpu-1", cause="failed: prometheus.service"),
+    ),
+    Case(
+        of("observe.targets", "gpu-1"),
+        of("observe.alerts", "cluster", WARN, "firing: HostDown"),
+        of("observe.alerts", "cluster", WARN, "firing: UnitFailed"),
+    ),
+    Case(
+        of("base.failed_units", "gpu-1"),
+        of("observe.alerts", "cluster", WARN, "firing: UnitFailed"),
+        of("observe.alerts", "cluster", WARN, "firing: HostDown"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "case"),
+    list(zip(CONSEQUENCES, CASES, strict=True)),
+    ids=[f"{row.cause}-{row.effects[0]}" for row in CONSEQUENCES],
+)
+def test_each_row_explains_its_effect_and_no_fault_of_its_own(row: Consequence, case: Case) -> None:
+    assert row.covers(case.cause, case.explained)
+    assert not row.covers(case.cause, case.other)
+    told = {r.name: r.explained_by for r in explain([case.other, case.explained, case.cause])}
+    assert told[case.explained.name] == case.cause.name
+    assert told[case.cause.name] == ""
+    if case.other.name != case.explained.name:
+        assert told[case.other.name] == ""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.cause.name}-{case.explained.id}")
+def test_a_cause_that_did_not_fail_explains_nothing(case: Case) -> None:
+    for status in (Status.PASS, WARN, UNKNOWN):
+        cause = case.cause.model_copy(update={"status": status})
+        assert all(not r.explained_by for r in explain([cause, case.explained]))
+
+
+def test_every_id_of_the_table_is_a_check() -> None:
+    known = {check.id for check in CHECKS} | {REACHABLE}
+    assert {row.cause for row in CONSEQUENCES} <= known
+    patterns = {pattern for row in CONSEQUENCES for pattern in row.effects}
+    assert all(any(fnmatchcase(check, pattern) for check in known) for pattern in patterns)
+
+
+def test_a_pass_is_never_explained_and_no_verdict_gets_better() -> None:
+    results = [
+        LOST,
+        of("gpu.ecc", "gpu-1/GPU 3", Status.PASS),
+        of("gpu.remap", "gpu-1/GPU 3", UNKNOWN),
+    ]
+    told = explain(results)
+    assert [r.explained_by for r in told] == ["", "", LOST.name]
+    assert overall(told) is overall(results)
+    assert [r.status for r in told] == [r.status for r in results]
