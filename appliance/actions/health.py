@@ -1,6 +1,7 @@
 """Health: the checks of every stage on fresh facts; reads hosts only."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -9,7 +10,7 @@ from appliance.checks.check import View
 from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import gather
 from appliance.engine.judge import REACHABLE, judge_all
-from appliance.engine.record import simulated_areas
+from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS, request_for
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
@@ -29,16 +30,23 @@ class Health:
     simulated: tuple[str, ...]
     results: tuple[CheckResult, ...]
     since: dict[Key, date]
+    report: str = ""
 
 
 def look(
-    target: Target, observer: Observer, checks: tuple[str, ...] = (), host: str = ""
+    target: Target,
+    observer: Observer,
+    checks: tuple[str, ...] = (),
+    host: str = "",
+    *,
+    keep: bool = False,
 ) -> Health:
-    """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all."""
+    """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report."""
     ids = _ids(checks)
     with open_session(target, "health", observer) as session:
         if host and host not in {h.name for h in session.site.hosts}:
             raise ConfigError(f"--host {host}: no such host in site {session.site.name}")
+        findings = Findings()
         started = time.monotonic()
         found = gather(
             session.remote, {h.name: request_for(session, h.name) for h in session.site.hosts}
@@ -51,6 +59,9 @@ def look(
             if (r.id == REACHABLE or r.id in ids) and (not host or r.host == host)
         ]
         since = _remember(session, results)
+        findings.results += results
+        if keep:
+            save(session, record_of(session, found, findings))
         return Health(
             session.site.name,
             len(session.site.hosts),
@@ -58,6 +69,7 @@ def look(
             simulated_areas(session, found.facts),
             tuple(results),
             since,
+            str(session.folder_of_run / "report.html") if keep else "",
         )
 
 
@@ -86,7 +98,7 @@ def _remember(session: Session, results: list[CheckResult]) -> dict[Key, date]:
             entry.time.astimezone().date(),
         )
     since: dict[Key, date] = {}
-    for result in results:
+    for result in [*results, *_mended(last, results)]:
         key = (result.id, result.target)
         known = last.get(key, (Status.PASS.value, None))
         if known[0] != result.status.value:
@@ -102,3 +114,15 @@ def _remember(session: Session, results: list[CheckResult]) -> dict[Key, date]:
         elif known[1] is not None and result.status is Status.FAIL:
             since[key] = known[1]
     return since
+
+
+def _mended(last: Mapping[Key, tuple[str, date]], results: list[CheckResult]) -> list[CheckResult]:
+    """A part is named only while something is wrong with it: where its check judged that host without it, it is good."""
+    named = {(r.id, r.target) for r in results}
+    judged = {(r.id, r.host) for r in results if r.status is not Status.NOT_ASSESSED}
+    gone = [
+        CheckResult(id=check, target=target, status=Status.PASS)
+        for (check, target), (status, _) in last.items()
+        if status != Status.PASS.value and (check, target) not in named
+    ]
+    return [result for result in gone if (result.id, result.host) in judged]

@@ -15,6 +15,7 @@ from appliance.engine.planning import (
 from appliance.engine.prove import SETTLE
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
+from appliance.engine.unmended import unmended
 from appliance.errors import ConfigError
 from appliance.models.events import FactsTaken
 from appliance.models.plan import Plan
@@ -113,4 +114,5 @@ def plan_session(session: Session, narrowing: Narrowing) -> Planned:
     found = take_facts(session)
     prepared = prepare(session, known_facts(session, found), selection.stages)
     plan = make_plan(session, found, prepared, selection)
-    return Planned(found, plan, selection.stages, prepared)
+    left = unmended(session, found, selection, plan)
+    return Planned(found, plan.model_copy(update={"results": left}), selection.stages, prepared)

@@ -1,14 +1,16 @@
-"""The table of all checks in docs/checks.md, written from the checks themselves."""
+"""Tables in docs/ that are written from the program itself: all checks, and all faults of the rack."""
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.check import Check
 from appliance.config import data
+from appliance.lab.fault import Fault
+from appliance.lab.faults import FAULTS
 from appliance.stages import STAGES
 
-PAGE = "docs/checks.md"
-BEGIN, END = "<!-- checks: written by python -m appliance.actions.published -->", "<!-- /checks -->"
 LIMITS = {
     "base.os": "software.operating_systems of the profile",
     "base.clock": "0.1 s off its source; limit of the profile (own choice)",
@@ -44,27 +46,66 @@ LIMITS = {
     "observe.alerts": "0 firing; more warn",
 }
 """What the checks of stages are measured against; those of the hardware say it themselves."""
-HEAD = "| check | title | belongs to | looks at | limit and its source | why, and what usually trips it |"
+CHECK_HEAD = (
+    "check",
+    "title",
+    "belongs to",
+    "looks at",
+    "limit and its source",
+    "why, and what usually trips it",
+)
+FAULT_HEAD = ("fault", "what it does", "planted by", "check that trips", "target", "what it says")
+EXAMPLE_HOST = "gpu-1"
 
 
-def table() -> str:
+@dataclass(frozen=True)
+class Page:
+    """A page with one table between its marks."""
+
+    path: str
+    mark: str
+    table: Callable[[], str]
+
+    @property
+    def begin(self) -> str:
+        """The line before the table."""
+        return f"<!-- {self.mark}: written by python -m appliance.actions.published -->"
+
+    @property
+    def end(self) -> str:
+        """The line after it."""
+        return f"<!-- /{self.mark} -->"
+
+    def current(self, text: str) -> str:
+        """The page's text with its table brought up to date. Raises ValueError without marks."""
+        before, _, rest = text.partition(self.begin)
+        _, found, after = rest.partition(self.end)
+        if not found:
+            raise ValueError(f"the page has no {self.begin} ... {self.end}")
+        return f"{before}{self.begin}\n{self.table()}\n{self.end}{after}"
+
+
+def check_table() -> str:
     """Every check as a row of a Markdown table, in the order they are made."""
-    return "\n".join([HEAD, "|---" * 6 + "|", *(_row(check) for check in CHECKS)])
+    return _table(CHECK_HEAD, (_check_row(check) for check in CHECKS))
 
 
-def with_table(text: str) -> str:
-    """The page with the table between its marks brought up to date. Raises ValueError without marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise ValueError(f"the page has no {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+def fault_table() -> str:
+    """Every fault of the rack, with the check that tells of it."""
+    return _table(FAULT_HEAD, (_fault_row(fault) for fault in FAULTS))
+
+
+PAGES = (
+    Page("docs/checks.md", "checks", check_table),
+    Page("docs/faults.md", "faults", fault_table),
+)
 
 
 def publish(checkout: Path) -> None:
-    """Bring the page up to date; run after a change of the checks."""
-    page = checkout / PAGE
-    page.write_text(with_table(page.read_text()))
+    """Bring the pages up to date; run after a change of checks or faults."""
+    for page in PAGES:
+        file = checkout / page.path
+        file.write_text(page.current(file.read_text()))
 
 
 def belongs_to(check: Check) -> str:
@@ -74,9 +115,9 @@ def belongs_to(check: Check) -> str:
     return next(s.name for s in STAGES if check.id in (*s.checks, *s.symptoms))
 
 
-def _row(check: Check) -> str:
+def _check_row(check: Check) -> tuple[str, ...]:
     looks, _, why = check.explain.partition(". ")
-    cells = (
+    return (
         f"`{check.id}`",
         check.title,
         belongs_to(check),
@@ -84,6 +125,26 @@ def _row(check: Check) -> str:
         check.limit or LIMITS.get(check.id, "-"),
         why or "-",
     )
+
+
+def _fault_row(fault: Fault) -> tuple[str, ...]:
+    words = " ".join((fault.kind, *fault.example))
+    return (
+        f"`{fault.kind}`",
+        fault.summary,
+        f"`appliance lab fault {EXAMPLE_HOST} {words}`",
+        f"`{fault.check}`" if fault.check else "-",
+        fault.target.replace("HOST", EXAMPLE_HOST) if fault.check else "-",
+        fault.says.replace("*", "…") or "-",
+    )
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [_row(head), "|---" * len(head) + "|", *(_row(row) for row in rows)]
+    return "\n".join(lines)
+
+
+def _row(cells: tuple[str, ...]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

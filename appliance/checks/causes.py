@@ -393,6 +393,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "storage.scratch",
         ("storage.scratch_size",),
         "what is not mounted has no size",
+        when=lambda cause, effect: _is_unknown(cause, effect) and effect.value is None,
     ),
     Consequence(
         "observe.exporter",

@@ -137,8 +137,8 @@ def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         failed(
             "gpu.error",
             f"{host.name}/GPU {gpu.index}",
-            f"NVML cannot reach it: {gpu.error or 'no address'}",
-            f"nvidia-smi --gpu-reset -i {gpu.index} once nothing uses it; where that fails: {LOST}",
+            f"the driver cannot reach it: {gpu.error or 'no address'}",
+            f"drain the host, nvidia-smi --gpu-reset -i {gpu.index}; if it stays lost, reboot; lost again: reseat or replace it",
             simulated=simulated,
         )
         for gpu in ill

@@ -28,6 +28,7 @@ from appliance.report.findings import findings
     show_default=True,
 )
 @options.json_option("Short for --format json.")
+@click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
 def health(
     inventory: Path | None,
     profile: str | None,
@@ -35,12 +36,13 @@ def health(
     checks: tuple[str, ...],
     shape: str,
     as_json: bool,
+    keep: bool,
 ) -> int:
     """Judge the site as it is now, reading only: what is wrong, why, and what to do.
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete; with --format nagios the plugin's 0, 1, 2, 3.
     """
-    seen = action.look(options.target(inventory, profile), options.quiet(), checks, host)
+    seen = action.look(options.target(inventory, profile), options.quiet(), checks, host, keep=keep)
     verdict = overall(seen.results)
     match "json" if as_json else shape:
         case "json":
@@ -50,6 +52,7 @@ def health(
                 "seconds": round(seen.seconds, 3),
                 "simulated": list(seen.simulated),
                 "results": [r.model_dump(mode="json") for r in seen.results],
+                **({"report": seen.report} if keep else {}),
             }
             click.echo(json.dumps(document, indent=1))
         case "nagios":
@@ -70,4 +73,6 @@ def health(
                 seconds=seen.seconds,
                 commands=("appliance explain CHECK", "appliance plan"),
             )
+            if keep:
+                click.echo(f"  report  {seen.report}")
     return verdict.exit_code

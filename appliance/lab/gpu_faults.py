@@ -52,6 +52,7 @@ SYMPTOMS = (
         "the driver has lost the GPU",
         {"lost": 1},
         check="gpu.error",
+        says="the driver cannot reach it: DeviceGetHandleByIndex_v2: GPU is lost",
     ),
     Symptom(
         "gpu-off-bus",
@@ -61,48 +62,56 @@ SYMPTOMS = (
         xid=FALLEN_OFF,
         check="gpu.count",
         target="HOST",
+        says="7 GPUs are on the PCI bus, the class has 8; none at 0000:4e:00.0, where the other hosts have one",
     ),
     Symptom(
         "ecc",
         "the GPU's memory has uncorrectable errors",
         {"ecc_uncorrected_volatile": 2, "ecc_uncorrected_aggregate": 2},
         check="gpu.ecc",
+        says="2 memory errors could not be corrected since the driver was loaded",
     ),
     Symptom(
         "remap-pending",
         "a row of the GPU's memory waits to be remapped",
         {"remap_pending": 1, "remapped_uncorrectable": 1},
         check="gpu.remap",
+        says="a failing memory row waits to be replaced; running jobs are safe",
     ),
     Symptom(
         "remap-failed",
         "a row of the GPU's memory could not be remapped",
         {"remap_failed": 1, "remapped_uncorrectable": 8},
         check="gpu.remap",
+        says="a failing memory row could not be replaced",
     ),
     Symptom(
         "sram-exceeded",
         "the GPU's on-chip memory has more errors than the driver tolerates",
         {"sram_exceeded": 1},
         check="gpu.ecc",
+        says="its on-chip memory (SRAM) is spent",
     ),
     Symptom(
         "thermal",
         "the GPU slows down because it is too hot",
         {**UNDER_LOAD, REASONS: SLOWDOWN | THERMAL, "temperature": 90, "sm_clock": 345},
         check="gpu.temperature",
+        says="90 °C: it slows down from 89 °C",
     ),
     Symptom(
         "power-brake",
         "the GPU slows down because its power is cut back from outside",
         {**UNDER_LOAD, REASONS: SLOWDOWN | POWER_BRAKE, "sm_clock": 345},
         check="gpu.clocks",
+        says="the host's power supply orders it to slow down (power brake)",
     ),
     Symptom(
         "nvlink-down",
         "one NVLink of the GPU is down",
         {"nvlinks_down": 1},
         check="gpu.nvlink",
+        says="1 of 12 NVLinks are down",
     ),
     Symptom(
         "pcie-narrow",
@@ -110,6 +119,7 @@ SYMPTOMS = (
         {"pcie_width": 8},
         {"current_link_width": "8"},
         check="gpu.pcie",
+        says="it runs at x8, it could at x16",
     ),
     Symptom(
         "pcie-slow",
@@ -117,6 +127,7 @@ SYMPTOMS = (
         {**UNDER_LOAD, "pcie_generation": 1},
         {"current_link_speed": sysfs.SPEEDS[1]},
         check="gpu.pcie",
+        says="it runs at Gen1 under load (98 % busy), the class has Gen4",
     ),
 )
 
@@ -267,6 +278,7 @@ XID = Fault(
     ("95", "3"),
     "gpu.xid",
     "HOST/GPU 3",
+    "Xid 95: an uncorrectable memory error spread beyond the job it hit, * min ago",
 )
 DRIVER = Fault(
     "wrong-driver",
@@ -275,5 +287,6 @@ DRIVER = Fault(
     _restore_driver,
     "[VERSION]",
     check="gpu.driver",
+    says=f"driver {OTHER_DRIVER} is not of branch 580",
 )
 GPU_FAULTS = (*(_fault(symptom) for symptom in SYMPTOMS), XID, DRIVER)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.result import CheckResult
 
 
 class Action(StrEnum):
@@ -46,6 +47,9 @@ class Plan(Model):
     hosts: tuple[str, ...]
     stages: tuple[str, ...]
     cells: tuple[HostStage, ...] = ()
+    results: tuple[CheckResult, ...] = Field(
+        default=(), description="What is wrong on the hosts and no stage of this plan mends"
+    )
 
     def cell(self, stage: str, host: str) -> HostStage | None:
         """The cell of one stage on one host, None where the plan has none."""

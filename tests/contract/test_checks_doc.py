@@ -1,19 +1,42 @@
-"""The page of checks says what the checks say."""
+"""The pages of checks and of faults say what checks and faults say."""
 
 import pytest
 
-from appliance.actions.published import LIMITS, PAGE, belongs_to, table, with_table
+from appliance.actions.published import (
+    LIMITS,
+    PAGES,
+    Page,
+    belongs_to,
+    check_table,
+    fault_table,
+)
 from appliance.checks import CHECKS, HARDWARE
 from appliance.config import data
+from appliance.engine.judge import REACHABLE
+from appliance.lab.faults import FAULTS
 
 
-def test_the_page_of_checks_is_current() -> None:
-    page = (data.root() / PAGE).read_text()
-    assert page == with_table(page), "run: python -m appliance.actions.published"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_the_page_is_current(page: Page) -> None:
+    text = (data.root() / page.path).read_text()
+    assert text == page.current(text), "run: python -m appliance.actions.published"
+
+
+def test_every_fault_has_one_row_and_names_a_check_there_is() -> None:
+    rows = fault_table().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == [fault.kind for fault in FAULTS]
+    assert {row.replace("\\|", "").count("|") for row in rows} == {7}
+    named = {fault.check for fault in FAULTS if fault.check}
+    assert named <= {check.id for check in CHECKS} | {REACHABLE}
+
+
+def test_a_fault_with_a_check_can_be_tried_as_the_page_says() -> None:
+    told = [fault for fault in FAULTS if fault.check]
+    assert [fault.kind for fault in told if len(fault.example) < fault.required] == []
 
 
 def test_every_check_has_one_row_with_six_cells() -> None:
-    rows = table().splitlines()[2:]
+    rows = check_table().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == [check.id for check in CHECKS]
     assert {row.replace("\\|", "").count("|") for row in rows} == {7}
 
@@ -30,4 +53,4 @@ def test_limits_are_told_of_checks_there_are_and_once() -> None:
 
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="the page has no"):
-        with_table("# Checks")
+        PAGES[0].current("# Checks")

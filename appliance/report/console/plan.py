@@ -10,12 +10,15 @@ from rich.text import Text
 
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.report import symbols
+from appliance.report.console.findings import findings_list
+from appliance.report.findings import findings
 from appliance.report.symbols import Sign
 from appliance.report.wording import about, fold, plural
 
 Column = tuple[str, ...]
 """Hosts that share one column of the table."""
 
+_WRONG = "Wrong on the hosts, and not for a deployment to mend:"
 _WHY_MIN = 28
 _WHY_LINES = 1.5
 _TELLING = {Action.RUN, Action.REPAIR, Action.BLOCKED, Action.SKIP}
@@ -49,6 +52,12 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
     console.print(_legend(console, plan))
     for line in _sums(plan):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
+    # A host that does not answer stands at the top already.
+    told = [r for r in plan.results if r.host not in plan.unreachable]
+    if told:
+        console.print()
+        console.print(Padding(Text(_WRONG, "bold"), (0, 0, 0, 2), expand=False))
+        findings_list(console, findings(told))
 
 
 def _title(plan: Plan, facts_seconds: float | None) -> Text:

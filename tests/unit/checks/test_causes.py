@@ -154,7 +154,7 @@ CASES = (
     Case(
         of("storage.scratch", "gpu-1"),
         of("storage.scratch_size", "gpu-1", UNKNOWN),
-        of("storage.scratch_size", "gpu-2"),
+        of("storage.scratch_size", "gpu-1", UNKNOWN, value=11),
     ),
     Case(
         of("observe.exporter", "gpu-1"),

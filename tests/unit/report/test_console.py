@@ -127,6 +127,17 @@ class TestPlan:
             plan(("a",), cell("base", "a", Action.RUN, "[red]x[/red]"))
         )
 
+    def test_what_no_deployment_mends_stands_below(self) -> None:
+        lost = result("gpu.error", "b/GPU 3", Status.FAIL, cause="lost", fix="reset it")
+        silent = result("host.reachable", "c", Status.FAIL, cause="no answer")
+        cells = [cell("base", "b", Action.SKIP), cell("base", "c", Action.UNKNOWN, "no answer")]
+        shown = plan(("b", "c"), *cells).model_copy(update={"results": (lost, silent)})
+        out = shown_plan(shown)
+        assert out.index("Nothing to do") < out.index("not for a deployment to mend")
+        assert "b GPU 3  gpu.error" in out
+        assert "fix: reset it" in out
+        assert out.count("no answer") == 1
+
 
 def result(check: str, target: str, status: Status, **more: object) -> CheckResult:
     return CheckResult.model_validate({"id": check, "target": target, "status": status, **more})

@@ -1,0 +1,47 @@
+"""What is wrong on the hosts and no stage of a plan mends: a deployment is not the remedy for everything."""
+
+from collections.abc import Sequence
+
+from appliance.checks.check import View
+from appliance.engine.earlier import earlier_facts
+from appliance.engine.gather import Round
+from appliance.engine.judge import OF_HARDWARE, judge_all
+from appliance.engine.planning import Selection
+from appliance.engine.session import Session
+from appliance.models.plan import Plan
+from appliance.models.result import CheckResult, Status
+from appliance.report.findings import root_of
+from appliance.stages import STAGES
+
+BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
+
+
+def unmended(
+    session: Session, found: Round, selection: Selection, plan: Plan
+) -> tuple[CheckResult, ...]:
+    """What the hardware, and the finished ones of the chosen stages, complain of beyond what the plan is to mend."""
+    wrong = _wrong(session, found, selection)
+    mended = _mended(plan, wrong)
+    return tuple(r for r in wrong if not {r.name, root_of(r, wrong).name} & mended)
+
+
+def _wrong(session: Session, found: Round, selection: Selection) -> list[CheckResult]:
+    view = View(session.profile, session.site, found.facts, earlier_facts(session))
+    ids = {i for stage in selection.stages for i in (*stage.checks, *stage.symptoms)}
+    return [
+        result
+        for result in judge_all(view, found, ids | OF_HARDWARE)
+        if result.status in BAD
+        and (result.host is None or not selection.hosts or result.host in selection.hosts)
+    ]
+
+
+def _mended(plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
+    """What a stage that runs proves of a host it runs on."""
+    proofs = {stage.name: frozenset(stage.checks) for stage in STAGES}
+    return {
+        result.name
+        for cell in plan.pending()
+        for result in wrong
+        if result.host == cell.host and result.id in proofs.get(cell.stage, ())
+    }

@@ -1,0 +1,67 @@
+"""Since when a failure stands: from the look that first saw it, until one that found it good."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import pytest
+
+from appliance.actions import health
+from appliance.actions.opening import Target
+from appliance.adapters.process import Completed
+from appliance.engine.session import Session
+from tests.unit.engine.conftest import hosts, recorder, session
+from tests.unit.engine.world import FakeHosts, Recorder, facts_of
+
+__all__ = ["hosts", "recorder", "session"]
+GPU = {"uuid": "u", "name": "n", "bus_id": "00000000:07:00.0", "memory": 1, "ecc_enabled": True}
+KEY = ("gpu.ecc", "gpu-1/GPU 0")
+
+
+@dataclass
+class Rack:
+    """The hosts of a session; gpu-1 has memory errors while ``errors`` says so."""
+
+    session: Session
+    errors: int = 0
+
+    def answer(self, host: str, argv: Sequence[str]) -> Completed:
+        gpu = GPU | {"index": 0, "ecc_uncorrected": self.errors, "ecc_uncorrected_aggregate": 0}
+        gpus = {"driver": "580.1", "nvml": "", "devices": [gpu]}
+        facts = facts_of(host, pci_gpus=1, gpus=gpus if host == "gpu-1" else None)
+        return Completed(tuple(argv), 0, facts.model_dump_json(), "")
+
+    def since(self) -> date | None:
+        """What one look says of the memory errors."""
+        return health.look(Target(), Recorder(), ("gpu.ecc",)).since.get(KEY)
+
+
+@pytest.fixture
+def rack(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) -> Rack:
+    made = Rack(session)
+    hosts.answer = made.answer
+
+    class Opened:
+        def __enter__(self) -> Session:
+            return session
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(health, "open_session", lambda *_: Opened())
+    return made
+
+
+def test_a_failure_stands_since_it_was_first_seen(rack: Rack) -> None:
+    rack.errors = 2
+    assert rack.since() is None
+    assert rack.since() == date.today()
+
+
+def test_a_failure_that_was_good_in_between_is_new(rack: Rack) -> None:
+    rack.errors = 2
+    rack.since()
+    rack.errors = 0
+    rack.since()
+    rack.errors = 2
+    assert rack.since() is None
