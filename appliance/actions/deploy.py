@@ -16,6 +16,7 @@ from appliance.actions.planned import (
     select,
     take_facts,
 )
+from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.checks.check import View
 from appliance.engine.apply import apply
@@ -58,8 +59,9 @@ def deploy(
             session.journal.append(session.run, "run_finished", verdict="declined")
             return Deployed(None, 1)
         findings = Findings()
+        scope = scope_of(session.site, planned.stages, narrowing)
         with interruptible(session):
-            found = _carry_out(session, planned, plan, findings)
+            found = _carry_out(session, planned, plan, findings, scope)
         if interrupted := session.cancelled.is_set():
             text = "Interrupted. The hosts keep what is finished; the next deploy continues there."
             session.tell(Message(text=text, level="warning"))
@@ -109,8 +111,10 @@ def _announce(session: Session, target: Target, stages: tuple[str, ...]) -> None
     )
 
 
-def _carry_out(session: Session, planned: Planned, plan: Plan, findings: Findings) -> Round:
-    """Applies, then judges the whole site on facts taken after the last change."""
+def _carry_out(
+    session: Session, planned: Planned, plan: Plan, findings: Findings, scope: Scope
+) -> Round:
+    """Applies, then judges what the run is about on facts taken after the last change."""
     pending = [c for c in plan.pending() if c.stage != VALIDATE]
     if pending:
         findings.outcomes += apply(session, plan, planned.stages, planned.prepared)
@@ -122,28 +126,31 @@ def _carry_out(session: Session, planned: Planned, plan: Plan, findings: Finding
         ]
     if session.cancelled.is_set():
         return planned.found
+    found = planned.found
     if pending:
-        found = take_facts(session, lambda now: is_settled(session, now, findings.outcomes))
-    else:
-        found = planned.found
+        found = take_facts(session, lambda now: is_settled(session, now, findings.outcomes, scope))
     view = View(session.profile, session.site, found.facts, earlier_facts(session))
-    findings.results += judge_all(view, found, ALL_CHECK_IDS)
-    validate_cluster(session, plan, planned, view, found, findings)
+    judged = judge_all(view, found, ALL_CHECK_IDS)
+    findings.results += filter(scope.judges, judged)
+    findings.narrowed, findings.left_out = scope.words, scope.sentences(judged)
+    validate_cluster(session, plan, view, found, findings)
     for result in findings.results:
         session.tell(CheckDone(result=result))
     return found
 
 
-def is_settled(session: Session, found: Round, outcomes: Iterable[StageOutcome]) -> bool:
+def is_settled(
+    session: Session, found: Round, outcomes: Iterable[StageOutcome], scope: Scope
+) -> bool:
     """Whether the checks of the stages that ran hold: Prometheus and Slurm see a mended host only at their next turn.
 
     Where a host is silent or a stage failed, waiting would change nothing.
     """
     ran = [o for o in outcomes if o.state is not StageState.SKIPPED]
-    if found.unanswered or any(o.state is not StageState.DONE for o in ran):
+    if scope.hosts & set(found.unanswered) or any(o.state is not StageState.DONE for o in ran):
         return True
     stages = {o.stage for o in ran}
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
     view = View(session.profile, session.site, found.facts, earlier_facts(session))
-    results = [r for r in judge_all(view, found, ids) if r.id in ids]
+    results = [r for r in judge_all(view, found, ids) if r.id in ids and scope.judges(r)]
     return not results or overall(results) is Verdict.PASSED

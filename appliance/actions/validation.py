@@ -2,31 +2,35 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 
 from appliance import __version__
 from appliance.actions.planned import VALIDATE, Narrowing, Planned
 from appliance.actions.validate import run_benchmarks
+from appliance.benchmarks import BENCHMARKS
 from appliance.checks.check import View
+from appliance.engine.earlier import known_facts
 from appliance.engine.gather import Round
+from appliance.engine.planning import prepare
 from appliance.engine.record import Findings
 from appliance.engine.session import Session
 from appliance.journal import Entry
-from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import StageOutcome, StageState, Table
 from appliance.models.site import Role
+from appliance.stages import STAGES
+
+MINUTES = sum(benchmark.minutes for benchmark in BENCHMARKS)
 
 
 def validate_cluster(
     session: Session,
     plan: Plan,
-    planned: Planned,
     view: View,
     found: Round,
     findings: Findings,
 ) -> None:
+    """Runs the benchmarks where the plan says so and all else is whole; recalls them where nothing has changed."""
     cells = plan.by_stage(VALIDATE)
     if not cells:
         return
@@ -54,7 +58,7 @@ def validate_cluster(
         session.journal.append(
             session.run,
             "validated",
-            digest=_state_of(planned, found.facts),
+            digest=_state_of(session, found),
             results=[r.model_dump(mode="json") for r in outcome.results],
             measurements=[m.model_dump(mode="json") for m in outcome.measurements],
             tables=[t.model_dump(mode="json") for t in outcome.tables],
@@ -85,7 +89,7 @@ def with_validation(session: Session, planned: Planned, narrowing: Narrowing) ->
     same = (
         last is not None
         and not _worked_since(session, last)
-        and last.data["digest"] == _state_of(planned, planned.found.facts)
+        and last.data["digest"] == _state_of(session, planned.found)
     )
     wanted = plan.changes or not same or VALIDATE in narrowing.stages or narrowing.full
     why = "after the changes" if plan.changes else "not validated in this state"
@@ -101,7 +105,7 @@ def with_validation(session: Session, planned: Planned, narrowing: Narrowing) ->
                 host=host.name,
                 action=action,
                 why=why if action is Action.RUN else "",
-                minutes=1.0 if action is Action.RUN else 0.0,
+                minutes=MINUTES if action is Action.RUN else 0.0,
                 known=last is not None,
             )
         )
@@ -116,11 +120,17 @@ def _worked_since(session: Session, validated: Entry) -> bool:
     return last is not None and last.seq > validated.seq
 
 
-def _state_of(planned: Planned, facts: Mapping[str, HostFacts]) -> str:
-    """A digest of everything the benchmarks rest on: what is applied where, and which boot it is."""
+def _state_of(session: Session, found: Round) -> str:
+    """A digest of all that the benchmarks rest on: what is applied where, what they must reach, and which boot it is.
+
+    What is applied is made anew from the facts of this moment: a run itself changes what is known of a site.
+    """
+    prepared = prepare(session, known_facts(session, found), STAGES)
     state = {
         "appliance": __version__,
-        "stages": {f"{s}/{h}": p.fingerprint for (s, h), p in planned.prepared.items()},
-        "boots": {name: f.os.boot_id for name, f in facts.items()},
+        "profile": session.profile.model_dump_json(),
+        "limits": {name: bound.model_dump_json() for name, bound in session.site.limits.items()},
+        "stages": {f"{s}/{h}": p.fingerprint for (s, h), p in prepared.items()},
+        "boots": {name: f.os.boot_id for name, f in found.facts.items()},
     }
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

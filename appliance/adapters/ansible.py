@@ -15,15 +15,21 @@ from appliance.errors import AnsibleFailed
 
 Json = dict[str, object]
 
+THROUGH = "Through"
+"""Name of the task that tells that a host is through with the playbook; it is not one of the host's tasks."""
+LAST_PLAY = "appliance_last_play"
+"""Variable of a host: the number of the last play it takes part in."""
+
 
 @dataclass(frozen=True)
 class Play:
     """A playbook and the hosts it is for. ``hosts`` maps host names to their variables, connection included.
 
-    ``mark`` is what its processes are found by, see strays.mark.
+    ``plays``: what is run of it. ``mark`` is what its processes are found by, see strays.mark.
     """
 
     playbook: Path
+    plays: tuple[Json, ...]
     roles: Path
     hosts: Mapping[str, Mapping[str, object]]
     groups: Mapping[str, tuple[str, ...]]
@@ -61,10 +67,14 @@ class HostPlay:
 
 
 def play(
-    request: Play, on_event: Callable[[TaskEvent], None], cancelled: Callable[[], bool]
+    request: Play,
+    on_event: Callable[[TaskEvent], None],
+    on_through: Callable[[HostPlay], None],
+    cancelled: Callable[[], bool],
 ) -> dict[str, HostPlay]:
     """Runs the playbook. Variables may hold secrets: they live in a private folder of memory until the end.
 
+    ``on_through`` is told of each host that came to the end, as soon as it did; neither it nor ``on_event`` may wait.
     Raises AnsibleFailed when ansible-playbook itself could not run (a syntax error, a missing role).
     """
     outcome = {name: HostPlay(name) for name in request.hosts}
@@ -74,11 +84,11 @@ def play(
         environment = stage_in(folder, request)
         runner = ansible_runner.run(
             private_data_dir=str(folder),
-            playbook=str(request.playbook),
+            playbook=str(_write_playbook(folder, request)),
             inventory=str(folder / "inventory"),
             envvars=environment,
             quiet=True,
-            event_handler=lambda event: _follow(event, outcome, on_event, stray),
+            event_handler=lambda event: _follow(event, outcome, on_event, on_through, stray),
             cancel_callback=cancelled,
             suppress_env_files=True,
             settings={"pexpect_timeout": 0.2, "suppress_ansible_output": True},
@@ -105,6 +115,12 @@ def stage_in(folder: Path, request: Play) -> dict[str, str]:
     _write_inventory(folder, request)
     (folder / "ansible.cfg").touch()
     return _environment(folder, request)
+
+
+def _write_playbook(folder: Path, request: Play) -> Path:
+    target = folder / request.playbook.name
+    target.write_text(json.dumps(request.plays))
+    return target
 
 
 def _write_inventory(folder: Path, request: Play) -> None:
@@ -156,6 +172,7 @@ def _follow(
     event: Json,
     outcome: dict[str, HostPlay],
     on_event: Callable[[TaskEvent], None],
+    on_through: Callable[[HostPlay], None],
     stray: list[str],
 ) -> bool:
     kind = str(event.get("event", ""))
@@ -169,6 +186,11 @@ def _follow(
     task = str(detail.get("task", ""))
     raw = detail.get("res")
     result: Json = raw if isinstance(raw, dict) else {}
+    if task == THROUGH and kind != "runner_on_unreachable":
+        if kind == "runner_on_ok":
+            host.finished = True
+            on_through(host)
+        return False
     match kind:
         case "runner_on_start":
             on_event(TaskEvent(host.host, task, "started"))

@@ -66,7 +66,8 @@ def deploy(
             else options.command_line(inventory, None, "health")
         )
         told = any(o.state is not StageState.SKIPPED for o in done.record.outcomes)
-        following = ready if done.exit_code in (0, 3) else again
+        is_whole = done.exit_code in (0, 3) and not done.record.narrowed
+        following = ready if is_whole else again
         console.print()
         run_summary(console, done.record, done.report, following, stages=not told)
     return done.exit_code

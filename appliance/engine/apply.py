@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from appliance.engine.learn import relearn
 from appliance.engine.planning import Preparation
 from appliance.engine.session import Session
-from appliance.engine.stage_run import run_stage
+from appliance.engine.stage_run import Gone, run_stage
 from appliance.engine.threads import threads
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
@@ -17,10 +17,11 @@ from appliance.stages.stage import Stage
 
 @dataclass
 class _Progress:
-    """What has become of the run so far; written by the scheduling thread only."""
+    """What has become of the run so far; written by the scheduling thread only, except for ``gone``."""
 
     outcomes: list[StageOutcome] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
+    gone: Gone = field(default_factory=dict)
 
     def is_ready(self, stage: Stage, names: set[str]) -> bool:
         """Whether all it waits for, as far as this run has it at all, is through."""
@@ -56,9 +57,7 @@ def apply(
             for stage in list(waiting):
                 if progress.is_ready(stage, names) and not session.cancelled.is_set():
                     waiting.remove(stage)
-                    lost, teachers = progress.lost(stage.after), progress.teachers(stage)
-                    work = pool.submit(_work, session, plan, stage, prepared, lost, teachers)
-                    running[work] = stage
+                    running[pool.submit(_work, session, plan, stage, prepared, progress)] = stage
             if not running:
                 break
             for work in wait(running, return_when=FIRST_COMPLETED).done:
@@ -69,32 +68,28 @@ def apply(
 
 
 def _work(
-    session: Session,
-    plan: Plan,
-    stage: Stage,
-    prepared: Preparation,
-    lost: Mapping[str, str],
-    teachers: list[str],
+    session: Session, plan: Plan, stage: Stage, prepared: Preparation, progress: _Progress
 ) -> list[StageOutcome]:
     cells = list(plan.by_stage(stage.name))
-    if teachers and cells:
-        cells, prepared = relearn(session, stage, cells, prepared, teachers)
-    pending = [c for c in cells if c.action.changes]
-    able = [c for c in pending if c.host not in lost]
-    return [*_blocked(pending, lost), *run_stage(session, stage, able, prepared)]
+    if cells and (teachers := progress.teachers(stage)):
+        silent = frozenset(progress.gone)
+        cells, prepared = relearn(session, stage, cells, prepared, teachers, silent)
+    lost = progress.lost(stage.after)
+    left_out = [o for c in cells if c.action.changes if (o := _left_out(c, progress.gone, lost))]
+    hosts = {o.host for o in left_out}
+    able = [c for c in cells if c.action.changes and c.host not in hosts]
+    return [*left_out, *run_stage(session, stage, able, prepared, progress.gone)]
 
 
-def _blocked(cells: Iterable[HostStage], lost: Mapping[str, str]) -> list[StageOutcome]:
-    return [
-        StageOutcome(
-            stage=c.stage,
-            host=c.host,
-            state=StageState.BLOCKED,
-            why=f"{lost[c.host]} failed there",
-        )
-        for c in cells
-        if c.host in lost
-    ]
+def _left_out(cell: HostStage, gone: Gone, lost: Mapping[str, str]) -> StageOutcome | None:
+    """What becomes of a cell that cannot run: its host went away, or failed a stage that this one needs."""
+    if cell.host in gone:
+        why = f"{cell.host} went away in stage {gone[cell.host]}"
+        return StageOutcome(stage=cell.stage, host=cell.host, state=StageState.NOT_RUN, why=why)
+    if cell.host in lost:
+        why = f"{lost[cell.host]} failed there"
+        return StageOutcome(stage=cell.stage, host=cell.host, state=StageState.BLOCKED, why=why)
+    return None
 
 
 def _untouched(

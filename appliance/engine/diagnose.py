@@ -8,10 +8,11 @@ from appliance.models.facts import HostFacts
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a host failed, and what to do about it."""
+    """Why a host failed, and what to do about it. ``away``: it cannot be reached any more."""
 
     cause: str
     fix: str
+    away: bool = False
 
 
 # What Linux, apt and ssh print, and what it means for the person in the data hall.

@@ -21,11 +21,12 @@ DEADLINE = 45.0
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A host that gave no facts: why, and what to do."""
+    """A host that gave no facts: why, and what to do. ``away``: it cannot be reached at all."""
 
     host: str
     cause: str
     fix: str
+    away: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def gather(remote: Remote, requests: Mapping[str, Mapping[str, object]]) -> Roun
     """Asks each host its own request (see appliance.probe for the keys)."""
     facts: dict[str, HostFacts] = {}
     unanswered: dict[str, Unanswered] = {}
-    for host, answer in each(requests, lambda host: _ask(remote, host, requests[host])):
+    for host, answer in each(requests, lambda host: ask(remote, host, requests[host])):
         if isinstance(answer, HostFacts):
             facts[host] = answer
         else:
@@ -57,11 +58,12 @@ def each(hosts: Iterable[str], work: Callable[[str], T]) -> list[tuple[str, T]]:
         return list(zip(names, pool.map(work, names), strict=True))
 
 
-def _ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
+def ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
+    """Asks one host."""
     try:
         done = remote.run(host, command(PYTHON), input=payload(dict(request)), timeout=DEADLINE)
     except ApplianceError as error:
-        return Unanswered(host, error.message, error.hint)
+        return Unanswered(host, error.message, error.hint, away=True)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
         missing = "not found" in said or "No such file" in said

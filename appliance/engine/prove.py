@@ -1,14 +1,15 @@
-"""Proves a stage: facts taken after its playbook, the stage's checks on them, and then the receipt."""
+"""Proves a stage on a host: facts taken after its playbook, the stage's checks on them, and then the receipt."""
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from appliance.checks.check import View
 from appliance.engine.diagnose import Diagnosis, diagnose
-from appliance.engine.gather import Round, gather
+from appliance.engine.gather import Unanswered, ask
 from appliance.engine.judge import judge_host
-from appliance.engine.planning import Preparation
+from appliance.engine.planning import Prepared
 from appliance.engine.receipts import wanted, write_receipt
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
@@ -17,11 +18,35 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.stages.stage import Stage
 
-SETTLE = 30.0
-"""Seconds a service may take after its start until the stage's checks must pass."""
-
+SETTLE = 60.0
+"""Seconds after the last change anywhere within which a stage's checks must pass: daemons take a while to find their peers."""
 Managed = Mapping[tuple[str, str], object]
 """The (kind, name) pairs of resources a playbook reported on one host."""
+
+
+class Peers:
+    """Whether the stage's playbook is over on all hosts: only then the settling time of a proof begins to run."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._since = 0.0
+
+    def end(self) -> None:
+        """It is over now."""
+        self._since = time.monotonic()
+        self._over.set()
+
+    def pause(self, cancelled: threading.Event) -> None:
+        """Waits before the next look: long while others are at work, and no longer than until they are through."""
+        if self._over.is_set():
+            cancelled.wait(1.0)
+        else:
+            self._over.wait(3.0)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the settling time is over, too."""
+        return self._over.is_set() and time.monotonic() >= self._since + SETTLE
 
 
 @dataclass(frozen=True)
@@ -34,54 +59,36 @@ class Proof:
 
 
 def prove(
-    session: Session,
-    stage: Stage,
-    managed: Mapping[str, Managed],
-    prepared: Preparation,
-) -> dict[str, Proof]:
-    """Asks for fresh facts until the checks pass or the settling time is over; then writes receipts.
+    session: Session, stage: Stage, host: str, managed: Managed, prepared: Prepared, peers: Peers
+) -> Proof:
+    """Asks the host for fresh facts until the checks pass or the settling time is over; then writes its receipt.
 
-    ``managed``: what each host's playbook manages there.
+    ``managed``: what the playbook manages there.
     """
-    deadline = time.monotonic() + SETTLE
-    proofs: dict[str, Proof] = {}
-    open_hosts = list(managed)
-    while open_hosts:
-        requests = {
-            h: request_for(session, h) | {"resources": wanted(managed[h])} for h in open_hosts
-        }
-        found = gather(session.remote, requests)
-        proofs |= {h: _judge(session, stage, h, found) for h in open_hosts}
-        open_hosts = [h for h in open_hosts if proofs[h].problem]
-        if time.monotonic() > deadline or session.cancelled.is_set():
-            break
-        if open_hosts:
-            time.sleep(1.0)
-    return {h: _receipted(session, stage, proofs[h], prepared) for h in managed}
+    while (proof := _look(session, stage, host, managed)).problem:
+        if peers.settled or session.cancelled.is_set():
+            return proof
+        peers.pause(session.cancelled)
+    return _receipted(session, stage, proof, prepared)
 
 
-def _judge(session: Session, stage: Stage, host: str, found: Round) -> Proof:
-    if host in found.unanswered:
-        missing = found.unanswered[host]
-        return Proof(None, (), Diagnosis(missing.cause, missing.fix))
-    view = View(session.profile, session.site, found.facts)
+def _look(session: Session, stage: Stage, host: str, managed: Managed) -> Proof:
+    request = request_for(session, host) | {"resources": wanted(managed)}
+    facts = ask(session.remote, host, request)
+    if isinstance(facts, Unanswered):
+        return Proof(None, (), Diagnosis(facts.cause, facts.fix, facts.away))
+    view = View(session.profile, session.site, {host: facts})
     results = tuple(judge_host(view, session.site.host(host), stage.checks))
     bad = next((r for r in results if r.status in {Status.FAIL, Status.ERROR}), None)
     problem = Diagnosis(f"{bad.id}: {bad.cause}", bad.fix) if bad else None
-    return Proof(found.facts[host], results, problem)
+    return Proof(facts, results, problem)
 
 
-def _receipted(session: Session, stage: Stage, proof: Proof, prepared: Preparation) -> Proof:
+def _receipted(session: Session, stage: Stage, proof: Proof, prepared: Prepared) -> Proof:
     if proof.problem or proof.facts is None:
         return proof
     try:
-        write_receipt(
-            session.remote,
-            session.run,
-            stage.name,
-            prepared[stage.name, proof.facts.host],
-            proof.facts,
-        )
+        write_receipt(session.remote, session.run, stage.name, prepared, proof.facts)
     except ApplianceError as error:
         found = diagnose(proof.facts.host, "", error.message)
         return Proof(proof.facts, proof.results, found)

@@ -31,13 +31,15 @@ from appliance.report.html import render as render_html
 
 @dataclass
 class Findings:
-    """What a verb has learned so far."""
+    """What a verb has learned so far. ``narrowed``: the flags that made it look at a part, ``left_out`` what at not."""
 
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     outcomes: list[StageOutcome] = field(default_factory=list)
     results: list[CheckResult] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    narrowed: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
@@ -75,7 +77,8 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         measurements=tuple(findings.measurements),
         versions={name: host_versions(facts) for name, facts in found.facts.items()},
         tables=tuple(findings.tables),
-        not_assessed=_not_assessed(results),
+        narrowed=findings.narrowed,
+        not_assessed=(*findings.left_out, *_not_assessed(results)),
         evidence=tuple(_keep(session, facts) for facts in found.facts.values()),
     )
 
@@ -141,10 +144,10 @@ def _stage_results(outcomes: Iterable[StageOutcome]) -> tuple[CheckResult, ...]:
 
 
 def _not_assessed(results: Iterable[CheckResult]) -> tuple[str, ...]:
-    """One sentence per check and reason, with the hosts it concerns."""
+    """One sentence per check and reason, with the hosts it concerns; what is required first."""
     unknown = {Status.NOT_ASSESSED, Status.SKIP, Status.ERROR}
     grouped: dict[tuple[str, str], list[str]] = {}
-    for result in results:
+    for result in sorted(results, key=lambda r: not r.required):
         if result.status in unknown and not result.explained_by:
             grouped.setdefault((result.id, result.cause), []).append(result.target)
     return tuple(

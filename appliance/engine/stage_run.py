@@ -1,15 +1,18 @@
 """One stage at work: its playbook on some hosts, each proved before it counts."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 
 from appliance.adapters import strays
-from appliance.adapters.ansible import HostPlay, Play, TaskEvent, play
+from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, TaskEvent, play
 from appliance.engine.diagnose import Diagnosis, diagnose, full_filesystem
-from appliance.engine.gather import gather
-from appliance.engine.planning import Preparation
-from appliance.engine.prove import Proof, prove
+from appliance.engine.gather import Unanswered, ask
+from appliance.engine.planning import Preparation, Prepared
+from appliance.engine.playbook import last_plays, plays_of
+from appliance.engine.prove import Peers, Proof, prove
 from appliance.engine.session import Session
+from appliance.engine.threads import threads
 from appliance.errors import AnsibleFailed, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
 from appliance.models.plan import HostStage
@@ -17,14 +20,44 @@ from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
 from appliance.stages.stage import Stage
 
+Through = Callable[[HostPlay], None]
+Gone = dict[str, str]
+"""Hosts that could no longer be reached, with the stage that found out; all stages of a run share it."""
+
 
 def run_stage(
-    session: Session, stage: Stage, cells: list[HostStage], prepared: Preparation
+    session: Session,
+    stage: Stage,
+    cells: Sequence[HostStage],
+    prepared: Preparation,
+    gone: Gone,
 ) -> list[StageOutcome]:
-    """Plays the stage on the hosts of these cells and proves it there; one outcome per cell."""
+    """Plays the stage on the hosts of these cells; each is proved as soon as it is through. One outcome per cell."""
     if not cells:
         return []
     started = datetime.now(UTC)
+    _announce(session, stage, cells)
+    peers = Peers()
+    ends: dict[str, Future[StageOutcome]] = {}
+    with threads(len(cells)) as pool:
+
+        def finish(play: HostPlay) -> None:
+            if play.host not in ends:
+                known = prepared[stage.name, play.host]
+                ends[play.host] = pool.submit(
+                    _finish, session, stage, play, known, peers, gone, started
+                )
+
+        plays = _play(session, stage, cells, prepared, finish)
+        peers.end()
+        for play in plays.values():
+            finish(play)
+        outcomes = [ends[c.host].result() for c in cells]
+    _sum_up(session, stage, outcomes, started)
+    return outcomes
+
+
+def _announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> None:
     hosts = tuple(c.host for c in cells)
     expected = max(c.minutes for c in cells) * 60
     session.tell(StageStarted(stage=stage.name, hosts=hosts, expected_seconds=expected or None))
@@ -32,10 +65,11 @@ def run_stage(
         session.journal.append(
             session.run, "host_started", stage=stage.name, host=cell.host, why=cell.why
         )
-    plays = _play(session, stage, cells, prepared)
-    finished = {host: p.resources for host, p in plays.items() if p.ok}
-    proofs = {} if session.cancelled.is_set() else prove(session, stage, finished, prepared)
-    outcomes = [_conclude(session, stage, plays[host], proofs.get(host), started) for host in hosts]
+
+
+def _sum_up(
+    session: Session, stage: Stage, outcomes: Sequence[StageOutcome], started: datetime
+) -> None:
     good = sum(o.state is StageState.DONE for o in outcomes)
     session.tell(
         StageDone(
@@ -47,11 +81,14 @@ def run_stage(
             changes=sum(o.changes for o in outcomes),
         )
     )
-    return outcomes
 
 
 def _play(
-    session: Session, stage: Stage, cells: list[HostStage], prepared: Preparation
+    session: Session,
+    stage: Stage,
+    cells: Sequence[HostStage],
+    prepared: Preparation,
+    on_through: Through,
 ) -> dict[str, HostPlay]:
     def follow(event: TaskEvent) -> None:
         session.tell(HostTask(stage=stage.name, host=event.host, task=event.task))
@@ -67,7 +104,7 @@ def _play(
 
     request = play_of(session, stage, cells, prepared)
     try:
-        return play(request, follow, session.cancelled.is_set)
+        return play(request, follow, on_through, session.cancelled.is_set)
     except AnsibleFailed as error:
         return {
             host: HostPlay(host, failed_task=error.hint, message=error.message)
@@ -76,18 +113,24 @@ def _play(
 
 
 def play_of(
-    session: Session, stage: Stage, cells: Iterable[HostStage], prepared: Preparation
+    session: Session, stage: Stage, cells: Sequence[HostStage], prepared: Preparation
 ) -> Play:
     """What Ansible is given for one stage on the hosts of these cells."""
     hosts = {c.host: _variables(session, stage, c, prepared) for c in cells}
+    groups = {
+        role.value: tuple(h.name for h in session.site.with_role(role) if h.name in hosts)
+        for role in Role
+    }
+    playbook = session.data / "playbooks" / f"{stage.name}.yml"
+    plays = plays_of(playbook)
+    for name, number in last_plays(plays, hosts, groups).items():
+        hosts[name][LAST_PLAY] = number
     return Play(
-        playbook=session.data / "playbooks" / f"{stage.name}.yml",
+        playbook=playbook,
+        plays=plays,
         roles=session.data / "roles",
         hosts=hosts,
-        groups={
-            role.value: tuple(h.name for h in session.site.with_role(role) if h.name in hosts)
-            for role in Role
-        },
+        groups=groups,
         known_hosts=session.folder / session.site.access.known_hosts,
         mark=strays.mark(session.folder_of_run),
     )
@@ -111,53 +154,49 @@ def _variables(
     return connection | prepared[stage.name, cell.host].variables
 
 
-def _conclude(
-    session: Session, stage: Stage, result: HostPlay, proof: Proof | None, started: datetime
+def _finish(
+    session: Session,
+    stage: Stage,
+    result: HostPlay,
+    prepared: Prepared,
+    peers: Peers,
+    gone: Gone,
+    started: datetime,
 ) -> StageOutcome:
-    seconds = (datetime.now(UTC) - started).total_seconds()
+    """Proves a host that is through, and says in journal and on the screen how it ended."""
+    proof = None
+    if result.ok and not session.cancelled.is_set():
+        proof = prove(session, stage, result.host, result.resources, prepared, peers)
     problem = None
     if session.cancelled.is_set() and not (proof and not proof.problem):
         state = StageState.NOT_RUN
     else:
         problem = _problem(session, result, proof)
         state = StageState.FAILED if problem else StageState.DONE
+    if problem and problem.away:
+        gone.setdefault(result.host, stage.name)
     outcome = StageOutcome(
         stage=stage.name,
         host=result.host,
         state=state,
         why="interrupted" if state is StageState.NOT_RUN else "",
-        seconds=seconds,
+        seconds=(datetime.now(UTC) - started).total_seconds(),
         changes=result.changes,
         started=started,
         cause=session.redact(problem.cause) if problem else "",
         fix=session.redact(problem.fix) if problem else "",
     )
-    kind = {StageState.DONE: "host_done", StageState.FAILED: "host_failed"}.get(
-        state, "host_interrupted"
-    )
-    session.journal.append(
-        session.run,
-        kind,
-        stage=stage.name,
-        host=result.host,
-        seconds=seconds,
-        changes=result.changes,
-        tasks=result.tasks,
-        cause=outcome.cause,
-        fix=outcome.fix,
-    )
-    session.tell(
-        HostDone(
-            stage=stage.name,
-            host=result.host,
-            state=state,
-            seconds=seconds,
-            changes=result.changes,
-            cause=outcome.cause,
-            fix=outcome.fix,
-        )
-    )
+    _tell(session, outcome, result.tasks)
     return outcome
+
+
+def _tell(session: Session, outcome: StageOutcome, tasks: int) -> None:
+    kinds = {StageState.DONE: "host_done", StageState.FAILED: "host_failed"}
+    told = outcome.model_dump(include={"stage", "host", "seconds", "changes", "cause", "fix"})
+    session.journal.append(
+        session.run, kinds.get(outcome.state, "host_interrupted"), tasks=tasks, **told
+    )
+    session.tell(HostDone(state=outcome.state, **told))
 
 
 def _problem(session: Session, result: HostPlay, proof: Proof | None) -> Diagnosis | None:
@@ -166,10 +205,16 @@ def _problem(session: Session, result: HostPlay, proof: Proof | None) -> Diagnos
         try:
             session.remote.reach(result.host)
         except ConnectionFailed as error:
-            return Diagnosis(error.message, error.hint)
+            return Diagnosis(error.message, error.hint, away=True)
     if result.failed_task:
-        asked = gather(session.remote, {result.host: {"areas": ["filesystems"]}})
-        full = full_filesystem(asked.facts.get(result.host))
+        asked = ask(session.remote, result.host, {"areas": ["filesystems"]})
+        if isinstance(asked, Unanswered):
+            return (
+                Diagnosis(asked.cause, asked.fix, away=True)
+                if asked.away
+                else diagnose(result.host, result.failed_task, result.message)
+            )
+        full = full_filesystem(asked)
         return diagnose(result.host, result.failed_task, result.message, full)
     if not result.finished:
         return Diagnosis("its playbook ended before this host was through", "deploy again")

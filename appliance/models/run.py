@@ -152,6 +152,7 @@ class RunRecord(Model):
     control_host: str = Field(description="Name of the machine the run was started on")
     simulated: tuple[str, ...] = ()
     verdict: Verdict
+    narrowed: str = Field(default="", description="Flags that kept the run to a part of the site")
     expected: Expected = Expected()
     hosts: tuple[HostRecord, ...] = ()
     outcomes: tuple[StageOutcome, ...] = ()

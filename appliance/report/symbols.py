@@ -7,7 +7,7 @@ from typing import TextIO
 
 from appliance.models.plan import Action, HostStage
 from appliance.models.result import Status, Verdict
-from appliance.models.run import StageState
+from appliance.models.run import RunRecord, StageState
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,15 @@ VERDICT = {
     Verdict.FAILED: Sign("✗", "x", "FAILED", "bold red"),
     Verdict.INCOMPLETE: Sign("?", "?", "INCOMPLETE", "bold yellow"),
 }
+
+IN_PART = Sign("✓", "+", "PASSED IN PART", "bold green")
+
+
+def verdict_sign(record: RunRecord) -> Sign:
+    """The sign of a run's verdict; one that was kept to a part never says of all that it passed."""
+    is_part = record.narrowed and record.verdict is Verdict.PASSED
+    return IN_PART if is_part else VERDICT[record.verdict]
+
 
 NOTHING = Sign("·", ".", "nothing to do", "dim")
 NEW = Sign("+", "+", "new", "green")

@@ -185,8 +185,16 @@ def test_what_failed_is_not_tried_further_and_everything_else_is_done(during: En
     assert {state for (_, host), state in states.items() if host == HEAD} - good <= {
         StageState.NOT_RUN  # validate: only of a whole cluster
     }
-    for fault in FAULTS:
-        assert StageState.BLOCKED in {s for (_, h), s in states.items() if h == fault.host}
+    assert StageState.BLOCKED in {s for (_, h), s in states.items() if h == "gpu-4"}
+
+
+@pytest.mark.parametrize("host", SILENT)
+def test_host_that_went_away_is_not_tried_again_in_any_stage(during: Ended, host: str) -> None:
+    mine = [o for o in during.record.outcomes if o.host == host and o.stage != "validate"]
+    (lost,) = {o.stage for o in mine if o.state is StageState.FAILED}
+    left = [o for o in mine if o.state is StageState.NOT_RUN]
+    assert {o.why for o in left} == {f"{host} went away in stage {lost}"}
+    assert {s for s, h in during.begun() if h == host} == {lost}
 
 
 def test_host_that_hangs_does_not_hold_the_run(during: Ended) -> None:

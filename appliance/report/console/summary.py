@@ -97,7 +97,9 @@ def _failures(console: Console, failed: Sequence[StageOutcome]) -> list[Text]:
 
 def _verdict(record: RunRecord) -> list[Text]:
     sign = VERDICT[record.verdict]
-    word = "Ready." if record.verdict is Verdict.PASSED else f"{sign.word}."
+    word = f"{sign.word}."
+    if record.verdict is Verdict.PASSED:
+        word = "Good as far as it went." if record.narrowed else "Ready."
     simulated = f" (simulated: {', '.join(record.simulated)})" if record.simulated else ""
     size = f"{plural(len(record.hosts), 'host')}, {plural(record.gpu_count, 'GPU')}{simulated}"
     missing = record.count(Status.NOT_ASSESSED, Status.SKIP)

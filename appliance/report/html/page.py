@@ -13,7 +13,7 @@ from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState
 from appliance.report.html import checks, inventory, plot, timeline
 from appliance.report.html.matrix import matrix
-from appliance.report.symbols import STATUS, VERDICT
+from appliance.report.symbols import STATUS, verdict_sign
 from appliance.report.wording import binary_size, duration, number, plural
 
 _TITLES = {
@@ -59,7 +59,7 @@ def _context(record: RunRecord) -> dict[str, Any]:
     return {
         "run": record,
         "title": _TITLES.get(record.verb, f"Report of {record.verb}"),
-        "sign": VERDICT[record.verdict],
+        "sign": verdict_sign(record),
         "signs": STATUS,
         "sentence": sentence(record),
         "figures": figures(record),
@@ -92,6 +92,9 @@ def sentence(record: RunRecord) -> str:
     if record.verdict is Verdict.INCOMPLETE:
         return "Nothing failed, but something that is required has no verdict."
     passed, total = record.count(Status.PASS), len(record.results)
+    if record.narrowed:
+        part = f"This run was kept to a part of the site ({record.narrowed})"
+        return f"{part}: {passed} of its {plural(total, 'check')} passed, none failed."
     if passed == total:
         return f"All {plural(total, 'check')} passed."
     return f"{passed} of {plural(total, 'check')} passed, none failed; no required one is without a verdict."

@@ -9,6 +9,7 @@ import pytest
 from appliance.actions import deploy as deploy_action
 from appliance.actions import planned
 from appliance.actions.planned import take_facts
+from appliance.actions.scope import Scope
 from appliance.adapters.process import Completed
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
@@ -19,6 +20,7 @@ from tests.unit.engine.world import FakeHosts, facts_of
 __all__ = ["hosts", "recorder", "session"]
 
 HOSTS = ("head", "gpu-1", "gpu-2")
+ALL = Scope(frozenset(HOSTS), frozenset())
 
 
 class Impatient(threading.Event):
@@ -101,15 +103,21 @@ def test_interrupt_ends_the_wait(quick: Session, hosts: FakeHosts) -> None:
 def test_mended_exporter_waits_for_prometheus_to_look(
     session: Session, health: str, is_settled: bool
 ) -> None:
-    assert deploy_action.is_settled(session, _seen(health), _done()) is is_settled
+    assert deploy_action.is_settled(session, _seen(health), _done(), ALL) is is_settled
 
 
 def test_other_stages_are_not_waited_for(session: Session) -> None:
     other = [StageOutcome(stage="fabric", host="gpu-2", state=StageState.SKIPPED)]
-    assert deploy_action.is_settled(session, _seen("down"), other)
+    assert deploy_action.is_settled(session, _seen("down"), other, ALL)
 
 
 def test_failed_stage_and_silent_host_are_not_waited_for(session: Session) -> None:
-    assert deploy_action.is_settled(session, _seen("down"), _done(StageState.FAILED))
+    assert deploy_action.is_settled(session, _seen("down"), _done(StageState.FAILED), ALL)
     silent = Round({}, {"gpu-1": Unanswered("gpu-1", "down", "")})
-    assert deploy_action.is_settled(session, silent, _done())
+    assert deploy_action.is_settled(session, silent, _done(), ALL)
+
+
+def test_silence_of_a_host_the_run_is_not_about_does_not_end_the_wait(session: Session) -> None:
+    seen = _seen("down")
+    found = Round(seen.facts, {"gpu-9": Unanswered("gpu-9", "down", "")})
+    assert not deploy_action.is_settled(session, found, _done(), ALL)

@@ -1,11 +1,14 @@
 """Applying a plan: a host's failure is a value, what needs it waits, nothing counts unproved."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent
+from appliance.checks.check import View
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.engine import apply as engine
 from appliance.engine import learn, prove, stage_run
@@ -13,8 +16,11 @@ from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
 from appliance.errors import AnsibleFailed
+from appliance.models.facts import HostFacts
 from appliance.models.plan import Action
+from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
+from appliance.models.site import Host, Role
 from appliance.stages.stage import Stage
 from tests.unit.engine.world import PASSWORD, FakeHosts, facts_of, receipt_of, stage_of
 
@@ -24,21 +30,35 @@ Follow = Callable[[TaskEvent], None]
 
 
 class FakeAnsible:
-    """Plays that succeed, except for (playbook, host) pairs that fail with a message."""
+    """Plays that succeed, except for (playbook, host) pairs that fail with a message.
+
+    ``at_work`` is called when all hosts but the slow ones are through.
+    """
 
     def __init__(self) -> None:
         self.failures: dict[tuple[str, str], str] = {}
         self.unreachable: set[tuple[str, str]] = set()
+        self.slow: set[tuple[str, str]] = set()
+        self.at_work: Callable[[str], None] = lambda name: None
         self.played: list[tuple[str, tuple[str, ...]]] = []
         self.variables: dict[tuple[str, str], Mapping[str, object]] = {}
 
     def __call__(
-        self, request: Play, on_event: Follow, cancelled: Callable[[], bool]
+        self,
+        request: Play,
+        on_event: Follow,
+        on_through: Callable[[HostPlay], None],
+        cancelled: Callable[[], bool],
     ) -> dict[str, HostPlay]:
         name = request.playbook.stem
         self.played.append((name, tuple(request.hosts)))
         self.variables |= {(name, host): given for host, given in request.hosts.items()}
-        return {host: self._host(name, host) for host in request.hosts}
+        plays = {host: self._host(name, host) for host in request.hosts}
+        for host, play in plays.items():
+            if play.finished and (name, host) not in self.slow:
+                on_through(play)
+        self.at_work(name)
+        return plays
 
     def _host(self, name: str, host: str) -> HostPlay:
         play = HostPlay(
@@ -55,16 +75,14 @@ class FakeAnsible:
 def ansible(monkeypatch: pytest.MonkeyPatch) -> FakeAnsible:
     fake = FakeAnsible()
     monkeypatch.setattr(stage_run, "play", fake)
-    monkeypatch.setattr(prove, "gather", lambda remote, requests: facts(requests))
-    monkeypatch.setattr(stage_run, "gather", lambda remote, requests: facts(requests))
+    monkeypatch.setattr(prove, "ask", answer)
+    monkeypatch.setattr(stage_run, "ask", answer)
     monkeypatch.setattr(prove, "SETTLE", 0.0)
     return fake
 
 
-def facts(requests: Mapping[str, Mapping[str, object]]) -> Round:
-    return Round(
-        {h: facts_of(h, resources=r.get("resources", ())) for h, r in requests.items()}, {}
-    )
+def answer(remote: object, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
+    return facts_of(host, resources=request.get("resources", ()))
 
 
 def apply(
@@ -125,8 +143,7 @@ def test_unreachable_host_tells_what_ssh_found(
 def test_green_playbook_without_facts_is_a_failure(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch, hosts: FakeHosts
 ) -> None:
-    silent = Round({}, {h: Unanswered(h, "hangs", "reset it") for h in HOSTS})
-    monkeypatch.setattr(prove, "gather", lambda remote, requests: silent)
+    monkeypatch.setattr(prove, "ask", lambda _, host, __: Unanswered(host, "hangs", "reset it"))
     outcomes = apply(session, STAGES[:1])
     assert {o.state for o in outcomes.values()} == {StageState.FAILED}
     assert outcomes["one", "head"].cause == "hangs"
@@ -164,6 +181,104 @@ def test_no_secret_reaches_journal_events_or_outcomes(
     assert PASSWORD not in told
 
 
+def test_host_is_proved_and_has_its_receipt_while_another_is_at_work(
+    session: Session, ansible: FakeAnsible, hosts: FakeHosts
+) -> None:
+    done: list[str] = []
+    ansible.slow.add(("one", "gpu-2"))
+
+    def look(name: str) -> None:
+        deadline = time.monotonic() + 20
+        while len(done) < 2 and time.monotonic() < deadline:
+            done[:] = [e.host for e in session.journal.entries("host_done")]
+        assert {host for host, _, _ in hosts.calls} == {"head", "gpu-1"}
+
+    ansible.at_work = look
+    outcomes = apply(session, STAGES[:1])
+    assert sorted(done) == ["gpu-1", "head"]
+    assert {o.state for o in outcomes.values()} == {StageState.DONE}
+
+
+def test_proof_that_needs_its_peers_waits_for_them(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller misses a node that is still being installed: that is no failure."""
+    monkeypatch.setattr(prove, "SETTLE", 60.0)
+    looks = dict.fromkeys(HOSTS, 0)
+    through: list[str] = []
+
+    def peers_end(name: str) -> None:
+        _wait_for(lambda: looks["head"] >= 1)
+        through.append(name)
+
+    ansible.at_work = peers_end
+
+    def judge(view: View, host: Host, ids: object) -> list[CheckResult]:
+        looks[host.name] += 1
+        status = Status.FAIL if host.name == "head" and not through else Status.PASS
+        return [CheckResult(id="x.nodes", target=host.name, status=status, cause="gpu-2 missing")]
+
+    monkeypatch.setattr(prove, "judge_host", judge)
+    outcomes = apply(session, STAGES[:1])
+    assert {o.state for o in outcomes.values()} == {StageState.DONE}
+    assert looks["head"] >= 2
+    assert looks["gpu-1"] == 1
+
+
+def test_proof_that_stays_bad_fails_its_host_alone(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch, hosts: FakeHosts
+) -> None:
+    def judge(view: View, host: Host, ids: object) -> list[CheckResult]:
+        status = Status.FAIL if host.name == "head" else Status.PASS
+        return [CheckResult(id="x.y", target=host.name, status=status, cause="bad", fix="mend")]
+
+    monkeypatch.setattr(prove, "judge_host", judge)
+    outcomes = apply(session, STAGES[:1])
+    assert (outcomes["one", "head"].cause, outcomes["one", "head"].fix) == ("x.y: bad", "mend")
+    assert outcomes["one", "gpu-1"].state is StageState.DONE
+    assert {host for host, _, _ in hosts.calls} == {"gpu-1", "gpu-2"}
+
+
+def test_host_that_went_away_is_not_tried_in_stages_that_follow(
+    session: Session, ansible: FakeAnsible, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask_again(remote: object, requests: Mapping[str, object]) -> Round:
+        asked.extend(requests)
+        return Round({}, {})
+
+    monkeypatch.setattr(learn, "gather", ask_again)
+    stages = (stage_of("one"), stage_of("two", "one"), stage_of("three", "two"))
+    independent = replace(stages[2], roles=frozenset({Role.GPU}), after=(), learns_from=("one",))
+    ansible.unreachable.add(("one", "gpu-2"))
+    hosts.down.add("gpu-2")
+    outcomes = apply(session, (*stages[:2], independent))
+    assert [h for _, played in ansible.played[1:] for h in played].count("gpu-2") == 0
+    for stage in ("two", "three"):
+        left = outcomes[stage, "gpu-2"]
+        assert (left.state, left.why) == (StageState.NOT_RUN, "gpu-2 went away in stage one")
+        assert outcomes[stage, "gpu-1"].state is StageState.DONE
+    assert asked == ["head", "gpu-1"]
+
+
+def test_task_that_failed_because_the_host_died_says_that(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ansible.failures["one", "gpu-1"] = "Connection reset by peer"
+    gone = Unanswered("gpu-1", "it does not answer", "power it on", away=True)
+    monkeypatch.setattr(stage_run, "ask", lambda *_: gone)
+    outcomes = apply(session, STAGES[:2])
+    assert outcomes["one", "gpu-1"].cause == "it does not answer"
+    assert outcomes["two", "gpu-1"].why == "gpu-1 went away in stage one"
+
+
+def _wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def taught(context: RoleContext) -> Variables:
     """What a stage says of the fabric, which a host shows only once it is up."""
     seen = {h: f.nfs_client for h, f in context.facts.items()}
@@ -185,7 +300,7 @@ def test_stage_is_made_anew_from_what_the_one_before_it_changed(
         for h in HOSTS
     }
     now = Round({h: facts_of(h, nfs_client="kernel") for h in HOSTS}, {})
-    monkeypatch.setattr(learn, "gather", lambda remote, requests: now)
+    monkeypatch.setattr(learn, "gather", lambda *_: now)
     found = Round({h: facts_of(h, receipts=receipts[h]) for h in HOSTS}, {})
     plan = make_plan(session, found, prepared, Selection(stages=stages))
     assert {c.action for c in plan.by_stage("two")} == {Action.SKIP}

@@ -1,0 +1,77 @@
+"""What a narrowed run may speak of: it proves its own part, and names what it did not look at."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from appliance.actions.planned import VALIDATE, Narrowing
+from appliance.benchmarks import BENCHMARKS
+from appliance.checks import HARDWARE
+from appliance.engine.judge import REACHABLE
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+from appliance.report.wording import fold, plural
+from appliance.stages import STAGES
+from appliance.stages.stage import Stage
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Hosts and check ids a run judges. ``words``: the flags that narrowed it, "" for a run of everything."""
+
+    hosts: frozenset[str]
+    ids: frozenset[str]
+    words: str = ""
+    left_out: str = ""
+
+    def judges(self, result: CheckResult) -> bool:
+        """Whether ``result`` counts. What speaks of the whole cluster counts only where all hosts are in."""
+        if not self.words:
+            return True
+        return result.id in self.ids and (
+            result.host in self.hosts if result.host else not self._limited
+        )
+
+    @property
+    def _limited(self) -> bool:
+        return "--limit" in self.words
+
+    def sentences(self, results: Iterable[CheckResult]) -> tuple[str, ...]:
+        """What stays open after this run, as the report says it; ``results``: all that could be judged."""
+        if not self.words:
+            return ()
+        beside = [r for r in results if r.status is Status.FAIL and not self.judges(r)]
+        seen = f"{plural(len(beside), 'check')} beside it failed: appliance health"
+        return (self.left_out, *([seen] if beside else []))
+
+
+def scope_of(site: Site, stages: Sequence[Stage], narrowing: Narrowing) -> Scope:
+    """The scope of a run of these stages."""
+    names = frozenset(h.name for h in site.hosts)
+    if not (narrowing.limit or narrowing.stages or narrowing.until not in {None, VALIDATE}):
+        return Scope(names, frozenset())
+    hosts = frozenset(narrowing.limit) or names
+    ids = {REACHABLE, *(i for s in stages for i in (f"stage.{s.name}", *s.checks, *s.symptoms))}
+    if not (narrowing.stages or narrowing.until):
+        ids |= {check.id for check in HARDWARE}
+    if narrowing.validates:
+        ids |= {f"stage.{VALIDATE}", *(i for b in BENCHMARKS for i in b.checks)}
+    return Scope(
+        hosts, frozenset(ids), _words(narrowing), _left_out(site, stages, hosts, narrowing)
+    )
+
+
+def _words(narrowing: Narrowing) -> str:
+    flags = [f"--limit {name}" for name in narrowing.limit]
+    flags += [f"--stage {name}" for name in narrowing.stages]
+    return " ".join(flags + ([f"--until {narrowing.until}"] if narrowing.until else []))
+
+
+def _left_out(
+    site: Site, stages: Sequence[Stage], hosts: frozenset[str], narrowing: Narrowing
+) -> str:
+    absent = [s.name for s in STAGES if s.wanted(site) and s not in stages]
+    absent += [] if narrowing.validates else [VALIDATE]
+    others = [h.name for h in site.hosts if h.name not in hosts]
+    parts = [f"stages {', '.join(absent)}"] if absent else []
+    parts += [f"hosts {fold(others)}"] if others else []
+    return f"not judged, because of {_words(narrowing)}: {'; '.join(parts)}"
