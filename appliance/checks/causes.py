@@ -272,13 +272,13 @@ CONSEQUENCES: tuple[Consequence, ...] = (
     ),
     Consequence(
         "fabric.ports",
-        ("fabric.state", "fabric.rate", "fabric.errors"),
+        ("fabric.state", "fabric.active", "fabric.rate", "fabric.errors"),
         "without a port there is nothing to judge",
         when=_is_unknown,
     ),
     Consequence(
         "fabric.sm",
-        ("fabric.state",),
+        ("fabric.active",),
         "without a subnet manager no port leaves INIT",
         Reach.SITE,
         lambda cause, effect: "INIT" in str(effect.value).upper(),
@@ -291,9 +291,27 @@ CONSEQUENCES: tuple[Consequence, ...] = (
     ),
     Consequence(
         "fabric.state",
+        ("fabric.active", "fabric.rate"),
+        "a port without a link is not configured and has no rate",
+        when=_is_unknown,
+    ),
+    Consequence(
+        "fabric.active",
         ("fabric.rate",),
         "a port that is not active has no rate",
         when=_is_unknown,
+    ),
+    Consequence(
+        "fabric.active",
+        ("fabric.topology",),
+        "a port nobody configured may not be met",
+        Reach.PART,
+    ),
+    Consequence(
+        "fabric.topology",
+        ("fabric.cabling",),
+        "the port hangs on another fabric",
+        Reach.PART,
     ),
     Consequence(
         "fabric.rate",

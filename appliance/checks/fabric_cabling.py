@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
-from appliance.checks.fabric_cables import Cables, Plug, Socket, found_cables, number, ports_of
-from appliance.checks.fabric_rails import wanted_by_rule
-from appliance.checks.fabric_subnet import discovered, infiniband, is_simulated, why
+from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
 from appliance.checks.fabric_trunks import judge_trunks
+from appliance.models.cabling import Cables, Plug, Socket, found_cables, number, ports_of
 from appliance.models.facts import Port, Topology
+from appliance.models.rails import wanted_by_rule
 from appliance.models.result import CheckResult
 from appliance.models.site import Role
 
@@ -63,7 +63,7 @@ def judge_cabling(view: View) -> Iterable[CheckResult]:
 
 def compare(view: View, topology: Topology) -> Comparison:
     """Both sides, by adapter."""
-    found, there = found_cables(view, topology), ports_of(view)
+    found, there = found_cables(gpu_hosts(view), topology), ports_of(gpu_hosts(view))
     fabric = view.site.fabric
     if fabric.cabling == "listed":
         names = {number(s.guid): s.description for s in topology.switches}
@@ -180,23 +180,33 @@ def _no_switch(compared: Comparison, name: str, cables: int) -> CheckResult:
 
 
 def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> CheckResult:
-    """A port known to be down is fabric.state's to fail; where its cable goes is said here."""
+    """Other checks fail for what is wrong with it; where its cable goes is said here."""
     target = f"{plug.host}/{plug.device}"
     rest = {"limit": str(belongs), **compared.common}
-    if plug.host not in compared.view.facts:
+    facts = compared.view.facts.get(plug.host)
+    if facts is None:
         cause = f"{plug.host} did not answer, and discovery does not meet its {plug.device}"
         return not_assessed(ID, target, cause, **rest)
     port = compared.ports.get(plug)
-    if port and "LINKUP" not in port.physical.upper():
-        cause = f"{plug} has no link (fabric.state); its cable belongs in {belongs}"
-        return not_assessed(ID, target, cause, required=False, **rest)
-    return failed(
-        ID,
-        target,
-        f"no cable of {plug} is found in this fabric; it belongs in {belongs}",
-        f"follow the cable of {plug} and put it into {'' if belongs.port else 'a port of '}{belongs}",
-        **rest,
-    )
+    if port is None and len(facts.ports) >= compared.view.profile.hardware.fabric.ports:
+        return failed(
+            ID,
+            target,
+            f"fabric.cables has a cable for {plug}, but the host has no such adapter",
+            f"take it from fabric.cables, or name one of {', '.join(p.device for p in facts.ports)}",
+            **rest,
+        )
+    said = _said_elsewhere(port)
+    cause = f"{plug} {said}; its cable belongs in {belongs}"
+    return not_assessed(ID, target, cause, required=False, **rest)
+
+
+def _said_elsewhere(port: Port | None) -> str:
+    if port is None:
+        return "is missing (fabric.ports)"
+    if "LINKUP" in port.physical.upper():
+        return "is not met by discovery (fabric.topology)"
+    return "has no link (fabric.state)"
 
 
 def _unexpected(compared: Comparison, plug: Plug) -> CheckResult:

@@ -40,6 +40,18 @@ BOUNDS: Mapping[str, Bound] = {
 }
 
 
+MEANINGS: Mapping[str, str] = {
+    "link_downed": "the link goes down and comes back (flapping)",
+    "symbol_error": "the signal is bad: a cable, connector or transceiver",
+    "link_error_recovery": "the link retrains again and again",
+    "local_link_integrity_errors": "the signal is bad: a cable, connector or transceiver",
+    "port_rcv_errors": "packets arrive damaged",
+    "excessive_buffer_overrun_errors": "the far end sends more than was agreed",
+    "port_xmit_discards": "packets are thrown away: congestion, or a far end that is down",
+    "rnr_nak_retry_err": "a receiver posts its buffers too late",
+}
+
+
 @dataclass(frozen=True)
 class Growth:
     """How much a counter of a port grew."""
@@ -143,7 +155,7 @@ def _growing(
     return failed(
         ID,
         f"{host.name}/{port.device}",
-        f"{growth.name} grew by {growth.count} in {_duration(elapsed)}",
+        f"{growth.name} grew by {growth.count} in {_duration(elapsed)}: {MEANINGS[growth.name]}",
         f"clean and reseat the cable of {port.device} at both ends, then replace it; "
         "ibqueryerrors on the control host shows whether the switch's end counts too",
         value=growth.count,

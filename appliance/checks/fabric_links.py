@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
-from appliance.checks.fabric_cables import Plug, Socket, found_cables
-from appliance.checks.fabric_subnet import discovered, infiniband, is_simulated, why
+from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
+from appliance.models.cabling import Plug, Socket, found_cables
 from appliance.models.facts import Link, Topology
 from appliance.models.result import CheckResult
 
@@ -33,7 +33,8 @@ def judge_links(view: View) -> Iterable[CheckResult]:
     if seen is None:
         cause = why(view, ("topology", "fabric"), "no control host could discover the fabric")
         return [not_assessed(ID, "cluster", cause, **rest)]
-    owners = {socket: plug for plug, socket in found_cables(view, seen[1]).items()}
+    cables = found_cables(gpu_hosts(view), seen[1]).items()
+    owners = {socket: plug for plug, socket in cables}
     links = _concerned(owners, seen[1])
     if not links:
         cause = "discovery shows no cable of a GPU host or between switches"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import View, failed, not_assessed, passed
-from appliance.checks.fabric_cables import number
+from appliance.models.cabling import Known, number
 from appliance.models.facts import HostFacts, Port, SubnetManager, Topology
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
@@ -39,7 +39,7 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
 
 
 def judge_topology(view: View) -> Iterable[CheckResult]:
-    """Every InfiniBand port of every GPU host is found again by discovery from a control host."""
+    """Every InfiniBand port of every GPU host that has a link is found again by discovery from a control host."""
     if not infiniband(view):
         return []
     simulated = is_simulated(view)
@@ -49,7 +49,8 @@ def judge_topology(view: View) -> Iterable[CheckResult]:
         return [not_assessed("fabric.topology", "cluster", cause, simulated=simulated)]
     origin, topology = seen
     hosts = view.site.with_role(Role.GPU)
-    results = [r for host in hosts for r in _host_results(view, host, topology, simulated)]
+    adapters = Adapters(topology)
+    results = [r for host in hosts for r in _host_results(view, host, adapters, simulated)]
     if results:
         return results
     seen_from = f"{len(topology.switches)} switches, {len(topology.links)} links, from {origin}"
@@ -65,6 +66,11 @@ def infiniband(view: View) -> bool:
 def is_simulated(view: View) -> bool:
     """Whether any host's fabric is simulated."""
     return any("fabric" in facts.simulated for facts in view.facts.values())
+
+
+def gpu_hosts(view: View) -> Known:
+    """The site's GPU hosts, each with its facts if it answered."""
+    return {host.name: view.facts.get(host.name) for host in view.site.with_role(Role.GPU)}
 
 
 def discovered(view: View) -> tuple[str, Topology] | None:
@@ -117,33 +123,39 @@ def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Check
     )
 
 
-def _host_results(
-    view: View, host: Host, topology: Topology, simulated: bool
-) -> Iterable[CheckResult]:
+class Adapters:
+    """The adapters discovery met, to be looked up by host and port."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._described = {node.description for node in topology.hcas}
+        self._hosts = {text.split(" ")[0] for text in self._described}
+        self._guids = {number(node.guid) for node in topology.hcas}
+
+    def has(self, host: Host, facts: HostFacts, port: Port) -> bool:
+        """By "host device", as rdma-ndd describes adapters; where it does not run, by GUID.
+
+        An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number.
+        """
+        names = {host.name, facts.os.hostname}
+        if names & self._hosts:
+            return any(f"{name} {port.device}" in self._described for name in names)
+        guid = number(port.guid)
+        return bool(guid) and bool({guid, guid - port.port} & self._guids)
+
+
+def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> Iterable[CheckResult]:
     facts = view.facts.get(host.name)
     if facts is None:
         cause = f"{host.name} did not answer: which adapters it has is not known"
         yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
         return
     for port in facts.ports:
-        if port.link_layer == "InfiniBand" and not _is_seen(host, facts, port, topology):
+        linked = port.link_layer == "InfiniBand" and "LINKUP" in port.physical.upper()
+        if linked and not seen.has(host, facts, port):
             yield failed(
                 "fabric.topology",
                 f"{host.name}/{port.device}",
-                f"discovery does not find {port.device} of {host.name}: its link is down, or it hangs on another fabric",
+                f"discovery does not find {port.device} of {host.name}, though its link is up: it hangs on another fabric",
                 f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",
                 simulated=simulated,
             )
-
-
-def _is_seen(host: Host, facts: HostFacts, port: Port, topology: Topology) -> bool:
-    """By "host device", as rdma-ndd describes adapters; where it does not run, by GUID.
-
-    An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number.
-    """
-    names = {host.name, facts.os.hostname}
-    described = {h.description for h in topology.hcas if h.description.split(" ")[0] in names}
-    if described:
-        return any(f"{name} {port.device}" in described for name in names)
-    guid = number(port.guid)
-    return any(guid and guid - number(h.guid) in (0, port.port) for h in topology.hcas)

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from appliance.checks.check import View, failed
-from appliance.checks.fabric_cables import number
 from appliance.checks.fabric_subnet import is_simulated
+from appliance.models.cabling import number
 from appliance.models.facts import Topology
 from appliance.models.result import CheckResult
 

@@ -13,18 +13,19 @@ from appliance.lab.netlist import hcas
 from appliance.lab.spec import Rack, RackHost, load
 
 POLL_SECONDS = 2.0
-RATES = {
-    "50G": "200 Gb/sec (4X HDR)",
-    "25G": "100 Gb/sec (4X EDR)",
-    "14G": "56 Gb/sec (4X FDR)",
-    "10.0G": "40 Gb/sec (4X QDR)",
-    "5.0G": "20 Gb/sec (4X DDR)",
-    "2.5G": "10 Gb/sec (4X SDR)",
+LANES = {
+    "50G": (50, "HDR"),
+    "25G": (25, "EDR"),
+    "14G": (14, "FDR"),
+    "10.0G": (10, "QDR"),
+    "5.0G": (5, "DDR"),
+    "2.5G": (2.5, "SDR"),
 }
+"""Gb/s of a lane, and how the kernel calls it, by ibsim's word for it."""
 NODE = re.compile(r'^Ca \d+ "(?P<id>[^"]+)"')
 PORT = re.compile(
     r"\[1\].*\blid (?P<lid>\d+) lmc \d+ smlid (?P<sm>\d+)"
-    r" +\S+ +(?P<speed>\S+) (?P<state>\w+)/(?P<physical>\w+)"
+    r" +(?P<width>\d+)x +(?P<speed>\S+) (?P<state>\w+)/(?P<physical>\w+)"
 )
 CLIENT = re.compile(r'^Client (?P<number>\d+): pid (?P<port>\d+) connected at "(?P<id>[^"]+)"')
 
@@ -48,11 +49,17 @@ def ports(dump: str) -> dict[str, dict[str, str]]:
         elif not line:
             node = ""
         elif node and (port := PORT.search(line)):
-            rate = RATES.get(port["speed"], RATES["2.5G"])
+            rate = _rate(int(port["width"]), port["speed"])
             found[node] = sysfs.port_files(
                 port["state"], port["physical"], int(port["lid"]), int(port["sm"]), rate
             )
     return found
+
+
+def _rate(width: int, speed: str) -> str:
+    """As the kernel writes it."""
+    lane, name = LANES.get(speed, LANES["2.5G"])
+    return f"{lane * width:g} Gb/sec ({width}X {name})"
 
 
 def clients(attached: str) -> tuple[Client, ...]:

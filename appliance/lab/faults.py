@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.adapters.process import run
-from appliance.errors import ApplianceError, ConfigError
-from appliance.lab import cgroups, fabric, machine, seed, sysfs
+from appliance.errors import ConfigError
+from appliance.lab import cgroups, machine, seed
+from appliance.lab.fabric_faults import FABRIC_FAULTS
 from appliance.lab.fault import Fault
 from appliance.lab.gpu_faults import GPU_FAULTS
-from appliance.lab.netlist import Hca, hcas
 from appliance.lab.rack import start
 from appliance.lab.spec import Rack, RackHost
 
-DEFAULT_ERRORS = "500"
-MAX_ERRORS = 0xFFFF
 FIRST_PIECE, BLOCK = 1 << 30, 4096
 
 
@@ -103,69 +101,11 @@ def _restart_ssh(host: RackHost) -> None:
         run(("nsenter", "--target", str(init), "--all", "systemctl", "restart", "ssh"))
 
 
-def _port_down(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    _set_link(rack, host, _hca(rack, host, arguments), False)
-
-
-def _port_up(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    _set_link(rack, host, _hca(rack, host, arguments), True)
-
-
-def _set_link(rack: Rack, host: RackHost, hca: Hca, is_up: bool) -> None:
-    """sysfs follows the InfiniBand fabric by itself; an Ethernet port is nothing but its files."""
-    if rack.hardware.has_subnet:
-        fabric.ask(rack, f'{"ReLink" if is_up else "Unlink"} "{hca.node_id}"[1]')
-        return
-    for name, text in sysfs.ethernet_port_files(rack.hardware, is_up).items():
-        (_port(host, hca) / name).write_text(f"{text}\n")
-
-
-def _port(host: RackHost, hca: Hca) -> Path:
-    return host.root / sysfs.ROOT / sysfs.port_path(hca.device)
-
-
-def _count_errors(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    hca = _hca(rack, host, arguments)
-    wanted = arguments[1] if len(arguments) > 1 else DEFAULT_ERRORS
-    if not wanted.isdigit() or int(wanted) > MAX_ERRORS:
-        raise ConfigError(f'"{wanted}" is not a count of errors', f"0 to {MAX_ERRORS}")
-    _set_errors(rack, host, hca, int(wanted))
-
-
-def _forget_errors(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    _set_errors(rack, host, _hca(rack, host, arguments), 0)
-
-
-def _set_errors(rack: Rack, host: RackHost, hca: Hca, count: int) -> None:
-    """Set the counter where the fabric's tools read it, and where the host's own sysfs shows it."""
-    if rack.hardware.has_subnet:
-        counter = f"PortCounters.SymbolErrorCounter={count}"
-        fabric.ask(rack, f'PerformanceSet "{hca.node_id}"[1] {counter}')
-    (_port(host, hca) / "counters/symbol_error").write_text(f"{count}\n")
-
-
-def _hca(rack: Rack, host: RackHost, arguments: Sequence[str]) -> Hca:
-    own = {hca.device: hca for hca in hcas(rack) if hca.host == host.name}
-    if arguments[0] not in own:
-        raise ApplianceError(
-            f"{host.name} has no {arguments[0]}", f"it has {', '.join(own) or 'no ports'}"
-        )
-    return own[arguments[0]]
-
-
 FAULTS = (
     Fault("power-off", "the host loses power", _power_off, _power_on),
     Fault("freeze", "the host hangs: nothing on it runs any more", _freeze, _thaw),
     Fault("full-disk", "the host's disk is full", _fill_disk, _empty_disk),
     Fault("host-key", "the host shows another ssh key", _change_host_key, _restore_host_key),
-    Fault("port-down", "the port's cable is out", _port_down, _port_up, "DEVICE", 1),
-    Fault(
-        "port-errors",
-        f"the port has counted symbol errors (default {DEFAULT_ERRORS})",
-        _count_errors,
-        _forget_errors,
-        "DEVICE [COUNT]",
-        1,
-    ),
+    *FABRIC_FAULTS,
     *GPU_FAULTS,
 )

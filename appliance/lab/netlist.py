@@ -1,4 +1,4 @@
-"""The rack's ports, and the fabric as ibsim reads it: one leaf switch per rail, a spine above them, a port per HCA."""
+"""The rack's ports, and the fabric as ibsim reads it: one leaf switch per rail, two spines above them, a port per HCA."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -9,8 +9,10 @@ from appliance.lab.hardware import INFINIBAND_RATES, node_guid
 from appliance.lab.spec import Rack
 
 RAILS = 8
+SPINES = 2
 SWITCH_PORTS = 40
-SPINE_PORT = SWITCH_PORTS
+SPARE_PORTS = (33, 34, 35, 36)
+"""Ports of every leaf that are free, beyond those of the most hosts a rack may have."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,14 @@ class Hca:
 
 @dataclass(frozen=True)
 class Switch:
-    """A leaf (rails 1 to 8) or the spine (rail 0)."""
+    """A leaf, one for each rail from 1 on, or a spine."""
 
-    rail: int
+    kind: str
+    number: int
 
     @property
     def guid(self) -> int:
-        return 0x0C42A10300F00000 + self.rail
+        return 0x0C42A10300F00000 + (self.number if self.kind == "leaf" else self.number * 16 - 16)
 
     @property
     def node_id(self) -> str:
@@ -49,7 +52,16 @@ class Switch:
 
     @property
     def description(self) -> str:
-        return f"leaf-{self.rail}" if self.rail else "spine-1"
+        return f"{self.kind}-{self.number}"
+
+
+LEAVES = tuple(Switch("leaf", rail) for rail in range(1, RAILS + 1))
+SPINE_SWITCHES = tuple(Switch("spine", number) for number in range(1, SPINES + 1))
+
+
+def uplink(spine: Switch) -> int:
+    """The port of every leaf that leads to a spine."""
+    return SWITCH_PORTS + 1 - spine.number
 
 
 def hcas(rack: Rack) -> tuple[Hca, ...]:
@@ -68,8 +80,9 @@ def render(rack: Rack) -> str:
     return environment.from_string(template).render(
         link=INFINIBAND_RATES[rack.hardware.rate],
         ports=SWITCH_PORTS,
-        uplink=SPINE_PORT,
-        spine=Switch(0),
-        leaves=[Switch(rail) for rail in range(1, RAILS + 1)],
+        spare_ports=SPARE_PORTS,
+        uplink=uplink,
+        spines=SPINE_SWITCHES,
+        leaves=LEAVES,
         hcas=hcas(rack),
     )

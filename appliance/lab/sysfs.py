@@ -100,17 +100,28 @@ def write_gpus(
             _write(root, _gpu(hardware, index) | own, {_on_bus(place): _device(place)})
 
 
+def write_adapter(root: Path, rack: Rack, host: RackHost, hca: Hca) -> None:
+    """Give a host an adapter, as new; nothing else of its tree changes."""
+    place = _place(rack, host, hca)
+    _write(root, _adapter_files(rack.hardware, place, hca), _adapter_links(place, hca))
+
+
+def remove_adapter(root: Path, rack: Rack, host: RackHost, hca: Hca) -> None:
+    """Take an adapter off a host's bus."""
+    place = _place(rack, host, hca)
+    for path in (f"class/infiniband/{hca.device}", _on_bus(place)):
+        (root / ROOT / path).unlink(missing_ok=True)
+    shutil.rmtree(root / ROOT / _device(place), ignore_errors=True)
+
+
 def files(rack: Rack, host: RackHost) -> dict[str, str]:
     """Every file of the tree by path, each with its newline as sysfs gives it."""
     hardware = rack.hardware
     found: dict[str, str] = {}
     for index in range(hardware.gpus if host.is_gpu else 0):
         found |= _gpu(hardware, index)
-    for index, hca in enumerate(_own(rack, host)):
-        place, kind = hardware.port_place(index, host.is_gpu), adapter(hardware)
-        pci = _pci(place, "0x15b3", kind.pci_device, kind.pci_class, 4)
-        port = {f"{_infiniband(place, hca)}/{p}": text for p, text in _hca(hardware, hca).items()}
-        found |= {path: f"{text}\n" for path, text in (pci | port).items()}
+    for hca in _own(rack, host):
+        found |= _adapter_files(hardware, _place(rack, host, hca), hca)
     return found
 
 
@@ -119,11 +130,8 @@ def links(rack: Rack, host: RackHost) -> dict[str, str]:
     hardware = rack.hardware
     found: dict[str, str] = {}
     places = [hardware.gpu_place(index) for index in range(hardware.gpus if host.is_gpu else 0)]
-    for index, hca in enumerate(_own(rack, host)):
-        place = hardware.port_place(index, host.is_gpu)
-        places.append(place)
-        found[f"class/infiniband/{hca.device}"] = _infiniband(place, hca)
-        found[f"{_infiniband(place, hca)}/device"] = _device(place)
+    for hca in _own(rack, host):
+        found |= _adapter_links(_place(rack, host, hca), hca)
     return found | {_on_bus(place): _device(place) for place in places}
 
 
@@ -171,6 +179,25 @@ def _write(root: Path, texts: Mapping[str, str], aims: Mapping[str, str]) -> Non
 
 def _own(rack: Rack, host: RackHost) -> list[Hca]:
     return [hca for hca in hcas(rack) if hca.host == host.name]
+
+
+def _place(rack: Rack, host: RackHost, hca: Hca) -> PciAddress:
+    return rack.hardware.port_place(hca.rail - 1, host.is_gpu)
+
+
+def _adapter_files(hardware: Hardware, place: PciAddress, hca: Hca) -> dict[str, str]:
+    kind = adapter(hardware)
+    pci = _pci(place, "0x15b3", kind.pci_device, kind.pci_class, 4)
+    port = {f"{_infiniband(place, hca)}/{p}": text for p, text in _hca(hardware, hca).items()}
+    return {path: f"{text}\n" for path, text in (pci | port).items()}
+
+
+def _adapter_links(place: PciAddress, hca: Hca) -> dict[str, str]:
+    return {
+        f"class/infiniband/{hca.device}": _infiniband(place, hca),
+        f"{_infiniband(place, hca)}/device": _device(place),
+        _on_bus(place): _device(place),
+    }
 
 
 def _device(place: PciAddress) -> str:

@@ -11,13 +11,15 @@ STAGE = Stage(
     after=("base",),
     ansible_roles=("fabric",),
     variables=variables,
-    checks=(
+    checks=("fabric.active", "fabric.sm"),
+    symptoms=(
         "fabric.ports",
         "fabric.state",
         "fabric.rate",
-        "fabric.sm",
         "fabric.topology",
+        "fabric.errors",
+        "fabric.cabling",
+        "fabric.links",
     ),
-    symptoms=("fabric.errors", "fabric.cabling", "fabric.links"),
     minutes=1.0,
 )

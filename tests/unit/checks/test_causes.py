@@ -40,9 +40,13 @@ LOST = of("gpu.error", "gpu-1/GPU 3")
 SHORT = of("gpu.count", "gpu-1", value=7)
 HOT = of("gpu.temperature", "gpu-1/GPU 3")
 NO_MANAGER = of("gpu.fabric_manager", "gpu-1")
-NO_PORT = of("fabric.ports", "gpu-1", cause="7 InfiniBand ports, the class has 8; missing mlx5_3")
+NO_PORT = of(
+    "fabric.ports", "gpu-1/mlx5_3", cause="mlx5_3 is missing: 7 InfiniBand ports, the class has 8"
+)
 PORTLESS = of("fabric.ports", "gpu-1", cause="0 InfiniBand ports, the class has 8")
 PULLED = of("fabric.state", "gpu-1/mlx5_2", value="1: DOWN")
+WAITING = of("fabric.active", "gpu-1/mlx5_2", value="2: INIT")
+ASTRAY = of("fabric.topology", "gpu-1/mlx5_2")
 NARROW = of("fabric.rate", "gpu-1/mlx5_2")
 NO_MASTER = of("fabric.sm", "cluster")
 FULL = of("base.disk", "head")
@@ -105,11 +109,14 @@ CASES = (
     Case(PORTLESS, of("fabric.rate", "gpu-1", UNKNOWN), of("fabric.rate", "gpu-1/mlx5_1")),
     Case(
         NO_MASTER,
-        of("fabric.state", "gpu-2/mlx5_0", value="2: INIT"),
-        of("fabric.state", "gpu-2/mlx5_0", value="1: DOWN"),
+        of("fabric.active", "gpu-2/mlx5_0", value="2: INIT"),
+        of("fabric.active", "gpu-2/mlx5_0", value="1: DOWN"),
     ),
     Case(PULLED, of("fabric.topology", "gpu-1/mlx5_2"), of("fabric.topology", "gpu-1/mlx5_1")),
     Case(PULLED, of("fabric.rate", "gpu-1", UNKNOWN), of("fabric.rate", "gpu-1/mlx5_1")),
+    Case(WAITING, of("fabric.rate", "gpu-1", UNKNOWN), of("fabric.rate", "gpu-1/mlx5_1")),
+    Case(WAITING, of("fabric.topology", "gpu-1/mlx5_2"), of("fabric.topology", "gpu-1/mlx5_1")),
+    Case(ASTRAY, of("fabric.cabling", "gpu-1/mlx5_2"), of("fabric.cabling", "gpu-1/mlx5_1")),
     Case(NARROW, of("fabric.links", "gpu-1/mlx5_2"), of("fabric.links", "gpu-1/mlx5_1")),
     Case(FULL, of("slurm.daemons", "head/slurmctld"), of("slurm.daemons", "gpu-1/slurmd")),
     Case(

@@ -47,6 +47,12 @@ def profile(link_layer: str = "InfiniBand", ports: int = PORTS) -> Profile:
     )
 
 
+JUDGED = tuple(
+    i for i in STAGE.checks + STAGE.symptoms if i not in {"fabric.cabling", "fabric.links"}
+)
+"""All checks but those of test_fabric_cabling.py."""
+
+
 def site(subnet_manager: str = "opensm") -> Site:
     """A head host and two GPU hosts."""
     return Site.model_validate(
@@ -142,6 +148,11 @@ def judge(check_id: str, seen: View, host: str = "gpu-1") -> list[CheckResult]:
     return list(check.judge(seen))
 
 
+def failures(seen: View) -> list[CheckResult]:
+    """What all checks of the fabric say is wrong, of gpu-1 and of the cluster."""
+    return [r for check in CHECKS for r in judge(check.id, seen) if r.status is Status.FAIL]
+
+
 def one(check_id: str, seen: View, host: str = "gpu-1") -> CheckResult:
     """The only result of one check."""
     (result,) = judge(check_id, seen, host)
@@ -157,14 +168,14 @@ def test_stage_and_module_name_the_same_checks() -> None:
     assert {check.id for check in CHECKS} == set(STAGE.checks + STAGE.symptoms)
 
 
-@pytest.mark.parametrize("check_id", STAGE.checks)
+@pytest.mark.parametrize("check_id", JUDGED)
 def test_a_good_fabric_passes(check_id: str) -> None:
     result = one(check_id, view())
     assert result.status is Status.PASS
     assert not result.simulated
 
 
-@pytest.mark.parametrize("check_id", STAGE.checks)
+@pytest.mark.parametrize("check_id", JUDGED)
 def test_what_a_simulated_fabric_says_is_marked(check_id: str) -> None:
     seen = view(*(facts(host, simulated=("fabric",)) for host in HOSTS))
     assert one(check_id, seen).simulated
@@ -173,13 +184,16 @@ def test_what_a_simulated_fabric_says_is_marked(check_id: str) -> None:
 def test_a_missing_adapter_is_named_by_what_the_other_hosts_have() -> None:
     result = one("fabric.ports", with_ports(*(port("gpu-1", i) for i in (0, 1, 3))))
     assert (result.status, result.value, result.limit) == (Status.FAIL, 3, 4)
-    assert "missing mlx5_2" in result.cause
+    assert (result.target, result.cause) == (
+        "gpu-1/mlx5_2",
+        "mlx5_2 is missing: 3 InfiniBand ports, the class has 4",
+    )
 
 
 def test_a_missing_adapter_of_the_only_gpu_host_is_named_by_the_gap() -> None:
     lonely = facts("gpu-1", ports=[port("gpu-1", i) for i in (0, 1, 3)])
     result = one("fabric.ports", View(profile(), site(), {"gpu-1": lonely}))
-    assert "missing mlx5_2" in result.cause
+    assert result.target == "gpu-1/mlx5_2"
 
 
 def test_trouble_with_the_subnet_manager_does_not_hide_a_missing_adapter() -> None:
@@ -188,9 +202,22 @@ def test_trouble_with_the_subnet_manager_does_not_hide_a_missing_adapter() -> No
     assert result.status is Status.FAIL
 
 
-def test_a_port_in_ethernet_mode_does_not_count() -> None:
+def test_a_port_in_ethernet_mode_is_named_with_the_setting_that_turns_it() -> None:
     ports = [port("gpu-1", i) for i in range(3)] + [port("gpu-1", 3, link_layer="Ethernet")]
-    assert one("fabric.ports", with_ports(*ports)).status is Status.FAIL
+    result = one("fabric.ports", with_ports(*ports))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1/mlx5_3")
+    assert result.cause == "port 1 of mlx5_3 speaks Ethernet, the class has InfiniBand ports"
+    assert "mlxconfig -d mlx5_3 set LINK_TYPE_P1=1" in result.fix
+
+
+def test_ethernet_ports_beside_a_full_fabric_are_nobodys_fault() -> None:
+    ports = [port("gpu-1", i) for i in range(4)] + [port("gpu-1", 4, link_layer="Ethernet")]
+    assert one("fabric.ports", with_ports(*ports)).status is Status.PASS
+
+
+def test_several_adapters_of_unknown_names_are_one_finding() -> None:
+    result = one("fabric.ports", with_ports(port("gpu-1", 0, device="rocep1")))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1")
 
 
 @pytest.mark.parametrize(
@@ -198,20 +225,50 @@ def test_a_port_in_ethernet_mode_does_not_count() -> None:
     [
         ("1: DOWN", "2: Polling", "no signal", "cable of mlx5_1"),
         ("1: DOWN", "3: Disabled", "disabled", "ibportstate"),
-        ("2: INIT", "5: LinkUp", "no subnet manager has configured it", "restart opensm"),
-        ("3: ARMED", "5: LinkUp", "has not finished", "opensm.log"),
         ("1: DOWN", "", "link is down", "mlx5_1"),
         ("5: ACTIVE_DEFER", "4: PortConfigurationTraining", "not usable", "mlx5_1"),
     ],
 )
-def test_a_port_that_is_not_active_is_named_with_its_cause(
+def test_a_port_without_a_link_is_told_by_its_state_and_by_nothing_else(
     state: str, physical: str, cause: str, fix: str
 ) -> None:
     bad = port("gpu-1", 1, state=state, physical=physical)
-    result = one("fabric.state", with_ports(port("gpu-1", 0), bad))
-    assert (result.status, result.target) == (Status.FAIL, "gpu-1/mlx5_1")
+    seen = view(
+        facts("gpu-1", ports=[port("gpu-1", 0), bad, port("gpu-1", 2), port("gpu-1", 3)]),
+        facts("head", **asked(without=("gpu-1", 1))),
+    )
+    (result,) = failures(seen)
+    assert (result.id, result.target) == ("fabric.state", "gpu-1/mlx5_1")
     assert cause in result.cause
     assert fix in result.fix
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "fix"),
+    [
+        ("2: INIT", "no subnet manager has configured it", "restart opensm"),
+        ("3: ARMED", "has not finished", "opensm.log"),
+        ("1: DOWN", "not usable", "mlx5_1"),
+    ],
+)
+def test_a_linked_port_nobody_configured_wants_a_subnet_manager(
+    state: str, cause: str, fix: str
+) -> None:
+    bad = port("gpu-1", 1, state=state)
+    seen = with_ports(port("gpu-1", 0), bad, port("gpu-1", 2), port("gpu-1", 3))
+    (result,) = failures(seen)
+    assert (result.id, result.target) == ("fabric.active", "gpu-1/mlx5_1")
+    assert cause in result.cause
+    assert fix in result.fix
+
+
+def test_a_host_without_any_link_wants_no_subnet_manager() -> None:
+    dark = [port("gpu-1", i, state="1: DOWN", physical="2: Polling") for i in range(PORTS)]
+    assert one("fabric.active", with_ports(*dark)).status is Status.NOT_ASSESSED
+
+
+def test_a_bad_cable_is_no_reason_to_run_the_stage_again() -> None:
+    assert {"fabric.state", "fabric.ports", "fabric.rate", "fabric.topology"} <= set(STAGE.symptoms)
 
 
 def test_half_rate_is_named_and_other_ports_are_not() -> None:
@@ -304,7 +361,8 @@ def test_a_port_that_was_down_before_is_not_assessed() -> None:
 
 
 @pytest.mark.parametrize(
-    "check_id", ["fabric.ports", "fabric.state", "fabric.rate", "fabric.errors"]
+    "check_id",
+    ["fabric.ports", "fabric.state", "fabric.active", "fabric.rate", "fabric.errors"],
 )
 def test_unreadable_ports_are_never_a_pass(check_id: str) -> None:
     result = one(check_id, with_ports(errors={"fabric": "sysfs: permission denied"}))
@@ -350,6 +408,17 @@ def test_an_unasked_subnet_manager_is_not_assessed() -> None:
     assert (result.status, result.cause) == (Status.NOT_ASSESSED, "head: sminfo: no umad device")
 
 
+def test_the_far_end_of_a_slow_cable_is_named() -> None:
+    found = asked()
+    found["topology"]["hcas"][1]["description"] = "gpu-1 mlx5_1"
+    found["topology"]["links"] = [
+        {"node": "leaf", "port": 7, "peer": "gpu-1 mlx5_1", "peer_port": 1}
+    ]
+    slow = facts("gpu-1", ports=[port("gpu-1", 0), port("gpu-1", 1, rate=100.0)])
+    result = one("fabric.rate", view(slow, facts("head", **found)))
+    assert "the cable of mlx5_1, which ends in port 7 of leaf" in result.fix
+
+
 def test_an_adapter_discovery_does_not_meet_is_named() -> None:
     result = one("fabric.topology", view(facts("head", **asked(without=("gpu-2", 3)))))
     assert (result.status, result.target) == (Status.FAIL, "gpu-2/mlx5_3")
@@ -388,7 +457,7 @@ def test_a_silent_control_host_is_said_to_be_silent() -> None:
     assert "head did not answer" in result.cause
 
 
-@pytest.mark.parametrize("check_id", STAGE.checks)
+@pytest.mark.parametrize("check_id", JUDGED)
 def test_a_class_without_a_fabric_has_nothing_to_judge(check_id: str) -> None:
     bare = view(*(facts(host, ports=[]) for host in HOSTS), profile_=profile("none", 0))
     results = judge(check_id, bare)

@@ -204,23 +204,47 @@ def test_two_cables_of_a_host_on_one_leaf_are_said_to_be_doubled() -> None:
     assert result.fix == "move that cable from port 30 of leaf-1-6 to a free port of leaf-1-3"
 
 
-def test_a_cable_in_another_fabric_is_missing_and_its_place_is_named() -> None:
+@pytest.mark.parametrize(
+    ("port", "said"),
+    [
+        ({}, "is not met by discovery (fabric.topology)"),
+        ({"state": "DOWN", "physical": "Polling"}, "has no link (fabric.state)"),
+    ],
+)
+def test_a_lost_cable_is_another_checks_failure_and_its_place_is_said(
+    port: dict[str, Any], said: str
+) -> None:
     fabric = Fabric(4)
     fabric.down.add("leaf-1-3:2")
-    (by_rule,) = cabling(fabric.view())
-    (by_list,) = cabling(fabric.view(listed(fabric)))
-    assert (by_rule.status, by_rule.target) == (Status.FAIL, "gpu-1/mlx5_2")
-    assert by_rule.fix.endswith("put it into a port of leaf-1-3")
-    assert by_list.fix.endswith("put it into port 2 of leaf-1-3")
+    changed = fabric.host(1, mlx5_2=port)
+    (by_rule,) = cabling(fabric.view(None, changed))
+    (by_list,) = cabling(fabric.view(listed(fabric), changed))
+    assert (by_rule.status, by_rule.target) == (Status.NOT_ASSESSED, "gpu-1/mlx5_2")
+    assert not by_rule.required
+    assert by_rule.cause == f"mlx5_2 of gpu-1 {said}; its cable belongs in leaf-1-3"
+    assert by_list.cause == f"mlx5_2 of gpu-1 {said}; its cable belongs in port 2 of leaf-1-3"
 
 
-def test_a_port_without_link_is_another_checks_failure_and_its_place_is_said() -> None:
+def test_a_listed_adapter_no_host_has_is_a_mistake_in_the_list() -> None:
     fabric = Fabric(4)
+    stated = listed(fabric)
+    stated["cables"].append({"host": "gpu-1", "hca": "mlx5_9", "switch": "leaf-1-1", "port": 30})
+    (result,) = cabling(fabric.view(stated))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1/mlx5_9")
+    assert "the host has no such adapter" in result.cause
+
+
+def test_a_listed_adapter_that_is_missing_is_the_ports_failure() -> None:
+    fabric = Fabric(4)
+    stated = listed(fabric)
     fabric.down.add("leaf-1-3:2")
-    dark = fabric.host(1, mlx5_2={"state": "DOWN", "physical": "Polling"})
-    (result,) = cabling(fabric.view(None, dark))
-    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
-    assert "its cable belongs in leaf-1-3" in result.cause
+    seven = fabric.host(1)
+    seven = seven.model_copy(
+        update={"ports": tuple(p for p in seven.ports if p.device != "mlx5_2")}
+    )
+    (result,) = cabling(fabric.view(stated, seven))
+    assert result.status is Status.NOT_ASSESSED
+    assert "is missing (fabric.ports)" in result.cause
 
 
 def test_an_adapter_that_is_not_there_has_no_cable_to_miss() -> None:

@@ -50,3 +50,8 @@ def test_udp_table_gives_local_ports() -> None:
         "  12: 00000000:954A 0101004D:1B9E 01 00000000:00000000\n"
     )
     assert udp_ports(table) == {38218}
+
+
+def test_a_port_at_half_width_shows_half_the_rate() -> None:
+    half = DUMP.replace("lid 26 lmc 0 smlid 1  4x 50G", "lid 26 lmc 0 smlid 1  2x 50G")
+    assert ports(half)["H-0c42a10300000000"]["rate"] == "100 Gb/sec (2X HDR)"

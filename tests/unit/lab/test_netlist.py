@@ -22,7 +22,7 @@ def test_each_device_is_on_its_own_rail() -> None:
 def test_no_two_nodes_share_a_guid() -> None:
     text = render(numbered(RackSpec(hosts=32), 1, {}))
     guids = re.findall(r"^(?:ca|switch)guid=(0x[0-9a-f]+)", text, re.M)
-    assert len(guids) == len(set(guids)) == 1 + 31 * 8 + 9
+    assert len(guids) == len(set(guids)) == 1 + 31 * 8 + 8 + 2
 
 
 def test_every_link_is_written_from_both_ends() -> None:
@@ -33,11 +33,11 @@ def test_every_link_is_written_from_both_ends() -> None:
             node = start[1]
         elif link := re.match(r'\[(\d+)\](?:\([0-9a-f]+\))? "([^"]+)"\[(\d+)\]', line):
             ends.append(frozenset({(node, link[1]), (link[2], link[3])}))
-    assert len(ends) == 2 * (17 + 8)
+    assert len(ends) == 2 * (17 + 8 * 2)
     assert all(ends.count(end) == 2 for end in ends)
 
 
 def test_links_run_at_hdr_because_the_simulator_would_fall_back_to_sdr() -> None:
-    links = [line for line in render(RACK).splitlines() if line.startswith("[")]
+    links = [line for line in render(RACK).splitlines() if line.startswith(("[", "@["))]
     assert links
     assert all(line.endswith("lid 0 4xHDR") for line in links)

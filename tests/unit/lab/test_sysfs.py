@@ -4,6 +4,7 @@ from pathlib import Path
 
 from appliance.lab import sysfs
 from appliance.lab.hardware import Hardware
+from appliance.lab.netlist import hcas
 from appliance.lab.spec import RackSpec, numbered
 
 RACK = numbered(RackSpec(hosts=2), 1, {})
@@ -83,3 +84,19 @@ def test_what_is_as_it_should_be_is_not_written_again(tmp_path: Path) -> None:
     before = file.stat()
     sysfs.write_gpus(tmp_path, RACK.hardware, {1: None})
     assert file.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_an_adapter_goes_from_both_buses_and_comes_back_as_it_was(tmp_path: Path) -> None:
+    def tree() -> set[str]:
+        return {str(path) for path in tmp_path.rglob("*") if not path.is_dir()}
+
+    sysfs.write(tmp_path, RACK, GPU)
+    whole = tree()
+    hca = next(h for h in hcas(RACK) if (h.host, h.device) == ("gpu-1", "mlx5_7"))
+    sysfs.remove_adapter(tmp_path, RACK, GPU, hca)
+    sysfs.remove_adapter(tmp_path, RACK, GPU, hca)
+    left = tmp_path / sysfs.ROOT
+    assert not (left / "class/infiniband/mlx5_7").is_symlink()
+    assert len(list((left / "bus/pci/devices").iterdir())) == 15
+    sysfs.write_adapter(tmp_path, RACK, GPU, hca)
+    assert tree() == whole

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 
-from appliance.checks.fabric_cables import Cables, Plug, Socket, natural
+from appliance.models.cabling import Cables, Plug, Socket, natural
 
 Rail = tuple[str, int]
 """An adapter's name and port, the same on every host."""

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from appliance.checks.check import View
-from appliance.models.facts import Link, Port, Topology
-from appliance.models.site import Role
+from appliance.models.facts import HostFacts, Link, Port, Topology
+from appliance.models.site import Host
 
 INFINIBAND = "InfiniBand"
 
@@ -35,24 +34,26 @@ class Socket:
 
 
 Cables = Mapping[Plug, Socket]
+Known = Mapping[str, HostFacts | None]
+"""GPU hosts in the site's order, with what they last said of themselves."""
 
 
-def ports_of(view: View) -> dict[Plug, Port]:
-    """The InfiniBand ports GPU hosts report."""
+def ports_of(known: Known) -> dict[Plug, Port]:
+    """The InfiniBand ports these hosts report."""
     return {
-        Plug(host.name, port.device, port.port): port
-        for host in view.site.with_role(Role.GPU)
-        if host.name in view.facts
-        for port in view.facts[host.name].ports
+        Plug(host, port.device, port.port): port
+        for host, facts in known.items()
+        if facts
+        for port in facts.ports
         if port.link_layer == INFINIBAND
     }
 
 
-def found_cables(view: View, topology: Topology) -> dict[Plug, Socket]:
-    """The cables of GPU hosts that discovery met, by adapter."""
+def found_cables(known: Known, topology: Topology) -> dict[Plug, Socket]:
+    """The cables of these hosts that discovery met, by adapter."""
     switches = {node.description for node in topology.switches}
-    named = _named(view, topology)
-    by_guid = _by_guid(view, topology)
+    named = _named(known, topology)
+    by_guid = _by_guid(known, topology)
     cables: dict[Plug, Socket] = {}
     for end, port, peer, peer_port in _directions(topology.links):
         if peer in switches and end not in switches:
@@ -61,6 +62,22 @@ def found_cables(view: View, topology: Topology) -> dict[Plug, Socket]:
             if plug:
                 cables[plug] = Socket(peer, peer_port)
     return cables
+
+
+def ends_of(topology: Topology, host: Host, facts: HostFacts) -> dict[tuple[str, int], Socket]:
+    """Into which switch's port each of one host's ports leads, by device and port; linear in the fabric's links."""
+    names = {host.name, facts.os.hostname}
+    devices = {f"{name} {port.device}": port.device for name in names for port in facts.ports}
+    guids = {number(p.guid) - less: p.device for p in facts.ports for less in (0, p.port) if p.guid}
+    own = {
+        node.description: devices.get(node.description) or guids.get(number(node.guid))
+        for node in topology.hcas
+    }
+    return {
+        (device, port): Socket(peer, peer_port)
+        for end, port, peer, peer_port in _directions(topology.links)
+        if (device := own.get(end))
+    }
 
 
 def natural(text: str) -> list[tuple[int, str]]:
@@ -74,12 +91,10 @@ def _directions(links: Iterable[Link]) -> Iterator[tuple[str, int, str, int]]:
         yield link.peer, link.peer_port, link.node, link.port
 
 
-def _named(view: View, topology: Topology) -> dict[str, tuple[str, str]]:
+def _named(known: Known, topology: Topology) -> dict[str, tuple[str, str]]:
     """Host and device by the node's description, "gpu-1 mlx5_0" where rdma-ndd describes adapters."""
-    names = {host.name: host.name for host in view.site.with_role(Role.GPU)}
-    names |= {
-        view.facts[name].os.hostname: name for name in tuple(names.values()) if name in view.facts
-    }
+    names = {host: host for host in known}
+    names |= {facts.os.hostname: host for host, facts in known.items() if facts}
     words = {node.description: node.description.split(" ") for node in topology.hcas}
     return {
         text: (names[parts[0]], parts[1])
@@ -88,7 +103,7 @@ def _named(view: View, topology: Topology) -> dict[str, tuple[str, str]]:
     }
 
 
-def _by_guid(view: View, topology: Topology) -> dict[tuple[str, int], Plug]:
+def _by_guid(known: Known, topology: Topology) -> dict[tuple[str, int], Plug]:
     """By node and port, where descriptions say nothing.
 
     An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number; the way
@@ -96,7 +111,7 @@ def _by_guid(view: View, topology: Topology) -> dict[tuple[str, int], Plug]:
     """
     nodes = {number(node.guid): node.description for node in topology.hcas}
     ways = [
-        {number(port.guid) - less * plug.port: plug for plug, port in ports_of(view).items()}
+        {number(port.guid) - less * plug.port: plug for plug, port in ports_of(known).items()}
         for less in (0, 1)
     ]
     best = max(ways, key=lambda way: len(way.keys() & nodes.keys()))
