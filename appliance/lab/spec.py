@@ -3,9 +3,11 @@
 import json
 import os
 import re
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 from appliance.errors import ApplianceError
 from appliance.lab.hardware import Hardware
@@ -165,12 +167,18 @@ def read(file: Path) -> Rack | None:
     except FileNotFoundError:
         return None
     return Rack(
-        RackSpec(**data["spec"]),
+        RackSpec(**_known(RackSpec, data["spec"])),
         data["index"],
         data["tag"],
         data["layers"],
-        Hardware(**data.get("hardware", {})),
+        Hardware(**_known(Hardware, data.get("hardware", {}))),
     )
+
+
+def _known(kind: type, values: Mapping[str, object]) -> dict[str, Any]:
+    """The values this version knows: a rack that another version raised beside ours must not stop us."""
+    names = {f.name for f in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}
 
 
 def racks() -> tuple[Rack, ...]:

@@ -1,5 +1,6 @@
 """Names, addresses and paths of racks."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,16 @@ def test_unknown_host_names_the_known_ones() -> None:
     with pytest.raises(ApplianceError) as caught:
         numbered(RackSpec(hosts=2), 1, {}).host("gpu-9")
     assert caught.value.hint == "it has head, gpu-1"
+
+
+def test_rack_of_another_version_is_read_as_far_as_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    rack = numbered(RackSpec("mine"), 3, {})
+    spec.save(rack)
+    file = rack.state_dir / "rack.json"
+    saved = json.loads(file.read_text())
+    saved["spec"]["colour"] = "green"
+    file.write_text(json.dumps(saved))
+    assert [r.name for r in spec.racks()] == ["mine"]
