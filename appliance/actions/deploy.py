@@ -8,7 +8,6 @@ from appliance import __version__
 from appliance.actions.interrupt import INTERRUPTED, interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import (
-    VALIDATE,
     Narrowing,
     Planned,
     names_of,
@@ -27,7 +26,7 @@ from appliance.engine.record import Findings, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
-from appliance.models.plan import Action, Plan
+from appliance.models.plan import VALIDATE, Action, Plan
 from appliance.models.result import Verdict, overall
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.stages import STAGES

@@ -18,11 +18,9 @@ from appliance.engine.session import Session
 from appliance.engine.unmended import unmended
 from appliance.errors import ConfigError
 from appliance.models.events import FactsTaken
-from appliance.models.plan import Plan
+from appliance.models.plan import VALIDATE, Plan
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
-
-VALIDATE = "validate"
 
 
 @dataclass(frozen=True)

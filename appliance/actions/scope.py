@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from appliance.actions.planned import VALIDATE, Narrowing
+from appliance.actions.planned import Narrowing
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks import HARDWARE
 from appliance.engine.judge import REACHABLE
+from appliance.models.plan import VALIDATE
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.report.wording import fold, plural
@@ -74,4 +75,4 @@ def _left_out(
     others = [h.name for h in site.hosts if h.name not in hosts]
     parts = [f"stages {', '.join(absent)}"] if absent else []
     parts += [f"hosts {fold(others)}"] if others else []
-    return f"not judged, because of {_words(narrowing)}: {'; '.join(parts)}"
+    return f"not judged, because of {_words(narrowing)}: {'; '.join(parts) or 'nothing'}"

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from appliance import __version__
-from appliance.actions.planned import VALIDATE, Narrowing, Planned
+from appliance.actions.planned import Narrowing, Planned
 from appliance.actions.validate import run_benchmarks
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks.check import View
@@ -14,7 +14,7 @@ from appliance.engine.planning import prepare
 from appliance.engine.record import Findings
 from appliance.engine.session import Session
 from appliance.journal import Entry
-from appliance.models.plan import Action, HostStage, Plan
+from appliance.models.plan import VALIDATE, Action, HostStage, Plan
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import StageOutcome, StageState, Table
 from appliance.models.site import Role

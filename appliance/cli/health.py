@@ -27,6 +27,7 @@ from appliance.report.findings import findings
     default="table",
     show_default=True,
 )
+@click.option("--all", "everything", is_flag=True, help="Optional values not assessed, too.")
 @options.json_option("Short for --format json.")
 @click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
 def health(
@@ -37,6 +38,7 @@ def health(
     shape: str,
     as_json: bool,
     keep: bool,
+    everything: bool,
 ) -> int:
     """Judge the site as it is now, reading only: what is wrong, why, and what to do.
 
@@ -72,6 +74,7 @@ def health(
                 hosts=seen.hosts,
                 seconds=seen.seconds,
                 commands=("appliance explain CHECK", "appliance plan"),
+                everything=everything,
             )
             if keep:
                 click.echo(f"  report  {seen.report}")

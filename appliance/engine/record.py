@@ -78,7 +78,8 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         versions={name: host_versions(facts) for name, facts in found.facts.items()},
         tables=tuple(findings.tables),
         narrowed=findings.narrowed,
-        not_assessed=(*findings.left_out, *_not_assessed(results)),
+        left_out=findings.left_out,
+        not_assessed=_not_assessed(results),
         evidence=tuple(_keep(session, facts) for facts in found.facts.values()),
     )
 

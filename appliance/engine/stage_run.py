@@ -185,6 +185,7 @@ def _finish(
         started=started,
         cause=session.redact(problem.cause) if problem else "",
         fix=session.redact(problem.fix) if problem else "",
+        away=bool(problem and problem.away),
     )
     _tell(session, outcome, result.tasks)
     return outcome

@@ -8,6 +8,9 @@ from pydantic import Field
 from appliance.models.base import Model
 from appliance.models.result import CheckResult
 
+VALIDATE = "validate"
+"""The last stage: it measures the cluster by jobs and changes no host."""
+
 
 class Action(StrEnum):
     """What becomes of one stage on one host."""
@@ -78,6 +81,11 @@ class Plan(Model):
         """Hosts that would reboot at least once."""
         rebooting = {c.host for c in self.pending() if c.reboot}
         return tuple(h for h in self.hosts if h in rebooting)
+
+    @property
+    def rebooting_stages(self) -> tuple[str, ...]:
+        """Stages that would reboot a host."""
+        return tuple(s for s in self.stages if any(c.reboot for c in self.by_stage(s)))
 
     @property
     def unreachable(self) -> tuple[str, ...]:

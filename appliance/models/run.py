@@ -24,7 +24,10 @@ class StageState(StrEnum):
 
 
 class StageOutcome(Model):
-    """One stage on one host. Seconds of wall time; ``changes``: tasks that changed something."""
+    """One stage on one host. Seconds of wall time; ``changes``: tasks that changed something.
+
+    ``away``: it failed because the host could not be reached any more.
+    """
 
     stage: str
     host: str
@@ -35,6 +38,7 @@ class StageOutcome(Model):
     started: AwareDatetime | None = None
     cause: str = ""
     fix: str = ""
+    away: bool = False
 
 
 class GpuRecord(Model):
@@ -153,6 +157,7 @@ class RunRecord(Model):
     simulated: tuple[str, ...] = ()
     verdict: Verdict
     narrowed: str = Field(default="", description="Flags that kept the run to a part of the site")
+    left_out: tuple[str, ...] = Field(default=(), description="What a narrowed run did not judge")
     expected: Expected = Expected()
     hosts: tuple[HostRecord, ...] = ()
     outcomes: tuple[StageOutcome, ...] = ()

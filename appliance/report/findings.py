@@ -6,6 +6,7 @@ from datetime import date
 
 from appliance.models.result import SEVERITY, CheckResult, Status
 from appliance.models.run import StageOutcome
+from appliance.report.wording import plural
 
 Key = tuple[str, str]
 """A check's id and its target."""
@@ -50,7 +51,7 @@ def findings(
         if roots[result.name] is not result:
             follow.setdefault(roots[result.name].name, []).append(result)
     shown = [result for result in seen if roots[result.name] is result]
-    ranked = sorted(shown, key=lambda result: ORDER.index(result.status))
+    ranked = sorted(shown, key=lambda result: (ORDER.index(result.status), not result.required))
     return tuple(
         Finding(r, (since or {}).get(key(r)), tuple(follow.get(r.name, ()))) for r in ranked
     )
@@ -70,8 +71,26 @@ def root_of(result: CheckResult, known: Iterable[CheckResult]) -> CheckResult:
 
 
 def tells_of(result: CheckResult, outcomes: Iterable[StageOutcome]) -> bool:
-    """Whether ``result`` (``stage.<name>``) says of a host what one of ``outcomes`` says already."""
-    return any((f"stage.{o.stage}", o.host) == key(result) for o in outcomes)
+    """Whether ``result`` (a stage's, or that a host is silent) says what one of ``outcomes`` says already."""
+    return any(
+        key(result) == (f"stage.{o.stage}", o.host)
+        or (o.away and key(result) == ("host.reachable", o.host))
+        for o in outcomes
+    )
+
+
+def is_optional_gap(result: CheckResult) -> bool:
+    """Whether nobody has to care that this result is missing."""
+    return not result.required and result.status in {Status.NOT_ASSESSED, Status.SKIP}
+
+
+def gaps_line(results: Iterable[CheckResult]) -> str:
+    """Optional results that are missing, as one line: how many, and the first few checks; "" for none."""
+    gaps = [r for r in results if is_optional_gap(r)]
+    ids = list(dict.fromkeys(r.id for r in gaps))
+    rest = f" and {len(ids) - _NAMED} more checks" if len(ids) > _NAMED else ""
+    named = ", ".join(ids[:_NAMED]) + rest
+    return f"{plural(len(gaps), 'optional value')} not assessed: {named}" if gaps else ""
 
 
 def worst(results: Iterable[CheckResult]) -> Status | None:

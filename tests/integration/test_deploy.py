@@ -3,25 +3,33 @@
 import json
 import os
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters.process import Completed
+from appliance.adapters.process import Completed, run
+from appliance.config import data
+from appliance.config.load import load_site
 from appliance.journal import hold
 from appliance.models.plan import Action
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState
 from appliance.stages import STAGES
-from tests.integration.deployed import HOSTS, NAME, ROLES, Deployed, Pair, Watch, appliance
+from tests.integration.deployed import HOSTS, NAME, Deployed, Pair, Watch, appliance
 
 pytestmark = pytest.mark.rack
 
 GPU_HOSTS = ("gpu-1", "gpu-2")
 PORTS = 17  # eight of each GPU host, one of the head
-CONCERNED: tuple[Pair, ...] = tuple(
-    (stage.name, host) for stage in STAGES for host in HOSTS if stage.roles & ROLES[host]
-)
+
+
+@pytest.fixture(scope="module")
+def concerned(deployed: Deployed) -> frozenset[Pair]:
+    """Stage and host of everything a deployment of this site does."""
+    site = load_site(deployed.site).site
+    return frozenset((s.name, h.name) for s in STAGES for h in site.hosts if s.concerns(site, h))
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +55,19 @@ def test_deployment_from_nothing_passes(deployed: Deployed) -> None:
     assert (last["event"], last["verdict"], last["exit_code"]) == ("run_finished", "passed", 0)
 
 
-def test_every_stage_is_done_on_every_host(deployed: Deployed, first_run: str) -> None:
-    assert sorted(deployed.pairs(first_run, "host_started")) == sorted(CONCERNED)
-    assert sorted(deployed.pairs(first_run, "host_done")) == sorted(CONCERNED)
+def test_every_stage_is_done_on_every_host(
+    deployed: Deployed, first_run: str, concerned: frozenset[Pair]
+) -> None:
+    assert sorted(deployed.pairs(first_run, "host_started")) == sorted(concerned)
+    assert sorted(deployed.pairs(first_run, "host_done")) == sorted(concerned)
     assert deployed.pairs(first_run, "host_failed") == []
     (finished,) = deployed.journal(first_run, "run_finished")
     assert (finished.data["verdict"], finished.data["exit"]) == ("passed", 0)
 
 
-def test_report_lies_in_the_sites_runs(deployed: Deployed, first_run: str) -> None:
+def test_report_lies_in_the_sites_runs(
+    deployed: Deployed, first_run: str, concerned: frozenset[Pair]
+) -> None:
     record = deployed.record(first_run)
     assert (record.verb, record.site, record.profile) == ("deploy", NAME, "hpc")
     assert (record.verdict, record.gpu_count, record.simulated) == (
@@ -64,7 +76,7 @@ def test_report_lies_in_the_sites_runs(deployed: Deployed, first_run: str) -> No
         ("fabric", "gpu"),
     )
     done = {(o.stage, o.host) for o in record.outcomes if o.state is StageState.DONE}
-    assert done >= set(CONCERNED) | {("validate", host) for host in HOSTS}
+    assert done >= concerned | {("validate", host) for host in HOSTS}
     page = (deployed.site / "runs" / first_run / "report.html").read_text()
     assert NAME in page
     assert "passed" in page.lower()
@@ -192,7 +204,9 @@ def test_health_of_a_broken_host_fails_in_every_format(deployed: Deployed) -> No
     assert nagios.stdout.startswith("APPLIANCE CRITICAL")
 
 
-def test_plan_tells_nothing_to_do_from_drift(deployed: Deployed) -> None:
+def test_plan_tells_nothing_to_do_from_drift(
+    deployed: Deployed, concerned: frozenset[Pair]
+) -> None:
     assert deployed.program("plan", "--detailed-exitcode").returncode == 0
     deployed.said("gpu-1", "chmod 0600 /etc/hosts")
     try:
@@ -201,8 +215,8 @@ def test_plan_tells_nothing_to_do_from_drift(deployed: Deployed) -> None:
     finally:
         deployed.said("gpu-1", "chmod 0644 /etc/hosts")
     cells = {(c.stage, c.host): c.action for c in deployed.plan().cells}
-    concerned = {*CONCERNED, *(("validate", host) for host in HOSTS)}
-    assert {pair for pair, action in cells.items() if action is Action.SKIP} == concerned
+    looked_at = concerned | {("validate", host) for host in HOSTS}
+    assert {pair for pair, action in cells.items() if action is Action.SKIP} == looked_at
     assert set(cells.values()) <= {Action.SKIP, Action.NOT_CONCERNED}
 
 
@@ -257,6 +271,44 @@ def test_second_deployment_starts_no_ansible_and_says_the_same(
     assert {o.state for o in again.outcomes} == {StageState.SKIPPED}
     assert [t.title for t in again.tables] == [t.title for t in before.tables]
     assert again.measurements == before.measurements
+
+
+def test_another_checkout_of_the_same_files_has_nothing_to_do(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    """With another umask, and with what tools leave: neither is what a playbook reads."""
+    copy = tmp_path / "checkout"
+    for name in ("appliance", *data.FOLDERS):
+        shutil.copytree(data.root() / name, copy / name)
+    for file in (copy / "roles").rglob("*"):
+        file.chmod(file.stat().st_mode & 0o700)
+    stray = copy / "playbooks/collections/.ruff_cache/x"
+    stray.parent.mkdir()
+    stray.touch()
+    watch = Watch(tmp_path)
+    env = watch.env
+    env |= {"PYTHONPATH": f"{copy}{os.pathsep}{env['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+    where = (sys.executable, "-c", "import appliance; print(appliance.__file__)")
+    assert run(where, env=env).stdout.startswith(str(copy))
+    (tmp_path / "started").unlink(missing_ok=True)
+    done = deployed.deploy(env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert watch.started == []
+    assert {o.state for o in deployed.record(deployed.runs()[-1]).outcomes} == {StageState.SKIPPED}
+
+
+def test_part_of_a_deployment_is_good_as_far_as_it_goes(deployed: Deployed) -> None:
+    done = deployed.deploy("--stage", "base", "--limit", "gpu-1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Good as far as it went." in done.stdout
+    (said,) = [line for line in done.stdout.splitlines() if "not judged" in line]
+    assert "slurm" in said
+    assert "validate" in said
+    assert "hosts head, gpu-2" in said
+    record = deployed.record(deployed.runs()[-1])
+    assert record.narrowed == "--limit gpu-1 --stage base"
+    assert {r.host for r in record.results} == {"gpu-1"}
+    assert {r.id.split(".")[0] for r in record.results} == {"base", "host"}
 
 
 def test_site_held_by_another_run_is_refused(deployed: Deployed) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from appliance.models.result import CheckResult, Status, Verdict, overall
-from appliance.report.findings import ORDER, Finding
+from appliance.report.findings import ORDER, Finding, gaps_line, is_optional_gap
 from appliance.report.symbols import STATUS, VERDICT
 from appliance.report.wording import fold, measured, number, one_line, plural
 
@@ -24,12 +24,22 @@ def health_view(
     seconds: float | None = None,
     handed_over: date | None = None,
     commands: Sequence[str] = (),
+    everything: bool = False,
 ) -> Verdict:
-    """Print the state of a site, failures first, and return its verdict."""
+    """Print the state of a site, failures first, and return its verdict.
+
+    Optional values that are missing are one line, unless ``everything`` is wanted.
+    """
     verdict = overall(results)
     console.print(_head(site, verdict, hosts, seconds, handed_over))
     console.print()
-    findings_list(console, found)
+    shown = [f for f in found if everything or not is_optional_gap(f.result)]
+    findings_list(console, shown)
+    if gaps := gaps_line(f.result for f in found if f not in shown):
+        sign = STATUS[Status.NOT_ASSESSED]
+        mark = sign.glyph(console.options.ascii_only)
+        line = Text.assemble((mark, sign.style), f" {gaps} (--all shows why)")
+        console.print(Padding(line, (0, 0, 1, 2), expand=False))
     console.print(f"  {_counts(results)}", markup=False, highlight=False)
     if commands:
         console.print(Padding(Text("   ·   ".join(commands), "dim"), (0, 0, 0, 2), expand=False))

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from appliance.models.plan import Action, HostStage, Plan
+from appliance.models.plan import VALIDATE, Action, HostStage, Plan
 from appliance.report import symbols
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings
@@ -173,12 +173,14 @@ def _sums(plan: Plan) -> list[Text]:
     if not plan.changes:
         silent = f", except that {fold(plan.unreachable)} did not answer"
         return [Text(f"Nothing to do{silent if plan.unreachable else ''}.", "bold")]
-    changed = {c.host for c in plan.pending()}
+    changed = {c.host for c in plan.pending() if c.stage != VALIDATE}
     untouched = len(plan.hosts) - len(changed | set(plan.unreachable))
     parts = [f"{plural(len(changed), 'host')} to change, {untouched} untouched"]
+    if not changed:
+        parts = ["no host to change, benchmarks to run"]
     parts += [f"{len(plan.unreachable)} unknown"] if plan.unreachable else []
     if plan.reboots:
         verb = "reboots" if len(plan.reboots) == 1 else "reboot"
-        parts.append(f"{fold(plan.reboots)} {verb}")
+        parts.append(f"{fold(plan.reboots)} {verb} ({', '.join(plan.rebooting_stages)})")
     parts.append(about(plan.minutes))
     return [Text(" · ".join(parts), "bold")]

@@ -1,6 +1,6 @@
 """The end of a run on one screen: ready or not, what failed where, and the next command."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
@@ -10,7 +10,7 @@ from rich.text import Text
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.console.findings import findings_list
-from appliance.report.findings import findings, tells_of
+from appliance.report.findings import findings, gaps_line, tells_of
 from appliance.report.symbols import STATE, VERDICT
 from appliance.report.wording import duration, fold, one_line, plural
 
@@ -39,7 +39,7 @@ def run_summary(
         console.print(_stages(console, record))
         console.print()
     failed = [o for o in record.outcomes if o.state is StageState.FAILED]
-    for line in _failures(console, failed):
+    for line in _failures(console, failed, _never_run(record)):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     results = [r for r in record.results if not tells_of(r, record.outcomes)]
     open_points = [f for f in findings(results) if f.result.status in _SHOWN]
@@ -51,7 +51,7 @@ def run_summary(
             console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
 
 
-_UNASSESSED = 3
+_UNASSESSED = 6
 _SHOWN = {Status.FAIL, Status.ERROR, Status.WARN}
 
 
@@ -75,23 +75,42 @@ def _row(console: Console, stage: str, outcomes: Sequence[StageOutcome]) -> list
     note = f"{sign.word} {fold(hosts)}" if bad else plural(changes, "change")
     if state in {StageState.SKIPPED, StageState.NOT_RUN}:
         note = sign.word
+    elif left := [o.host for o in outcomes if o.state is StageState.NOT_RUN]:
+        note += f"; not run on {fold(left)}"
     seconds = max(o.seconds for o in outcomes)
     mark = Text(sign.glyph(console.options.ascii_only), sign.style)
     return [mark, stage, f"{good}/{len(outcomes)}", duration(seconds), Text(note)]
 
 
-def _failures(console: Console, failed: Sequence[StageOutcome]) -> list[Text]:
-    by_reason: dict[tuple[str, str, str], list[str]] = {}
+def _never_run(record: RunRecord) -> dict[str, list[str]]:
+    """Host -> stages it was left out of because it failed or went away in another one."""
+    left = {StageState.BLOCKED, StageState.NOT_RUN}
+    failed = {o.host for o in record.outcomes if o.state is StageState.FAILED}
+    stages: dict[str, list[str]] = {}
+    for o in record.outcomes:
+        if o.state in left and o.host in failed:
+            stages.setdefault(o.host, []).append(o.stage)
+    return stages
+
+
+def _failures(
+    console: Console, failed: Sequence[StageOutcome], never_run: Mapping[str, list[str]]
+) -> list[Text]:
+    """Each reason once, with the hosts and stages it was met in and the stages that were not tried then."""
+    by_reason: dict[tuple[str, str], list[StageOutcome]] = {}
     for o in failed:
-        by_reason.setdefault((o.stage, one_line(o.cause or o.why), o.fix), []).append(o.host)
+        by_reason.setdefault((one_line(o.cause or o.why), o.fix), []).append(o)
     told: list[Text] = []
     mark = STATE[StageState.FAILED].glyph(console.options.ascii_only)
-    for (stage, cause, fix), hosts in by_reason.items():
+    for (cause, fix), met in by_reason.items():
+        hosts, stages = dict.fromkeys(o.host for o in met), dict.fromkeys(o.stage for o in met)
         head = Text.assemble(
-            (f"{mark} FAILED  ", "bold red"), (fold(hosts), "bold"), f"  {stage}  "
+            (f"{mark} FAILED  ", "bold red"), (fold(hosts), "bold"), f"  {', '.join(stages)}  "
         )
         told.append(head.append(cause or "no cause was reported"))
         told += [Text.assemble("  ", ("fix: ", "bold"), fix)] if fix else []
+        left = dict.fromkeys(s for host in hosts for s in never_run.get(host, ()))
+        told += [Text(f"  not run there after that: {', '.join(left)}", "dim")] if left else []
     return [*told, Text()] if told else []
 
 
@@ -111,6 +130,26 @@ def _verdict(record: RunRecord) -> list[Text]:
     if record.verb != "deploy" and record.verdict is Verdict.PASSED:
         word = "Passed."
     told = [Text.assemble((word, sign.style), f" {size} · {checks} · {duration(record.seconds)}")]
-    told += [Text(f"not assessed: {line}", "dim") for line in record.not_assessed[:_UNASSESSED]]
-    more = len(record.not_assessed) - _UNASSESSED
-    return told + ([Text(f"not assessed: {more} more, see the report", "dim")] if more > 0 else [])
+    gaps = gaps_line(record.results)
+    lines = [*record.left_out, *_unassessed(record), *([f"{gaps}; see the report"] if gaps else [])]
+    return [*told, *(Text(line, "dim") for line in lines)]
+
+
+def _unassessed(record: RunRecord) -> list[str]:
+    """What is required and has no verdict, one line for each check and reason."""
+    unknown = [
+        f.result
+        for f in findings(record.results)
+        if f.result.required and f.result.status in {Status.NOT_ASSESSED, Status.SKIP}
+    ]
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for r in unknown:
+        reasons.setdefault((r.id, one_line(r.cause), r.fix), []).append(r.target)
+    lines = [
+        f"not assessed: {check} {fold(targets)}: {cause}{f' (fix: {fix})' if fix else ''}"
+        for (check, cause, fix), targets in reasons.items()
+    ]
+    more = len(lines) - _UNASSESSED
+    return lines[:_UNASSESSED] + (
+        [f"not assessed: {more} more, see the report"] if more > 0 else []
+    )

@@ -93,7 +93,7 @@ def unassessed(record: RunRecord) -> tuple[str, ...]:
         for group in groups
         if not any(line.startswith(f"{group[0].id}: ") for line in record.not_assessed)
     ]
-    return (*record.not_assessed, *told)
+    return (*record.left_out, *record.not_assessed, *told)
 
 
 def counted(results: Sequence[CheckResult]) -> str:

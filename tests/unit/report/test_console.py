@@ -56,7 +56,7 @@ class TestPlan:
         base = next(line for line in out.splitlines() if line.strip().startswith("base"))
         assert base.split()[:3] == ["base", "·", "~"]
         assert "gpu-1: chrony.conf changed by hand" in out
-        assert "1 host to change, 1 untouched · gpu-1 reboots · about 4 min" in out
+        assert "1 host to change, 1 untouched · gpu-1 reboots (gpu) · about 4 min" in out
 
     def test_words_stand_beside_the_signs(self) -> None:
         out = shown_plan(
@@ -126,6 +126,10 @@ class TestPlan:
         assert "[red]x[/red]" in shown_plan(
             plan(("a",), cell("base", "a", Action.RUN, "[red]x[/red]"))
         )
+
+    def test_benchmarks_alone_change_no_host(self) -> None:
+        out = shown_plan(plan(("a", "b"), cell("validate", "a", Action.RUN, "not validated")))
+        assert "no host to change, benchmarks to run" in out
 
     def test_what_no_deployment_mends_stands_below(self) -> None:
         lost = result("gpu.error", "b/GPU 3", Status.FAIL, cause="lost", fix="reset it")
@@ -249,6 +253,24 @@ class TestHealth:
         assert "INCOMPLETE" in text(shown).splitlines()[0]
         assert said in text(shown)
 
+    @pytest.mark.parametrize("everything", [False, True])
+    def test_optional_gaps_are_one_line_unless_all_is_wanted(self, everything: bool) -> None:
+        gaps = [
+            result(f"base.{name}", "h", Status.NOT_ASSESSED, cause="a container", required=False)
+            for name in ("cpu", "numa")
+        ]
+        needed = result("base.clock", "h", Status.NOT_ASSESSED, cause="no offset")
+        results = [*gaps, needed]
+        shown = console(120)
+        health_view(shown, "acme", results, findings(results), hosts=1, everything=everything)
+        out = text(shown)
+        assert "no offset" in out
+        assert ("a container" in out) is everything
+        folded = "2 optional values not assessed: base.cpu, base.numa (--all shows why)"
+        assert (folded in out) is not everything
+        assert "3 not assessed" in out
+        assert out.index("base.clock") < out.index("base.cpu")
+
     def test_value_and_limit_are_told_unless_the_cause_did(self) -> None:
         shown = console()
         told = result("a.b", "h", Status.FAIL, value=11.2, limit=21, unit="GB/s", cause="slow")
@@ -313,9 +335,59 @@ class TestSummary:
         assert "stage.base" not in text(shown)
         assert text(shown).count("no answer on port 22") == 1
 
-    def test_only_the_first_gaps_are_listed(self, build: RecordBuilder) -> None:
-        shown = console()
-        run_summary(shown, build(not_assessed=tuple(f"gap {n}" for n in range(9))))
-        assert "gap 2" in text(shown)
-        assert "gap 3" not in text(shown)
-        assert "6 more, see the report" in text(shown)
+    def test_required_gaps_are_listed_and_optional_ones_are_one_line(
+        self, build: RecordBuilder
+    ) -> None:
+        unknown = Status.NOT_ASSESSED
+        optional = [
+            result(f"base.o{i}", "a", unknown, cause="idle", required=False) for i in range(9)
+        ]
+        required = [
+            result("base.clock", h, unknown, cause="no offset", fix="wait") for h in ("a", "b")
+        ]
+        shown = console(200)
+        run_summary(shown, build(results=(*optional, *required)))
+        lines = [line.strip() for line in text(shown).splitlines()]
+        assert "not assessed: base.clock a, b: no offset (fix: wait)" in lines
+        (folded,) = [line for line in lines if "optional" in line]
+        assert folded.startswith("9 optional values not assessed: base.o0, ")
+        assert folded.endswith("and 3 more checks; see the report")
+
+    def test_many_required_gaps_do_not_fill_the_screen(self, build: RecordBuilder) -> None:
+        gaps = tuple(result(f"x.y{i}", "a", Status.NOT_ASSESSED, cause="?") for i in range(9))
+        shown = console(200)
+        run_summary(shown, build(results=gaps))
+        assert text(shown).count("not assessed: x.y") == 6
+        assert "not assessed: 3 more, see the report" in text(shown)
+
+    def test_narrowed_run_is_good_as_far_as_it_went(self, build: RecordBuilder) -> None:
+        record = build(
+            verb="deploy",
+            verdict=Verdict.PASSED,
+            results=(result("base.os", "a", Status.PASS),),
+            narrowed="--stage base",
+            left_out=("not judged, because of --stage base: stages slurm",),
+        )
+        shown = console(200)
+        run_summary(shown, record)
+        assert "Good as far as it went." in text(shown)
+        assert "Ready" not in text(shown)
+        assert "not judged, because of --stage base: stages slurm" in text(shown)
+
+    def test_host_that_went_away_is_told_once(self, build: RecordBuilder) -> None:
+        gone = {"host": "gpu-1", "cause": "no answer", "fix": "power it on", "away": True}
+        states = {"fabric": StageState.FAILED, "storage": StageState.FAILED}
+        outcomes = [
+            StageOutcome.model_validate({"stage": s, "state": v, **gone}) for s, v in states.items()
+        ]
+        outcomes += [
+            StageOutcome(stage=s, host="gpu-1", state=StageState.NOT_RUN, why="gpu-1 went away")
+            for s in ("slurm", "observe")
+        ]
+        silent = result("host.reachable", "gpu-1", Status.FAIL, cause="no answer", fix="power")
+        shown = console(200)
+        run_summary(shown, build(outcomes=tuple(outcomes), results=(silent,)), stages=False)
+        out = text(shown)
+        assert out.count("no answer") == 1
+        assert "FAILED  gpu-1  fabric, storage  no answer" in out
+        assert "not run there after that: slurm, observe" in out
