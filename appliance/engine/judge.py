@@ -1,5 +1,6 @@
 """Runs checks over facts; hosts that did not answer are findings, never gaps."""
 
+import re
 from collections.abc import Iterable
 
 from appliance.checks import CHECKS, HARDWARE
@@ -13,6 +14,7 @@ from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
 REACHABLE = "host.reachable"
+DENIED = re.compile(r"needs root|not permitted|permission denied|open UMAD", re.IGNORECASE)
 OF_HARDWARE = frozenset(check.id for check in HARDWARE)
 
 
@@ -56,7 +58,22 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     absent = {
         i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms
     }
-    return explain(results + judge_cluster(view, wanted - absent))
+    results += judge_cluster(view, wanted - absent)
+    return explain([_with_remedy(view, result) for result in results])
+
+
+def _with_remedy(view: View, result: CheckResult) -> CheckResult:
+    """What an ordinary user may not see, root may: said where nothing better is."""
+    if result.status is not Status.NOT_ASSESSED or result.fix or not DENIED.search(result.cause):
+        return result
+    asked_as = {view.facts[name].user for name in _concerned(view, result) if name in view.facts}
+    users = ", ".join(sorted(asked_as - {"root"}))
+    fix = f"{users} may not see it: access.become: true in site.yml, or access.user: root"
+    return result.model_copy(update={"fix": fix}) if users else result
+
+
+def _concerned(view: View, result: CheckResult) -> tuple[str, ...]:
+    return (result.host,) if result.host else tuple(host.name for host in view.site.hosts)
 
 
 def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResult]:

@@ -14,6 +14,7 @@ from appliance.lab.gpu_faults import GPU_FAULTS
 from appliance.lab.rack import start
 from appliance.lab.spec import Rack, RackHost
 
+REACHABLE = "host.reachable"
 FIRST_PIECE, BLOCK = 1 << 30, 4096
 
 
@@ -102,10 +103,31 @@ def _restart_ssh(host: RackHost) -> None:
 
 
 FAULTS = (
-    Fault("power-off", "the host loses power", _power_off, _power_on),
-    Fault("freeze", "the host hangs: nothing on it runs any more", _freeze, _thaw),
+    Fault(
+        "power-off",
+        "the host loses power",
+        _power_off,
+        _power_on,
+        check=REACHABLE,
+        says="* does not answer on port 22 (*)",
+    ),
+    Fault(
+        "freeze",
+        "the host hangs: nothing on it runs any more",
+        _freeze,
+        _thaw,
+        check=REACHABLE,
+        says="* accepts connections but SSH does not answer *",
+    ),
     Fault("full-disk", "the host's disk is full", _fill_disk, _empty_disk),
-    Fault("host-key", "the host shows another ssh key", _change_host_key, _restore_host_key),
+    Fault(
+        "host-key",
+        "the host shows another ssh key",
+        _change_host_key,
+        _restore_host_key,
+        check=REACHABLE,
+        says="host key changed: pinned SHA256:*, the host shows SHA256:*",
+    ),
     *FABRIC_FAULTS,
     *GPU_FAULTS,
 )

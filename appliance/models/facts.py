@@ -113,6 +113,7 @@ class Gpu(Model):
     vbios: str = ""
     bus_id: str
     memory: int
+    memory_used: int | None = None
     pcie_generation: int | None = None
     pcie_width: int | None = None
     pcie_max_generation: int | None = None
@@ -122,7 +123,11 @@ class Gpu(Model):
     )
     pcie_replays: int | None = None
     numa_node: int | None = None
+    pci_path: tuple[str, ...] = Field(
+        default=(), description="Bridges from the root of the bus to it: how near an adapter is"
+    )
     temperature: int | None = None
+    temperature_shutdown: int | None = None
     temperature_slowdown: int | None = None
     temperature_maximum: int | None = None
     temperature_margin: int | None = Field(
@@ -130,8 +135,17 @@ class Gpu(Model):
     )
     power_limit: float | None = None
     power_default: float | None = None
+    power_least: float | None = Field(default=None, description="Least limit that may be set")
+    power_most: float | None = None
+    power: float | None = Field(default=None, description="Drawn now")
+    sm_clock: int | None = Field(default=None, description="MHz")
+    sm_clock_most: int | None = None
+    memory_clock: int | None = None
+    memory_clock_most: int | None = None
     utilization: int | None = Field(default=None, description="%, of the last moment")
     ecc_enabled: bool | None = None
+    ecc_corrected: int | None = None
+    ecc_corrected_aggregate: int | None = None
     ecc_uncorrected: int | None = None
     ecc_uncorrected_aggregate: int | None = None
     sram_uncorrected: int | None = Field(default=None, description="Over the GPU's life")
@@ -139,6 +153,7 @@ class Gpu(Model):
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     remapped_rows: int | None = Field(default=None, description="For uncorrectable errors")
+    remapped_corrected: int | None = Field(default=None, description="For correctable ones")
     mig_enabled: bool | None = None
     nvlinks_active: int | None = None
     nvlink_speed: int | None = Field(default=None, description="MB/s of each active link")
@@ -181,6 +196,7 @@ class Port(Model):
     firmware: str = ""
     board: str = ""
     numa_node: int | None = None
+    pci_path: tuple[str, ...] = Field(default=(), description="Bridges to its adapter, as a GPU's")
     counters: dict[str, int] = Field(default_factory=dict)
 
 

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from appliance.models.affinity import rails
 from appliance.models.base import Model
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
@@ -52,6 +53,7 @@ class GpuRecord(Model):
     driver: str = ""
     bus_id: str = ""
     memory: int = 0
+    adapters: tuple[str, ...] = Field(default=(), description="The nearest ones: its rail")
 
 
 class PortRecord(Model):
@@ -251,8 +253,13 @@ def _gpus(facts: HostFacts) -> tuple[GpuRecord, ...]:
     if facts.gpus is None:
         return ()
     fields = {"index", "name", "serial", "uuid", "vbios", "bus_id", "memory"}
+    nearest = rails(facts)
     return tuple(
-        GpuRecord(driver=facts.gpus.driver, **gpu.model_dump(include=fields))
+        GpuRecord(
+            driver=facts.gpus.driver,
+            adapters=nearest[gpu.index],
+            **gpu.model_dump(include=fields),
+        )
         for gpu in facts.gpus.devices
     )
 

@@ -77,6 +77,12 @@ class Deployed:
         assert done.returncode == 0, f"{host}: {script}: {done.returncode} {done.stderr}"
         return done.stdout
 
+    def fault(self, host: str, kind: str, *arguments: str, clear: bool = False) -> None:
+        """Plants a fault, or clears it."""
+        flags = ("--clear",) if clear else ()
+        done = appliance("lab", "fault", "--name", NAME, *flags, host, kind, *arguments)
+        assert done.returncode == 0, done.stderr
+
     def runs(self) -> list[str]:
         """Ids of the runs that left a report, oldest first."""
         return sorted(p.parent.name for p in (self.site / "runs").glob("*/report.json"))

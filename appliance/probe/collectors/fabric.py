@@ -6,6 +6,7 @@ import re
 
 from appliance.probe import files
 from appliance.probe.ask import Absent, Ask, Unreadable
+from appliance.probe.collectors.gpus import pci_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def _port(device_at: str, device: str, port: str) -> Facts:
         "firmware": files.text(device_at + "fw_ver"),
         "board": files.text(device_at + "board_id"),
         "numa_node": None if numa is None or numa < 0 else numa,
+        "pci_path": pci_path(device_at + "device"),
         "counters": {**_counters(at + "hw_counters/"), **_counters(at + "counters/")},
     }
 

@@ -15,6 +15,8 @@ MOST_LINKS = 18
 """NVLinks of one GPU at most (NVML_NVLINK_MAX_LINKS)."""
 COMMON_SPEED, LINK_SPEED = 90, 164
 """NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, and NVML_FI_DEV_NVLINK_GET_SPEED of one link: MB/s."""
+SM, MEMORY = 1, 2
+"""NVML_CLOCK_SM and NVML_CLOCK_MEM."""
 SRAM = 7
 """NVML_MEMORY_LOCATION_SRAM."""
 
@@ -47,9 +49,23 @@ def _remapped(place: int) -> Getter:
     return get
 
 
-def _remapped_rows(library: Library, device: Any) -> object:
-    said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
-    return None if said is None else said[1]
+def _remapped_rows(place: int) -> Getter:
+    """How many rows were replaced: 0 for errors that could be corrected, 1 for those that could not."""
+
+    def get(library: Library, device: Any) -> object:
+        said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
+        return None if said is None else said[place]
+
+    return get
+
+
+def _clock(name: str, kind: int) -> Getter:
+    def get(library: Library, device: Any) -> object:
+        from appliance.probe.nvml import UINT
+
+        return library.number(name, device, UINT(kind))
+
+    return get
 
 
 def _bus_id(library: Library, device: Any) -> object:
@@ -62,14 +78,17 @@ def _bus_id(library: Library, device: Any) -> object:
     return info.bus_id.decode() if known else None
 
 
-def _memory(library: Library, device: Any) -> object:
-    import ctypes
+def _memory(part: str) -> Getter:
+    def get(library: Library, device: Any) -> object:
+        import ctypes
 
-    from appliance.probe.nvml import Memory
+        from appliance.probe.nvml import Memory
 
-    memory = Memory()
-    known = library.works("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
-    return int(memory.total) if known else None
+        memory = Memory()
+        known = library.works("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
+        return int(getattr(memory, part)) if known else None
+
+    return get
 
 
 def _watts(name: str) -> Getter:
@@ -80,13 +99,23 @@ def _watts(name: str) -> Getter:
     return get
 
 
-def _uncorrected(counter: int) -> Getter:
-    """Uncorrected ECC errors (type 1): counter 0 since the driver was loaded, 1 over the GPU's life."""
+def _power_range(place: int) -> Getter:
+    """W: 0 the least limit that may be set, 1 the highest."""
+
+    def get(library: Library, device: Any) -> object:
+        said = library.numbers("nvmlDeviceGetPowerManagementLimitConstraints", 2, device)
+        return None if said is None else said[place] / 1000
+
+    return get
+
+
+def _ecc_errors(kind: int, counter: int) -> Getter:
+    """Errors of kind 0 corrected, 1 uncorrected; counter 0 since the driver was loaded, 1 over the GPU's life."""
 
     def get(library: Library, device: Any) -> object:
         from appliance.probe.nvml import UINT, ULONG
 
-        before = (device, UINT(1), UINT(counter))
+        before = (device, UINT(kind), UINT(counter))
         return library.number("nvmlDeviceGetTotalEccErrors", *before, type=ULONG)
 
     return get
@@ -117,7 +146,7 @@ def _temperature(library: Library, device: Any) -> object:
 
 
 def _threshold(kind: int) -> Getter:
-    """1: slows down at; 3: highest at which it may work."""
+    """0: shuts down at; 1: slows down at; 3: highest at which it may work."""
 
     def get(library: Library, device: Any) -> object:
         from appliance.probe.nvml import UINT
@@ -207,7 +236,8 @@ GETTERS: dict[str, Getter] = {
     "serial": _text("nvmlDeviceGetSerial"),
     "vbios": _text("nvmlDeviceGetVbiosVersion"),
     "bus_id": _bus_id,
-    "memory": _memory,
+    "memory": _memory("total"),
+    "memory_used": _memory("used"),
     "pcie_generation": _number("nvmlDeviceGetCurrPcieLinkGeneration"),
     "pcie_width": _number("nvmlDeviceGetCurrPcieLinkWidth"),
     "pcie_max_generation": _number("nvmlDeviceGetMaxPcieLinkGeneration"),
@@ -215,20 +245,31 @@ GETTERS: dict[str, Getter] = {
     "pcie_gpu_generation": _number("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
     "pcie_replays": _number("nvmlDeviceGetPcieReplayCounter"),
     "temperature": _temperature,
+    "temperature_shutdown": _threshold(0),
     "temperature_slowdown": _threshold(1),
     "temperature_maximum": _threshold(3),
     "temperature_margin": _margin,
     "power_limit": _watts("nvmlDeviceGetPowerManagementLimit"),
     "power_default": _watts("nvmlDeviceGetPowerManagementDefaultLimit"),
+    "power_least": _power_range(0),
+    "power_most": _power_range(1),
+    "power": _watts("nvmlDeviceGetPowerUsage"),
+    "sm_clock": _clock("nvmlDeviceGetClockInfo", SM),
+    "sm_clock_most": _clock("nvmlDeviceGetMaxClockInfo", SM),
+    "memory_clock": _clock("nvmlDeviceGetClockInfo", MEMORY),
+    "memory_clock_most": _clock("nvmlDeviceGetMaxClockInfo", MEMORY),
     "utilization": _utilization,
     "ecc_enabled": _current("nvmlDeviceGetEccMode"),
-    "ecc_uncorrected": _uncorrected(0),
-    "ecc_uncorrected_aggregate": _uncorrected(1),
+    "ecc_corrected": _ecc_errors(0, 0),
+    "ecc_corrected_aggregate": _ecc_errors(0, 1),
+    "ecc_uncorrected": _ecc_errors(1, 0),
+    "ecc_uncorrected_aggregate": _ecc_errors(1, 1),
     "sram_uncorrected": _sram_uncorrected,
     "sram_exceeded": _sram_exceeded,
     "remap_pending": _remapped(2),
     "remap_failed": _remapped(3),
-    "remapped_rows": _remapped_rows,
+    "remapped_rows": _remapped_rows(1),
+    "remapped_corrected": _remapped_rows(0),
     "mig_enabled": _current("nvmlDeviceGetMigMode"),
     "nvlinks_active": _nvlinks,
     "nvlink_speed": _link_speed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from appliance.probe import files
@@ -100,10 +101,18 @@ def _device(ask: Ask, library: Library, index: int) -> Facts:
             continue
         if value is not None:
             gpu[field] = value
-    return {**gpu, "numa_node": _numa(ask, gpu["bus_id"])}
+    at = f"{ask.sys}{PCI}/{gpu['bus_id'][-12:].lower()}"
+    return {**gpu, "numa_node": _numa(at), "pci_path": pci_path(at)} if gpu["bus_id"] else gpu
 
 
-def _numa(ask: Ask, bus_id: str) -> int | None:
+def pci_path(at: str) -> list[str]:
+    """The bridges above a device of the PCI bus, from the root down, as its place below /sys/devices tells them."""
+    real = os.path.realpath(at)
+    below = real.partition("/devices/pci")[2].split("/")
+    return [f"pci{below[0]}", *below[1:-1]] if len(below) > 1 else []
+
+
+def _numa(at: str) -> int | None:
     """NVML writes the PCI domain with eight digits and in capitals, sysfs with four."""
-    node = files.number(f"{ask.sys}{PCI}/{bus_id[-12:].lower()}/numa_node") if bus_id else None
+    node = files.number(f"{at}/numa_node")
     return None if node is None or node < 0 else node

@@ -85,3 +85,19 @@ def test_stage_the_site_does_not_want_is_not_missed(
     assert "observe" not in areas
     assert {"base", "slurm"} <= areas
     assert not any(r.id == "stage.observe" for r in judge(session, Round({}, {})))
+
+
+def test_what_an_ordinary_user_may_not_see_is_unknown_with_a_remedy(session: Session) -> None:
+    denied = {"xids": "needs root to read /dev/kmsg", "receipts": "needs root to read it"}
+    found = {"gpu-1": facts_of("gpu-1", user="ada", errors=denied)}
+    results = judge(session, Round(found, {}))
+    (xid,) = [r for r in results if r.id == "gpu.xid"]
+    assert xid.status is Status.NOT_ASSESSED
+    assert "ada" in xid.fix
+    assert "access.become" in xid.fix
+
+
+def test_what_root_may_not_see_either_is_not_a_matter_of_the_user(session: Session) -> None:
+    found = {"gpu-1": facts_of("gpu-1", errors={"xids": "Operation not permitted"})}
+    (xid,) = [r for r in judge(session, Round(found, {})) if r.id == "gpu.xid"]
+    assert xid.fix == ""

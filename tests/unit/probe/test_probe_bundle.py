@@ -23,6 +23,11 @@ SOURCES = sorted(path for path in FOLDER.rglob("*.py") if path.name != "bundle.p
 PYTHONS = sorted(Path.home().glob(".pyenv/versions/*/bin/python3"))
 SUPPORTED = [path for path in PYTHONS if not re.search(r"/(2\.|3\.[0-7]\.)", str(path))]
 TOO_OLD = [path for path in PYTHONS if re.search(r"/3\.[67]\.", str(path))]
+# "What's New In Python" 3.9 to 3.14, the sections on what was removed.
+REMOVED = re.compile(
+    r"(aifc|asynchat|asyncore|audioop|binhex|cgi|cgitb|chunk|crypt|distutils|formatter|imghdr|imp|lib2to3|mailcap|"
+    r"msilib|nis|nntplib|ossaudiodev|parser|pipes|smtpd|sndhdr|spwd|sunau|symbol|telnetlib|uu|xdrlib)(\.|$)"
+)
 EVERYTHING = [area for area in AREAS if area != "topology"]
 
 
@@ -36,6 +41,19 @@ def test_sources_are_python_3_8_of_the_standard_library(path: Path) -> None:
         for name in named:
             top = name.split(".")[0]
             assert top in sys.stdlib_module_names or name.startswith("appliance.probe"), name
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=[str(p.relative_to(FOLDER)) for p in SOURCES])
+def test_sources_use_nothing_that_pythons_up_to_3_14_dropped(path: Path) -> None:
+    """Where no 3.14 is at hand to run it: no module removed since 3.8, no jump out of "finally" (PEP 765)."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            named = [alias.name for alias in node.names]
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in named if REMOVED.match(name)]
+        if isinstance(node, ast.Try):
+            inside = [inner for part in node.finalbody for inner in ast.walk(part)]
+            assert not [n for n in inside if isinstance(n, ast.Return | ast.Break | ast.Continue)]
 
 
 def test_the_bootstrap_can_be_read_by_python_3_6() -> None:
