@@ -1,6 +1,6 @@
 """Judgements of facts against expectations; one file per area. This tuple is the list of all checks."""
 
-from appliance.checks import base, fabric, gpu, observe, slurm, storage
+from appliance.checks import base, fabric, gpu, kubernetes, observe, slurm, storage
 from appliance.checks.check import Check
 
 HARDWARE: tuple[Check, ...] = gpu.CHECKS
@@ -11,6 +11,7 @@ CHECKS: tuple[Check, ...] = (
     *base.CHECKS,
     *fabric.CHECKS,
     *storage.CHECKS,
+    *kubernetes.CHECKS,
     *slurm.CHECKS,
     *observe.CHECKS,
 )
@@ -20,6 +21,7 @@ WATCHED_UNITS: tuple[str, ...] = (
     *base.UNITS,
     *fabric.UNITS,
     *storage.UNITS,
+    *kubernetes.UNITS,
     *slurm.UNITS,
     *observe.UNITS,
 )

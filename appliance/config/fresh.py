@@ -23,6 +23,18 @@ MAKERS: Mapping[str, Callable[[], str]] = {
 }
 
 
+CLUSTER_KEY = "kubernetes_encryption_key"
+
+
+def _encryption_key() -> str:
+    return b64encode(secrets.token_bytes(32)).decode()
+
+
+def write_cluster_key(folder: Path) -> Path:
+    """Write the key a site with Kubernetes needs besides; one that is there is kept."""
+    return _write(folder / CLUSTER_KEY, _encryption_key)
+
+
 def write_secrets(folder: Path) -> tuple[Path, ...]:
     """Write ``folder/<name>`` (mode 0600) for each secret a site needs; one that is there is kept.
 

@@ -19,16 +19,22 @@ class Hierarchies:
     unified: Path | None
     freezer: Path | None
     systemd: Path | None
+    others: tuple[Path, ...] = ()
 
     def all(self) -> tuple[Path, ...]:
         """The hierarchies a host's processes are put into."""
         return tuple(path for path in (self.freezer, self.systemd, self.unified) if path)
+
+    def every(self) -> tuple[Path, ...]:
+        """Those of the other controllers too, for a host that makes groups for containers of its own."""
+        return (*self.all(), *self.others)
 
 
 def hierarchies(mounts: str | None = None) -> Hierarchies:
     """Read the mount table (the text of /proc/self/mounts)."""
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
     found: dict[str, Path] = {}
+    others: list[Path] = []
     for line in text.splitlines():
         _, where, kind, options = line.split()[:4]
         if kind == "cgroup2":
@@ -37,17 +43,35 @@ def hierarchies(mounts: str | None = None) -> Hierarchies:
             found.setdefault("freezer", Path(where))
         elif kind == "cgroup" and "name=systemd" in options.split(","):
             found.setdefault("systemd", Path(where))
-    return Hierarchies(found.get("unified"), found.get("freezer"), found.get("systemd"))
+        elif kind == "cgroup":
+            others.append(Path(where))
+    return Hierarchies(
+        found.get("unified"),
+        found.get("freezer"),
+        found.get("systemd"),
+        tuple(dict.fromkeys(others)),
+    )
 
 
-def create(host: RackHost) -> tuple[Path, ...]:
+def create(host: RackHost, every: bool = False) -> tuple[Path, ...]:
     """Make the host's groups; returns the files a process writes itself into to join them."""
+    found = hierarchies()
     made = []
-    for top in hierarchies().all():
+    for top in found.every() if every else found.all():
         group = top / PARENT / host.machine
         group.mkdir(parents=True, exist_ok=True)
+        _inherit(group.parent)
+        _inherit(group)
         made.append(group / "cgroup.procs")
     return tuple(made)
+
+
+def _inherit(group: Path) -> None:
+    """Give a cpuset group the processors and memory of its parent: an empty one takes no process."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        file = group / name
+        if file.exists() and not file.read_text().strip():
+            file.write_text((group.parent / name).read_text())
 
 
 def members(host: RackHost) -> tuple[int, ...]:
@@ -104,7 +128,7 @@ def kill_all(host: RackHost, timeout: float = 20.0) -> None:
 
 def remove(host: RackHost) -> None:
     """Remove the host's groups, and the shared parent once it is empty."""
-    for top in hierarchies().all():
+    for top in hierarchies().every():
         group = top / PARENT / host.machine
         for folder in (*sorted(group.rglob("*/"), reverse=True), group, group.parent):
             with suppress(OSError):

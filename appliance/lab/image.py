@@ -10,10 +10,10 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.config import data
 from appliance.errors import ApplianceError
-from appliance.lab import building, mounts, nvml
+from appliance.lab import building, kubernetes_build, mounts, nvml
 from appliance.lab.building import Progress
 from appliance.lab.recipe import Recipe, Sources, digest, machine_sources, role_packages
-from appliance.lab.spec import cache_root, racks
+from appliance.lab.spec import CLUSTER_LAYER, cache_root, racks
 
 # Lists older than this are fetched again, so that a host's own apt-get update has little to do.
 FRESH_SECONDS = 3 * 24 * 3600
@@ -26,8 +26,16 @@ HIDE = ("/etc/ssh/ssh_host_*", "/etc/machine-id", "/var/lib/dbus/machine-id", "/
 CONFINED = ("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--pid", "--fork", "--kill-child")
 
 
-def layers(progress: Progress) -> dict[str, str]:
-    """The image's layers by name, built where they are missing; each is a folder."""
+def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
+    """The image's layers by name, built where they are missing; each is a folder. ``cluster``: Kubernetes too."""
+    found = _layers(progress)
+    if cluster:
+        made = kubernetes_build.layer(cache_root() / "lab", Path(found["base"]), progress)
+        found[CLUSTER_LAYER] = str(made)
+    return found
+
+
+def _layers(progress: Progress) -> dict[str, str]:
     cache = cache_root() / "lab"
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock", progress):
@@ -110,7 +118,11 @@ def _finish_base(root: Path, sources: Sources) -> None:
 
 def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> Path:
     """The layer of downloaded packages and fresh package lists."""
-    wanted = role_packages(data.root() / "roles")
+    wanted = {
+        role: names
+        for role, names in role_packages(data.root() / "roles").items()
+        if role not in kubernetes_build.CLUSTER_ROLES
+    }
     key = digest(json.dumps([base.name, wanted], sort_keys=True))
     current = sorted(cache.glob(f"packages-{key}-*"))
     if current and time.time() - int(current[-1].name.rpartition("-")[2]) < FRESH_SECONDS:
@@ -173,6 +185,8 @@ def _clear_layers(cache: Path, current: set[str]) -> None:
     used = current | {path for rack in racks() for path in rack.layers.values()}
     for folder in cache.iterdir():
         age = time.time() - folder.stat().st_mtime
+        if folder.name.startswith(kubernetes_build.OWN_PREFIXES):
+            continue
         if folder.is_dir() and str(folder) not in used and age > STALE_SECONDS:
             mounts.remove(folder)
 

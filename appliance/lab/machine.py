@@ -31,14 +31,16 @@ def start(rack: Rack, host: RackHost) -> None:
     """Mount and boot the host; returns before it has booted."""
     cgroups.kill_all(host)
     mounts.mount_host(rack, host)
-    groups = " ".join(str(file) for file in cgroups.create(host))
+    cluster = rack.spec.kubernetes
+    groups = " ".join(str(file) for file in cgroups.create(host, every=cluster))
     argv = ("sh", "-c", SUPERVISOR, "appliance-lab", *mounts.own_view(host), *nspawn(rack, host))
     started = spawn(
         argv,
         env={
             processes.MARK: str(rack.state_dir),
             "LAB_GROUPS": groups,
-            "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+            # The kubelet of a rack's cluster knows control groups of version 1 only.
+            "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "0" if cluster else "1",
         },
         log=host.folder / "console.log",
     )
@@ -70,7 +72,17 @@ def nspawn(rack: Rack, host: RackHost) -> tuple[str, ...]:
         "--drop-capability=CAP_SYS_TIME",
         "--system-call-filter=open_by_handle_at",
         *data,
+        *(_of_cluster(host) if rack.spec.kubernetes else ()),
         "--boot",
+    )
+
+
+def _of_cluster(host: RackHost) -> tuple[str, ...]:
+    """What a container runtime and kubelet need of their host."""
+    return (
+        "--system-call-filter=@keyring @mount @module bpf",
+        "--bind=/dev/kmsg",
+        *(f"--bind={host.disk / name}:/{name}" for name in mounts.CLUSTER_FOLDERS),
     )
 
 

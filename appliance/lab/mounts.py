@@ -9,13 +9,15 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab.spec import Rack, RackHost
+from appliance.lab.spec import CLUSTER_LAYER, Rack, RackHost
 
 DISK_GIB = 12
 MACHINE_ID = Path("/etc/machine-id")
 NO_MACHINE_ID = ("", "uninitialized")
 ENTER = Path(__file__).with_name("enter.py")
 DATA_FOLDERS = ("srv", "export")
+CLUSTER_FOLDERS = ("var/lib/containerd", "var/lib/kubelet")
+"""What a host of a cluster has on its disk itself: overlays do not stack, and kubelet measures a real file system."""
 
 
 def mounted(below: Path) -> tuple[Path, ...]:
@@ -35,8 +37,9 @@ def mount_host(rack: Rack, host: RackHost) -> None:
     host.disk.mkdir(exist_ok=True)
     if host.disk not in present:
         run(("mount", "-o", "loop,noatime,nobarrier", _image(host), str(host.disk)))
-    for name in ("upper", "work", *DATA_FOLDERS):
-        (host.disk / name).mkdir(exist_ok=True)
+    cluster = CLUSTER_FOLDERS if rack.spec.kubernetes else ()
+    for name in ("upper", "work", *DATA_FOLDERS, *cluster):
+        (host.disk / name).mkdir(parents=True, exist_ok=True)
     if host.root not in present:
         lower = ":".join(_layers(rack, host))
         options = f"lowerdir={lower},upperdir={host.disk}/upper,workdir={host.disk}/work"
@@ -95,7 +98,8 @@ def _image(host: RackHost) -> str:
 
 
 def _layers(rack: Rack, host: RackHost) -> tuple[str, ...]:
-    names = ("nvml", "packages", "base") if host.is_gpu else ("packages", "base")
+    gpu = ("nvml",) if host.is_gpu else ()
+    names = (*gpu, CLUSTER_LAYER, "packages", "base")
     return tuple(rack.layers[name] for name in names if name in rack.layers)
 
 

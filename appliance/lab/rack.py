@@ -87,7 +87,8 @@ def _existing(wanted: RackSpec) -> Rack | None:
     if rack and rack.spec != wanted:
         raise ApplianceError(
             f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}"
-            + (f" with {rack.spec.gpu}" if rack.spec.gpu else ""),
+            + (f" with {rack.spec.gpu}" if rack.spec.gpu else "")
+            + (" for Kubernetes" if rack.spec.kubernetes else ""),
             f"appliance lab down --name {rack.name}, or give the new one another --name",
         )
     return rack
@@ -95,7 +96,7 @@ def _existing(wanted: RackSpec) -> Rack | None:
 
 def _new(wanted: RackSpec, progress: Progress) -> Rack:
     hardware = of_profile(load_profile(wanted.profile), wanted.gpu)
-    layers = image.layers(progress)
+    layers = image.layers(progress, wanted.kubernetes)
     with _locked("", progress):
         rack = spec.numbered(wanted, network.free_index(), layers, hardware)
         spec.save(rack)
@@ -115,14 +116,16 @@ def _start(rack: Rack, host: RackHost, public_key: str) -> bool:
     seeded = host.folder / "seeded"
     if not seeded.exists():
         seed.seed(rack, host, public_key)
-        _enable(host)
+        _enable(rack, host)
         seeded.touch()
     machine.start(rack, host)
     return True
 
 
-def _enable(host: RackHost) -> None:
-    units = (*ENABLED_UNITS, *(("appliance-lab-devices.service",) if host.is_gpu else ()))
+def _enable(rack: Rack, host: RackHost) -> None:
+    devices = ("appliance-lab-devices.service",) if host.is_gpu else ()
+    cluster = ("appliance-lab-cluster.service",) if rack.spec.kubernetes else ()
+    units = (*ENABLED_UNITS, *devices, *cluster)
     run(("systemctl", f"--root={host.root}", "--quiet", "enable", *units))
     run(
         (

@@ -78,6 +78,8 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
         )
         for unit in ("opensm", "opensm@"):
             found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
+    if rack.spec.kubernetes:
+        found["etc/systemd/system/appliance-lab-cluster.service"] = _read("cluster.service")
     if host.is_gpu:
         found["etc/systemd/system/appliance-lab-devices.service"] = _read("devices.service")
         found["usr/local/sbin/appliance-lab-devices"] = device_script(rack.hardware)

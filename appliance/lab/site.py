@@ -6,7 +6,8 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from appliance.adapters.process import run
-from appliance.config.fresh import write_secrets
+from appliance.config.fresh import write_cluster_key, write_secrets
+from appliance.lab import kubernetes_build
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import Rack
 
@@ -26,6 +27,8 @@ def client_key(rack: Rack) -> str:
 def write(rack: Rack) -> None:
     """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted."""
     write_secrets(rack.site_dir / "secrets")
+    if rack.spec.kubernetes:
+        write_cluster_key(rack.site_dir / "secrets")
     (rack.site_dir / "known_hosts").write_text(known_hosts(rack))
     (rack.site_dir / "site.yml").write_text(render(rack))
 
@@ -40,7 +43,12 @@ def render(rack: Rack) -> str:
     template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text()
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
-        rack=rack, profile=_profile(rack.spec.profile), simulated=SIMULATED_AREAS
+        rack=rack,
+        profile=_profile(rack.spec.profile),
+        simulated=SIMULATED_AREAS,
+        release=kubernetes_build.RELEASE,
+        containerd=kubernetes_build.CONTAINERD,
+        source=f"/{kubernetes_build.PLACE}",
     )
 
 

@@ -14,6 +14,8 @@ from appliance.lab.hardware import Hardware
 
 STATE_ROOT = Path("/var/lib/appliance/lab")
 MAX_HOSTS = 32
+CLUSTER_LAYER = "kubernetes"
+"""The image layer of a rack whose hosts carry a cluster."""
 
 
 def cache_root() -> Path:
@@ -23,12 +25,16 @@ def cache_root() -> Path:
 
 @dataclass(frozen=True)
 class RackSpec:
-    """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's."""
+    """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's.
+
+    ``kubernetes``: hosts that can carry a cluster, and a site that asks for one.
+    """
 
     name: str = "rack"
     hosts: int = 3
     profile: str = "hpc"
     gpu: str = ""
+    kubernetes: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):

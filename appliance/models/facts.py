@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.facts_kubernetes import Kubernetes
 
 Resource = dict[str, str | int | bool | list[str] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
@@ -347,6 +348,7 @@ class HostFacts(Model):
     packages: dict[str, str] = Field(default_factory=dict)
     nfs_client: str = Field(default="", description='"kernel", "libnfs" or "" (none)')
     slurm: Slurm | None = None
+    kubernetes: Kubernetes | None = None
     observe: Observe | None = None
     xids: tuple[str, ...] = ()
     xid_events: tuple[Xid, ...] | None = Field(

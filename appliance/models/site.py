@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.profile import Limit
+from appliance.models.site_kubernetes import KubernetesOptions
 
 HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
@@ -34,6 +35,13 @@ class Role(StrEnum):
     GPU = "gpu"
     STORAGE = "storage"
     LOGIN = "login"
+
+
+class Owner(StrEnum):
+    """Who gives a GPU host its work; a host has one owner."""
+
+    KUBERNETES = "kubernetes"
+    SLURM = "slurm"
 
 
 class SecretRef(Model):
@@ -94,6 +102,10 @@ class Host(Model):
         default_factory=dict, description="Addresses in other networks, by network name"
     )
     bmc: Bmc | None = Field(default=None, description="Management controller")
+    owner: Owner | None = Field(
+        default=None,
+        description="Who gives a GPU host work; none: Kubernetes where the site has it, else Slurm",
+    )
 
 
 class Admin(Model):
@@ -253,6 +265,9 @@ class Site(Model):
     storage: StorageOptions = Field(default=StorageOptions(), description="NFS and scratch")
     slurm: SlurmOptions = Field(default=SlurmOptions(), description="Partitions and accounts")
     observe: ObserveOptions = Field(default=ObserveOptions(), description="Monitoring")
+    kubernetes: KubernetesOptions | None = Field(
+        default=None, description="A Kubernetes cluster; none: no cluster"
+    )
     software: dict[str, str] = Field(
         default_factory=dict, description="Releases that differ from the profile's"
     )
@@ -268,6 +283,10 @@ class Site(Model):
     def with_role(self, role: Role) -> tuple[Host, ...]:
         """The hosts that carry ``role``, in the site's order."""
         return tuple(host for host in self.hosts if role in host.roles)
+
+    def owner(self, host: Host) -> Owner:
+        """Who gives ``host`` its work."""
+        return host.owner or (Owner.KUBERNETES if self.kubernetes else Owner.SLURM)
 
     def host(self, name: str) -> Host:
         """The host called ``name``. Raises KeyError."""

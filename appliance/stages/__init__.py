@@ -1,12 +1,13 @@
 """The stages of a deployment, in their order; one file per stage."""
 
-from appliance.stages import base, fabric, observe, slurm, storage
+from appliance.stages import base, fabric, kubernetes, observe, slurm, storage
 from appliance.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
     base.STAGE,
     fabric.STAGE,
     storage.STAGE,
+    kubernetes.STAGE,
     slurm.STAGE,
     observe.STAGE,
 )

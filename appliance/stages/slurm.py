@@ -9,7 +9,6 @@ STAGE = Stage(
     title="Slurm: controller, accounting, GPU hosts",
     roles=frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
     after=("base", "storage"),
-    learns_from=("fabric",),
     ansible_roles=("slurm",),
     variables=variables,
     checks=(

@@ -10,10 +10,13 @@ import yaml  # noqa: TID251 - reads the roles' own files
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from appliance.config import data
+from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.roles.context import RoleContext
 from appliance.config.secrets import Secret
 from appliance.models.facts import HostFacts
+from appliance.models.site import Site
+from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
@@ -137,14 +140,21 @@ def example() -> LoadedSite:
     return load_site(ROOT / "inventories/example")
 
 
+def asking(stage: Stage, site: Site) -> Site:
+    """The site, with a section for a stage it would not want."""
+    if stage.wanted(site):
+        return site
+    return site.model_copy(update={"kubernetes": KubernetesOptions()})
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["with facts", "before facts"])
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
 def test_what_the_program_gives_a_role_is_what_it_accepts(
     stage: Stage, known: bool, example: LoadedSite
 ) -> None:
-    site = example.site
+    site = asking(stage, example.site)
     spec = {name: o for role in stage.ansible_roles for name, o in options(_role(role)).items()}
-    secrets = {name: Secret("k" * 44) for name in site.secrets}
+    secrets = {name: Secret("k" * 43 + "=") for name in (*site.secrets, CLUSTER_KEY)}
     seen = {host.name: facts(host.name) for host in site.hosts} if known else {}
     hosts = [host for host in site.hosts if stage.roles & set(host.roles)]
     assert hosts

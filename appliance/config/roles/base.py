@@ -53,7 +53,7 @@ def variables(context: RoleContext) -> Variables:
     return {
         "base_hostname": host.name,
         "base_hosts": names(site),
-        "base_networks": [str(network.cidr) for network in site.networks.values()],
+        "base_networks": networks(site),
         "base_timezone": base.timezone,
         "base_container": container,
         "base_admins": [{"name": a.name, "keys": list(a.keys)} for a in base.admins],
@@ -70,6 +70,14 @@ def variables(context: RoleContext) -> Variables:
         "base_security_mirror": base.security_mirror or base.mirror or "",
         "base_held_packages": list(HELD_PACKAGES),
     }
+
+
+def networks(site: Site) -> list[str]:
+    """Whom the hosts' firewall lets in: the site's networks, and pods that talk to their own hosts."""
+    found = [str(network.cidr) for network in site.networks.values()]
+    if site.kubernetes is not None and site.kubernetes.external is None:
+        found.append(str(site.kubernetes.pod_network))
+    return found
 
 
 def in_container(site: Site, facts: HostFacts | None) -> bool:

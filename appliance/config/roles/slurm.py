@@ -4,7 +4,6 @@ import re
 from dataclasses import asdict, dataclass
 
 from appliance.config.roles.context import RoleContext, Variables
-from appliance.config.roles.topology import slurm_switches
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
@@ -71,7 +70,6 @@ def variables(context: RoleContext) -> Variables:
             _secret(context, "slurmdbd_password") if context.host.name == controller.name else ""
         ),
         "slurm_scratch": _scratch(context),
-        "slurm_switches": slurm_switches(context),
     }
 
 

@@ -12,11 +12,14 @@ from appliance.models.site import SecretRef
 
 # What each part of the appliance asks for by name.
 NEEDED = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
+NEEDED_BY_CLUSTER = {"kubernetes_encryption_key": "Kubernetes"}
 
 
 def needed_secrets(case: Case) -> Iterator[Finding]:
     """What is used is there."""
-    for name, user in NEEDED.items():
+    cluster = case.site.kubernetes
+    own_cluster = cluster is not None and cluster.external is None
+    for name, user in (NEEDED | (NEEDED_BY_CLUSTER if own_cluster else {})).items():
         if name not in case.site.secrets and case.checked.whole("secrets", name):
             remedy = (
                 f"add {name}: {{file: secrets/{name}}}; appliance init makes one in a new folder"

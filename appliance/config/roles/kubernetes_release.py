@@ -1,0 +1,77 @@
+"""Which Kubernetes a site runs, and what differs between its minor releases."""
+
+from dataclasses import dataclass
+
+from appliance.config.roles.context import RoleContext
+from appliance.errors import ConfigError
+from appliance.models.site import Site
+from appliance.models.site_kubernetes import KubernetesOptions
+
+OLDEST, NEWEST = 20, 36
+KUBEADM_API = {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"}
+"""kubeadm's configuration API from a minor release on (Kubernetes changelogs 1.22 and 1.31)."""
+SOCKET = "/run/containerd/containerd.sock"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of Kubernetes 1.x; ``patch`` None: whichever the packages bring."""
+
+    minor: int
+    patch: int | None = None
+
+    def __str__(self) -> str:
+        return f"1.{self.minor}" + ("" if self.patch is None else f".{self.patch}")
+
+    @property
+    def kubeadm_api(self) -> str:
+        """Version of kubeadm's configuration API."""
+        return [api for since, api in KUBEADM_API.items() if self.minor >= since][-1]
+
+    @property
+    def socket(self) -> str:
+        """containerd's socket; a URL since dockershim went."""
+        return f"unix://{SOCKET}" if self.minor >= 24 else SOCKET
+
+    @property
+    def control_taint(self) -> str:
+        """The taint that keeps pods off control planes."""
+        role = "control-plane" if self.minor >= 24 else "master"
+        return f"node-role.kubernetes.io/{role}"
+
+    def arguments(self, given: dict[str, str]) -> object:
+        """Extra arguments as kubeadm's API wants them: a list since v1beta4."""
+        if self.kubeadm_api == "v1beta4":
+            return [{"name": name, "value": value} for name, value in given.items()]
+        return dict(given)
+
+
+def options(site: Site) -> KubernetesOptions:
+    """The site's section; what holds without one where the stage is not wanted."""
+    return site.kubernetes or KubernetesOptions()
+
+
+def release(context: RoleContext) -> Release:
+    """What the site or its profile chose. Raises ConfigError for none, or one nobody has tables for."""
+    chosen = (
+        options(context.site).version
+        or context.site.software.get("kubernetes")
+        or context.profile.software.kubernetes
+    )
+    if not chosen:
+        raise ConfigError(
+            "nobody chose a release of Kubernetes", "set kubernetes.version in site.yml, as 1.35"
+        )
+    return parse(chosen)
+
+
+def parse(text: str) -> Release:
+    """``1.35`` or ``1.35.2``. Raises ConfigError for a release without tables."""
+    words = text.split(".")
+    numbers = [int(word) for word in words if word.isdigit()]
+    known = len(numbers) == len(words) and len(words) in (2, 3) and numbers[0] == 1
+    if not known or not OLDEST <= numbers[1] <= NEWEST:
+        raise ConfigError(
+            f"Kubernetes {text} is not known here", f"take one of 1.{OLDEST} to 1.{NEWEST}"
+        )
+    return Release(numbers[1], numbers[2] if len(numbers) == 3 else None)

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Gathers what each image of the rack's cluster holds, below /out/trees, and downloads the packages of the roles to the archives.
+# Runs in a Debian 12 tree of its own; /bin-of-kubernetes holds the compiled programs. Arguments: the packages.
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update
+apt-get -qq --yes --download-only --no-install-recommends install "$@" >/dev/null
+mkdir -p /out/packages
+cp /var/cache/apt/archives/*.deb /out/packages/ 2>/dev/null || true
+apt-get -qq --yes --no-install-recommends install etcd-server etcd-client busybox-static iptables conntrack >/dev/null
+
+tree() { # NAME PROGRAM...: the programs below usr/local/bin, with the libraries they load
+    root=/out/trees/$1
+    shift
+    mkdir -p "$root/usr/local/bin" "$root/tmp" "$root/etc"
+    for program in "$@"; do
+        cp -L "$program" "$root/usr/local/bin/"
+        ldd "$program" 2>/dev/null | grep -o '/[^ ]*' | while read -r library; do
+            mkdir -p "$root$(dirname "$library")"
+            cp -L "$library" "$root$library"
+        done
+    done
+}
+
+for component in kube-apiserver kube-controller-manager kube-scheduler; do
+    tree "$component" "/bin-of-kubernetes/$component"
+done
+tree etcd /usr/bin/etcd /usr/bin/etcdctl
+tree pause /bin-of-kubernetes/pause
+mv /out/trees/pause/usr/local/bin/pause /out/trees/pause/pause
+tree rack-resolver /bin-of-kubernetes/rack-resolver
+tree busybox /bin/busybox
+mkdir -p /out/trees/busybox/bin
+for applet in $(/bin/busybox --list); do ln -s /usr/local/bin/busybox "/out/trees/busybox/bin/$applet"; done
+
+# kube-proxy calls iptables, which finds its extensions where it was built to look for them.
+tree kube-proxy /bin-of-kubernetes/kube-proxy /usr/sbin/xtables-nft-multi /usr/sbin/xtables-legacy-multi /usr/sbin/conntrack
+proxy=/out/trees/kube-proxy
+for extension in /usr/lib/x86_64-linux-gnu/xtables/*.so; do
+    mkdir -p "$proxy/usr/lib/x86_64-linux-gnu/xtables"
+    cp "$extension" "$proxy/usr/lib/x86_64-linux-gnu/xtables/"
+    ldd "$extension" | grep -o '/[^ ]*' | while read -r library; do
+        [ -e "$proxy$library" ] || { mkdir -p "$proxy$(dirname "$library")"; cp -L "$library" "$proxy$library"; }
+    done
+done
+for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+    ln -s xtables-nft-multi "$proxy/usr/local/bin/$name"
+done
+mkdir -p "$proxy/run" "$proxy/lib/modules"
+cp /etc/protocols /etc/services "$proxy/etc/" 2>/dev/null || true

@@ -1,0 +1,175 @@
+"""kubelet of this host, and the cluster as a control plane knows it; nothing where kubelet is not installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+
+from appliance.probe import files
+from appliance.probe.ask import Absent, Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.probe.ask import Facts
+
+ADMIN = "/etc/kubernetes/admin.conf"
+SETTINGS = "/etc/kubernetes/appliance/kubelet.yml"
+BACKUP_UNIT = "/etc/systemd/system/appliance-etcd.service"
+CERTIFICATE_FOLDERS = ("/etc/kubernetes/pki", "/etc/kubernetes/pki/etcd")
+KUBELET_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+KUBELET = ("127.0.0.1", 10248)
+PATIENCE = 3.0
+NAME = "kubernetes.default.svc.cluster.local"
+OWNER = "appliance/owner"
+NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
+FOLDER = re.compile(r"--folder (\S+)")
+NOT_AFTER = re.compile(r"notAfter=(.+)")
+DAY = 86400.0
+
+
+def collect(ask: Ask, kubelet: tuple[str, int] = KUBELET, port: int = 53) -> Facts:
+    """The area ``kubernetes``."""
+    if not ask.has("kubelet"):
+        return {"kubernetes": None}
+    said = ask.run(["kubelet", "--version"], 10.0).split()
+    found: Facts = {"version": said[-1] if said else "", "kubelet": health(kubelet)}
+    server = NAME_SERVER.search(files.text(ask.path(SETTINGS)))
+    if server:
+        found["dns"] = resolves(server.group(1), port)
+    found["certificates"] = _certificates(ask)
+    if files.exists(ask.path(ADMIN)):
+        found.update(_cluster(ask))
+        found.update(_backups(ask))
+    return {"kubernetes": found}
+
+
+def health(address: tuple[str, int]) -> str:
+    """What kubelet says of itself; "ok" when all is well."""
+    try:
+        with socket.create_connection(address, PATIENCE) as wire:
+            wire.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            answer = b""
+            while len(answer) < 4096:
+                part = wire.recv(4096)
+                if not part:
+                    break
+                answer += part
+    except OSError as error:
+        return "does not answer: " + (error.strerror or "no answer in time")
+    return answer.partition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()[:200] or "no answer"
+
+
+def resolves(server: str, port: int = 53) -> str:
+    """Whether the cluster's name server knows the API's service; "ok", or why not."""
+    query = question(NAME)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
+            wire.settimeout(PATIENCE)
+            wire.sendto(query, (server, port))
+            answer = wire.recv(4096)
+    except OSError as error:
+        return server + " does not answer: " + (error.strerror or "no answer in time")
+    return verdict(server, query, answer)
+
+
+def question(name: str) -> bytes:
+    """A query for the address of ``name`` (RFC 1035)."""
+    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
+    return b"\x4b\x38\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
+
+
+def verdict(server: str, query: bytes, answer: bytes) -> str:
+    """ "ok" where the answer is this query's and has an address."""
+    if len(answer) < 12 or answer[:2] != query[:2]:
+        return server + " answered something else"
+    if answer[3] & 15:
+        return f"{server} answered with code {answer[3] & 15} for {NAME}"
+    return "ok" if answer[6:8] != b"\x00\x00" else server + " knows no address of " + NAME
+
+
+def _certificates(ask: Ask) -> dict[str, float]:
+    places = [
+        folder + "/" + name
+        for folder in CERTIFICATE_FOLDERS
+        for name in files.names(ask.path(folder))
+        if name.endswith(".crt")
+    ]
+    if files.exists(ask.path(KUBELET_CERTIFICATE)):
+        places.append(KUBELET_CERTIFICATE)
+    found: dict[str, float] = {}
+    for place in places:
+        try:
+            said = ask.run(["openssl", "x509", "-noout", "-enddate", "-in", ask.path(place)])
+            found[place] = days_left(said)
+        except Absent as error:
+            ask.problem("kubernetes", str(error))
+            break
+        except (Unreadable, ValueError) as error:
+            ask.problem("kubernetes", place + ": " + str(error))
+    return found
+
+
+def days_left(said: str) -> float:
+    """Days until the date ``openssl x509 -enddate`` printed. Raises ValueError."""
+    found = NOT_AFTER.search(said)
+    if not found:
+        raise ValueError("no date of expiry")
+    words = found.group(1).split()
+    when = time.strptime(" ".join(words[:4]), "%b %d %H:%M:%S %Y")
+    import calendar
+
+    return round((calendar.timegm(when) - time.time()) / DAY, 2)
+
+
+def _cluster(ask: Ask) -> Facts:
+    kubectl = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
+    try:
+        said = ask.run([*kubectl, "get", "--raw", "/readyz"], 8.0).strip()
+    except Unreadable as error:
+        return {"api": str(error), "nodes": None}
+    found: Facts = {"api": said[:200], "nodes": None}
+    try:
+        found["nodes"] = nodes(ask.run([*kubectl, "get", "nodes", "-o", "json"], 8.0))
+    except Unreadable as error:
+        ask.problem("kubernetes", str(error))
+    return found
+
+
+def nodes(said: str) -> list[Facts]:
+    """The nodes of ``kubectl get nodes -o json``. Raises Unreadable."""
+    try:
+        return [_node(item) for item in json.loads(said)["items"]]
+    except (ValueError, KeyError, TypeError):
+        raise Unreadable("kubectl printed no list of nodes") from None
+
+
+def _node(item: dict[str, Any]) -> Facts:
+    spec, status = item.get("spec", {}), item.get("status", {})
+    states = {c.get("type"): c for c in status.get("conditions") or []}
+    ready = states.get("Ready", {})
+    owners = [t.get("value", "") for t in spec.get("taints") or [] if t.get("key") == OWNER]
+    return {
+        "name": item["metadata"]["name"],
+        "ready": ready.get("status") == "True",
+        "reason": "" if ready.get("status") == "True" else str(ready.get("message", ""))[:200],
+        "version": status.get("nodeInfo", {}).get("kubeletVersion", ""),
+        "cordoned": bool(spec.get("unschedulable")),
+        "owner": owners[0] if owners else "kubernetes",
+    }
+
+
+def _backups(ask: Ask) -> Facts:
+    unit = FOLDER.search(files.text(ask.path(BACKUP_UNIT)))
+    if not unit:
+        return {}
+    import os
+
+    folder = ask.path(unit.group(1))
+    names = [name for name in files.names(folder) if name.endswith(".snapshot")]
+    newest = max((os.stat(folder + "/" + name).st_mtime for name in names), default=None)  # noqa: PTH116
+    age = None if newest is None else round((time.time() - newest) / 3600, 2)
+    return {"backups": len(names), "backup_age_h": age}

@@ -1,0 +1,135 @@
+#!/usr/bin/python
+"""Whether this host is in a cluster, and bringing it in."""
+
+# ruff: noqa: E402 - Ansible wants the documentation before the imports.
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubeadm_member
+short_description: This host's membership of a cluster
+description:
+  - C(seen) tells the digest of the authority of the cluster this host is in.
+  - C(joined) joins with a token where one is given; without, the host is in already. What an earlier cluster, or a join
+    that was cut off, left on the host is removed before. The token stands in memory only.
+options:
+  state: {description: What to do., type: str, choices: [seen, joined], required: true}
+  endpoint: {description: Address and port of the API., type: str, default: ""}
+  api: {description: Version of kubeadm's configuration API., type: str, default: v1beta4}
+  registration: {description: nodeRegistration., type: dict, default: {}}
+  token: {description: Bootstrap token; empty where the host is in the cluster., type: str, default: ""}
+  ca_hash: {description: Digest of the cluster's authority., type: str, default: ""}
+  certificate_key: {description: Key of the certificates control planes share., type: str, default: ""}
+  control_address: {description: Address of this control plane; empty for a host without., type: str, default: ""}
+  skip: {description: Phases of join that are left out., type: list, elements: str, default: []}
+"""
+
+EXAMPLES = r"""
+- name: Service | See whether this host is in the cluster
+  kubeadm_member:
+    state: seen
+"""
+
+RETURN = r"""
+ca_hash: {description: Digest of the authority this host trusts, empty where it is in no cluster., type: str, returned: seen}
+"""
+
+import hashlib
+import json
+import os
+import ssl
+import tempfile
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+MEMORY = "/run"
+AUTHORITY = "/etc/kubernetes/pki/ca.crt"
+CREDENTIALS = "/etc/kubernetes/kubelet.conf"
+CONTROL = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+
+
+def ca_hash() -> str:
+    """Digest of the authority's certificate, where this host has come through a join."""
+    try:
+        with open(AUTHORITY) as file:
+            der = ssl.PEM_cert_to_DER_cert(file.read())
+    except (OSError, ValueError):
+        return ""
+    return hashlib.sha256(der).hexdigest() if os.path.exists(CREDENTIALS) else ""
+
+
+def document(given: dict[str, Any]) -> dict[str, Any]:
+    """The JoinConfiguration."""
+    found: dict[str, Any] = {
+        "apiVersion": f"kubeadm.k8s.io/{given['api']}",
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "apiServerEndpoint": given["endpoint"],
+                "token": given["token"],
+                "caCertHashes": [given["ca_hash"]],
+            }
+        },
+        "nodeRegistration": given["registration"],
+    }
+    if given["control_address"]:
+        port = given["endpoint"].rpartition(":")[2]
+        found["controlPlane"] = {
+            "localAPIEndpoint": {
+                "advertiseAddress": given["control_address"],
+                "bindPort": int(port),
+            },
+            "certificateKey": given["certificate_key"],
+        }
+    return found
+
+
+def _complaint(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "[ERROR" in line or line.startswith("error")]
+    return (telling or lines or ["no reason given"])[0]
+
+
+def _join(module: Any) -> None:
+    socket = module.params["registration"].get("criSocket", "")
+    if os.path.exists(AUTHORITY) or os.path.exists(CREDENTIALS):
+        module.run_command(["kubeadm", "reset", "--force", "--cri-socket", socket])
+    skip = module.params["skip"]
+    flags = ["--skip-phases", ",".join(skip)] if skip else []
+    handle, path = tempfile.mkstemp(prefix="appliance-join-", dir=MEMORY)
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(document(module.params), file)
+        code, out, err = module.run_command(["kubeadm", "join", "--config", path, *flags])
+    finally:
+        os.unlink(path)
+    if code:
+        module.fail_json(msg=f"kubeadm join: {_complaint(err + out)}")
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        {
+            "state": {"choices": ["seen", "joined"], "required": True},
+            "endpoint": {"default": ""},
+            "api": {"default": "v1beta4"},
+            "registration": {"type": "dict", "default": {}},
+            "token": {"default": "", "no_log": True},
+            "ca_hash": {"default": ""},
+            "certificate_key": {"default": "", "no_log": True},
+            "control_address": {"default": ""},
+            "skip": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    if module.params["state"] == "seen":
+        module.exit_json(changed=False, ca_hash=ca_hash())
+    wanted = bool(module.params["token"])
+    if wanted and not module.check_mode:
+        _join(module)
+    module.exit_json(changed=wanted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+#!/usr/bin/python
+"""What one host needs to join, for minutes; runs on a control plane."""
+
+# ruff: noqa: E402 - Ansible wants the documentation before the imports.
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubeadm_ticket
+short_description: A token for one joining host
+description:
+  - C(present) makes a token of 15 minutes for a host that is in no cluster, or in another. For one that is in this
+    cluster, tells whether the cluster has lost it.
+  - C(absent) deletes the token, and the certificates that were left for a control plane.
+options:
+  node: {description: Name of the host., type: str, required: true}
+  state: {description: What to do., type: str, choices: [present, absent], default: present}
+  member_of: {description: Digest of the authority the host trusts., type: str, default: ""}
+  control: {description: Whether it joins as a control plane., type: bool, default: false}
+  config: {description: kubeadm's configuration here., type: path, default: ""}
+  token_id: {description: Public half of the token to delete., type: str, default: ""}
+"""
+
+EXAMPLES = r"""
+- name: Service | Get a token that lives for minutes
+  kubeadm_ticket:
+    node: gpu-1
+"""
+
+RETURN = r"""
+token: {description: The token., type: str, returned: when one was made}
+token_id: {description: Its public half., type: str, returned: when one was made}
+ca_hash: {description: Digest of the public key of the cluster's authority., type: str, returned: when a token was made}
+certificate_key: {description: Key of the shared certificates., type: str, returned: for a control plane}
+lost: {description: The host is in this cluster, and the cluster has no node of its name., type: bool, returned: always}
+"""
+
+import base64
+import hashlib
+import ssl
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+ADMIN = "/etc/kubernetes/admin.conf"
+AUTHORITY = "/etc/kubernetes/pki/ca.crt"
+LIFE = "15m0s"
+KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "20s")
+
+
+def public_key_hash(pem: str) -> str:
+    """The digest kubeadm pins an authority by, of its public key in PEM."""
+    body = "".join(line for line in pem.splitlines() if line and not line.startswith("-----"))
+    return "sha256:" + hashlib.sha256(base64.b64decode(body)).hexdigest()
+
+
+class Desk:
+    """Gives tickets out and takes them back."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def give(self) -> dict[str, Any]:
+        """Everything one host needs to join."""
+        node = self.module.params["node"]
+        token = self.said(
+            "kubeadm", "--kubeconfig", ADMIN, "token", "create", "--ttl", LIFE,
+            "--description", f"appliance: {node} joins",
+        ).splitlines()[-1].strip()  # fmt: skip
+        key = self.said("openssl", "x509", "-pubkey", "-noout", "-in", AUTHORITY)
+        found = {
+            "token": token,
+            "token_id": token.partition(".")[0],
+            "ca_hash": public_key_hash(key),
+        }
+        if self.module.params["control"]:
+            words = ("init", "phase", "upload-certs", "--upload-certs", "--config")
+            said = self.said("kubeadm", *words, self.module.params["config"])
+            found["certificate_key"] = said.splitlines()[-1].strip()
+        return found
+
+    def take(self) -> None:
+        """Delete what was given; what is gone already is good."""
+        token = self.module.params["token_id"]
+        if token:
+            self.run("kubeadm", "--kubeconfig", ADMIN, "token", "delete", token)
+        if self.module.params["control"]:
+            delete = (
+                "-n",
+                "kube-system",
+                "delete",
+                "secret",
+                "kubeadm-certs",
+                "--ignore-not-found",
+            )
+            self.run(*KUBECTL, *delete)
+
+    def lost(self) -> bool:
+        """Whether the cluster has no node of this name."""
+        code, _, err = self.run(*KUBECTL, "get", "node", self.module.params["node"], "-o", "name")
+        return bool(code) and "NotFound" in err
+
+    def own_authority(self) -> str:
+        """Digest of this cluster's authority."""
+        with open(AUTHORITY) as file:
+            return hashlib.sha256(ssl.PEM_cert_to_DER_cert(file.read())).hexdigest()
+
+    def said(self, *argv: str) -> str:
+        """What a program printed. Its failure ends the module; its output may hold a token and is not told."""
+        code, out, err = self.run(*argv)
+        if code:
+            lines = [line for line in err.strip().splitlines() if line] or ["no reason given"]
+            self.module.fail_json(msg=f"{argv[0]}: {lines[-1]}")
+        return out.strip()
+
+    def run(self, *argv: str) -> tuple[int, str, str]:
+        """A program, to its end."""
+        answer: tuple[int, str, str] = self.module.run_command(
+            list(argv), environ_update={"LC_ALL": "C"}
+        )
+        return answer
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        {
+            "node": {"required": True},
+            "state": {"choices": ["present", "absent"], "default": "present"},
+            "member_of": {"default": ""},
+            "control": {"type": "bool", "default": False},
+            "config": {"type": "path", "default": ""},
+            "token_id": {"default": "", "no_log": False},
+        },
+        supports_check_mode=True,
+    )
+    desk = Desk(module)
+    if module.check_mode:
+        module.exit_json(changed=False, lost=False)
+    if module.params["state"] == "absent":
+        desk.take()
+        module.exit_json(changed=False, lost=False)
+    if module.params["member_of"] == desk.own_authority():
+        module.exit_json(changed=False, lost=desk.lost())
+    module.exit_json(changed=True, lost=False, **desk.give())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+#!/usr/bin/python
+"""A node as the cluster sees it: ready, labelled, owned; runs on a control plane."""
+
+# ruff: noqa: E402 - Ansible wants the documentation before the imports.
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubernetes_node
+short_description: Readiness, labels and owner of a node
+description:
+  - Waits until the node is ready.
+  - A host somebody else gives work to carries the taint C(appliance/owner=NAME:NoExecute), which pods of the cluster's own
+    services tolerate; a host of Kubernetes carries none.
+  - A cordon is left as it is.
+options:
+  name: {description: Node., type: str, required: true}
+  labels: {description: Labels it shall have., type: dict, default: {}}
+  owner: {description: Who gives it work., type: str, default: kubernetes}
+  wait: {description: Seconds it may take to be ready., type: int, default: 600}
+"""
+
+EXAMPLES = r"""
+- name: Service | See this host ready
+  kubernetes_node:
+    name: gpu-1
+    owner: slurm
+"""
+
+RETURN = r"""
+waited: {description: Seconds until it was ready., type: int, returned: always}
+"""
+
+import json
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "20s")
+TAINT = "appliance/owner"
+
+
+def ready(node: dict[str, Any]) -> tuple[bool, str]:
+    """Whether the node is ready, and what it says of it."""
+    for condition in node.get("status", {}).get("conditions", []):
+        if condition.get("type") == "Ready":
+            return condition.get("status") == "True", str(condition.get("message", ""))
+    return False, "kubelet has not reported yet"
+
+
+def differences(node: dict[str, Any], labels: dict[str, str], owner: str) -> list[list[str]]:
+    """kubectl's words for what must change."""
+    name = node["metadata"]["name"]
+    found = node["metadata"].get("labels", {})
+    wrong = [f"{key}={value}" for key, value in labels.items() if found.get(key) != value]
+    words = [["label", "--overwrite", "node", name, *wrong]] if wrong else []
+    taints = [t for t in node.get("spec", {}).get("taints") or [] if t.get("key") == TAINT]
+    right = [t for t in taints if t.get("value") == owner and t.get("effect") == "NoExecute"]
+    if owner == "kubernetes" and taints:
+        words.append(["taint", "node", name, f"{TAINT}-"])
+    elif owner != "kubernetes" and (not right or len(taints) > 1):
+        words.append(["taint", "--overwrite", "node", name, f"{TAINT}={owner}:NoExecute"])
+    return words
+
+
+def _node(module: Any) -> dict[str, Any]:
+    code, out, _ = module.run_command(
+        [*KUBECTL, "get", "node", module.params["name"], "-o", "json"]
+    )
+    found: dict[str, Any] = json.loads(out) if not code else {}
+    return found
+
+
+def _wait(module: Any) -> dict[str, Any]:
+    end = time.monotonic() + module.params["wait"]
+    while True:
+        node = _node(module)
+        is_ready, said = ready(node)
+        if is_ready:
+            return node
+        if time.monotonic() > end:
+            name = module.params["name"]
+            why = said if node else "the cluster has no node of this name"
+            module.fail_json(msg=f"{name} is not ready: {why} (journalctl -u kubelet on {name})")
+        time.sleep(2)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        {
+            "name": {"required": True},
+            "labels": {"type": "dict", "default": {}},
+            "owner": {"default": "kubernetes"},
+            "wait": {"type": "int", "default": 600},
+        },
+        supports_check_mode=True,
+    )
+    began = time.monotonic()
+    node = _node(module) if module.check_mode else _wait(module)
+    words = differences(node, module.params["labels"], module.params["owner"]) if node else []
+    for line in [] if module.check_mode else words:
+        code, out, err = module.run_command([*KUBECTL, *line])
+        if code:
+            module.fail_json(msg=f"kubectl {line[0]}: {(err or out).strip()}")
+    module.exit_json(changed=bool(words), waited=int(time.monotonic() - began))
+
+
+if __name__ == "__main__":
+    main()

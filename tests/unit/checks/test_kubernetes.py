@@ -1,0 +1,184 @@
+"""Kubernetes' checks: each trips on its fault, and a missing measurement is never a pass."""
+
+from typing import Any
+
+import pytest
+
+from appliance.checks import kubernetes
+from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.config.load import load_profile
+from appliance.models.facts import HostFacts
+from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+
+HOSTS = [
+    {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
+    {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
+    {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12", "owner": "slurm"},
+]
+SITE = Site.model_validate(
+    {
+        "version": 1,
+        "name": "acme",
+        "networks": {"management": {"cidr": "10.0.0.0/24"}},
+        "hosts": HOSTS,
+        "kubernetes": {"version": "1.35"},
+    }
+)
+NAMES = tuple(host.name for host in SITE.hosts)
+
+
+def facts(host: str, cluster: Kubernetes | None, **given: Any) -> HostFacts:
+    os = {"id": "debian", "version_id": "12", "kernel": "6.1", "arch": "x86_64", "boot_id": "b"}
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "t",
+            "cpu_seconds": 0.0,
+            "user": "root",
+            "os": {**os, "uptime_s": 1.0, "hostname": host, "cgroup": "v2"},
+            "cpu": {"model": "x", "sockets": 1, "cores": 1, "threads": 1},
+            "memory": {"total": 1, "available": 1},
+            "clock": {"time": 1.0},
+            "kubernetes": cluster.model_dump() if cluster else None,
+            **given,
+        }
+    )
+
+
+def node(name: str, **given: Any) -> KubernetesNode:
+    owner = SITE.owner(SITE.host(name)).value if name in NAMES else "kubernetes"
+    good = {"name": name, "ready": True, "version": "v1.35.2", "owner": owner}
+    return KubernetesNode(**{**good, **given})
+
+
+ALL = tuple(node(name) for name in NAMES)
+
+
+def answer(control: bool = False, **given: Any) -> Kubernetes:
+    good: dict[str, Any] = {
+        "version": "v1.35.2",
+        "kubelet": "ok",
+        "dns": "ok",
+        "certificates": {"/etc/kubernetes/pki/ca.crt": 300.0},
+    }
+    if control:
+        good |= {"api": "ok", "nodes": ALL, "backups": 3, "backup_age_h": 1.0}
+    return Kubernetes(**{**good, **given})
+
+
+def view(**head: Any) -> View:
+    seen = {name: facts(name, answer()) for name in ("gpu-1", "gpu-2")}
+    return View(load_profile("hpc"), SITE, {**seen, "head": facts("head", answer(True, **head))})
+
+
+def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
+    check = next(c for c in kubernetes.CHECKS if c.id == check_id)
+    if isinstance(check, ClusterCheck):
+        return {r.target: r for r in check.judge(seen)}
+    assert isinstance(check, HostCheck)
+    return {
+        r.target: r
+        for host in seen.site.hosts
+        if check.roles.intersection(host.roles)
+        for r in check.judge(seen, host, seen.facts[host.name])
+    }
+
+
+def on_head(check_id: str, cluster: Kubernetes | None, **given: Any) -> CheckResult:
+    seen = View(
+        load_profile("hpc"), SITE, {**view().facts, "head": facts("head", cluster, **given)}
+    )
+    return judge(check_id, seen)["head"]
+
+
+@pytest.mark.parametrize("check_id", [check.id for check in kubernetes.CHECKS])
+def test_a_good_cluster_passes(check_id: str) -> None:
+    assert {r.status for r in judge(check_id, view()).values()} == {Status.PASS}
+
+
+@pytest.mark.parametrize(
+    ("check_id", "fault", "cause"),
+    [
+        (
+            "kubernetes.kubelet",
+            {"kubelet": "does not answer: Connection refused"},
+            "does not answer",
+        ),
+        ("kubernetes.dns", {"dns": "10.96.0.10 does not answer: timed out"}, "10.96.0.10"),
+        ("kubernetes.api", {"api": "etcd failed: reason withheld"}, "etcd failed"),
+        ("kubernetes.certificates", {"certificates": {"/a.crt": 300.0, "/b.crt": 3.0}}, "/b.crt"),
+        ("kubernetes.certificates", {"certificates": {"/b.crt": -2.0}}, "expired 2 days ago"),
+        ("kubernetes.backup", {"backups": 0, "backup_age_h": None}, "no backup"),
+        ("kubernetes.backup", {"backup_age_h": 12.5}, "12 h old"),
+    ],
+)
+def test_a_host_says_what_is_wrong(check_id: str, fault: dict[str, Any], cause: str) -> None:
+    result = on_head(check_id, answer(True, **fault))
+    assert result.status is Status.FAIL
+    assert cause in result.cause
+    assert result.fix
+
+
+@pytest.mark.parametrize(
+    ("check_id", "gap"),
+    [
+        ("kubernetes.kubelet", {"kubelet": ""}),
+        ("kubernetes.dns", {"dns": ""}),
+        ("kubernetes.api", {"api": None}),
+        ("kubernetes.certificates", {"certificates": {}}),
+        ("kubernetes.backup", {"backups": None}),
+    ],
+)
+def test_what_was_not_measured_is_not_assessed(check_id: str, gap: dict[str, Any]) -> None:
+    assert on_head(check_id, answer(True, **gap)).status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize("check_id", [c.id for c in kubernetes.CHECKS if isinstance(c, HostCheck)])
+def test_a_host_without_kubelet_is_not_assessed_with_the_reason(check_id: str) -> None:
+    result = on_head(check_id, None, errors={"kubernetes": "no answer within 15 s"})
+    assert result.status is Status.NOT_ASSESSED
+    assert result.cause == "no answer within 15 s"
+    assert "no kubelet" in on_head(check_id, None).cause
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ({"ready": False, "reason": "container runtime is down"}, "container runtime is down"),
+        ({"cordoned": True}, "cordoned"),
+        ({"owner": "slurm"}, "the site says kubernetes"),
+    ],
+)
+def test_a_node_that_takes_no_work_is_named(given: dict[str, Any], cause: str) -> None:
+    seen = view(nodes=(node("head"), node("gpu-1", **given), node("gpu-2")))
+    found = judge("kubernetes.nodes", seen)
+    assert found["gpu-1"].status is Status.FAIL
+    assert cause in found["gpu-1"].cause
+    assert found["gpu-2"].status is Status.PASS
+
+
+def test_a_host_the_cluster_does_not_know_fails() -> None:
+    found = judge("kubernetes.nodes", view(nodes=(node("head"), node("gpu-2"))))
+    assert found["gpu-1"].status is Status.FAIL
+    assert "no node gpu-1" in found["gpu-1"].cause
+
+
+@pytest.mark.parametrize("check_id", ["kubernetes.nodes", "kubernetes.versions"])
+def test_without_an_answer_of_the_api_nothing_is_known_of_nodes(check_id: str) -> None:
+    found = judge(check_id, view(nodes=None, api="no answer"))
+    assert {r.status for r in found.values()} == {Status.NOT_ASSESSED}
+    assert {r.cause for r in found.values()} == {"no answer"}
+    silent = View(load_profile("hpc"), SITE, {})
+    assert {r.status for r in judge(check_id, silent).values()} == {Status.NOT_ASSESSED}
+
+
+def test_an_upgrade_that_was_not_finished_is_told() -> None:
+    mixed = (node("head"), node("gpu-1", version="v1.34.7"), node("gpu-2"))
+    (result,) = judge("kubernetes.versions", view(nodes=mixed)).values()
+    assert result.status is Status.FAIL
+    assert "v1.34.7 and v1.35.2" in result.cause
+    (unsaid,) = judge("kubernetes.versions", view(nodes=(node("head", version=""),))).values()
+    assert unsaid.status is Status.NOT_ASSESSED

@@ -1,0 +1,120 @@
+"""A site with an unusable cluster is refused with the key and the reason; an upgrade is one minor release at a time."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.config.finding import InvalidConfig
+from appliance.config.fresh import CLUSTER_KEY, write_cluster_key
+from appliance.config.load import load_site
+from appliance.config.roles.kubernetes_upgrade import steps
+from appliance.errors import ConfigError
+from tests.unit.config.test_kubernetes_variables import site
+
+KEY_LINE = f"  {CLUSTER_KEY}: {{file: secrets/{CLUSTER_KEY}}}\n"
+
+
+def problems(folder: Path, section: str, host: str = "", key: bool = True) -> list[str]:
+    """What is said of the site with a section kubernetes, a further host, and its key."""
+    write_cluster_key(folder / "secrets")
+    text = (folder / "site.yml").read_text()
+    if key:
+        text = text.replace("\nbase:\n", f"{KEY_LINE}\nbase:\n")
+    text = text.replace("\nsecrets:\n", f"{host}\nsecrets:\n")
+    (folder / "site.yml").write_text(f"{text}\nkubernetes: {section}\n")
+    try:
+        load_site(folder)
+    except InvalidConfig as error:
+        return [f"{f.key} {f.message}" for f in error.findings]
+    return []
+
+
+def test_a_sound_cluster_is_accepted(site_folder: Path) -> None:
+    assert problems(site_folder, '{version: "1.35", network: cilium}') == []
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{pod_network: 10.0.0.0/16}", "overlaps 10.0.0.0/24"),
+        ("{service_network: 10.0.8.0/24}", "overlaps 10.0.8.0/24"),
+        ("{pod_network: 10.96.0.0/12}", "overlaps pod_network"),
+        ("{pod_network: 10.244.0.0/25}", "too few addresses"),
+        ("{pod_network: 8.8.0.0/16}", "is not private"),
+        ("{address: 10.0.0.100}", "there is one control plane"),
+        ('{version: "1.19"}', "is not known here"),
+        ('{version: "1.32"}', "kubernetes"),
+        ("{external: nowhere}", "nowhere is not a file"),
+        ("{network: flannel}", "is not accepted"),
+        ("{registry_mirrors: {Docker: x}}", "registry_mirrors"),
+    ],
+)
+def test_an_unusable_cluster_is_refused(site_folder: Path, section: str, said: str) -> None:
+    found = problems(site_folder, section)
+    assert any("kubernetes" in line and said in line for line in found)
+
+
+@pytest.mark.parametrize("address", ["", "10.0.0.11", "10.9.9.9"])
+def test_three_control_planes_need_a_free_address_of_management(
+    site_folder: Path, address: str
+) -> None:
+    more = "".join(
+        f"  - {{name: head-{n}, roles: [control], address: 10.0.0.2{n}}}\n" for n in (1, 2)
+    )
+    section = f"{{address: {address}}}" if address else "{}"
+    assert [line for line in problems(site_folder, section, more) if "kubernetes.address" in line]
+
+
+def test_the_key_of_secrets_is_asked_for(site_folder: Path) -> None:
+    assert any(CLUSTER_KEY in line for line in problems(site_folder, "{}", key=False))
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("  - {name: visitor, roles: [login], address: 10.0.0.99, owner: slurm}\n", "no GPUs"),
+        ("  - {name: odd, roles: [gpu], address: 10.0.0.98, owner: nomad}\n", "not accepted"),
+    ],
+)
+def test_an_owner_is_one_of_two_and_of_a_gpu_host(site_folder: Path, host: str, said: str) -> None:
+    assert any(said in line for line in problems(site_folder, "{}", host))
+
+
+def test_kubernetes_owns_nothing_where_there_is_none(site_folder: Path) -> None:
+    file = site_folder / "site.yml"
+    file.write_text(
+        file.read_text().replace(
+            "    address: 10.0.0.12\n", "    address: 10.0.0.12\n    owner: kubernetes\n"
+        )
+    )
+    with pytest.raises(InvalidConfig) as caught:
+        load_site(site_folder)
+    assert ["has no Kubernetes" in f.message for f in caught.value.findings] == [True]
+
+
+def test_bridged_hosts_with_the_same_last_bits_are_told(site_folder: Path) -> None:
+    section = "{network: bridge, pod_network: 10.244.0.0/21}"
+    more = "  - {name: gpu-9, roles: [gpu], address: 10.0.0.19}\n"
+    assert any("addresses 10.244.3.0/24" in line for line in problems(site_folder, section, more))
+
+
+@pytest.mark.parametrize("control", [1, 3])
+def test_an_upgrade_drains_each_host_and_ends_with_the_site(control: int) -> None:
+    given = site(control, version="1.34")
+    plan = steps(given, "1.34", "1.35.2")
+    names = [host.name for host in given.hosts]
+    drained = [s.command.split()[2] for s in plan if "kubectl drain" in s.command]
+    returned = [s.command.split()[2] for s in plan if "uncordon" in s.command]
+    assert drained == returned == names
+    assert plan[0].command == "appliance-etcd save"
+    assert [s.host for s in plan if "upgrade apply" in s.command] == ["head-1"]
+    assert len([s for s in plan if s.command == "kubeadm upgrade node"]) == len(names) - 1
+    order = [s.command.split()[0] for s in plan if s.host == "gpu-1"]
+    assert order == ["install", "kubeadm", "install"]
+    assert "1.35" in plan[-1].command
+
+
+@pytest.mark.parametrize(("old", "new"), [("1.33", "1.35.1"), ("1.35", "1.34.1"), ("1.34", "1.35")])
+def test_an_upgrade_over_two_releases_or_to_none_is_refused(old: str, new: str) -> None:
+    with pytest.raises(ConfigError, match="an upgrade goes from"):
+        steps(site(1, version="1.34"), old, new)

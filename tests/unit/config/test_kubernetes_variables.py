@@ -1,0 +1,304 @@
+"""What becomes of a site in the variables of roles containerd and kubernetes, release by release."""
+
+from typing import Any
+
+import pytest
+
+from appliance.config.load import load_profile
+from appliance.config.roles import containerd, kubernetes
+from appliance.config.roles.base import networks as let_in
+from appliance.config.roles.context import RoleContext
+from appliance.config.roles.kubernetes_release import parse
+from appliance.config.secrets import Secret
+from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
+from appliance.models.site import Site
+from appliance.stages.kubernetes import wanted
+
+KEY = Secret("k" * 43 + "=")
+RELEASES = {"1.20.2": "v1beta2", "1.29": "v1beta3", "1.33": "v1beta4", "1.35.1": "v1beta4"}
+
+
+def hosts(control: int) -> list[dict[str, Any]]:
+    """So many control planes and two GPU hosts."""
+    heads = [
+        {"name": f"head-{n}", "roles": ["control"], "address": f"10.0.0.{n}"}
+        for n in range(1, control + 1)
+    ]
+    gpus = [{"name": f"gpu-{n}", "roles": ["gpu"], "address": f"10.0.0.{10 + n}"} for n in (1, 2)]
+    return heads + gpus
+
+
+def site(control: int = 1, given: list[dict[str, Any]] | None = None, **cluster: Any) -> Site:
+    """A site with a cluster."""
+    return Site.model_validate(
+        {
+            "version": 1,
+            "name": "acme",
+            "networks": {"management": {"cidr": "10.0.0.0/24"}},
+            "hosts": given or hosts(control),
+            "kubernetes": {**({"address": "10.0.0.100"} if control > 1 else {}), **cluster},
+        }
+    )
+
+
+def facts(host: str, container: str = "", os: str = "debian", nodes: int = 2) -> HostFacts:
+    """Facts of which the system and the NUMA nodes matter here."""
+    system = {"id": os, "version_id": "12", "kernel": "6.1", "arch": "x86_64", "boot_id": "b"}
+    return HostFacts.model_validate(
+        {
+            "version": 1,
+            "host": host,
+            "taken": "t",
+            "cpu_seconds": 0.0,
+            "user": "root",
+            "os": {
+                **system,
+                "uptime_s": 1.0,
+                "hostname": host,
+                "cgroup": "v2",
+                "container": container,
+            },
+            "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
+            "memory": {"total": 1 << 40, "available": 1 << 40},
+            "numa": [{"node": n, "cpus": "0-1", "memory": 1 << 39} for n in range(nodes)],
+            "interfaces": [
+                {"name": "ib0", "mtu": 2044, "state": "up", "addresses": ["10.9.0.1/24"]},
+                {"name": "eno1", "mtu": 1500, "state": "up", "addresses": ["10.0.0.1/24"]},
+            ],
+            "clock": {"time": 1.0},
+        }
+    )
+
+
+def of(host: str, given: Site, *seen: HostFacts, key: Secret | None = KEY) -> dict[str, Any]:
+    """Variables of both roles on a host."""
+    secrets = {"kubernetes_encryption_key": key} if key else {}
+    context = RoleContext(
+        load_profile("hpc"), given, given.host(host), secrets, {f.host: f for f in seen}
+    )
+    return {**containerd.variables(context), **kubernetes.variables(context)}
+
+
+def document(found: dict[str, Any], kind: str) -> dict[str, Any]:
+    """One of kubeadm's documents."""
+    (one,) = [d for d in found["kubernetes_kubeadm"] if d["kind"] == kind]
+    assert isinstance(one, dict)
+    return one
+
+
+def arguments(given: object) -> dict[str, str]:
+    """Extra arguments in either of their forms."""
+    if isinstance(given, list):
+        return {item["name"]: item["value"] for item in given}
+    assert isinstance(given, dict)
+    return given
+
+
+@pytest.mark.parametrize("control", [1, 3])
+@pytest.mark.parametrize(("version", "api"), RELEASES.items())
+def test_each_release_gets_the_configuration_its_kubeadm_reads(
+    version: str, api: str, control: int
+) -> None:
+    found = of("head-1", site(control, version=version))
+    cluster, init = (
+        document(found, "ClusterConfiguration"),
+        document(found, "InitConfiguration"),
+    )
+    assert cluster["apiVersion"] == init["apiVersion"] == f"kubeadm.k8s.io/{api}"
+    assert isinstance(cluster["apiServer"]["extraArgs"], list) == (api == "v1beta4")
+    server = arguments(cluster["apiServer"]["extraArgs"])
+    assert server["encryption-provider-config"].startswith("/etc/kubernetes/appliance/")
+    assert server["audit-log-path"] == "/var/log/kubernetes/audit.log"
+    assert cluster.get("kubernetesVersion") == (f"v{version}" if version.count(".") == 2 else None)
+    endpoint = "10.0.0.100:6443" if control == 3 else "10.0.0.1:6443"
+    assert cluster["controlPlaneEndpoint"] == found["kubernetes_endpoint"] == endpoint
+    assert ("10.0.0.100" in cluster["apiServer"]["certSANs"]) == (control == 3)
+    assert arguments(init["nodeRegistration"]["kubeletExtraArgs"]) == {"node-ip": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("version", "taint", "socket"),
+    [
+        ("1.20.2", "node-role.kubernetes.io/master", "/run/containerd/containerd.sock"),
+        ("1.29", "node-role.kubernetes.io/control-plane", "unix:///run/containerd/containerd.sock"),
+    ],
+)
+def test_control_planes_are_kept_free_under_the_name_of_their_release(
+    version: str, taint: str, socket: str
+) -> None:
+    given = site(version=version)
+    registration = of("head-1", given)["kubernetes_registration"]
+    assert registration["taints"] == [{"key": taint, "effect": "NoSchedule"}]
+    assert registration["criSocket"] == socket
+    assert of("gpu-1", given)["kubernetes_registration"]["taints"] == []
+
+
+def test_three_control_planes_share_an_address_on_the_interface_of_management() -> None:
+    given = site(3, version="1.35")
+    seen = facts("head-1")
+    found = of("head-1", given, seen)
+    assert found["kubernetes_virtual_address"] == "10.0.0.100"
+    assert found["kubernetes_virtual_interface"] == "eno1"
+    assert [of(f"head-{n}", given)["kubernetes_first"] for n in (1, 2, 3)] == [True, False, False]
+    assert of("gpu-1", given)["kubernetes_virtual_address"] == ""
+
+
+def test_the_key_of_secrets_goes_to_control_planes_alone() -> None:
+    given = site(version="1.35")
+    assert of("head-1", given)["kubernetes_encryption_key"] == KEY
+    assert of("gpu-1", given, key=None)["kubernetes_encryption_key"] == ""
+
+
+@pytest.mark.parametrize("key", [None, Secret("short"), Secret("k" * 44)])
+def test_a_control_plane_without_a_usable_key_is_refused(key: Secret | None) -> None:
+    with pytest.raises(ConfigError, match="kubernetes_encryption_key"):
+        of("head-1", site(version="1.35"), key=key)
+
+
+def test_a_gpu_host_hands_out_whole_processors_of_one_node() -> None:
+    found = of("gpu-1", site(version="1.35"), facts("gpu-1"))["kubernetes_kubelet"]
+    assert found["cpuManagerPolicy"] == "static"
+    assert found["topologyManagerPolicy"] == "best-effort"
+    assert found["systemReserved"] == {"cpu": "2", "memory": "4096Mi"}
+    assert found["cgroupDriver"] == "systemd"
+    assert "memoryManagerPolicy" not in found
+    assert "cpuManagerPolicy" not in of("head-1", site(version="1.35"))["kubernetes_kubelet"]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_memory_kept_from_pods_is_spread_over_the_nodes_without_rest(nodes: int) -> None:
+    given = site(version="1.35", kubelet={"memory_manager": "static", "system_memory_mib": 5000})
+    found = of("gpu-1", given, facts("gpu-1", nodes=nodes))["kubernetes_kubelet"]
+    reserved = [int(item["limits"]["memory"][:-2]) for item in found["reservedMemory"]]
+    assert len(reserved) == nodes
+    # kubelet demands exactly kube and system reserve and the hard eviction threshold.
+    assert sum(reserved) == 5000 + 1024 + 512
+    old = of("gpu-1", site(version="1.20", kubelet={"memory_manager": "static"}))
+    assert "memoryManagerPolicy" not in old["kubernetes_kubelet"]
+
+
+def test_settings_a_release_does_not_know_are_left_out() -> None:
+    old = of("gpu-1", site(version="1.20.2"), facts("gpu-1"))["kubernetes_kubelet"]
+    new = of("gpu-1", site(version="1.35"), facts("gpu-1"))["kubernetes_kubelet"]
+    later = {"seccompDefault", "shutdownGracePeriod", "containerRuntimeEndpoint"}
+    assert not later & set(old)
+    assert later <= set(new)
+
+
+def test_a_container_sets_nothing_of_its_machine() -> None:
+    given = site(version="1.20.2", containerd="1.6")
+    found = of("head-1", given, facts("head-1", container="systemd-nspawn"))
+    assert found["kubernetes_kubelet"]["cgroupDriver"] == "cgroupfs"
+    assert "cpuManagerPolicy" not in found["kubernetes_kubelet"]
+    assert document(found, "KubeProxyConfiguration")["conntrack"] == {"maxPerCore": 0}
+    assert found["containerd_container"] is True
+    assert found["containerd_systemd_cgroups"] is False
+
+
+def test_pods_resolve_through_the_hosts_own_servers_not_a_stub() -> None:
+    given = site(version="1.35")
+    found = of("gpu-1", given, facts("gpu-1", os="ubuntu"))["kubernetes_kubelet"]
+    assert found["resolvConf"] == "/run/systemd/resolve/resolv.conf"
+    assert found["clusterDNS"] == ["10.96.0.10"]
+
+
+def test_bridged_hosts_have_parts_of_their_own_and_routes_to_all_others() -> None:
+    given = site(version="1.20.2", network="bridge")
+    found = of("gpu-1", given)
+    assert found["kubernetes_pod_subnet"] == "10.244.11.0/24"
+    assert found["kubernetes_pod_routes"] == [
+        {"subnet": "10.244.1.0/24", "via": "10.0.0.1"},
+        {"subnet": "10.244.12.0/24", "via": "10.0.0.12"},
+    ]
+    assert of("gpu-1", site(version="1.35"))["kubernetes_pod_routes"] == []
+
+
+def test_a_hosts_part_stays_when_others_come_and_go() -> None:
+    fewer = site(version="1.20.2", network="bridge", given=[*hosts(1)[:1], hosts(1)[2]])
+    assert of("gpu-2", fewer)["kubernetes_pod_subnet"] == "10.244.12.0/24"
+
+
+def test_owner_is_the_cluster_unless_the_site_says_slurm() -> None:
+    given = hosts(1)
+    given[1]["owner"] = "slurm"
+    both = site(version="1.35", given=given)
+    assert of("gpu-1", both)["kubernetes_owner"] == "slurm"
+    assert of("gpu-2", both)["kubernetes_owner"] == "kubernetes"
+
+
+@pytest.mark.parametrize(
+    ("version", "schema", "package", "devices"),
+    [
+        ("1.6", 2, "containerd", False),
+        ("1.7", 2, "containerd", True),
+        ("2.0", 3, "containerd.io", True),
+        ("2.2.1", 3, "containerd.io", True),
+        ("2.3", 4, "containerd.io", True),
+    ],
+)
+def test_containerd_gets_the_schema_of_its_release(
+    version: str, schema: int, package: str, devices: bool
+) -> None:
+    found = of("gpu-1", site(version="1.35", containerd=version))
+    assert found["containerd_schema"] == schema
+    assert found["containerd_package"] == package
+    assert found["containerd_devices"] is devices
+
+
+@pytest.mark.parametrize(
+    ("minor", "image"),
+    [
+        (20, "k8s.gcr.io/pause:3.2"),
+        (25, "registry.k8s.io/pause:3.8"),
+        (29, "registry.k8s.io/pause:3.9"),
+        (33, "registry.k8s.io/pause:3.10"),
+        (35, "registry.k8s.io/pause:3.10.1"),
+    ],
+)
+def test_the_sandbox_image_is_the_one_kubeadm_names(minor: int, image: str) -> None:
+    assert containerd.sandbox_image(minor) == image
+
+
+def test_mirrors_stand_before_their_registries() -> None:
+    mirrors = {"docker.io": "https://mirror.example.org/hub", "registry.k8s.io": "http://m:5000"}
+    found = of("gpu-1", site(version="1.35", registry_mirrors=mirrors))["containerd_mirrors"]
+    assert found == [
+        {
+            "registry": "docker.io",
+            "server": "https://registry-1.docker.io",
+            "mirror": "https://mirror.example.org/hub",
+        },
+        {
+            "registry": "registry.k8s.io",
+            "server": "https://registry.k8s.io",
+            "mirror": "http://m:5000",
+        },
+    ]
+
+
+@pytest.mark.parametrize("text", ["1.19", "1.99", "2.1", "1.x", "1", "1.20.1.1"])
+def test_a_release_without_tables_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="not known here"):
+        parse(text)
+
+
+def test_the_stage_is_wanted_where_the_site_makes_a_cluster() -> None:
+    given = site(version="1.35")
+    assert wanted(given)
+    assert not wanted(given.model_copy(update={"kubernetes": None}))
+    external = Site.model_validate(
+        {**given.model_dump(mode="json", exclude={"kubernetes"}), "kubernetes": {"external": "k"}}
+    )
+    assert not wanted(external)
+
+
+def test_an_external_cluster_stands_alone() -> None:
+    with pytest.raises(ValueError, match="give no other key"):
+        site(version="1.35", external="kubeconfig")
+
+
+def test_the_firewall_lets_pods_in_where_there_are_any() -> None:
+    given = site(version="1.35")
+    assert let_in(given) == ["10.0.0.0/24", "10.244.0.0/16"]
+    assert let_in(given.model_copy(update={"kubernetes": None})) == ["10.0.0.0/24"]

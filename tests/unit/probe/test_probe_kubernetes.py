@@ -1,0 +1,178 @@
+"""kubelet, name server, certificates and the cluster, from what programs and sockets said."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.collectors import kubernetes
+
+Grow = Callable[[dict[str, Any]], str]
+NODES = {
+    "items": [
+        {
+            "metadata": {"name": "head"},
+            "spec": {"taints": [{"key": "node-role.kubernetes.io/master", "effect": "NoSchedule"}]},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True", "message": "posting"}],
+                "nodeInfo": {"kubeletVersion": "v1.20.2"},
+            },
+        },
+        {
+            "metadata": {"name": "gpu-1"},
+            "spec": {
+                "unschedulable": True,
+                "taints": [{"key": "appliance/owner", "value": "slurm", "effect": "NoExecute"}],
+            },
+            "status": {
+                "conditions": [{"type": "Ready", "status": "Unknown", "message": "stopped posting"}]
+            },
+        },
+    ]
+}
+CLOSED = ("127.0.0.1", 1)
+"""A port nothing listens on."""
+
+
+def in_days(days: float) -> str:
+    """What openssl says of a certificate that lives so long."""
+    return f"notAfter={datetime.now(UTC) + timedelta(days=days):%b %e %H:%M:%S %Y} GMT\n"
+
+
+def served(answer: bytes) -> tuple[str, int]:
+    """A server that gives one connection this answer; its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as wire:
+            wire.recv(4096)
+            wire.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    address: tuple[str, int] = listener.getsockname()
+    return address
+
+
+def named(reply: Callable[[bytes], bytes]) -> int:
+    """A name server that answers one query; its port on the loopback."""
+    wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    wire.bind(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with wire:
+            query, client = wire.recvfrom(4096)
+            wire.sendto(reply(query), client)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return int(wire.getsockname()[1])
+
+
+def test_a_host_without_kubelet_has_nothing_to_tell(grow: Grow) -> None:
+    ask = Ask({}, grow({"/etc/hostname": "gpu-1\n"}))
+    assert kubernetes.collect(ask) == {"kubernetes": None}
+    assert ask.errors == {}
+
+
+def test_a_control_plane_tells_all(grow: Grow) -> None:
+    root = grow(
+        {
+            "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.20.2\n"}},
+            "/usr/bin/kubectl": {"when": {"readyz": "ok", "nodes": json.dumps(NODES)}},
+            "/usr/bin/openssl": {"when": {"ca.crt": in_days(30), "server.crt": in_days(-2)}},
+            "/etc/kubernetes/admin.conf": "",
+            "/etc/kubernetes/pki/ca.crt": "",
+            "/etc/kubernetes/pki/ca.key": "",
+            "/etc/kubernetes/pki/etcd/server.crt": "",
+            "/etc/systemd/system/appliance-etcd.service": "ExecStart=x save --folder /b --keep 3\n",
+            "/b/20260101T000000Z.snapshot": "x",
+            "/b/20260101T000000Z.sha256": "x",
+        }
+    )
+    address = served(b"HTTP/1.0 200 OK\r\n\r\nok")
+    found = kubernetes.collect(Ask({}, root), address)["kubernetes"]
+    assert (found["version"], found["kubelet"], found["api"]) == ("v1.20.2", "ok", "ok")
+    assert [round(days) for days in found["certificates"].values()] == [30, -2]
+    assert found["backups"] == 1
+    assert found["backup_age_h"] < 1
+    head, gpu = found["nodes"]
+    assert head == {
+        "name": "head",
+        "ready": True,
+        "reason": "",
+        "version": "v1.20.2",
+        "cordoned": False,
+        "owner": "kubernetes",
+    }
+    assert (gpu["ready"], gpu["reason"], gpu["cordoned"], gpu["owner"]) == (
+        False,
+        "stopped posting",
+        True,
+        "slurm",
+    )
+
+
+def test_an_api_that_is_down_says_why_and_knows_no_nodes(grow: Grow) -> None:
+    refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
+    root = grow(
+        {
+            "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.35.2\n"}},
+            "/usr/bin/kubectl": refused,
+            "/etc/kubernetes/admin.conf": "",
+        }
+    )
+    found = kubernetes.collect(Ask({}, root), CLOSED)["kubernetes"]
+    assert "connection refused" in found["api"]
+    assert found["nodes"] is None
+    assert found["kubelet"].startswith("does not answer")
+
+
+@pytest.mark.parametrize("said", ["", "{}", "[]", '{"items": [{}]}'])
+def test_what_is_no_list_of_nodes_is_not_taken_for_one(said: str) -> None:
+    with pytest.raises(Unreadable):
+        kubernetes.nodes(said)
+
+
+def test_kubelet_is_told_in_its_own_words() -> None:
+    assert kubernetes.health(served(b"HTTP/1.0 500 no\r\n\r\n[-]syncloop failed")) == (
+        "[-]syncloop failed"
+    )
+    assert kubernetes.health(served(b"")) == "no answer"
+
+
+def test_a_name_that_resolves_is_good() -> None:
+    def known(query: bytes) -> bytes:
+        head = query[:2] + b"\x84\x80" + query[4:6] + b"\x00\x01\x00\x00\x00\x00"
+        return (
+            head + query[12:] + b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x05\x00\x04\x0a\x60\x00\x01"
+        )
+
+    assert kubernetes.resolves("127.0.0.1", named(known)) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("head", "complaint"),
+    [(b"\x84\x83\x00\x01\x00\x00", "code 3"), (b"\x84\x80\x00\x01\x00\x00", "knows no address")],
+)
+def test_a_name_that_does_not_resolve_is_told(head: bytes, complaint: str) -> None:
+    port = named(lambda query: query[:2] + head + b"\x00\x00\x00\x00" + query[12:])
+    assert complaint in kubernetes.resolves("127.0.0.1", port)
+
+
+def test_another_answer_is_no_answer() -> None:
+    assert "something else" in kubernetes.resolves("127.0.0.1", named(lambda _: b"zz" * 20))
+
+
+def test_the_question_is_a_query_for_an_address() -> None:
+    query = kubernetes.question("a.bc")
+    assert query[2:12] == b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+    assert query[12:] == b"\x01a\x02bc\x00\x00\x01\x00\x01"
+
+
+def test_a_certificate_without_a_date_is_no_measurement() -> None:
+    with pytest.raises(ValueError, match="no date"):
+        kubernetes.days_left("unable to load certificate")

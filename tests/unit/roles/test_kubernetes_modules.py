@@ -1,0 +1,234 @@
+"""What the modules of roles containerd and kubernetes make of kubeadm's and kubectl's words."""
+
+import hashlib
+import importlib.util
+import json
+import tarfile
+import time
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from appliance.config.data import root
+
+NODE: dict[str, Any] = {"metadata": {"name": "gpu-1", "labels": {"a": "1"}}, "spec": {}}
+
+
+def module(role: str, place: str) -> ModuleType:
+    """A program of a role that is in no package."""
+    file = root() / "roles" / role / place
+    loader = SourceFileLoader(file.stem.replace("-", "_"), str(file))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec
+    found = importlib.util.module_from_spec(spec)
+    loader.exec_module(found)
+    return found
+
+
+images = module("containerd", "library/containerd_images.py")
+control = module("kubernetes", "library/kubeadm_control.py")
+member = module("kubernetes", "library/kubeadm_member.py")
+ticket = module("kubernetes", "library/kubeadm_ticket.py")
+node = module("kubernetes", "library/kubernetes_node.py")
+manifests = module("kubernetes", "library/kubernetes_manifests.py")
+etcd = module("kubernetes", "files/usr/local/sbin/appliance-etcd")
+
+
+def archive(file: Path, *names: str) -> Path:
+    """A docker archive of images of these names."""
+    manifest = file.with_name("manifest.json")
+    manifest.write_text(json.dumps([{"RepoTags": [name]} for name in names]))
+    with tarfile.open(file, "w") as opened:
+        opened.add(manifest, "manifest.json")
+    return file
+
+
+def test_archives_are_found_by_name_and_know_their_images(tmp_path: Path) -> None:
+    made = archive(tmp_path / "b.tar", "x/pause:1", "x/etcd:2")
+    (tmp_path / "b.tar.sha256").write_text(
+        f"{hashlib.sha256(made.read_bytes()).hexdigest()}  b.tar\n"
+    )
+    assert images.archives([str(tmp_path), str(tmp_path / "missing")]) == [str(made)]
+    assert images.names(str(made)) == ["x/pause:1", "x/etcd:2"]
+    assert images.stated(str(made)) == images.digest(str(made))
+    assert images.stated(str(tmp_path / "other.tar")) == ""
+
+
+def test_kubeadms_reason_is_its_error_not_its_last_line() -> None:
+    said = "[init] Using v1.35\nerror execution phase preflight: x\n\t[ERROR Swap]: swap is on\nsee --v=5\n"
+    assert control.complaint(said) == "error execution phase preflight: x"
+    assert control.complaint("") == "no reason given"
+
+
+def test_a_control_plane_remembers_what_it_was_brought_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "STAMP", str(tmp_path / "deep/stamp"))
+    assert control.stored() == ""
+    control.store("abc")
+    assert control.stored() == "abc"
+    assert control.digest(str(tmp_path / "none")) == ""
+
+
+GIVEN: dict[str, Any] = {
+    "api": "v1beta3",
+    "endpoint": "10.0.0.100:6443",
+    "token": "a.b",
+    "ca_hash": "sha256:1",
+    "registration": {"name": "gpu-1"},
+    "certificate_key": "key",
+    "control_address": "",
+}
+
+
+def test_a_host_joins_with_the_authority_pinned() -> None:
+    found = member.document(GIVEN)
+    assert found["discovery"]["bootstrapToken"] == {
+        "apiServerEndpoint": "10.0.0.100:6443",
+        "token": "a.b",
+        "caCertHashes": ["sha256:1"],
+    }
+    assert "unsafeSkipCAVerification" not in json.dumps(found)
+    assert "controlPlane" not in found
+
+
+def test_a_control_plane_joins_with_its_own_address() -> None:
+    found = member.document({**GIVEN, "control_address": "10.0.0.2"})
+    assert found["controlPlane"] == {
+        "localAPIEndpoint": {"advertiseAddress": "10.0.0.2", "bindPort": 6443},
+        "certificateKey": "key",
+    }
+
+
+def test_a_host_without_credentials_is_in_no_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member, "AUTHORITY", str(tmp_path / "ca.crt"))
+    assert member.ca_hash() == ""
+    (tmp_path / "ca.crt").write_text(
+        "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n"
+    )
+    monkeypatch.setattr(member, "CREDENTIALS", str(tmp_path / "kubelet.conf"))
+    assert member.ca_hash() == ""
+    (tmp_path / "kubelet.conf").touch()
+    assert member.ca_hash() == hashlib.sha256(b"\x00\x01\x02").hexdigest()
+
+
+def test_the_authority_is_pinned_by_its_public_key() -> None:
+    pem = "-----BEGIN PUBLIC KEY-----\nAAEC\n-----END PUBLIC KEY-----\n"
+    pinned = hashlib.sha256(bytes([0, 1, 2])).hexdigest()
+    assert ticket.public_key_hash(pem) == f"sha256:{pinned}"
+
+
+@pytest.mark.parametrize(
+    ("taints", "owner", "words"),
+    [
+        ([], "kubernetes", []),
+        (
+            [],
+            "slurm",
+            [["taint", "--overwrite", "node", "gpu-1", "appliance/owner=slurm:NoExecute"]],
+        ),
+        ([("slurm", "NoExecute")], "slurm", []),
+        ([("slurm", "NoExecute")], "kubernetes", [["taint", "node", "gpu-1", "appliance/owner-"]]),
+        (
+            [("slurm", "NoSchedule")],
+            "slurm",
+            [["taint", "--overwrite", "node", "gpu-1", "appliance/owner=slurm:NoExecute"]],
+        ),
+    ],
+)
+def test_a_host_carries_the_taint_of_its_owner(
+    taints: list[tuple[str, str]], owner: str, words: list[list[str]]
+) -> None:
+    spec = {"taints": [{"key": "appliance/owner", "value": v, "effect": e} for v, e in taints]}
+    assert node.differences({**NODE, "spec": spec}, {"a": "1"}, owner) == words
+
+
+def test_only_labels_that_differ_are_set() -> None:
+    assert node.differences(NODE, {"a": "1", "b": "2"}, "kubernetes") == [
+        ["label", "--overwrite", "node", "gpu-1", "b=2"]
+    ]
+
+
+def test_a_node_without_a_report_is_not_ready() -> None:
+    assert node.ready({})[0] is False
+    conditions = [{"type": "Ready", "status": "False", "message": "no network"}]
+    assert node.ready({"status": {"conditions": conditions}}) == (False, "no network")
+
+
+def test_manifests_are_applied_by_name_and_what_is_unchanged_is_no_change(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "note.txt"):
+        (tmp_path / name).touch()
+    single = tmp_path / "b.yaml"
+    assert manifests.files([str(tmp_path), str(tmp_path / "none"), str(single)]) == [
+        str(tmp_path / "a.yml"),
+        str(single),
+        str(single),
+    ]
+    assert manifests.changed("service/a unchanged\ndeployment.apps/b configured\n") == [
+        "deployment.apps/b configured"
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of backups whose etcdctl writes what it is told to."""
+
+    def snapshot(*words: str) -> str:
+        Path(words[-1]).write_bytes(b"state")
+        return ""
+
+    monkeypatch.setattr(etcd, "etcdctl", snapshot)
+    return tmp_path / "backups"
+
+
+def test_a_backup_has_a_digest_and_is_for_roots_eyes(folder: Path) -> None:
+    etcd.save(str(folder), 5)
+    (name,) = etcd.backups(str(folder))
+    assert (folder / f"{name}.snapshot").stat().st_mode & 0o777 == 0o600
+    assert (folder / f"{name}.sha256").read_text().split()[0] == hashlib.sha256(
+        b"state"
+    ).hexdigest()
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_oldest_backups_go(folder: Path) -> None:
+    folder.mkdir()
+    for year in range(2020, 2026):
+        (folder / f"{year}0101T000000Z.snapshot").touch()
+        (folder / f"{year}0101T000000Z.sha256").touch()
+    etcd.save(str(folder), 3)
+    assert [name[:4] for name in etcd.backups(str(folder))][:2] == ["2024", "2025"]
+    assert len(list(folder.iterdir())) == 6
+    assert time.gmtime().tm_year >= 2026
+
+
+def test_a_backup_that_was_changed_is_not_restored(folder: Path) -> None:
+    etcd.save(str(folder), 3)
+    (name,) = etcd.backups(str(folder))
+    (folder / f"{name}.snapshot").write_bytes(b"other")
+    with pytest.raises(etcd.Problem, match="not what its digest says"):
+        etcd.restore(str(folder), name)
+
+
+@pytest.mark.parametrize("name", ["", "20200101T000000Z"])
+def test_what_is_not_there_is_not_restored(folder: Path, name: str) -> None:
+    with pytest.raises(etcd.Problem, match="there is no backup"):
+        etcd.restore(str(folder), name)
+
+
+def test_a_restored_member_keeps_its_name_and_address(tmp_path: Path) -> None:
+    manifest = tmp_path / "etcd.yaml"
+    manifest.write_text(
+        "    - etcd\n    - --name=head\n    - --initial-cluster=head=https://10.0.0.1:2380\n"
+        "    - --data-dir=/var/lib/etcd\n    - --initial-advertise-peer-urls=https://10.0.0.1:2380\n"
+    )
+    assert etcd.identity(str(manifest)) == [
+        "--name=head",
+        "--initial-cluster=head=https://10.0.0.1:2380",
+        "--initial-advertise-peer-urls=https://10.0.0.1:2380",
+    ]
