@@ -201,12 +201,18 @@ def test_what_failed_is_not_tried_further_and_everything_else_is_done(during: En
 
 
 @pytest.mark.parametrize("host", SILENT)
-def test_host_that_went_away_is_not_tried_again_in_any_stage(during: Ended, host: str) -> None:
+def test_host_that_went_away_is_tried_in_no_stage_that_begins_later(
+    during: Ended, host: str
+) -> None:
+    """Stages that are at work side by side may find out at the same time."""
     mine = [o for o in during.record.outcomes if o.host == host and o.stage != "validate"]
-    (lost,) = {o.stage for o in mine if o.state is StageState.FAILED}
+    lost = {o.stage for o in mine if o.state is StageState.FAILED}
+    assert lost
     left = [o for o in mine if o.state is StageState.NOT_RUN]
-    assert {o.why for o in left} == {f"{host} went away in stage {lost}"}
-    assert {s for s, h in during.begun() if h == host} == {lost}
+    assert "slurm" in {o.stage for o in left}
+    assert {o.why for o in left} <= {f"{host} went away in stage {stage}" for stage in lost}
+    begun = {stage for stage, name in during.begun() if name == host}
+    assert begun == lost | during.done(host)
 
 
 def test_host_that_hangs_does_not_hold_the_run(during: Ended) -> None:
