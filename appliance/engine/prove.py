@@ -41,7 +41,7 @@ class Peers:
         if self._over.is_set():
             cancelled.wait(1.0)
         else:
-            self._over.wait(3.0)
+            self._over.wait(5.0)
 
     @property
     def settled(self) -> bool:

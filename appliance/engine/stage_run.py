@@ -48,8 +48,10 @@ def run_stage(
                     _finish, session, stage, play, known, peers, gone, started
                 )
 
-        plays = _play(session, stage, cells, prepared, finish)
-        peers.end()
+        try:
+            plays = _play(session, stage, cells, prepared, finish)
+        finally:
+            peers.end()
         for play in plays.values():
             finish(play)
         outcomes = [ends[c.host].result() for c in cells]
