@@ -1,9 +1,10 @@
-"""Tables in docs/ that are written from the program itself: all checks, and all faults of the rack."""
+"""What is written from the program itself: tables in docs/ of checks and faults, and role observe's rules and runbook."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.alerts import ALERTS, rules_file
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.check import Check
 from appliance.config import data
@@ -11,6 +12,8 @@ from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
 from appliance.stages import STAGES
 
+RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
+RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"
 LIMITS = {
     "base.os": "software.operating_systems of the profile",
     "base.clock": "0.1 s off its source; limit of the profile (own choice)",
@@ -103,10 +106,21 @@ PAGES = (
 
 
 def publish(checkout: Path) -> None:
-    """Bring the pages up to date; run after a change of checks or faults."""
+    """Bring everything up to date; run after a change of checks, faults or alerts."""
     for page in PAGES:
         file = checkout / page.path
         file.write_text(page.current(file.read_text()))
+    for name, text in generated().items():
+        (checkout / name).write_text(text)
+
+
+def generated() -> dict[str, str]:
+    """Files that are written as a whole: alert rules, and the page their runbook links lead to."""
+    entries = [(c.id, c.title, c.explain, c.limit or LIMITS.get(c.id, "none")) for c in CHECKS]
+    return {
+        RULES: rules_file.rules(ALERTS),
+        RUNBOOK: rules_file.runbook(entries, ALERTS),
+    }
 
 
 def belongs_to(check: Check) -> str:

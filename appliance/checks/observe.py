@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from appliance.alerts import ALERTS
 from appliance.checks.check import (
     ALL_ROLES,
     Check,
@@ -12,13 +13,14 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
+from appliance.config.roles.observe import DCGM_EXPORTER
 from appliance.models.facts import HostFacts, Observe, Target
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Role
 
 EXPORTER = "prometheus-node-exporter.service"
-UNITS = (EXPORTER, "prometheus.service", "appliance-prometheus.socket")
-RULES = 7
+UNITS = (EXPORTER, DCGM_EXPORTER, "prometheus.service", "appliance-prometheus.socket")
+RULES = len(ALERTS)
 """Alert rules the role observe loads."""
 JOBS = {"node": "the node exporter", "prometheus": "Prometheus itself"}
 
@@ -82,7 +84,7 @@ def judge_alerts(view: View) -> Iterable[CheckResult]:
         unit="alerts",
         limit=0,
         cause=f"firing: {', '.join(seen.firing)}",
-        fix=f"http://{server.address}:9090/alerts names the hosts, and each alert its remedy",
+        fix=f"http://{server.address}:9090/alerts names the hosts; each alert its remedy and runbook",
     )
 
 

@@ -4,6 +4,9 @@ from appliance.config.roles.context import RoleContext, Variables
 from appliance.models.site import Role, Site
 
 JOB_PORT = 9100
+DCGM_PORT = 9400
+DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
+"""As NVIDIA's package datacenter-gpu-manager-exporter calls it."""
 
 
 def variables(context: RoleContext) -> Variables:
@@ -15,6 +18,8 @@ def variables(context: RoleContext) -> Variables:
         "observe_instance": context.host.name,
         "observe_site": context.site.name,
         "observe_targets": _targets(context.site) if server else [],
+        "observe_gpu_targets": _gpu_targets(context) if server else [],
+        "observe_slurm": server,
         "observe_retention_days": context.site.observe.retention_days,
     }
 
@@ -32,4 +37,15 @@ def _targets(site: Site) -> list[dict[str, object]]:
             "roles": ",".join(role.value for role in host.roles),
         }
         for host in site.hosts
+    ]
+
+
+def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
+    """GPU hosts whose dcgm-exporter was seen running: one that was never installed is nothing to alarm about."""
+    return [
+        {"instance": host.name, "address": f"{host.address}:{DCGM_PORT}"}
+        for host in context.site.with_role(Role.GPU)
+        if (facts := context.facts.get(host.name))
+        and (unit := facts.units.get(DCGM_EXPORTER))
+        and unit.active == "active"
     ]

@@ -1,9 +1,8 @@
 """The checks of stage observe: the good case, the fault that trips each, and the missing measurement."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
@@ -11,12 +10,11 @@ from appliance.checks import observe
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
 from appliance.config.roles.context import RoleContext
-from appliance.config.roles.observe import variables
-from appliance.models.facts import HostFacts
+from appliance.config.roles.observe import DCGM_EXPORTER, variables
+from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 
-ROLE = Path(__file__).parents[3] / "roles" / "observe"
 HOSTS = ("head", "gpu-1", "gpu-2")
 UP = (*(("node", name, "up") for name in HOSTS), ("prometheus", "head", "up"))
 
@@ -121,7 +119,7 @@ def test_rules_loaded_pass_and_a_lost_one_fails() -> None:
     good = judged("observe.rules", facts("head", targets=UP, rules=observe.RULES + 2))
     assert good["cluster"].status is Status.PASS
     lost = judged("observe.rules", facts("head", targets=UP, rules=observe.RULES - 1))["cluster"]
-    assert (lost.status, lost.value, lost.limit) == (Status.FAIL, 6, 7)
+    assert (lost.status, lost.value, lost.limit) == (Status.FAIL, observe.RULES - 1, observe.RULES)
 
 
 def test_a_firing_alert_is_a_warning_with_its_name() -> None:
@@ -158,12 +156,6 @@ def test_a_silent_prometheus_is_never_a_pass(check_id: str) -> None:
     assert "does not listen" in result.cause
 
 
-def test_the_role_writes_as_many_rules_as_the_check_wants_each_with_summary_and_remedy() -> None:
-    text = (ROLE / "templates/etc/prometheus/rules/appliance.yml.j2").read_text()
-    assert len(re.findall(r"- alert: ", text)) == observe.RULES
-    assert text.count("summary: ") == text.count("remedy: ") == observe.RULES
-
-
 def test_the_first_control_host_alone_serves_and_knows_every_target() -> None:
     made = {host.name: variables(_context(host.name)) for host in site().hosts}
     assert [name for name, v in made.items() if v["observe_server"]] == ["head"]
@@ -177,3 +169,15 @@ def test_the_first_control_host_alone_serves_and_knows_every_target() -> None:
 def _context(name: str) -> RoleContext:
     described = site()
     return RoleContext(load_profile("hpc"), described, described.host(name), {}, {})
+
+
+def test_a_dcgm_exporter_is_scraped_where_it_was_seen_running_and_nowhere_else() -> None:
+    running = facts("gpu-1").model_copy(update={"units": _unit("active")})
+    stopped = facts("gpu-2").model_copy(update={"units": _unit("inactive")})
+    context = replace(_context("head"), facts={"gpu-1": running, "gpu-2": stopped})
+    expected = [{"instance": "gpu-1", "address": "10.0.0.11:9400"}]
+    assert variables(context)["observe_gpu_targets"] == expected
+
+
+def _unit(active: str) -> dict[str, Unit]:
+    return {DCGM_EXPORTER: Unit(load="loaded", active=active, enabled="enabled")}

@@ -1,0 +1,53 @@
+"""Alerts about InfiniBand ports, on the node exporter's metrics."""
+
+from appliance.alerts.alert import Alert, Severity
+
+WHICH = "{{ $labels.instance }}: {{ $labels.device }} port {{ $labels.port }}"
+
+ALERTS = (
+    Alert(
+        name="FabricPortDown",
+        area="fabric",
+        # 4 is ACTIVE (InfiniBand specification, PortState).
+        expr="node_infiniband_state_id != 4",
+        minutes=5,
+        severity=Severity.CRITICAL,
+        summary=WHICH + " is not active",
+        remedy="appliance health --check fabric names the cable; reseat or exchange it. All ports of a host: look for "
+        "the subnet manager.",
+        check="fabric.state",
+    ),
+    Alert(
+        name="FabricPortSlow",
+        area="fabric",
+        expr="node_infiniband_rate_bytes_per_second"
+        " < on () group_left () max(node_infiniband_rate_bytes_per_second)"
+        " and on (instance, device, port) node_infiniband_state_id == 4",
+        minutes=10,
+        severity=Severity.WARNING,
+        summary=WHICH + " runs at {{ $value | humanize }}B/s, slower than the fastest port",
+        remedy="appliance health --check fabric.rate; reseat the cable: a lane that does not train halves the rate.",
+        check="fabric.rate",
+    ),
+    Alert(
+        name="FabricErrorsGrow",
+        area="fabric",
+        expr="increase(node_infiniband_symbol_error_total[1h]) > 10"
+        " or increase(node_infiniband_port_receive_errors_total[1h]) > 10",
+        minutes=0,
+        severity=Severity.WARNING,
+        summary=WHICH + " counts {{ $value | humanize }} errors an hour",
+        remedy="Clean or exchange the cable, then the port; appliance health --check fabric.errors compares counters.",
+        check="fabric.errors",
+    ),
+    Alert(
+        name="FabricLinkFlaps",
+        area="fabric",
+        expr="increase(node_infiniband_link_downed_total[1h]) > 1",
+        minutes=0,
+        severity=Severity.WARNING,
+        summary=WHICH + " went down {{ $value | humanize }} times within an hour",
+        remedy="Reseat or exchange the cable; look whether the other end flaps as well (iblinkinfo).",
+        check="fabric.errors",
+    ),
+)

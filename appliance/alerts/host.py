@@ -1,0 +1,98 @@
+"""Alerts about the machines: they answer, have room, time and memory, and their services run."""
+
+from appliance.alerts.alert import Alert, Severity
+
+ON_DISK = '{fstype!~"tmpfs|ramfs|squashfs|iso9660"}'
+
+ALERTS = (
+    Alert(
+        name="HostDown",
+        area="host",
+        expr='up{job="node"} == 0',
+        minutes=2,
+        severity=Severity.CRITICAL,
+        summary="{{ $labels.instance }} has not answered for two minutes",
+        remedy="Look at its console and power. If it runs: systemctl status prometheus-node-exporter, then the "
+        "management network.",
+        check="observe.targets",
+    ),
+    Alert(
+        name="FilesystemFilling",
+        area="host",
+        expr=f"predict_linear(node_filesystem_avail_bytes{ON_DISK}[6h], 86400) < 0"
+        " and node_filesystem_avail_bytes / node_filesystem_size_bytes < 0.25"
+        " and node_filesystem_readonly == 0",
+        minutes=30,
+        severity=Severity.WARNING,
+        summary="{{ $labels.instance }}: {{ $labels.mountpoint }} will be full within a day",
+        remedy="Find what grows: du -xh --max-depth=2 {{ $labels.mountpoint }} | sort -h | tail",
+        check="base.disk",
+    ),
+    Alert(
+        name="FilesystemFull",
+        area="host",
+        expr=f"node_filesystem_avail_bytes{ON_DISK} / node_filesystem_size_bytes < 0.05"
+        " and node_filesystem_readonly == 0",
+        minutes=5,
+        severity=Severity.CRITICAL,
+        summary="{{ $labels.instance }}: {{ $labels.mountpoint }} has {{ $value | humanizePercentage }} left",
+        remedy="Free room now: du -xh --max-depth=2 {{ $labels.mountpoint }} | sort -h | tail; "
+        "journalctl --vacuum-size=1G",
+        check="base.disk",
+    ),
+    Alert(
+        name="InodesGone",
+        area="host",
+        expr=f"node_filesystem_files_free{ON_DISK} / (node_filesystem_files > 0) < 0.05"
+        " and node_filesystem_readonly == 0",
+        minutes=5,
+        severity=Severity.CRITICAL,
+        summary="{{ $labels.instance }}: {{ $labels.mountpoint }} has {{ $value | humanizePercentage }} of its "
+        "inodes left",
+        remedy="Find the folder with too many small files: du --inodes -xd2 {{ $labels.mountpoint }} | sort -n | tail",
+        check="base.disk",
+    ),
+    Alert(
+        name="ClockOff",
+        area="host",
+        expr="abs(node_timex_offset_seconds) > 0.05"
+        " or abs(node_time_seconds - timestamp(node_time_seconds)) > 1",
+        minutes=5,
+        severity=Severity.WARNING,
+        summary="{{ $labels.instance }}: the clock is off by {{ $value | humanizeDuration }}",
+        remedy="chronyc sources -v and chronyc tracking there; munge refuses hosts whose clocks differ.",
+        check="base.clock",
+    ),
+    Alert(
+        name="UnitFailed",
+        area="host",
+        expr='node_systemd_unit_state{state="failed"} == 1',
+        minutes=2,
+        severity=Severity.WARNING,
+        summary="{{ $labels.instance }}: {{ $labels.name }} has failed",
+        remedy="systemctl status {{ $labels.name }} and journalctl -u {{ $labels.name }} there; systemctl "
+        "reset-failed once mended.",
+        check="base.failed_units",
+    ),
+    Alert(
+        name="MemoryLow",
+        area="host",
+        expr="node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes < 0.05",
+        minutes=5,
+        severity=Severity.WARNING,
+        summary="{{ $labels.instance }} has {{ $value | humanizePercentage }} of its memory left",
+        remedy="ps aux --sort=-rss | head there; hold jobs to their share with Slurm's ConstrainRAMSpace.",
+        check="base.memory",
+    ),
+    Alert(
+        name="ProcessesKilledForMemory",
+        area="host",
+        expr="increase(node_vmstat_oom_kill[10m]) > 0",
+        minutes=0,
+        severity=Severity.WARNING,
+        summary="{{ $labels.instance }}: the kernel ended processes for want of memory",
+        remedy="journalctl -k -g 'Out of memory|oom-kill' there names them; give the job more memory or hold it to "
+        "its share.",
+        check="base.memory",
+    ),
+)

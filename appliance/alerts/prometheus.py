@@ -1,0 +1,67 @@
+"""Alerts about the watcher itself, and about checks that failed on somebody else's clock."""
+
+from appliance.alerts.alert import Alert, Severity
+
+ALERTS = (
+    Alert(
+        name="RulesFail",
+        area="prometheus",
+        expr="increase(prometheus_rule_evaluation_failures_total[10m]) > 0",
+        minutes=5,
+        severity=Severity.CRITICAL,
+        summary="Prometheus on {{ $labels.instance }} cannot evaluate rules: {{ $labels.rule_group }}",
+        remedy="journalctl -u prometheus there; promtool check rules /etc/prometheus/rules/*.yml",
+        check="observe.rules",
+    ),
+    Alert(
+        name="PrometheusKeepsOldConfiguration",
+        area="prometheus",
+        expr="prometheus_config_last_reload_successful == 0",
+        minutes=5,
+        severity=Severity.WARNING,
+        summary="Prometheus on {{ $labels.instance }} could not read its configuration and keeps an older one",
+        remedy="promtool check config /etc/prometheus/prometheus.yml there; then run stage observe again.",
+        check="observe.rules",
+    ),
+    Alert(
+        name="MetricsOnDiskDamaged",
+        area="prometheus",
+        expr="increase(prometheus_tsdb_wal_corruptions_total[1h]) > 0"
+        " or increase(prometheus_tsdb_compactions_failed_total[1h]) > 0",
+        minutes=0,
+        severity=Severity.WARNING,
+        summary="Prometheus on {{ $labels.instance }} cannot keep its samples whole",
+        remedy="Look at room and health of the disk below /var/lib/prometheus there; journalctl -u prometheus.",
+        check="base.disk",
+    ),
+    Alert(
+        name="MetricFilesUnreadable",
+        area="prometheus",
+        expr="node_textfile_scrape_error == 1",
+        minutes=5,
+        severity=Severity.WARNING,
+        summary="{{ $labels.instance }}: a file of metrics cannot be read",
+        remedy="journalctl -u prometheus-node-exporter there names the file in /var/lib/prometheus/node-exporter.",
+        check="observe.exporter",
+    ),
+    Alert(
+        name="CheckFailed",
+        area="prometheus",
+        expr='appliance_check_status{status="fail"} == 1',
+        minutes=0,
+        severity=Severity.CRITICAL,
+        summary="{{ $labels.target }}: check {{ $labels.id }} failed",
+        remedy="appliance health --check {{ $labels.id }} gives cause and remedy.",
+        check="{{ $labels.id }}",
+    ),
+    Alert(
+        name="ChecksOld",
+        area="prometheus",
+        expr="time() - appliance_checked_timestamp_seconds > 172800",
+        minutes=0,
+        severity=Severity.WARNING,
+        summary="The checks of site {{ $labels.site }} were last made {{ $value | humanizeDuration }} ago",
+        remedy="Look at the timer or cron line that runs appliance health --format prometheus.",
+        check="observe.exporter",
+    ),
+)

@@ -1,0 +1,70 @@
+"""Alerts about Slurm, on the metrics role observe takes from it (files/usr/local/libexec/appliance/slurm_metrics.py)."""
+
+from appliance.alerts.alert import Alert, Severity
+
+ALERTS = (
+    Alert(
+        name="SlurmSilent",
+        area="slurm",
+        expr="slurm_up == 0",
+        minutes=3,
+        severity=Severity.CRITICAL,
+        summary="Slurm's controller on {{ $labels.instance }} does not answer",
+        remedy="systemctl status slurmctld munge there; journalctl -u slurmctld. Running jobs go on meanwhile.",
+        check="slurm.controller",
+    ),
+    Alert(
+        name="SlurmAccountingSilent",
+        area="slurm",
+        expr="slurm_accounting_up == 0 and on (instance) slurm_up == 1",
+        minutes=5,
+        severity=Severity.WARNING,
+        summary="Slurm's accounting on {{ $labels.instance }} does not answer",
+        remedy="systemctl status slurmdbd mariadb there; slurmctld keeps what it could not send.",
+        check="slurm.accounting",
+    ),
+    Alert(
+        name="SlurmMetricsOld",
+        area="slurm",
+        expr='time() - node_textfile_mtime_seconds{file=~".*/slurm.prom"} > 300',
+        minutes=2,
+        severity=Severity.WARNING,
+        summary="{{ $labels.instance }}: queue metrics are {{ $value | humanizeDuration }} old",
+        remedy="systemctl status appliance-slurm-metrics.timer; journalctl -u appliance-slurm-metrics there.",
+        check="slurm.controller",
+    ),
+    Alert(
+        name="SlurmNodeLost",
+        area="slurm",
+        expr='slurm_node_state{state=~"down|unknown|fail|error"} == 1',
+        minutes=5,
+        severity=Severity.CRITICAL,
+        summary="{{ $labels.node }} is {{ $labels.state }} for Slurm and takes no jobs",
+        remedy="scontrol show node {{ $labels.node }} gives the reason; once mended: scontrol update "
+        "nodename={{ $labels.node }} state=resume",
+        check="slurm.nodes",
+    ),
+    Alert(
+        name="SlurmNodeDrained",
+        area="slurm",
+        expr='slurm_node_state{state=~"drained|draining|drain"} == 1',
+        minutes=60,
+        severity=Severity.WARNING,
+        summary="{{ $labels.node }} has been kept from jobs for an hour",
+        remedy="sinfo -R gives the reason and who set it; scontrol update nodename={{ $labels.node }} state=resume "
+        "when the work there is done.",
+        check="slurm.nodes",
+    ),
+    Alert(
+        name="SlurmGpusIdleWhileJobsWait",
+        area="slurm",
+        expr="slurm_partition_oldest_pending_seconds > 3600"
+        " and on (instance, partition) slurm_partition_gpus - slurm_partition_gpus_allocated > 0",
+        minutes=60,
+        severity=Severity.WARNING,
+        summary="Jobs of partition {{ $labels.partition }} have waited {{ $value | humanizeDuration }} while GPUs are idle",
+        remedy="squeue --start -p {{ $labels.partition }} gives reasons; large jobs wait for hosts to empty, limits of an "
+        "account hold others.",
+        check="slurm.gres",
+    ),
+)

@@ -1,0 +1,57 @@
+"""docs/boards.md: every panel with its query, and what each that the rack cannot feed needs."""
+
+from collections.abc import Iterable
+
+from boards.panel import Board, Panel
+
+HEAD = """# Boards and alerts
+
+<!-- Written by python -m boards; changes here are undone. -->
+
+Six boards for Grafana and the alert rules of Prometheus come with stage `observe`. The boards are made with Grafana's own
+foundation SDK from `boards/` (`python -m boards` writes the files of the role and this page), the rules from
+`appliance/alerts` (`python -m appliance.actions.published`).
+
+- **Alerts** name what is wrong, what to do, the check that explains it, and a `runbook_url`: the page of all checks, which
+  Prometheus on the first control host serves itself at `http://ADDRESS:9090/user/checks.html`, so that it works without
+  internet. Every rule is tested with `promtool`, with its fault and without (`tests/integration/test_alerts.py`).
+- **Boards** lie on the first control host in `/usr/local/share/appliance/boards`, with data source and provider below
+  `/etc/grafana/provisioning`. **Grafana itself never ran here**: Debian does not package it. What has been shown is that
+  the query of every panel returns series from the rack's Prometheus, or that it does not for the reason given below
+  (`tests/integration/test_boards.py`); no board has been looked at in a browser.
+- **Queue, account and job metrics** of Slurm come from `slurm_metrics.py`, which a timer runs every 30 seconds on the first
+  control host. A past job stays visible as long as Prometheus keeps samples (`observe.retention_days`).
+- **Checks on the boards**: on the machine that deploys, run `appliance health --format prometheus` by a timer and put what
+  it prints as `appliance.prom` into `/var/lib/prometheus/node-exporter` of the first control host.
+- **GPU metrics** are those of NVIDIA's dcgm-exporter. Of the fields used here its default file leaves out
+  `DCGM_FI_DEV_THERMAL_VIOLATION`, `DCGM_FI_DEV_ECC_SBE_VOL_TOTAL`, `DCGM_FI_DEV_ECC_DBE_VOL_TOTAL`,
+  `DCGM_FI_DEV_ROW_REMAP_PENDING` and `DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL`: add them to its counters file
+  (`-f FILE`), or the alerts and panels on them stay silent.
+
+## Panels the rack cannot feed
+
+| board | panel | needs |
+|---|---|---|
+"""
+
+
+def page(boards: Iterable[Board]) -> str:
+    """The whole page."""
+    listed = tuple(boards)
+    unfed = [
+        f"| {board.name} | {panel.title} | {panel.needs} |"
+        for board in listed
+        for panel in board.panels
+        if panel.needs
+    ]
+    return HEAD + "\n".join((*unfed, *map(_board, listed))) + "\n"
+
+
+def _board(board: Board) -> str:
+    rows = (f"| {panel.title} | {_queries(panel)} |" for panel in board.panels)
+    head = f"\n## {board.title}\n\n{board.purpose}\n\n| panel | queries |\n|---|---|"
+    return "\n".join((head, *rows))
+
+
+def _queries(panel: Panel) -> str:
+    return "<br>".join(f"`{query.expr}`".replace("|", "\\|") for query in panel.queries)

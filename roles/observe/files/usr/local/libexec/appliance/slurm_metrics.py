@@ -1,0 +1,270 @@
+#!/usr/bin/python3
+# Managed by appliance; changes here are undone.
+"""Writes what Slurm says of hosts, partitions, accounts and jobs into a file for the node exporter.
+
+Usage: slurm_metrics.py FOLDER. Standard library only; format: Prometheus text exposition 0.0.4.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess  # noqa: TID251 - runs on the host, where only the standard library is
+import sys
+import time
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Run = Callable[[tuple[str, ...]], "str | None"]
+
+PATIENCE = 10
+STATES = ("running", "pending")
+NODES = (
+    "sinfo", "-a", "-h", "-N",
+    "-O", "NodeList:.120|,Partition:.80|,StateLong:.40|,Gres:.120|,GresUsed:.120|,CPUsState:.60|",
+)  # fmt: skip
+JOBS = (
+    "squeue", "-a", "-h", "-t", "running,pending,suspended,completing",
+    "-O", "JobArrayID:.60|,Partition:.120|,State:.20|,Account:.80|,UserName:.80|,NumNodes:.20|,NumCPUs:.20|,"
+    "tres-alloc:.400|,tres-per-node:.200|,SubmitTime:.30|,StartTime:.30|,NodeList:.2000|,Name:.120|",
+)  # fmt: skip
+SHARES = ("sshare", "-n", "-P", "-o", "Account,User,NormShares,EffectvUsage,RawUsage")
+ENDED = ("sacct", "-a", "-X", "-n", "-P", "-S", "now-1hours", "-E", "now", "-o", "State")
+FINAL = ("completed", "failed", "timeout", "cancelled", "node_fail", "out_of_memory", "preempted")
+
+
+class Metrics:
+    """Samples by family, each family once and together, as the format asks."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, tuple[str, list[str]]] = {}
+
+    def add(self, name: str, text: str, value: float, **labels: str) -> None:
+        told = ",".join(f'{key}="{escaped(said)}"' for key, said in labels.items())
+        line = f"{name}{{{told}}} {value:.16g}" if told else f"{name} {value:.16g}"
+        self._families.setdefault(name, (text, []))[1].append(line)
+
+    def text(self) -> str:
+        lines: list[str] = []
+        for name, (text, samples) in self._families.items():
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge", *dict.fromkeys(samples)]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def rows(text: str, count: int) -> list[list[str]]:
+    """Lines of COUNT cells, each ended by "|"; the last may hold any "|" of a job's name."""
+    found = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.rstrip().removesuffix("|").split("|", count - 1)]
+        if len(cells) == count:
+            found.append(cells)
+    return found
+
+
+def gpus(gres: str) -> int:
+    """GPUs of "gpu:a100:8(S:0-1)", "gres:gpu:4" or "cpu=1,gres/gpu=16,gres/gpu:a100=16"; else 0."""
+    if "=" in gres:
+        total = re.search(r"gres/gpu=(\d+)", gres)
+        typed = re.findall(r"gres/gpu:[^=,]+=(\d+)", gres)
+        return int(total[1]) if total else sum(map(int, typed))
+    count = 0
+    for word in re.sub(r"\([^)]*\)", "", gres).split(","):
+        parts = re.sub(r"^gres[:/]", "", word).split(":")
+        if parts[0] == "gpu":
+            count += int(parts[-1]) if parts[-1].isdigit() else 1
+    return count
+
+
+def plain(state: str) -> str:
+    """ "idle" of "idle*": the flags behind a state say nothing of its jobs."""
+    return re.sub(r"[^a-z_]", "", state.split("+")[0].lower())
+
+
+def default_too(partition: str) -> str:
+    """The name of a partition; sinfo marks the default one with a star."""
+    return partition.removesuffix("*")
+
+
+def hosts(text: str) -> list[str]:
+    """Names of "head,gpu-[01-03,7]"."""
+    names: list[str] = []
+    for prefix, ranges in re.findall(r"([^,\[\]]+)(?:\[([^\]]*)\])?", text):
+        if not ranges:
+            names.append(prefix)
+        for part in filter(None, ranges.split(",")):
+            first, _, last = part.partition("-")
+            numbers = range(int(first), int(last or first) + 1)
+            names += [f"{prefix}{number:0{len(first)}d}" for number in numbers]
+    return names
+
+
+def seconds(text: str) -> float | None:
+    """A point in time Slurm printed, local time; None of "N/A" and "Unknown"."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def of_nodes(metrics: Metrics, text: str) -> None:
+    nodes: set[str] = set()
+    partitions: dict[str, list[int]] = {}
+    states: dict[tuple[str, str], int] = {}
+    for name, listed, state, gres, used, cpus in rows(text, 6):
+        partition = default_too(listed)
+        have, busy = gpus(gres), gpus(used)
+        total = partitions.setdefault(partition, [0, 0])
+        total[0] += have
+        total[1] += busy
+        states[partition, plain(state)] = states.get((partition, plain(state)), 0) + 1
+        if name in nodes:
+            continue
+        nodes.add(name)
+        allocated, _, _, all_cpus = (*cpus.split("/"), "0", "0", "0", "0")[:4]
+        metrics.add(
+            "slurm_node_state", "1 for the state a host has", 1, node=name, state=plain(state)
+        )
+        metrics.add("slurm_node_gpus", "GPUs of a host", have, node=name)
+        metrics.add("slurm_node_gpus_allocated", "GPUs of a host given to jobs", busy, node=name)
+        metrics.add("slurm_node_cpus", "Processors of a host", int(all_cpus), node=name)
+        metrics.add(
+            "slurm_node_cpus_allocated", "Processors given to jobs", int(allocated), node=name
+        )
+    for (partition, state), count in states.items():
+        metrics.add(
+            "slurm_partition_nodes", "Hosts by state", count, partition=partition, state=state
+        )
+    for partition, (have, busy) in partitions.items():
+        metrics.add("slurm_partition_gpus", "GPUs of a partition", have, partition=partition)
+        metrics.add(
+            "slurm_partition_gpus_allocated", "GPUs given to jobs", busy, partition=partition
+        )
+
+
+class Job:
+    """One line of squeue."""
+
+    def __init__(self, cells: list[str]) -> None:
+        self.id, self.partition, state, self.account, self.user = cells[:5]
+        self.nodes, self.cpus = int(cells[5] or 0), int(cells[6] or 0)
+        self.state = plain(state)
+        asked = gpus(cells[8]) * max(1, self.nodes)
+        self.gpus = gpus(cells[7]) or asked
+        self.submitted, self.started = seconds(cells[9]), seconds(cells[10])
+        self.hosts = hosts(cells[11]) if self.state != "pending" else []
+        self.name = cells[12]
+
+
+def of_jobs(metrics: Metrics, text: str, partitions: Iterable[str], now: float) -> None:
+    jobs = [Job(cells) for cells in rows(text, 13)]
+    waits = dict.fromkeys(partitions, 0.0)
+    by_partition = {(name, state): 0 for name in waits for state in STATES}
+    by_account: dict[tuple[str, str], int] = {}
+    account_gpus: dict[str, int] = {}
+    for job in jobs:
+        for partition in job.partition.split(","):
+            key = (partition, job.state)
+            by_partition[key] = by_partition.get(key, 0) + 1
+            if job.state == "pending" and job.submitted is not None:
+                waits[partition] = max(waits.get(partition, 0.0), now - job.submitted)
+        by_account[job.account, job.state] = by_account.get((job.account, job.state), 0) + 1
+        if job.state != "pending":
+            account_gpus[job.account] = account_gpus.get(job.account, 0) + job.gpus
+        of_job(metrics, job)
+    for (partition, state), count in by_partition.items():
+        metrics.add(
+            "slurm_partition_jobs", "Jobs by state", count, partition=partition, state=state
+        )
+    for partition, wait in waits.items():
+        metrics.add(
+            "slurm_partition_oldest_pending_seconds",
+            "How long the job that waits longest has waited",
+            wait,
+            partition=partition,
+        )
+    for (account, state), count in by_account.items():
+        metrics.add("slurm_account_jobs", "Jobs of an account", count, account=account, state=state)
+    for account, count in account_gpus.items():
+        metrics.add("slurm_account_gpus", "GPUs its jobs hold", count, account=account)
+
+
+def of_job(metrics: Metrics, job: Job) -> None:
+    who = {"jobid": job.id, "job_name": job.name, "user": job.user, "account": job.account}
+    where = {"partition": job.partition, "state": job.state}
+    metrics.add("slurm_job_gpus", "GPUs a job holds or asks for", job.gpus, **who, **where)
+    metrics.add("slurm_job_cpus", "Processors a job holds or asks for", job.cpus, **who, **where)
+    if job.submitted is not None:
+        metrics.add("slurm_job_submit_time_seconds", "When it was submitted", job.submitted, **who)
+    if job.started is not None and job.state != "pending":
+        metrics.add("slurm_job_start_time_seconds", "When it began", job.started, **who)
+    for host in job.hosts:
+        metrics.add("slurm_job_node", "1 for each host of a job", 1, jobid=job.id, node=host)
+
+
+def of_shares(metrics: Metrics, text: str) -> None:
+    for cells in (line.split("|") for line in text.splitlines()):
+        if len(cells) != 5 or cells[1].strip() or cells[0].strip() == "root":
+            continue
+        account = cells[0].strip()
+        for name, what, cell in (
+            ("slurm_account_share", "Part of the cluster an account is meant to have", cells[2]),
+            ("slurm_account_usage", "Part it has used, older use counting less", cells[3]),
+        ):
+            if cell.strip():
+                metrics.add(name, what, float(cell), account=account)
+
+
+def of_ended(metrics: Metrics, text: str) -> None:
+    counts = dict.fromkeys(FINAL, 0)
+    for line in text.splitlines():
+        words = line.lower().split()
+        if words and words[0] in counts:
+            counts[words[0]] += 1
+    for state, count in counts.items():
+        metrics.add("slurm_jobs_ended", "Jobs that ended within the last hour", count, state=state)
+
+
+def exposition(run: Run, now: float) -> str:
+    """Everything Slurm told; what does not answer is told as such and leaves the rest whole."""
+    metrics = Metrics()
+    nodes, jobs = run(NODES), run(JOBS)
+    up = nodes is not None and jobs is not None
+    metrics.add("slurm_up", "1 where Slurm's controller answers", up)
+    if nodes is not None and jobs is not None:
+        of_nodes(metrics, nodes)
+        of_jobs(metrics, jobs, {default_too(cells[1]) for cells in rows(nodes, 6)}, now)
+        of_shares(metrics, run(SHARES) or "")
+    ended = run(ENDED)
+    metrics.add("slurm_accounting_up", "1 where Slurm's accounting answers", ended is not None)
+    if ended is not None:
+        of_ended(metrics, ended)
+    return metrics.text()
+
+
+def ask(command: tuple[str, ...]) -> str | None:
+    """What a command printed; None where it failed or hung."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"{command[0]}: {error}\n")
+        return None
+    return done.stdout
+
+
+def main(folder: str) -> None:
+    """Writes FOLDER/slurm.prom whole; where Slurm is not installed there is nothing to tell."""
+    text = exposition(ask, time.time()) if shutil.which("sinfo") else ""
+    new = Path(folder) / "slurm.prom.new"
+    new.write_text(text, encoding="utf-8")
+    new.replace(new.with_suffix(""))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

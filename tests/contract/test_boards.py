@@ -1,0 +1,60 @@
+"""Boards: the files of the role are what the board library makes of them, and each query uses what its board offers."""
+
+import json
+import re
+
+import pytest
+
+from appliance.config import data
+from boards import BOARDS
+from boards.__main__ import FOLDER, generated
+from boards.panel import Board
+
+BUILT_IN = {"__rate_interval", "__range", "1"}
+each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+
+
+def test_files_and_page_are_current() -> None:
+    for name, text in generated().items():
+        assert (data.root() / name).read_text() == text, "run: python -m boards"
+
+
+def test_the_folder_holds_the_boards_and_nothing_else() -> None:
+    files = {file.name for file in (data.root() / FOLDER).iterdir()}
+    assert files == {f"{board.name}.json" for board in BOARDS}
+
+
+@each_board
+def test_a_board_has_every_panel_and_query_it_was_given(board: Board) -> None:
+    made = json.loads(generated()[f"{FOLDER}/{board.name}.json"])
+    assert [panel["title"] for panel in made["panels"]] == [p.title for p in board.panels]
+    queries = [target["expr"] for panel in made["panels"] for target in panel["targets"]]
+    assert queries == [query.expr for panel in board.panels for query in panel.queries]
+    assert {panel["datasource"]["uid"] for panel in made["panels"]} == {"appliance"}
+
+
+@each_board
+def test_queries_use_only_variables_of_their_board(board: Board) -> None:
+    known = {variable.name for variable in board.variables} | BUILT_IN
+    used = {
+        name
+        for panel in board.panels
+        for query in panel.queries
+        for name in re.findall(r"\$(\w+)", query.expr)
+    }
+    assert used <= known
+    assert {variable.name for variable in board.variables} <= used
+
+
+@each_board
+def test_panels_of_a_board_bear_different_titles(board: Board) -> None:
+    titles = [panel.title for panel in board.panels]
+    assert len(set(titles)) == len(titles)
+
+
+def test_every_panel_the_rack_cannot_feed_is_on_the_page_with_its_reason() -> None:
+    page = generated()["docs/boards.md"]
+    for board in BOARDS:
+        for panel in board.panels:
+            listed = f"| {board.name} | {panel.title} | {panel.needs} |" in page
+            assert listed == (panel.needs is not None)

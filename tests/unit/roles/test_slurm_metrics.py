@@ -1,0 +1,136 @@
+"""What role observe's collector makes of Slurm's answers."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from appliance.config import data
+
+PROGRAM = "roles/observe/files/usr/local/libexec/appliance/slurm_metrics.py"
+NODES = """\
+gpu-1      |batch*    |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |
+gpu-1      |debug     |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |
+gpu-2      |batch*    |drained*  |gpu:a100:8(S:0-1)  |gpu:a100:0(IDX:N/A)  |0/0/128/128   |
+head       |batch*    |idle      |(null)             |gpu:0                |0/8/0/8       |
+"""
+JOBS = """\
+7    |batch  |RUNNING |physics |ada |1 |16 |cpu=16,mem=64G,node=1,billing=16,gres/gpu=4 |gres:gpu:4 |2026-11-20T10:00:00 |2026-11-20T10:01:00 |gpu-1 |train |x |
+8_[1-3] |batch |PENDING |physics |ada |2 |32 |N/A |gres:gpu:8 |2026-11-20T10:00:00 |N/A | |say "hi" |
+9    |debug  |PENDING |        |bob |1 |1  | |N/A |2026-11-20T11:00:00 |N/A | |cpu |
+"""
+SHARES = "root||1.000000|1.000000|500\n physics||0.750000|0.900000|450\n physics|ada|0.5|0.9|450\n"
+ENDED = "COMPLETED\nCANCELLED by 1000\nCOMPLETED\nNODE_FAIL\n"
+ANSWERS = {"sinfo": NODES, "squeue": JOBS, "sshare": SHARES, "sacct": ENDED}
+
+
+@pytest.fixture(scope="module")
+def program() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("slurm_metrics", data.root() / PROGRAM)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def told(program: ModuleType, *silent: str) -> dict[str, float]:
+    """Series and values; programs in ``silent`` fail."""
+    now = program.seconds("2026-11-20T12:00:00")
+    text = program.exposition(lambda c: None if c[0] in silent else ANSWERS[c[0]], now)
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    series = dict(line.rsplit(" ", 1) for line in lines)
+    assert len(series) == len(lines), "a series stands twice"
+    return {name: float(value) for name, value in series.items()}
+
+
+def test_hosts_and_partitions(program: ModuleType) -> None:
+    seen = told(program)
+    assert seen["slurm_up"] == 1
+    assert seen['slurm_node_state{node="gpu-2",state="drained"}'] == 1
+    assert seen['slurm_node_gpus{node="gpu-1"}'] == 8
+    assert seen['slurm_node_gpus_allocated{node="gpu-1"}'] == 4
+    assert seen['slurm_node_gpus{node="head"}'] == 0
+    assert seen['slurm_node_cpus{node="gpu-1"}'] == 128
+    assert seen['slurm_partition_gpus{partition="batch"}'] == 16
+    assert seen['slurm_partition_nodes{partition="batch",state="idle"}'] == 1
+
+
+def test_jobs_by_partition_account_and_one_by_one(program: ModuleType) -> None:
+    seen = told(program)
+    assert seen['slurm_partition_jobs{partition="batch",state="running"}'] == 1
+    assert seen['slurm_partition_jobs{partition="debug",state="running"}'] == 0
+    assert seen['slurm_partition_oldest_pending_seconds{partition="batch"}'] == 7200
+    assert seen['slurm_account_gpus{account="physics"}'] == 4
+    assert seen['slurm_account_jobs{account="physics",state="pending"}'] == 1
+    own = 'jobid="7",job_name="train |x",user="ada",account="physics"'
+    assert seen[f'slurm_job_gpus{{{own},partition="batch",state="running"}}'] == 4
+    assert seen['slurm_job_node{jobid="7",node="gpu-1"}'] == 1
+    asked = [v for name, v in seen.items() if 'jobid="8_[1-3]"' in name and "_gpus" in name]
+    assert asked == [16]
+
+
+def test_shares_and_how_jobs_ended(program: ModuleType) -> None:
+    seen = told(program)
+    assert seen['slurm_account_share{account="physics"}'] == 0.75
+    assert [name for name in seen if 'account="root"' in name] == []
+    assert seen['slurm_jobs_ended{state="completed"}'] == 2
+    assert seen['slurm_jobs_ended{state="cancelled"}'] == 1
+    assert seen['slurm_jobs_ended{state="timeout"}'] == 0
+
+
+def test_a_controller_that_does_not_answer_is_told_and_nothing_is_made_up(
+    program: ModuleType,
+) -> None:
+    seen = told(program, "sinfo", "squeue")
+    assert seen["slurm_up"] == 0
+    made_up = [name for name in seen if re.match("slurm_(node|partition|job|account)_", name)]
+    assert made_up == []
+
+
+def test_accounting_that_does_not_answer_leaves_the_rest_whole(program: ModuleType) -> None:
+    seen = told(program, "sacct", "sshare")
+    assert (seen["slurm_up"], seen["slurm_accounting_up"]) == (1, 0)
+    assert seen['slurm_node_gpus{node="gpu-1"}'] == 8
+    assert not any("jobs_ended" in name for name in seen)
+
+
+@pytest.mark.parametrize(
+    ("gres", "count"),
+    [
+        ("gpu:a100:8(S:0-1)", 8),
+        ("gpu:2(IDX:0-1)", 2),
+        ("gres:gpu:4", 4),
+        ("gres/gpu:h100:3", 3),
+        ("gres:gpu:h100", 1),
+        ("cpu=4,mem=1G,gres/gpu=16,gres/gpu:a100=16", 16),
+        ("gpu:1g.10gb:7(S:0),gpu:a100:4", 11),
+        ("(null)", 0),
+        ("N/A", 0),
+        ("license:2", 0),
+    ],
+)
+def test_gpus_in_slurms_words(program: ModuleType, gres: str, count: int) -> None:
+    assert program.gpus(gres) == count
+
+
+def test_lists_of_hosts(program: ModuleType) -> None:
+    assert program.hosts("head,gpu-[01-03,7],x") == [
+        "head",
+        "gpu-01",
+        "gpu-02",
+        "gpu-03",
+        "gpu-7",
+        "x",
+    ]
+    assert program.hosts("") == []
+
+
+def test_nothing_is_written_where_slurm_is_not_installed(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program.shutil, "which", lambda _: None)
+    program.main(str(tmp_path))
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("slurm.prom", "")]
