@@ -9,7 +9,7 @@ from appliance.actions.opening import Target, check_ids, open_session
 from appliance.checks.check import View
 from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import gather
-from appliance.engine.judge import REACHABLE, judge_all
+from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS, request_for
 from appliance.engine.session import Session
@@ -43,7 +43,7 @@ def look(
 ) -> Health:
     """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report."""
     ids = _ids(checks)
-    with open_session(target, "health", observer) as session:
+    with open_session(target, "health", observer, only_looks=True) as session:
         if host and host not in {h.name for h in session.site.hosts}:
             raise ConfigError(f"--host {host}: no such host in site {session.site.name}")
         findings = Findings()
@@ -53,11 +53,7 @@ def look(
         )
         seconds = time.monotonic() - started
         view = View(session.profile, session.site, found.facts, earlier_facts(session))
-        results = [
-            r
-            for r in judge_all(view, found, ids)
-            if (r.id == REACHABLE or r.id in ids) and (not host or r.host == host)
-        ]
+        results = [r for r in judge_all(view, found, ids) if not host or r.host == host]
         since = _remember(session, results)
         findings.results += results
         if keep:

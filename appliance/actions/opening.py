@@ -70,11 +70,19 @@ def runs_of(target: Target) -> Path:
 
 @contextmanager
 def open_session(
-    target: Target, verb: str, observer: Observer, *, changes: bool = False
+    target: Target,
+    verb: str,
+    observer: Observer,
+    *,
+    changes: bool = False,
+    only_looks: bool = False,
 ) -> Iterator[Session]:
-    """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone."""
+    """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone.
+
+    ``only_looks``: an ordinary user will do, who sees less.
+    """
     loaded = locate(target, raise_rack=changes, observer=observer)
-    loaded.require_ready()
+    loaded.require_ready(only_looks=only_looks)
     secrets = resolve(loaded.site, loaded.folder)
     runs = runs_of(target)
     run = new_run_id(runs)

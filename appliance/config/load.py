@@ -39,10 +39,11 @@ class LoadedSite:
         """``file:line`` of a key of the site, or of its nearest ancestor that is written down."""
         return f"{self.site_document.file}:{self.site_document.line(path)}"
 
-    def require_ready(self) -> None:
-        """Raises InvalidConfig while steps are still to be taken."""
-        if self.todo:
-            raise InvalidConfig(self.todo)
+    def require_ready(self, *, only_looks: bool = False) -> None:
+        """Raises InvalidConfig while steps are still to be taken; who only looks need not be root."""
+        left = [step for step in self.todo if not (only_looks and step.key == "access.user")]
+        if left:
+            raise InvalidConfig(left)
 
 
 def load_profile(name_or_path: str | Path, check_ids: Collection[str] | None = None) -> Profile:

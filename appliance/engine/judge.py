@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.causes import explain
-from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.checks.check import ClusterCheck, HostCheck, View, not_assessed
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
@@ -14,6 +14,7 @@ from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
 REACHABLE = "host.reachable"
+RECEIPTS = "host.receipts"
 DENIED = re.compile(r"needs root|not permitted|permission denied|open UMAD", re.IGNORECASE)
 OF_HARDWARE = frozenset(check.id for check in HARDWARE)
 
@@ -77,7 +78,7 @@ def _concerned(view: View, result: CheckResult) -> tuple[str, ...]:
 
 
 def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResult]:
-    results: list[CheckResult] = []
+    results = _unread_receipts(view.facts[host.name], wanted)
     for stage in STAGES:
         ids = wanted.intersection(stage.checks + stage.symptoms)
         if not ids or not stage.concerns(view.site, host):
@@ -95,6 +96,14 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
                 )
             )
     return results
+
+
+def _unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResult]:
+    """Whether every stage is finished is unknown then, however good the checks look."""
+    if "receipts" not in facts.errors or not wanted - OF_HARDWARE:
+        return []
+    cause = f"which stages are finished here is not known: {facts.errors['receipts']}"
+    return [not_assessed(RECEIPTS, facts.host, cause)]
 
 
 def _finished(facts: HostFacts, stage: Stage) -> bool:

@@ -10,6 +10,7 @@ from appliance.actions import health
 from appliance.actions.opening import Target
 from appliance.adapters.process import Completed
 from appliance.engine.session import Session
+from appliance.models.result import Verdict, overall
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import FakeHosts, Recorder, facts_of
 
@@ -48,7 +49,7 @@ def rack(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) ->
         def __exit__(self, *error: object) -> None:
             pass
 
-    monkeypatch.setattr(health, "open_session", lambda *_: Opened())
+    monkeypatch.setattr(health, "open_session", lambda *_, **__: Opened())
     return made
 
 
@@ -65,3 +66,9 @@ def test_a_failure_that_was_good_in_between_is_new(rack: Rack) -> None:
     rack.since()
     rack.errors = 2
     assert rack.since() is None
+
+
+def test_a_host_that_was_never_deployed_is_not_called_good(rack: Rack) -> None:
+    results = health.look(Target(), Recorder()).results
+    assert any(r.id == "stage.base" and r.target == "gpu-1" for r in results)
+    assert overall(results) is not Verdict.PASSED

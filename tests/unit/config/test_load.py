@@ -91,6 +91,16 @@ def test_step_left_to_the_owner_loads_but_is_not_ready(site_folder: Path) -> Non
         loaded.require_ready()
 
 
+def test_an_ordinary_user_may_look_but_not_deploy(site_folder: Path) -> None:
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("user: root", "user: ada"))
+    loaded = load_site(site_folder)
+    assert [todo.key for todo in loaded.todo] == ["access.user"]
+    loaded.require_ready(only_looks=True)
+    with pytest.raises(InvalidConfig, match="not root"):
+        loaded.require_ready()
+
+
 def test_sound_site_is_ready(site_folder: Path) -> None:
     load_site(site_folder).require_ready()
 

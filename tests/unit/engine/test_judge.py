@@ -55,6 +55,9 @@ def test_receipts_that_cannot_be_read_hide_nothing(session: Session) -> None:
     results = judge(session, Round(found, {}))
     assert any(r.id == "base.os" for r in results)
     assert not any(r.id.startswith("stage.") and r.target == "gpu-1" for r in results)
+    (unread,) = [r for r in results if r.id == "host.receipts"]
+    assert (unread.target, unread.status) == ("gpu-1", Status.NOT_ASSESSED)
+    assert unread.required
 
 
 def test_hardware_is_judged_whichever_stages_are_finished(session: Session) -> None:

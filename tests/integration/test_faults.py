@@ -1,0 +1,140 @@
+"""Every fault of a part in the rack's table: planted, told by exactly the right check in health, plan and report, and gone again.
+
+What follows from the fault may be wrong too, but only as explained by that one result.
+"""
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from markupsafe import escape
+
+from appliance.lab.fault import Fault
+from appliance.lab.faults import FAULTS, REACHABLE
+from appliance.models.plan import Plan
+from appliance.models.result import CheckResult, Status
+from appliance.models.run import RunRecord
+from appliance.report.findings import root_of
+from appliance.stages import STAGES
+from tests.integration.deployed import ADMIN, Deployed, appliance
+
+pytestmark = [pytest.mark.rack, pytest.mark.slow]
+
+HOST = "gpu-1"
+BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
+LATE = "observe.alerts"
+"""Alerts come and go minutes after what they tell of: those that fire may be of a fault before."""
+SECONDS = 150.0
+"""For the fabric's follower and subnet manager; and counters are compared with facts more than a minute old."""
+GROWING = "fabric.errors"
+
+# Growth needs an earlier reading: by then the faults before have left some.
+TOLD = sorted(
+    (f for f in FAULTS if f.check not in {"", REACHABLE}), key=lambda fault: fault.check == GROWING
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one ``health --json --report`` said and kept."""
+
+    results: tuple[CheckResult, ...]
+    page: Path
+
+    @property
+    def record(self) -> RunRecord:
+        """The report beside the page."""
+        return RunRecord.model_validate_json(self.page.with_name("report.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def sound(deployed: Deployed) -> Deployed:
+    """The rack with nothing wrong; each test leaves it so."""
+    until(deployed, lambda seen: not wrong(seen.results))
+    return deployed
+
+
+@pytest.mark.parametrize("fault", TOLD, ids=lambda fault: fault.kind)
+def test_fault_is_told_by_its_check_alone(sound: Deployed, fault: Fault) -> None:
+    sound.fault(HOST, fault.kind, *fault.example)
+    try:
+        wanted = {(fault.check, fault.target.replace("HOST", HOST))}
+        seen = until(sound, lambda seen: wrong(seen.results) == wanted)
+        planned = plan(sound)
+    finally:
+        sound.fault(HOST, fault.kind, *fault.example, clear=True)
+    told = next(r for r in seen.results if (r.id, r.target) in wanted)
+    assert_says(told, fault)
+    assert wrong(planned.results) == wanted or is_mended(planned, told)
+    assert seen.record.results == seen.results
+    page = seen.page.read_text()
+    assert all(str(escape(text)) in page for text in (told.id, told.cause, told.fix))
+    assert wrong(until(sound, lambda seen: not wrong(seen.results)).results) == set()
+
+
+def test_what_only_root_may_see_is_unknown_to_an_ordinary_user_and_never_good(
+    sound: Deployed, tmp_path: Path
+) -> None:
+    site = shutil.copytree(sound.site, tmp_path / "site", ignore=shutil.ignore_patterns("runs"))
+    text = (site / "site.yml").read_text()
+    assert "  user: root\n" in text
+    (site / "site.yml").write_text(text.replace("  user: root\n", f"  user: {ADMIN}\n", 1))
+    done = appliance("health", "--inventory", str(site), "--json")
+    assert done.returncode == 3, done.stderr
+    said = [CheckResult.model_validate(item) for item in json.loads(done.stdout)["results"]]
+    unknown = [r for r in said if r.status is Status.NOT_ASSESSED and r.required]
+    assert {r.target for r in unknown} >= {"head", "gpu-1", "gpu-2"}
+    assert all("access.become" in r.fix for r in unknown)
+    assert appliance("plan", "--inventory", str(site)).returncode == 2
+
+
+def wrong(results: Iterable[CheckResult]) -> set[tuple[str, str]]:
+    """What is bad and not explained by something else that is."""
+    known = [r for r in results if r.status in BAD]
+    roots = [r for r in known if root_of(r, known) is r and r.id != LATE]
+    return {(r.id, r.target) for r in roots}
+
+
+def until(deployed: Deployed, holds: Callable[[Look], bool]) -> Look:
+    """Looks until it holds, or the time is over; the last look either way."""
+    deadline = time.monotonic() + SECONDS
+    seen = look(deployed)
+    while not holds(seen) and time.monotonic() < deadline:
+        time.sleep(2)
+        seen = look(deployed)
+    assert holds(seen), wrong(seen.results)
+    return seen
+
+
+def look(deployed: Deployed) -> Look:
+    done = deployed.program("health", "--json", "--report")
+    assert done.returncode in {0, 1, 3}, done.stderr
+    said = json.loads(done.stdout)
+    results = tuple(CheckResult.model_validate(item) for item in said["results"])
+    return Look(results, Path(said["report"]))
+
+
+def plan(deployed: Deployed) -> Plan:
+    done = deployed.program("plan", "--json")
+    assert done.returncode in {0, 1}, done.stderr
+    return Plan.model_validate_json(done.stdout)
+
+
+def is_mended(planned: Plan, told: CheckResult) -> bool:
+    """Whether the plan lets a stage that proves it run on that host, says why, and finds nothing else wrong."""
+    proofs = {stage.name: stage.checks for stage in STAGES}
+    cells = [c for c in planned.by_host(told.host or "") if c.action.changes and c.why]
+    return any(told.id in proofs.get(c.stage, ()) for c in cells) and not wrong(planned.results)
+
+
+def assert_says(told: CheckResult, fault: Fault) -> None:
+    """The cause of the table, a remedy, each on one line."""
+    pattern = ".*".join(map(re.escape, fault.says.split("*")))
+    assert re.fullmatch(pattern, told.cause), told.cause
+    assert told.fix
+    assert "\n" not in told.cause + told.fix
