@@ -1,0 +1,113 @@
+"""What a cluster offers a trial: GPU hosts, what others hold of them, and which kinds of resources it knows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Resource = dict[str, Any]
+
+GPU = "nvidia.com/gpu"
+MIG = "nvidia.com/mig-"
+TRIAL = "appliance/acceptance"
+QUEUES = "queues.scheduling.run.ai"
+CLASSES = ("train", "build", "inference")
+"""Priority classes KAI ships: 50, 100 and 125; from 100 on a pod is never evicted."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A host that takes pods."""
+
+    name: str
+    gpus: int
+    mig: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """``taken``: GPUs and parts of GPUs that pods of others hold. ``topologies``: name and level labels."""
+
+    nodes: tuple[Node, ...]
+    taken: int = 0
+    definitions: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
+    topologies: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    gpu_image: str = ""
+    metrics: bool = False
+
+    @property
+    def gpu_nodes(self) -> tuple[Node, ...]:
+        """Hosts with whole GPUs."""
+        return tuple(node for node in self.nodes if node.gpus)
+
+    @property
+    def gpus(self) -> int:
+        """Whole GPUs of all hosts."""
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def queues(self) -> bool:
+        """Whether the cluster knows queues."""
+        return QUEUES in self.definitions
+
+    def lacks(self, *, gpus: int = 1, hosts: int = 1, queues: bool = False) -> str:
+        """Why a trial that needs this much says nothing here, "" where it can be made."""
+        if len(self.gpu_nodes) < hosts:
+            return (
+                f"needs {hosts} GPU host{'s'[: hosts > 1]}, the cluster has {len(self.gpu_nodes)}"
+            )
+        if self.gpus < gpus:
+            return f"needs {gpus} GPUs, the cluster has {self.gpus}"
+        if self.taken:
+            return f"{self.taken} pods of others hold GPUs: try again on a quiet cluster"
+        if queues and not self.queues:
+            return f"the cluster knows no queues ({QUEUES})"
+        return ""
+
+    def domain(self) -> tuple[str, str, dict[str, list[str]]] | None:
+        """Topology, level label and hosts by domain: the nearest level that joins hosts and has several domains."""
+        for name, levels in self.topologies:
+            for label in reversed(levels):
+                groups: dict[str, list[str]] = {}
+                for node in self.gpu_nodes:
+                    if label in node.labels:
+                        groups.setdefault(node.labels[label], []).append(node.name)
+                if len(groups) > 1 and max(map(len, groups.values())) > 1:
+                    return name, label, groups
+        return None
+
+
+def read(nodes: Iterable[Resource], pods: Iterable[Resource], **known: Any) -> Capacity:
+    """The capacity of a cluster, from its nodes and all its pods."""
+    holding = [
+        pod
+        for pod in pods
+        if TRIAL not in pod["metadata"].get("labels", {})
+        and pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
+        and _holds_gpus(pod)
+    ]
+    return Capacity(tuple(_node(n) for n in nodes if _open(n)), len(holding), **known)
+
+
+def _node(node: Resource) -> Node:
+    offered = node.get("status", {}).get("allocatable", {})
+    return Node(
+        name=node["metadata"]["name"],
+        gpus=int(offered.get(GPU, 0)),
+        mig={k: int(v) for k, v in offered.items() if k.startswith(MIG) and int(v)},
+        labels=dict(node["metadata"].get("labels", {})),
+    )
+
+
+def _open(node: Resource) -> bool:
+    conditions = node.get("status", {}).get("conditions", [])
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    return ready and not node.get("spec", {}).get("unschedulable", False)
+
+
+def _holds_gpus(pod: Resource) -> bool:
+    marks = pod["metadata"].get("annotations", {})
+    asked = [c.get("resources", {}).get("limits", {}) for c in pod["spec"]["containers"]]
+    whole = any(key == GPU or key.startswith(MIG) for limits in asked for key in limits)
+    return whole or "gpu-fraction" in marks or "gpu-memory" in marks

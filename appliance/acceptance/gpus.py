@@ -1,0 +1,141 @@
+"""Parts of GPUs: fractions with and without a memory cap, and MIG instances."""
+
+from appliance.acceptance.capacity import Capacity
+from appliance.acceptance.ground import Ground
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.timeline import Timeline
+from appliance.acceptance.workload import ALLOCATE, SUCCEEDED_OVER_CAP, Work
+
+MEMORY = "nvidia.com/gpu.memory"
+"""MiB of one GPU, a label GPU feature discovery puts on hosts."""
+
+
+def play_fractions(ground: Ground) -> None:
+    """All GPUs but one are held: two halves must share the last one, and a third half must wait."""
+    others = ground.capacity.gpus - 1
+    if others:
+        ground.submit(Work("held", pods=others, gpus=1))
+        ground.until(lambda now: now.placed("held") == others)
+    ground.phase("two")
+    ground.submit(Work("half-1", part=0.5), Work("half-2", part=0.5))
+    ground.until(lambda now: now.placed("half-1", "half-2") == 2)
+    ground.phase("three")
+    ground.submit(Work("half-3", part=0.5))
+    ground.watch()
+
+
+def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
+    """Two share, the third waits."""
+    if seen.last("two").placed("held") < capacity.gpus - 1:
+        return unknown("the other GPUs could not be held")
+    if (halves := seen.last("two").placed("half-1", "half-2")) < 2:
+        return broken(f"{halves} of 2 pods with half a GPU each were placed on one GPU")
+    if seen.most("three", "half-3"):
+        return broken("a third pod with half a GPU was placed where only two fit")
+    if seen.least("three", "half-1") + seen.least("three", "half-2") < 2:
+        return broken("a third pod made another one leave")
+    return KEPT
+
+
+def play_memory(ground: Ground) -> None:
+    """A pod with half a GPU asks for three quarters of its memory."""
+    size = int(_memory(ground.capacity) * 2**20 * 0.75)
+    command = ("python3", "-c", ALLOCATE.format(size=size))
+    image = ground.capacity.gpu_image
+    ground.submit(Work("greedy", part=0.5, image=image, command=command))
+    ground.until(lambda now: any(pod.exit_code is not None for pod in now.of("greedy")))
+
+
+def judge_memory(seen: Timeline, capacity: Capacity) -> Judgement:
+    """It is refused."""
+    del capacity
+    pods = seen.last("start").of("greedy")
+    codes = [pod.exit_code for pod in pods if pod.exit_code is not None]
+    if SUCCEEDED_OVER_CAP in codes:
+        return broken("a pod with half a GPU took three quarters of its memory")
+    if 0 in codes:
+        return KEPT
+    if codes:
+        return unknown(f"the program that takes memory ended with exit code {codes[0]}")
+    return unknown("the program that takes memory did not end")
+
+
+def lacks_memory(capacity: Capacity) -> str:
+    """Needs an image that can take GPU memory, and the size of a GPU."""
+    if not capacity.gpu_image:
+        return "no image with PyTorch was named (--gpu-image)"
+    if not _memory(capacity):
+        return f"hosts carry no label {MEMORY} (GPU feature discovery)"
+    return capacity.lacks(gpus=1)
+
+
+def _memory(capacity: Capacity) -> int:
+    return min((int(n.labels.get(MEMORY, 0)) for n in capacity.gpu_nodes), default=0)
+
+
+def instances(capacity: Capacity) -> tuple[str, int]:
+    """The MIG profile there is most of, and its number; "" where there is none."""
+    counts: dict[str, int] = {}
+    for node in capacity.nodes:
+        for name, count in node.mig.items():
+            counts[name] = counts.get(name, 0) + count
+    return max(counts.items(), key=lambda item: item[1], default=("", 0))
+
+
+def play_mig(ground: Ground) -> None:
+    """One pod more than there are instances of a profile."""
+    profile, count = instances(ground.capacity)
+    ground.submit(Work("instances", pods=count + 1, resource=profile))
+    ground.until(lambda now: now.placed("instances") >= count)
+    ground.phase("full")
+    ground.watch()
+
+
+def judge_mig(seen: Timeline, capacity: Capacity) -> Judgement:
+    """As many as there are, on hosts that have them."""
+    profile, count = instances(capacity)
+    end = seen.last("full")
+    if (placed := end.placed("instances")) != count:
+        return broken(f"{placed} pods were placed on {count} instances {profile}")
+    strangers = set(end.nodes("instances")) - {n.name for n in capacity.nodes if profile in n.mig}
+    if strangers:
+        return broken(f"placed on {', '.join(sorted(strangers))}, which have no {profile}")
+    return KEPT
+
+
+def lacks_mig(capacity: Capacity) -> str:
+    """Needs MIG instances under a name of their own, which strategy mixed gives them."""
+    if not instances(capacity)[1]:
+        return "no host offers MIG instances by their profile (strategy mixed)"
+    return ""
+
+
+PROMISES = (
+    Promise(
+        "scheduler.fractions",
+        "Two pods share a GPU, a third one waits",
+        "All GPUs but one are held. Two pods that ask for half a GPU must share the last one; a third must wait.",
+        lambda capacity: capacity.lacks(gpus=1),
+        play_fractions,
+        judge_fractions,
+        "set scheduler.sharing in the site, then run stage scheduler; kubectl get pods -n kai-resource-reservation",
+    ),
+    Promise(
+        "scheduler.memory_cap",
+        "A part of a GPU is held to its memory",
+        "A pod with half a GPU tries to take three quarters of the GPU's memory with PyTorch, and must be refused.",
+        lacks_memory,
+        play_memory,
+        judge_memory,
+        "memory is capped with scheduler.sharing: hami or nvidia; unenforced caps nothing",
+    ),
+    Promise(
+        "scheduler.mig",
+        "MIG instances go to those who ask for them",
+        "One pod more than there are instances of a MIG profile: each instance gets one pod, one pod waits.",
+        lacks_mig,
+        play_mig,
+        judge_mig,
+        "compare kubectl describe node with appliance mig show",
+    ),
+)

@@ -1,0 +1,224 @@
+"""Where promises are tried: a namespace of the trial's own on a cluster, watched, and left as it was found."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from appliance.acceptance import capacity as capacities
+from appliance.acceptance.capacity import CLASSES, TRIAL, Capacity
+from appliance.acceptance.timeline import Moment, Seen, Timeline
+from appliance.acceptance.workload import NAMESPACE, PREFIX, WORKLOAD, Work, job, queue, queue_name
+
+Resource = dict[str, Any]
+Name = tuple[str, str, str, str]
+"""API version, kind, name, namespace ("" for none)."""
+
+MINE = f"{TRIAL}=true"
+LEFT = (
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+    ("v1", "ConfigMap"),
+    ("v1", "Namespace"),
+)
+
+
+class Door(Protocol):
+    """What a trial asks of a cluster; all raise ApplianceError with a remedy."""
+
+    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+        """All of a kind that carry the labels ("" for all); empty where the cluster does not know the kind."""
+        ...
+
+    def apply(self, resource: Resource) -> None:
+        """Makes the named fields what they are given as."""
+        ...
+
+    def delete(self, name: Name) -> None:
+        """Deletes it; what is not there is deleted."""
+        ...
+
+
+class Clock(Protocol):
+    """Time that passes."""
+
+    def now(self) -> float: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``patience``: seconds to wait for what should happen; ``quiet``: to watch that something does not."""
+
+    scheduler: str = "kai-scheduler"
+    image: str = "docker.io/library/busybox:1.36.1"
+    gpu_image: str = ""
+    patience: float = 180.0
+    quiet: float = 30.0
+    beat: float = 2.0
+
+
+class Ground:
+    """One promise's place. ``timeline`` holds what was seen."""
+
+    def __init__(
+        self,
+        door: Door,
+        clock: Clock,
+        settings: Settings,
+        capacity: Capacity,
+        series: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._door, self._clock, self._settings = door, clock, settings
+        self.capacity = capacity
+        self.timeline = Timeline()
+        self._series = series
+        self._began = clock.now()
+        self._phase = "start"
+
+    @property
+    def settings(self) -> Settings:
+        """How patient it is, and with which images it works."""
+        return self._settings
+
+    def open(self) -> None:
+        """An empty namespace, and the queue every workload without another one uses."""
+        self._clear()
+        self._phase = "start"
+        labels = {TRIAL: "true", "pod-security.kubernetes.io/enforce": "restricted"}
+        meta = {"name": NAMESPACE, "labels": labels}
+        self._door.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        if self.capacity.queues:
+            self._door.apply(queue(PREFIX, self.capacity.gpus))
+            self.queue("work", self.capacity.gpus)
+
+    def queue(self, name: str, quota: float, *, limit: float = -1, weight: float = 1) -> None:
+        """A queue of the trial below its own root."""
+        if self.capacity.queues:
+            made = queue(queue_name(name), quota, limit=limit, weight=weight, parent=PREFIX)
+            self._door.apply(made)
+
+    def defaults(self, queue: str, given: Mapping[str, str]) -> None:
+        """What role of time the queue's work has, where the appliance's own controller reads it."""
+        meta = {"name": "appliance-queues", "namespace": NAMESPACE, "labels": {TRIAL: "true"}}
+        told = json.dumps({"queue": queue_name(queue), **given}, sort_keys=True)
+        self._door.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {queue: told}}
+        )
+
+    def submit(self, *works: Work) -> None:
+        """Hands work to the cluster."""
+        for work in works:
+            self._door.apply(
+                job(
+                    work,
+                    image=self._settings.image,
+                    scheduler=self._settings.scheduler,
+                    classes=self.capacity.classes,
+                )
+            )
+
+    def remove(self, *names: str) -> None:
+        """Takes workloads back, and waits until their pods are gone."""
+        for name in names:
+            self._door.delete(("batch/v1", "Job", name, NAMESPACE))
+            self._delete("v1", "Pod", f"{MINE},{WORKLOAD}={name}")
+        self._wait(lambda moment: not any(moment.of(name) for name in names))
+
+    def phase(self, name: str) -> None:
+        """What is observed from now on belongs to this phase."""
+        self._phase = name
+
+    def until(self, reached: Callable[[Moment], bool]) -> bool:
+        """Observes until it is so, or patience ends; then a little longer, for what does not stay."""
+        found = self._wait(reached)
+        self.watch(self._settings.quiet / 3)
+        return found
+
+    def watch(self, seconds: float | None = None) -> None:
+        """Observes for a while, ``quiet`` if not said otherwise."""
+        end = self._clock.now() + (self._settings.quiet if seconds is None else seconds)
+        self._observe()
+        while self._clock.now() < end:
+            self._clock.sleep(self._settings.beat)
+            self._observe()
+
+    def note_series(self, name: str, query: str) -> None:
+        """Notes whether Prometheus has such series; None where there is none to ask."""
+        self.timeline.notes[name] = self._series(query) if self._series else None
+
+    def _wait(self, reached: Callable[[Moment], bool]) -> bool:
+        end = self._clock.now() + self._settings.patience
+        while not reached(self._observe()):
+            if self._clock.now() >= end:
+                return False
+            self._clock.sleep(self._settings.beat)
+        return True
+
+    def _observe(self) -> Moment:
+        pods = tuple(map(_seen, self._door.find("v1", "Pod", MINE)))
+        moment = Moment(self._phase, self._clock.now() - self._began, pods)
+        self.timeline.moments.append(moment)
+        return moment
+
+    def _delete(self, api_version: str, kind: str, selector: str) -> None:
+        for found in self._door.find(api_version, kind, selector):
+            meta = found["metadata"]
+            self._door.delete((api_version, kind, meta["name"], meta.get("namespace", "")))
+
+    def _clear(self) -> None:
+        """Takes away the workloads and queues of the promise before."""
+        for api_version, kind in LEFT[:3]:
+            self._delete(api_version, kind, MINE)
+        self._phase = "before"
+        self._wait(lambda moment: not moment.pods)
+        # Children first: a parent with children is refused.
+        queues = self._door.find("scheduling.run.ai/v2", "Queue", MINE)
+        for found in sorted(queues, key=lambda q: "parentQueue" not in q["spec"]):
+            self._door.delete(("scheduling.run.ai/v2", "Queue", found["metadata"]["name"], ""))
+
+
+def clean(door: Door) -> None:
+    """Takes away everything trials ever made, also what a killed one left."""
+    for api_version, kind in (*LEFT, ("scheduling.run.ai/v2", "Queue")):
+        found = door.find(api_version, kind, MINE)
+        for item in sorted(found, key=lambda r: "parentQueue" not in r.get("spec", {})):
+            meta = item["metadata"]
+            door.delete((api_version, kind, meta["name"], meta.get("namespace", "")))
+
+
+def survey(door: Door, settings: Settings, *, metrics: bool) -> Capacity:
+    """What the cluster offers. Raises ApplianceError where it does not answer."""
+    definitions = door.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
+    classes = door.find("scheduling.k8s.io/v1", "PriorityClass", "")
+    levels = [
+        (t["metadata"]["name"], tuple(level["nodeLabel"] for level in t["spec"]["levels"]))
+        for t in door.find("kai.scheduler/v1alpha1", "Topology", "")
+    ]
+    found = capacities.read(door.find("v1", "Node", ""), door.find("v1", "Pod", ""))
+    return replace(
+        found,
+        definitions=frozenset(d["metadata"]["name"] for d in definitions),
+        classes=frozenset(c["metadata"]["name"] for c in classes).intersection(CLASSES),
+        topologies=tuple(levels),
+        gpu_image=settings.gpu_image,
+        metrics=metrics,
+    )
+
+
+def _seen(pod: Resource) -> Seen:
+    status = pod.get("status", {})
+    ended = [
+        container["state"]["terminated"]["exitCode"]
+        for container in status.get("containerStatuses", [])
+        if "terminated" in container.get("state", {})
+    ]
+    meta = pod["metadata"]
+    return Seen(
+        workload=meta["labels"].get(WORKLOAD, ""),
+        uid=meta.get("uid", meta["name"]),
+        node=pod["spec"].get("nodeName", ""),
+        phase=status.get("phase", "Pending"),
+        ending="deletionTimestamp" in meta,
+        exit_code=ended[0] if ended else None,
+    )

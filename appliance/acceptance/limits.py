@@ -1,0 +1,73 @@
+"""Limits of time: interactive work that lasts too long, and GPUs nobody uses."""
+
+from appliance.acceptance.capacity import Capacity
+from appliance.acceptance.ground import Ground
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.timeline import Timeline
+from appliance.acceptance.workload import Work
+
+LIMIT = "1m"
+LIMIT_S = 60.0
+LATE_S = 120.0
+"""How long after a limit work must have ended: a controller looks once a minute."""
+
+
+def _play(ground: Ground, limit: str) -> None:
+    ground.queue("limited", 1)
+    ground.queue("free", 1)
+    ground.defaults("limited", {"work": "build", limit: LIMIT})
+    ground.submit(
+        Work("limited", gpus=1, kind="build", queue="limited"),
+        Work("free", gpus=1, kind="build", queue="free"),
+    )
+    ground.until(lambda now: now.placed("limited", "free") == 2)
+    ground.phase("limited")
+    ground.watch(LIMIT_S + LATE_S)
+
+
+def play_time(ground: Ground) -> None:
+    """Two pods that sleep, one of them in a queue with a limit of a minute."""
+    _play(ground, "timeLimit")
+
+
+def play_idle(ground: Ground) -> None:
+    """Two pods whose GPUs are idle, one of them in a queue that ends such work after a minute."""
+    _play(ground, "idleLimit")
+
+
+def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
+    """The one with the limit ends, and only it."""
+    del capacity
+    if seen.last("start").placed("limited", "free") < 2:
+        return unknown("two pods with one GPU each were not placed")
+    end = seen.last("limited")
+    if end.placed("limited"):
+        return broken(f"work still runs {LATE_S:g} s after its limit of {LIMIT}")
+    if not end.placed("free"):
+        return broken("work without a limit was ended, too")
+    return KEPT
+
+
+FIX = "the appliance's controller reads limits from the ConfigMap appliance-queues: see whether it runs, and its log"
+
+PROMISES = (
+    Promise(
+        "scheduler.time_limit",
+        "Interactive work ends at its time limit",
+        "Two interactive pods sleep, one of them in a queue with a limit of one minute. KAI has no such limit: a controller "
+        "of the appliance keeps it.",
+        lambda capacity: capacity.lacks(gpus=2, queues=True),
+        play_time,
+        judge_limit,
+        FIX,
+    ),
+    Promise(
+        "scheduler.idle",
+        "Work whose GPUs are idle ends",
+        "Two pods hold a GPU and do nothing, one of them in a queue that ends idle work after one minute.",
+        lambda capacity: capacity.lacks(gpus=2, queues=True),
+        play_idle,
+        judge_limit,
+        FIX + "; it needs the metrics of dcgm-exporter",
+    ),
+)

@@ -1,0 +1,191 @@
+"""Where work is placed: gangs, packing, making room, nearness."""
+
+from appliance.acceptance.capacity import Capacity
+from appliance.acceptance.ground import Ground
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.timeline import Timeline
+from appliance.acceptance.workload import Work
+
+SCHEDULER_LOG = "kubectl logs -n kai-scheduler deploy/kai-scheduler-default"
+
+
+def play_gang(ground: Ground) -> None:
+    """A gang of all GPUs while one is held: none may start; then all."""
+    count = ground.capacity.gpus
+    ground.submit(Work("held", gpus=1))
+    ground.until(lambda now: now.placed("held") == 1)
+    ground.phase("too large")
+    ground.submit(Work("gang", pods=count, gpus=1, gang=count))
+    ground.watch()
+    ground.phase("fits")
+    ground.remove("held")
+    ground.until(lambda now: now.placed("gang") == count)
+
+
+def judge_gang(seen: Timeline, capacity: Capacity) -> Judgement:
+    """All pods of a gang or none."""
+    if not seen.last("start").placed("held"):
+        return broken("a single pod with one GPU was not placed")
+    if part := seen.most("too large", "gang"):
+        return broken(f"{part} of {capacity.gpus} pods were placed although not all could be")
+    if (placed := seen.last("fits").placed("gang")) < capacity.gpus:
+        return broken(f"{placed} of {capacity.gpus} pods were placed although all could be")
+    return KEPT
+
+
+def play_packing(ground: Ground) -> None:
+    """One pod after the other, as many as the smallest host has GPUs."""
+    for number in range(1, _packed(ground.capacity) + 1):
+        ground.submit(Work(f"small-{number}", gpus=1))
+        ground.until(lambda now, n=number: now.placed(f"small-{n}") == 1)  # type: ignore[misc]
+    ground.phase("placed")
+    ground.watch(0)
+
+
+def _packed(capacity: Capacity) -> int:
+    return min(min((node.gpus for node in capacity.gpu_nodes), default=0), 4)
+
+
+def judge_packing(seen: Timeline, capacity: Capacity) -> Judgement:
+    """All of them on one host."""
+    names = [f"small-{number}" for number in range(1, _packed(capacity) + 1)]
+    nodes = seen.last("placed").nodes(*names)
+    if len(nodes) < len(names):
+        return broken(f"{len(nodes)} of {len(names)} pods with one GPU each were placed")
+    if len(set(nodes)) > 1:
+        return broken(f"{len(names)} pods of one GPU each were spread over {len(set(nodes))} hosts")
+    return KEPT
+
+
+def play_consolidation(ground: Ground) -> None:
+    """A small pod on each of two hosts, every other host full; then one that needs a whole host."""
+    first, second, *others = ground.capacity.gpu_nodes
+    for number, node in enumerate(others):
+        ground.submit(Work(f"full-{number}", gpus=node.gpus, kind="build", pinned=node.name))
+    for name, node in (("one", first), ("two", second)):
+        ground.submit(Work(f"rest-{name}", gpus=node.gpus - 1, kind="build", pinned=node.name))
+        ground.until(lambda now, n=name: now.placed(f"rest-{n}") == 1)  # type: ignore[misc]
+    for name in ("one", "two"):
+        ground.submit(Work(f"small-{name}", gpus=1))
+    ground.until(lambda now: now.placed("small-one", "small-two") == 2)
+    ground.remove("rest-one", "rest-two")
+    ground.phase("apart")
+    ground.watch(0)
+    ground.phase("large")
+    ground.submit(Work("large", gpus=min(first.gpus, second.gpus), kind="train"))
+    ground.until(lambda now: now.placed("large") == 1 and now.placed("small-one", "small-two") == 2)
+
+
+def judge_consolidation(seen: Timeline, capacity: Capacity) -> Judgement:
+    """The large one is placed and no small one is lost."""
+    del capacity
+    if len(set(seen.last("apart").nodes("small-one", "small-two"))) != 2:
+        return unknown("two small pods could not be brought onto two hosts")
+    end = seen.last("large")
+    if not end.placed("large"):
+        return broken("a pod that needs a whole host waits while two hosts are nearly empty")
+    if (left := end.placed("small-one", "small-two")) < 2:
+        return broken(f"room was made by ending work: {left} of 2 small pods are placed")
+    return KEPT
+
+
+def play_topology(ground: Ground) -> None:
+    """One free host in each domain: two that must be near may not start; then a domain with two."""
+    found = ground.capacity.domain()
+    assert found, "lacks_topology refuses a cluster without domains"
+    topology, label, domains = found
+    chosen = max(domains, key=lambda name: len(domains[name]))
+    sizes = {node.name: node.gpus for node in ground.capacity.gpu_nodes}
+    held = [name for names in domains.values() for name in names[1:]]
+    held += [name for name in sizes if not any(name in names for names in domains.values())]
+    for number, name in enumerate(held):
+        ground.submit(Work(f"held-{number}", gpus=sizes[name], kind="build", pinned=name))
+    names = tuple(f"held-{number}" for number in range(len(held)))
+    ground.until(lambda now: now.placed(*names) == len(held))
+    ground.phase("apart")
+    ground.submit(
+        Work(
+            "near",
+            pods=2,
+            gang=2,
+            gpus=min(sizes[n] for n in domains[chosen]),
+            near=(topology, label),
+        )
+    )
+    ground.watch()
+    ground.phase("together")
+    ground.remove(f"held-{held.index(domains[chosen][1])}")
+    ground.until(lambda now: now.placed("near") == 2)
+
+
+def judge_topology(seen: Timeline, capacity: Capacity) -> Judgement:
+    """Never across domains, and placed once one domain has room."""
+    if seen.most("apart", "near"):
+        return broken("pods that must be near each other were placed in different domains")
+    nodes = set(seen.last("together").nodes("near"))
+    found = capacity.domain()
+    if len(nodes) < 2 or not found:
+        return broken("pods that must be near each other wait although a domain has room")
+    if not any(nodes <= set(names) for names in found[2].values()):
+        return broken(f"{' and '.join(sorted(nodes))} are not in one domain")
+    return KEPT
+
+
+def lacks_topology(capacity: Capacity) -> str:
+    """Needs a level with two domains, one of them with two hosts."""
+    if reason := capacity.lacks(hosts=3, gpus=3):
+        return reason
+    if capacity.domain() is None:
+        return "no topology of the cluster has two domains, one of them with two GPU hosts"
+    return ""
+
+
+def lacks_hosts(capacity: Capacity) -> str:
+    """Needs two hosts with two GPUs each."""
+    if min((node.gpus for node in capacity.gpu_nodes), default=2) < 2:
+        return "needs hosts with two GPUs or more"
+    return capacity.lacks(hosts=2, gpus=4)
+
+
+PROMISES = (
+    Promise(
+        "scheduler.gang",
+        "All pods of a job start, or none",
+        "A gang of as many pods as there are GPUs is submitted while one GPU is held, and the GPU freed later. Pods that "
+        "start without their gang hold GPUs and wait for the others for ever.",
+        lambda capacity: capacity.lacks(gpus=2),
+        play_gang,
+        judge_gang,
+        f"see whether KAI groups the job's pods: kubectl get podgroups -A; {SCHEDULER_LOG}",
+    ),
+    Promise(
+        "scheduler.packing",
+        "Partly used hosts are filled first",
+        "Small pods are submitted one after the other; all belong on one host. Spread over hosts they leave no whole "
+        "host for a large job.",
+        lacks_hosts,
+        play_packing,
+        judge_packing,
+        "set placement: binpack for the node pool (scheduler.node_pools), then appliance queue apply",
+    ),
+    Promise(
+        "scheduler.consolidation",
+        "Small work moves to make room",
+        "Two hosts each hold one small preemptible pod and nothing else; a pod that needs a whole host is submitted. "
+        "The scheduler should move one small pod beside the other.",
+        lacks_hosts,
+        play_consolidation,
+        judge_consolidation,
+        f"see that the action consolidation is among the shard's actions: kubectl get schedulingshards -o yaml; {SCHEDULER_LOG}",
+    ),
+    Promise(
+        "scheduler.topology",
+        "Pods that ask for nearness get it",
+        "One host is left free in each domain of the topology, and two pods that must share a domain are submitted; then "
+        "a second host of one domain is freed.",
+        lacks_topology,
+        play_topology,
+        judge_topology,
+        "compare kubectl get topologies -o yaml with the labels of the hosts; run stage scheduler again",
+    ),
+)

@@ -1,0 +1,42 @@
+"""What a promise is: how it is tried on a cluster, and how what was observed is judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from appliance.acceptance.capacity import Capacity
+from appliance.acceptance.ground import Ground
+from appliance.acceptance.timeline import Timeline
+
+
+class Judgement(NamedTuple):
+    """``kept`` is None where the trial says nothing about the promise."""
+
+    kept: bool | None
+    cause: str = ""
+
+
+KEPT = Judgement(True)
+
+
+def broken(cause: str) -> Judgement:
+    """The promise was not kept."""
+    return Judgement(False, cause)
+
+
+def unknown(cause: str) -> Judgement:
+    """The trial shows nothing."""
+    return Judgement(None, cause)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One promise. ``lacks``: why this cluster cannot show it, "" where it can. ``fix``: for one that is broken."""
+
+    id: str
+    title: str
+    explain: str
+    lacks: Callable[[Capacity], str]
+    play: Callable[[Ground], None]
+    judge: Callable[[Timeline, Capacity], Judgement]
+    fix: str

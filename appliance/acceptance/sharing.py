@@ -1,0 +1,215 @@
+"""How queues share: what is guaranteed, what is lent and given back, who goes first, who shrinks."""
+
+from appliance.acceptance.capacity import CLASSES, Capacity
+from appliance.acceptance.ground import Ground
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken
+from appliance.acceptance.timeline import Timeline
+from appliance.acceptance.workload import Work
+
+QUEUES = "kubectl get queues.scheduling.run.ai -o yaml; appliance queue plan shows what differs from the site"
+
+
+def half(capacity: Capacity) -> int:
+    """GPUs of the first queue of two."""
+    return capacity.gpus // 2
+
+
+def play_quota(ground: Ground) -> None:
+    """A queue that may have half asks for everything."""
+    count = half(ground.capacity)
+    ground.queue("fixed", count, limit=count)
+    ground.submit(Work("work", pods=ground.capacity.gpus, gpus=1, queue="fixed"))
+    ground.until(lambda now: now.placed("work") >= count)
+    ground.phase("settled")
+    ground.watch()
+
+
+def judge_quota(seen: Timeline, capacity: Capacity) -> Judgement:
+    """Exactly its quota."""
+    wanted, most = half(capacity), max(seen.most("start", "work"), seen.most("settled", "work"))
+    if most > wanted:
+        return broken(f"a queue limited to {wanted} GPUs was given {most}")
+    if (placed := seen.last("settled").placed("work")) < wanted:
+        return broken(f"a queue with a quota of {wanted} GPUs was given {placed}")
+    return KEPT
+
+
+def play_reclaim(ground: Ground) -> None:
+    """The first queue takes what is idle; then the owner of the rest comes back."""
+    total, own = ground.capacity.gpus, half(ground.capacity)
+    ground.queue("first", own)
+    ground.queue("second", total - own)
+    ground.submit(Work("lent", pods=total, gpus=1, queue="first"))
+    ground.until(lambda now: now.placed("lent") == total)
+    ground.phase("owner is back")
+    ground.submit(Work("owner", pods=total - own, gpus=1, queue="second"))
+    ground.until(lambda now: now.placed("owner") == total - own and now.placed("lent") == own)
+
+
+def judge_reclaim(seen: Timeline, capacity: Capacity) -> Judgement:
+    """Lent while idle, given back when wanted, and no more than that."""
+    total, own = capacity.gpus, half(capacity)
+    if (lent := seen.last("start").placed("lent")) < total:
+        return broken(f"a queue was given {lent} of {total} idle GPUs beyond its quota")
+    end = seen.last("owner is back")
+    if (back := end.placed("owner")) < total - own:
+        return broken(f"the owner got back {back} of the {total - own} GPUs of its quota")
+    if (kept := end.placed("lent")) < own:
+        return broken(f"the other queue was left {kept} of the {own} GPUs of its own quota")
+    return KEPT
+
+
+def play_fair_share(ground: Ground) -> None:
+    """Two queues with the same weight and no quota; the second comes late."""
+    total = ground.capacity.gpus
+    for name in ("first", "second"):
+        ground.queue(name, 0, weight=1)
+    ground.submit(Work("early", pods=total, gpus=1, queue="first"))
+    ground.until(lambda now: now.placed("early") == total)
+    ground.phase("both")
+    ground.submit(Work("late", pods=total, gpus=1, queue="second"))
+    ground.until(
+        lambda now: (
+            abs(now.placed("late") - now.placed("early")) <= total % 2
+            and now.placed("late", "early") == total
+        )
+    )
+
+
+def judge_fair_share(seen: Timeline, capacity: Capacity) -> Judgement:
+    """Half each."""
+    end = seen.last("both")
+    early, late = end.placed("early"), end.placed("late")
+    if abs(early - late) > capacity.gpus % 2:
+        return broken(f"two queues with equal weight hold {early} and {late} GPUs")
+    if early + late < capacity.gpus:
+        return broken(f"{capacity.gpus - early - late} GPUs are idle while both queues have work")
+    return KEPT
+
+
+def play_priority(ground: Ground) -> None:
+    """More urgent work displaces a pod, which comes back; work that is never evicted stays."""
+    total = ground.capacity.gpus
+    ground.submit(Work("unattended", pods=total, gpus=1, kind="train"))
+    ground.until(lambda now: now.placed("unattended") == total)
+    ground.phase("urgent")
+    ground.submit(Work("urgent", gpus=1, kind="inference"))
+    ground.until(lambda now: now.placed("urgent") == 1)
+    ground.phase("resumed")
+    ground.remove("urgent")
+    ground.until(lambda now: now.placed("unattended") == total)
+    ground.phase("interactive")
+    ground.remove("unattended")
+    ground.submit(Work("interactive", pods=total, gpus=1, kind="build"))
+    ground.until(lambda now: now.placed("interactive") == total)
+    ground.phase("protected")
+    ground.submit(Work("intruder", gpus=1, kind="inference"))
+    ground.watch()
+
+
+def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
+    """Displaced, resumed, and only what may be."""
+    total = capacity.gpus
+    if not seen.last("urgent").placed("urgent"):
+        return broken("urgent work waits behind unattended work of the same queue")
+    left = seen.last("start").uids("unattended") & seen.last("urgent").uids("unattended")
+    if len(left) < total - 1:
+        return broken(f"one urgent pod displaced {total - len(left)} others")
+    if (back := seen.last("resumed").placed("unattended")) < total:
+        return broken(f"{back} of {total} pods are back after the urgent work had ended")
+    if (placed := seen.last("interactive").placed("interactive")) < total:
+        return broken(f"{placed} of {total} interactive pods were placed")
+    if (least := seen.least("protected", "interactive")) < total:
+        return broken(f"{total - least} interactive pods were evicted, which must never be")
+    return KEPT
+
+
+def lacks_classes(capacity: Capacity) -> str:
+    """Needs KAI's priority classes."""
+    missing = [name for name in CLASSES if name not in capacity.classes]
+    if missing:
+        return f"the cluster has no priority class {', '.join(missing)}"
+    return capacity.lacks(gpus=2)
+
+
+def play_elastic(ground: Ground) -> None:
+    """A job that can do with one pod gives up the rest to an owner, and grows again."""
+    total = ground.capacity.gpus
+    ground.queue("first", 1)
+    ground.queue("second", total - 1)
+    ground.submit(Work("elastic", pods=total, gang=1, gpus=1, queue="first"))
+    ground.until(lambda now: now.placed("elastic") == total)
+    ground.phase("shrunk")
+    ground.submit(Work("owner", pods=total - 1, gang=total - 1, gpus=1, queue="second"))
+    ground.until(lambda now: now.placed("owner") == total - 1)
+    ground.phase("grown")
+    ground.remove("owner")
+    ground.until(lambda now: now.placed("elastic") == total)
+
+
+def judge_elastic(seen: Timeline, capacity: Capacity) -> Judgement:
+    """It shrinks to its least, never below, and takes back what is free."""
+    total = capacity.gpus
+    if (placed := seen.last("start").placed("elastic")) < total:
+        return broken(f"an elastic job was given {placed} of {total} idle GPUs")
+    if (owner := seen.last("shrunk").placed("owner")) < total - 1:
+        return broken(f"the owner was given {owner} of {total - 1} GPUs: the job did not shrink")
+    if not seen.last("start").uids("elastic") & seen.last("shrunk").uids("elastic"):
+        return broken("the job was ended as a whole instead of shrinking to its least")
+    if (grown := seen.last("grown").placed("elastic")) < total:
+        return broken(f"the job grew back to {grown} of {total} pods")
+    return KEPT
+
+
+def _shared(capacity: Capacity) -> str:
+    return capacity.lacks(gpus=2, queues=True)
+
+
+PROMISES = (
+    Promise(
+        "scheduler.quota",
+        "A queue gets its quota and keeps to its limit",
+        "A queue with half of the GPUs as quota and limit asks for all of them.",
+        _shared,
+        play_quota,
+        judge_quota,
+        QUEUES,
+    ),
+    Promise(
+        "scheduler.reclaim",
+        "Idle GPUs are lent beyond quota, and given back",
+        "One queue takes every GPU while the other is silent; then the other asks for its quota.",
+        _shared,
+        play_reclaim,
+        judge_reclaim,
+        QUEUES,
+    ),
+    Promise(
+        "scheduler.fair_share",
+        "Two projects share fairly",
+        "Two queues of equal weight without quota both ask for everything, the second one late.",
+        _shared,
+        play_fair_share,
+        judge_fair_share,
+        QUEUES,
+    ),
+    Promise(
+        "scheduler.priority",
+        "Urgent work goes first, and what it displaced comes back",
+        "Unattended work fills every GPU, one urgent pod is submitted and ended. Then interactive work, which is never "
+        "evicted, is tried the same way.",
+        lacks_classes,
+        play_priority,
+        judge_priority,
+        "kubectl get priorityclasses: train 50, build 100, inference 125; from 100 on nothing is evicted",
+    ),
+    Promise(
+        "scheduler.elastic",
+        "Elastic work shrinks and grows",
+        "A job that needs one pod and can use all is made to give up the rest, and gets it back.",
+        _shared,
+        play_elastic,
+        judge_elastic,
+        "see the least number of pods of the job's group: kubectl get podgroups -A -o yaml",
+    ),
+)

@@ -1,0 +1,78 @@
+"""Runs promises one after the other on a cluster and gives each a verdict."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from appliance.acceptance import PROMISES
+from appliance.acceptance.capacity import Capacity
+from appliance.acceptance.ground import MINE, Clock, Door, Ground, Settings, clean, survey
+from appliance.acceptance.promise import Promise
+from appliance.acceptance.workload import NAMESPACE
+from appliance.errors import ApplianceError
+from appliance.models.result import CheckResult, Status
+
+Series = Callable[[str], bool]
+Told = Callable[[Promise], None]
+
+
+def run(
+    door: Door,
+    clock: Clock,
+    settings: Settings,
+    *,
+    series: Series | None = None,
+    promises: Iterable[Promise] = PROMISES,
+    told: Told = lambda _: None,
+) -> Iterator[CheckResult]:
+    """A verdict for each promise, as it comes; what was made for it is gone when the last one has come.
+
+    Raises ApplianceError where the cluster does not answer at all.
+    """
+    clean(door)
+    _await_empty(door, clock, settings)
+    capacity = survey(door, settings, metrics=series is not None)
+    try:
+        for promise in promises:
+            if reason := promise.lacks(capacity):
+                yield result(promise, Status.NOT_ASSESSED, reason)
+                continue
+            told(promise)
+            yield _tried(promise, Ground(door, clock, settings, capacity, series), capacity)
+    finally:
+        clean(door)
+
+
+def _await_empty(door: Door, clock: Clock, settings: Settings) -> None:
+    """A namespace that is still being deleted takes nothing new."""
+    end = clock.now() + settings.patience
+    while door.find("v1", "Namespace", MINE):
+        if clock.now() >= end:
+            raise ApplianceError(
+                "the namespace of an earlier trial is still being deleted",
+                f"kubectl describe namespace {NAMESPACE} says what holds it",
+            )
+        clock.sleep(settings.beat)
+
+
+def _tried(promise: Promise, ground: Ground, capacity: Capacity) -> CheckResult:
+    try:
+        ground.open()
+        promise.play(ground)
+    except ApplianceError as error:
+        return result(promise, Status.NOT_ASSESSED, error.message, error.hint)
+    kept, cause = promise.judge(ground.timeline, capacity)
+    if kept is None:
+        return result(promise, Status.NOT_ASSESSED, cause)
+    seconds = ground.timeline.moments[-1].at
+    evidence = f"{len(ground.timeline.moments)} observations in {seconds:.0f} s"
+    if kept:
+        return result(promise, Status.PASS, evidence=evidence)
+    return result(promise, Status.FAIL, cause, promise.fix, evidence)
+
+
+def result(
+    promise: Promise, status: Status, cause: str = "", fix: str = "", evidence: str = ""
+) -> CheckResult:
+    """The verdict of a promise in the program's own form."""
+    return CheckResult(
+        id=promise.id, target="cluster", status=status, cause=cause, fix=fix, evidence=evidence
+    )

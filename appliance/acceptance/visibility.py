@@ -1,0 +1,91 @@
+"""Work without GPUs beside full GPUs, and the numbers boards are made of."""
+
+from appliance.acceptance.capacity import Capacity
+from appliance.acceptance.ground import Ground
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.timeline import Timeline
+from appliance.acceptance.workload import Work
+
+SHAPES = ("spark", "ray", "dask")
+PODS = 3
+SERIES = {
+    "allocated": "kai_queue_allocated_gpus",
+    "quota": "kai_queue_deserved_gpus",
+    "fair share": "kai_queue_fair_share_gpu",
+}
+
+
+def play_cpu_only(ground: Ground) -> None:
+    """Three jobs of one leader and two workers without GPUs, while every GPU is held."""
+    total = 0 if ground.capacity.taken else ground.capacity.gpus
+    if total:
+        ground.submit(Work("held", pods=total, gpus=1))
+        ground.until(lambda now: now.placed("held") == total)
+    ground.phase("together")
+    ground.submit(*(Work(name, pods=PODS, gang=PODS, seconds=10) for name in SHAPES))
+    ground.until(
+        lambda now: all(
+            sum(pod.phase == "Succeeded" for pod in now.of(name)) == PODS for name in SHAPES
+        )
+    )
+
+
+def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
+    """All of them end well."""
+    del capacity
+    end = seen.last("together")
+    for name in SHAPES:
+        done = sum(pod.phase == "Succeeded" for pod in end.of(name))
+        if done == PODS:
+            continue
+        if end.placed(name) == PODS and not seen.ever("Running"):
+            return unknown("pods were placed, but the hosts ran none of them")
+        return broken(f"{done} of {PODS} pods of a job without GPUs ({name}) ended well")
+    return KEPT
+
+
+def play_metrics(ground: Ground) -> None:
+    """One pod in a queue of its own; then Prometheus is asked for it."""
+    ground.submit(Work("seen", gpus=1))
+    ground.until(lambda now: now.placed("seen") == 1)
+    # Prometheus looks every 10 to 60 seconds.
+    ground.watch(90)
+    for name, metric in SERIES.items():
+        ground.note_series(name, f'{metric}{{queue_name="appliance-acceptance-work"}}')
+
+
+def judge_metrics(seen: Timeline, capacity: Capacity) -> Judgement:
+    """Prometheus knows what the queue holds, has as quota and may expect."""
+    del capacity
+    if any(answer is None for answer in seen.notes.values()) or not seen.notes:
+        return unknown("there is no Prometheus to ask")
+    missing = [name for name in SERIES if not seen.notes.get(name)]
+    if missing:
+        return broken(f"Prometheus has no series of the queue's {', '.join(missing)}")
+    return KEPT
+
+
+PROMISES = (
+    Promise(
+        "scheduler.cpu_only",
+        "Work without GPUs runs beside full GPUs",
+        "Three jobs in the shape of Spark, Ray and Dask (one leader, two workers, started together) run while every GPU is "
+        "held. The frameworks themselves are not part of it.",
+        lambda capacity: "" if capacity.nodes else "the cluster has no host that takes pods",
+        play_cpu_only,
+        judge_cpu_only,
+        "see why pods wait: kubectl describe pods -n appliance-acceptance while appliance validate scheduler runs",
+    ),
+    Promise(
+        "scheduler.metrics",
+        "Boards can be fed",
+        "Prometheus is asked for what a queue of the trial holds, has as quota, and may expect.",
+        lambda capacity: (
+            capacity.lacks(gpus=1, queues=True)
+            or ("" if capacity.metrics else "no Prometheus was named (--prometheus)")
+        ),
+        play_metrics,
+        judge_metrics,
+        "let Prometheus scrape queuecontroller and scheduler in namespace kai-scheduler",
+    ),
+)

@@ -1,0 +1,173 @@
+"""Each promise passes on a scheduler that keeps it, fails on each that does not, and says nothing where it cannot."""
+
+import pytest
+
+from appliance.acceptance import PROMISES
+from appliance.acceptance.ground import Settings
+from appliance.acceptance.trial import run
+from appliance.errors import ApplianceError
+from appliance.models.result import CheckResult, Status, Verdict, overall
+from tests.unit.acceptance.clusters import FOUR_HOSTS, ONE_HOST, Cluster, Stock, node
+from tests.unit.acceptance.kai_like import KaiLike
+
+SETTINGS = Settings(gpu_image="pytorch", patience=60.0, quiet=20.0)
+IDS = [promise.id for promise in PROMISES]
+
+FAULTS = {
+    "scheduler.gang": ("gangs in parts",),
+    "scheduler.packing": ("spreads",),
+    "scheduler.consolidation": ("nothing moves", "loses what it moves"),
+    "scheduler.topology": ("nearness ignored", "never near"),
+    "scheduler.quota": ("no limits", "quota only in part"),
+    "scheduler.reclaim": ("nothing lent", "nothing given back", "takes too much"),
+    "scheduler.fair_share": ("first come first served", "nothing lent"),
+    "scheduler.priority": ("no preemption", "no resume", "evicts interactive", "displaces all"),
+    "scheduler.elastic": ("no shrinking", "ends elastic work", "no growing"),
+    "scheduler.fractions": ("parts are whole", "parts without end"),
+    "scheduler.memory_cap": ("memory not capped",),
+    "scheduler.mig": ("MIG overbooked", "MIG anywhere", "no MIG"),
+    "scheduler.time_limit": ("no time limit", "limits for all"),
+    "scheduler.idle": ("no idle limit", "limits for all"),
+    "scheduler.cpu_only": ("no work without GPUs",),
+    "scheduler.metrics": ("no metrics",),
+}
+
+
+def tried(
+    cluster: Cluster, *ids: str, settings: Settings = SETTINGS, metrics: bool = True
+) -> dict[str, CheckResult]:
+    """The verdicts of some promises, all where none is named."""
+    chosen = [promise for promise in PROMISES if not ids or promise.id in ids]
+    series = cluster.series if metrics else None
+    return {r.id: r for r in run(cluster, cluster, settings, series=series, promises=chosen)}
+
+
+@pytest.mark.parametrize("promise", IDS)
+def test_a_scheduler_that_keeps_its_promise_passes(promise: str) -> None:
+    (verdict,) = tried(KaiLike(), promise).values()
+    assert (verdict.status, verdict.cause) == (Status.PASS, "")
+
+
+def test_all_promises_one_after_the_other_on_one_cluster() -> None:
+    verdicts = tried(KaiLike())
+    assert list(verdicts) == IDS
+    assert {r.id: r.cause for r in verdicts.values() if r.status is not Status.PASS} == {}
+    assert overall(verdicts.values()) is Verdict.PASSED
+
+
+@pytest.mark.parametrize(
+    ("promise", "fault"), [(promise, fault) for promise in IDS for fault in FAULTS[promise]]
+)
+def test_a_scheduler_that_breaks_a_promise_fails(promise: str, fault: str) -> None:
+    (verdict,) = tried(KaiLike(FOUR_HOSTS, fault), promise).values()
+    assert verdict.status is Status.FAIL, verdict.cause
+    assert verdict.cause
+    assert verdict.fix
+
+
+def test_every_promise_has_a_scheduler_that_breaks_it() -> None:
+    assert list(FAULTS) == IDS
+
+
+def test_kubernetes_own_scheduler_passes_only_what_needs_no_queue() -> None:
+    verdicts = tried(
+        Stock(FOUR_HOSTS, "no time limit", "no idle limit", "memory not capped", "no metrics")
+    )
+    passed = [r.id for r in verdicts.values() if r.status is Status.PASS]
+    assert passed == ["scheduler.mig", "scheduler.cpu_only"]
+    assert all(r.status is Status.FAIL for r in verdicts.values() if r.id not in passed)
+
+
+def test_a_cluster_without_queues_and_classes_is_not_assessed_for_them() -> None:
+    verdicts = tried(Stock(FOUR_HOSTS, "memory not capped", knows=False), metrics=False)
+    silent = {r.id for r in verdicts.values() if r.status is Status.NOT_ASSESSED}
+    assert silent >= {
+        "scheduler.quota",
+        "scheduler.reclaim",
+        "scheduler.fair_share",
+        "scheduler.priority",
+    }
+    assert {r.id for r in verdicts.values() if r.status is Status.PASS} == {
+        "scheduler.mig",
+        "scheduler.cpu_only",
+    }
+
+
+def test_one_gpu_host_shows_what_it_can_and_says_what_not() -> None:
+    verdicts = tried(KaiLike(ONE_HOST))
+    silent = {r.id for r in verdicts.values() if r.status is Status.NOT_ASSESSED}
+    assert silent == {
+        "scheduler.packing",
+        "scheduler.consolidation",
+        "scheduler.topology",
+        "scheduler.mig",
+    }
+    assert all(r.status is Status.PASS for r in verdicts.values() if r.id not in silent)
+    assert overall(verdicts.values()) is Verdict.INCOMPLETE
+
+
+def test_a_cluster_without_gpus_is_assessed_for_work_without_gpus_alone() -> None:
+    verdicts = tried(KaiLike((node("plain", 0),)))
+    assessed = {r.id for r in verdicts.values() if r.status is not Status.NOT_ASSESSED}
+    assert assessed == {"scheduler.cpu_only"}
+
+
+def test_gpus_in_use_by_others_are_left_alone() -> None:
+    cluster = KaiLike()
+    cluster.stranger(1)
+    verdicts = tried(cluster, "scheduler.gang", "scheduler.reclaim")
+    assert {r.status for r in verdicts.values()} == {Status.NOT_ASSESSED}
+    assert "others hold GPUs" in verdicts["scheduler.gang"].cause
+    assert list(cluster.pods) == ["other"]
+
+
+def test_a_cluster_that_falls_silent_gives_not_assessed_and_not_a_pass() -> None:
+    cluster = KaiLike()
+    verdicts = run(cluster, cluster, SETTINGS, promises=PROMISES[:2])
+    assert next(verdicts).status is Status.PASS
+    cluster.silent = True
+    second = next(verdicts)
+    assert (second.status, second.cause) == (
+        Status.NOT_ASSESSED,
+        "the API server did not answer in 30 s",
+    )
+    cluster.silent = False
+    assert list(verdicts) == []
+    assert cluster.things == {}
+
+
+def test_a_cluster_that_never_answers_is_one_error_and_no_verdict() -> None:
+    cluster = KaiLike()
+    cluster.silent = True
+    with pytest.raises(ApplianceError, match="did not answer"):
+        tried(cluster)
+
+
+def test_a_memory_probe_that_cannot_run_says_nothing() -> None:
+    (verdict,) = tried(KaiLike(FOUR_HOSTS, "no torch"), "scheduler.memory_cap").values()
+    assert verdict.status is Status.NOT_ASSESSED
+    assert "exit code 1" in verdict.cause
+
+
+def test_without_an_image_or_a_prometheus_these_promises_are_not_assessed() -> None:
+    verdicts = tried(KaiLike(), settings=Settings(patience=60.0, quiet=20.0), metrics=False)
+    silent = {r.id for r in verdicts.values() if r.status is Status.NOT_ASSESSED}
+    assert silent == {"scheduler.memory_cap", "scheduler.metrics"}
+
+
+def test_nothing_is_left_behind() -> None:
+    cluster = KaiLike()
+    tried(cluster, "scheduler.gang", "scheduler.reclaim")
+    assert (cluster.pods, cluster.things) == ({}, {})
+
+
+def test_what_a_killed_trial_left_is_taken_away_by_the_next() -> None:
+    cluster = KaiLike()
+    killed = run(cluster, cluster, SETTINGS, promises=PROMISES[4:6])
+    next(killed)
+    left = dict(cluster.things)
+    assert left, "a trial that is under way has something"
+    again = KaiLike()
+    again.things, again.pods = left, dict(cluster.pods)
+    assert tried(again, "scheduler.gang")["scheduler.gang"].status is Status.PASS
+    assert (again.pods, again.things) == ({}, {})
