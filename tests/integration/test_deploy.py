@@ -291,7 +291,7 @@ def test_another_checkout_of_the_same_files_has_nothing_to_do(
     for file in (copy / "roles").rglob("*"):
         file.chmod(file.stat().st_mode & 0o700)
     stray = copy / "playbooks/collections/.ruff_cache/x"
-    stray.parent.mkdir()
+    stray.parent.mkdir(exist_ok=True)
     stray.touch()
     watch = Watch(tmp_path)
     env = watch.env
