@@ -14,7 +14,7 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts, Slurm, SlurmNode
 from appliance.models.result import CheckResult
-from appliance.models.site import Host, Role
+from appliance.models.site import Host, Owner, Role, Site
 
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
@@ -84,10 +84,10 @@ def _nodes(view: View) -> Iterator[CheckResult]:
         if slurm is None or down:
             yield not_assessed("slurm.nodes", host.name, why or "the controller is not up")
         else:
-            yield _node(host, slurm)
+            yield _node(view.site, host, slurm)
 
 
-def _node(host: Host, slurm: Slurm) -> CheckResult:
+def _node(site: Site, host: Host, slurm: Slurm) -> CheckResult:
     node = _find(slurm, host)
     if node is None:
         return failed(
@@ -98,6 +98,9 @@ def _node(host: Host, slurm: Slurm) -> CheckResult:
             limit="idle, mixed or allocated",
         )
     words = state_words(node.state)
+    owner = site.owner(host)
+    if owner is not Owner.SLURM:
+        return _given_away(host, node, words, owner)
     if words and words <= WORKING:
         return passed(
             "slurm.nodes", host.name, node.state.lower(), limit="idle, mixed or allocated"
@@ -111,6 +114,16 @@ def _node(host: Host, slurm: Slurm) -> CheckResult:
         limit="idle, mixed or allocated",
         evidence="scontrol show node",
     )
+
+
+def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner) -> CheckResult:
+    """A host of somebody else is drained, or Slurm would give it jobs beside the owner's."""
+    limit = f"drained for {owner.value}"
+    if words & {"drain", "drained", "draining"}:
+        return passed("slurm.nodes", host.name, node.state.lower(), limit=limit)
+    cause = f"takes jobs, and the site gives {host.name} to {owner.value}"
+    fix = f"{DEPLOY} --stage slurm"
+    return failed("slurm.nodes", host.name, cause, fix, value=node.state.lower(), limit=limit)
 
 
 def _out_of_work(node: SlurmNode, words: frozenset[str]) -> str:

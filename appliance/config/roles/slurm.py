@@ -69,6 +69,7 @@ def variables(context: RoleContext) -> Variables:
         "slurm_database_password": (
             _secret(context, "slurmdbd_password") if context.host.name == controller.name else ""
         ),
+        "slurm_owner": site.owner(context.host).value,
         "slurm_scratch": _scratch(context),
     }
 

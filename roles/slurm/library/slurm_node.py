@@ -12,11 +12,13 @@ description:
   - Resumes the host when it is down or drained for a reason of this appliance ("appliance: ...") or one that slurmctld
     gave itself (not responding, rebooted, fewer resources than configured), and its health check passes.
   - A drain by anybody else is left alone.
+  - A host that somebody else gives work to is drained instead, once its jobs are done.
 options:
   name: {description: Name of the host in Slurm., type: str, required: true}
   controller: {description: Name of the controller, for messages., type: str, required: true}
   health: {description: Program that must succeed before the host is resumed., type: path, required: true}
   slurm_user: {description: User slurmctld runs as., type: str, default: slurm}
+  owner: {description: Who gives the host work., type: str, default: slurm}
   wait: {description: Seconds until the host must have registered., type: int, default: 300}
 """
 
@@ -40,6 +42,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 OURS = "appliance: "
+OWNED = "appliance: a host of "
 SLURMS = (
     "Not responding",
     "Node unexpectedly rebooted",
@@ -108,6 +111,14 @@ class Node:
             said = (err or out).strip().splitlines() or ["no reason given"]
             self.module.fail_json(msg=f"{self.name} cannot be resumed: {said[-1]}")
 
+    def give_away(self, owner: str) -> None:
+        """No new jobs: the host is somebody else's."""
+        reason = f"Reason={OWNED}{owner}"
+        code, out, err = self._run("update", f"NodeName={self.name}", "State=DRAIN", reason)
+        if code:
+            said = (err or out).strip().splitlines() or ["no reason given"]
+            self.module.fail_json(msg=f"{self.name} cannot be drained: {said[-1]}")
+
     def _silence(self, state: str, said: str) -> str:
         controller = self.module.params["controller"]
         if not state:
@@ -129,6 +140,7 @@ def main() -> None:
             "controller": {"required": True},
             "health": {"type": "path", "required": True},
             "slurm_user": {"default": "slurm"},
+            "owner": {"default": "slurm"},
             "wait": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
@@ -140,6 +152,13 @@ def main() -> None:
         state, reason, author, _ = node.show()
     else:
         state, reason, author = node.registered(module.params["wait"])
+    owner = module.params["owner"]
+    if owner != "slurm":
+        given = reason == f"{OWNED}{owner}" and bool(flags(state) & OUT)
+        if not given and not module.check_mode:
+            node.give_away(owner)
+            state, reason, _ = node.registered(module.params["wait"])
+        module.exit_json(changed=not given, state=state, reason=reason)
     out = bool(flags(state) & OUT) and is_ours(reason, author, module.params["slurm_user"])
     back = out and module.run_command([module.params["health"]])[0] == 0
     if back and not module.check_mode:

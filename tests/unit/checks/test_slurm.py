@@ -19,7 +19,7 @@ from appliance.models.profile import (
     Software,
 )
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host, Network, Role, Site
+from appliance.models.site import Host, Network, Owner, Role, Site
 
 PROFILE = Profile(
     version=1,
@@ -289,3 +289,16 @@ def test_only_the_first_control_host_and_gpu_hosts_must_run_daemons() -> None:
         "gpu-1/slurmd",
         "gpu-2/slurmd",
     }
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [("idle+drain", Status.PASS), ("mixed+drain", Status.PASS), ("idle", Status.FAIL)],
+)
+def test_a_host_of_kubernetes_is_drained(state: str, status: Status) -> None:
+    hosts = [h.model_copy(update={"owner": Owner.KUBERNETES}) for h in SITE.hosts]
+    given = SITE.model_copy(update={"hosts": tuple(hosts)})
+    seen = view(told(node("gpu-1", state=state, reason="appliance: a host of kubernetes")), given)
+    found = one("slurm.nodes", seen, "gpu-1")
+    assert found.status is status
+    assert "kubernetes" in (found.cause or str(found.limit))

@@ -109,6 +109,14 @@ def test_a_host_without_reason_is_nobodys() -> None:
     assert not node.is_ours(reason, who, "slurm")
 
 
+def test_a_host_of_somebody_else_is_drained_for_a_reason_we_know_again() -> None:
+    module = FakeModule((0, "", ""), name="gpu-1")
+    node.Node(module).give_away("kubernetes")
+    (asked,) = module.asked
+    assert asked[-3:] == ["NodeName=gpu-1", "State=DRAIN", "Reason=appliance: a host of kubernetes"]
+    assert node.is_ours("appliance: a host of kubernetes", "root", "slurm")
+
+
 @pytest.mark.parametrize("waiting", ["DOWN*", "UNKNOWN", "IDLE*"])
 def test_registration_is_waited_for(waiting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node.time, "sleep", lambda _: None)
