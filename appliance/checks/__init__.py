@@ -3,11 +3,11 @@
 from appliance.checks import base, fabric, gpu, kubernetes, observe, slurm, storage
 from appliance.checks.check import Check
 
-HARDWARE: tuple[Check, ...] = gpu.CHECKS
+HARDWARE: tuple[Check, ...] = tuple(c for c in gpu.CHECKS if c.id not in gpu.SOFTWARE)
 """What speaks of the machines themselves: judged on every look, whichever stages are finished."""
 
 CHECKS: tuple[Check, ...] = (
-    *HARDWARE,
+    *gpu.CHECKS,
     *base.CHECKS,
     *fabric.CHECKS,
     *storage.CHECKS,

@@ -11,11 +11,23 @@ from appliance.checks.gpu_software import (
     judge_driver_spread,
     judge_fabric_manager,
     judge_persistence,
+    judge_services,
     judge_vbios_spread,
 )
 from appliance.checks.gpu_xid import judge_xid
 
-__all__ = ["CHECKS", "UNITS"]
+__all__ = ["CHECKS", "SOFTWARE", "UNITS"]
+
+SOFTWARE = frozenset(
+    {
+        "gpu.driver",
+        "gpu.driver_spread",
+        "gpu.fabric_manager",
+        "gpu.persistence",
+        "gpu.services",
+    }
+)
+"""What stage gpu brings; all others speak of the machines."""
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
@@ -162,6 +174,15 @@ CHECKS: tuple[Check, ...] = (
         explain="Messages of the driver in the kernel log since boot, each code by its class: reboot, reset and unexpected ones fail, "
         "those of applications warn, notes pass. Five fatal ones of one GPU within 24 h are a case for service. What is older "
         "than 24 h only warns, for the log does not tell of a reset.",
+    ),
+    HostCheck(
+        id="gpu.services",
+        title="DCGM, its exporter and the description for containers",
+        roles=GPU_HOSTS,
+        judge=judge_services,
+        limit="active, and started at boot; not judged where the driver comes from the distribution",
+        explain="nvidia-dcgm and nvidia-dcgm-exporter measure the GPUs; appliance-cdi describes them to container runtimes, anew at "
+        "each boot. Without it containers get no GPU, or those of before a change.",
     ),
     ClusterCheck(
         id="gpu.vbios_spread",

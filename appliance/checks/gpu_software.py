@@ -21,7 +21,8 @@ from appliance.models.site import Host, Role
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 PERSISTENCE = "nvidia-persistenced.service"
-UNITS = (FABRIC_MANAGER, PERSISTENCE)
+SERVICES = ("nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cdi.service")
+UNITS = (FABRIC_MANAGER, PERSISTENCE, *SERVICES)
 AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
 
@@ -40,11 +41,13 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     if not version:
         why = "the driver does not tell its version"
         return [not_assessed("gpu.driver", host.name, why, **common)]
-    if version.split(".")[0] == branch.split(".")[0]:
+    wanted = branch.split(".")
+    if version.split(".")[: len(wanted)] == wanted:
         evidence = f"CUDA up to {facts.gpus.cuda}" if facts.gpus.cuda else ""
         return [passed("gpu.driver", host.name, version, evidence=evidence, **common)]
-    cause = f"driver {version} is not of branch {branch}"
-    fix = f"install the driver of branch {branch}, or choose software.driver_branch {version.split('.')[0]}"
+    what = "" if len(wanted) > 1 else "of branch "
+    cause = f"driver {version} is not {what}{branch}"
+    fix = f"appliance deploy --stage gpu brings {branch}; or choose software.driver_branch {'.'.join(version.split('.')[: len(wanted)])}"
     return [failed("gpu.driver", host.name, cause, fix, value=version, **common)]
 
 
@@ -149,9 +152,6 @@ def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[C
         return [not_assessed("gpu.fabric_manager", host.name, why, **common)]
     if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
         return [_needless(host, facts, unit, common)]
-    if is_simulated(facts):
-        why = "simulated GPUs have no fabric manager"
-        return [not_assessed("gpu.fabric_manager", host.name, why, required=False, **common)]
     return [_in_step(host, facts, unit, common)]
 
 
@@ -214,9 +214,6 @@ def _persistence(gpu: Gpu) -> Seen:
 def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
     target, unit = f"{host.name}/daemon", facts.units.get(PERSISTENCE)
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
-    if is_simulated(facts):
-        why = "simulated GPUs have no persistence daemon"
-        return [not_assessed("gpu.persistence", target, why, required=False, **common)]
     if unit is None:
         why = facts.errors.get("units") or "the unit was not read"
         return [not_assessed("gpu.persistence", target, why, **common)]
@@ -236,3 +233,26 @@ def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
             **common,
         )
     ]
+
+
+def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """What measures the GPUs and describes them to containers runs; the distribution's own packages have none of it."""
+    if view.site.repositories.gpu.source == "distribution":
+        return []
+    return [_service(host, facts, name) for name in SERVICES]
+
+
+def _service(host: Host, facts: HostFacts, name: str) -> CheckResult:
+    unit, target = facts.units.get(name), f"{host.name}/{name.removesuffix('.service')}"
+    common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
+    if unit is None:
+        why = facts.errors.get("units") or "the unit was not read"
+        return not_assessed("gpu.services", target, why, **common)
+    if unit.load == "not-found":
+        cause, fix = f"{name} is not installed", "appliance deploy --stage gpu"
+        return failed("gpu.services", target, cause, fix, value="absent", **common)
+    if unit.active != "active" or unit.enabled not in AT_BOOT:
+        cause = f"{name} is {unit.active}, {unit.enabled or 'not enabled'} at boot"
+        fix = f"journalctl -u {name} says why; systemctl enable --now {name}"
+        return failed("gpu.services", target, cause, fix, value=unit.active, **common)
+    return passed("gpu.services", target, unit.active, **common)

@@ -33,17 +33,22 @@ def lab() -> None:
 @click.option("--profile", default="hpc", show_default=True, help="The hosts' hardware class.")
 @click.option("--gpu", default="", help="Another GPU than the profile's: " + ", ".join(GPUS))
 @click.option(
+    "--driver", is_flag=True, help="GPU hosts come with a driver; else stage gpu brings it."
+)
+@click.option(
     "--kubernetes",
     is_flag=True,
     help="Hosts that carry a Kubernetes cluster; the first time it is compiled, ten minutes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-def up(name: str, hosts: int, profile: str, gpu: str, kubernetes: bool, as_json: bool) -> None:
+def up(
+    name: str, hosts: int, profile: str, gpu: str, driver: bool, kubernetes: bool, as_json: bool
+) -> None:
     """Raise the rack, or start what of it is down."""
     console = Console(stderr=True)
     with console.status("raising the rack"):
         raised = rack.up(
-            RackSpec(name, hosts, profile, gpu, kubernetes),
+            RackSpec(name, hosts, profile, gpu, kubernetes, driver),
             lambda line: console.print(f"  {line}", soft_wrap=True),
         )
     if as_json:

@@ -17,7 +17,8 @@ from appliance.models.profile import Software
 
 TABLE = Path(__file__).with_name("compatibility.yml")
 RELEASE = re.compile(r"^\d+(\.\d+){0,3}$")
-COMPONENTS = tuple(name for name in Software.model_fields if name != "operating_systems")
+SYSTEMS = "operating_systems"
+COMPONENTS = tuple(name for name in Software.model_fields if name != SYSTEMS)
 
 
 class Bound(Model):
@@ -55,11 +56,15 @@ class Bound(Model):
 
 
 class Row(Model):
-    """One release line of one component and what it needs of the others."""
+    """One release line of one component, what it needs of the others, and the systems there are packages for.
+
+    No ``systems``: nothing is known of any that lack it.
+    """
 
     component: str
     release: str
     needs: dict[str, Bound] = Field(default_factory=dict)
+    systems: tuple[str, ...] = ()
     source: str
     date: str
 
@@ -99,10 +104,12 @@ def table() -> Table:
     return checked.model
 
 
-def clashes(chosen: Mapping[str, str | None], known: Table | None = None) -> Iterator[Clash]:
+def clashes(chosen: Mapping[str, object], known: Table | None = None) -> Iterator[Clash]:
     """What does not fit in a choice of releases; None is the distribution's own and not judged."""
     known = known or table()
-    releases = {name: r for name, r in chosen.items() if r is not None and name in COMPONENTS}
+    releases = {name: r for name, r in chosen.items() if isinstance(r, str) and name in COMPONENTS}
+    listed_systems = chosen.get(SYSTEMS)
+    systems = tuple(listed_systems) if isinstance(listed_systems, tuple | list) else ()
     for name, release in releases.items():
         if not RELEASE.match(release):
             yield Clash(
@@ -112,6 +119,7 @@ def clashes(chosen: Mapping[str, str | None], known: Table | None = None) -> Ite
         row = known.row(name, release)
         if row is not None:
             yield from _against(known, row, release, releases)
+            yield from _on(known, row, release, systems)
         elif known.lines(name):
             listed = ", ".join(known.lines(name))
             remedy = f"take one of {listed}; a later one wants a later appliance"
@@ -132,6 +140,24 @@ def _against(known: Table, row: Row, release: str, releases: Mapping[str, str]) 
         yield Clash(
             row.component, other, message, "take " + ", or ".join(ways) if ways else "leave one out"
         )
+
+
+def _on(known: Table, row: Row, release: str, systems: tuple[str, ...]) -> Iterator[Clash]:
+    """Refused where not one of the systems of the class has packages of it."""
+    if not systems or not row.systems or set(row.systems) & set(systems):
+        return
+    others = [
+        other.release
+        for other in known.rows
+        if other.component == row.component and set(other.systems) & set(systems)
+    ]
+    message = (
+        f"{row.component} {release} is on none of {', '.join(systems)}"
+        f" (on {', '.join(row.systems)}; source: {row.source}, {row.date})"
+    )
+    ways = [f"{row.component} {line}" for line in others]
+    remedy = "take " + ", or ".join([*ways, f"{SYSTEMS} {', '.join(row.systems)}"])
+    yield Clash(row.component, SYSTEMS, message, remedy)
 
 
 def _fitting(known: Table, component: str, other: str, found: str) -> list[str]:

@@ -15,6 +15,11 @@ from appliance.config.finding import KeyPath
 from appliance.models import site
 
 PATTERNS = {
+    site.FINGERPRINT: (
+        "the fingerprint of a key",
+        "40 hexadecimal digits, as gpg --show-keys FILE prints them",
+    ),
+    site.KEY_FILE: ("a file name", "the name of a file in the mirror, as 3bf863cc.pub"),
     site.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
     site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
     site.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),

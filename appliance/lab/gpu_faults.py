@@ -141,7 +141,7 @@ class Standing(NamedTuple):
 
 def effect(rack: Rack, host: RackHost, standing: Iterable[Standing]) -> State:
     """The NVML state of a host with these faults."""
-    state = nvml.healthy_state(host.name, rack.hardware)
+    state = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
     for fault in standing:
         if fault.kind == DRIVER.kind:
             state["system"] |= nvml.system(str(fault.where), OTHER_CUDA)

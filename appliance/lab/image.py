@@ -43,8 +43,8 @@ def _layers(progress: Progress) -> dict[str, str]:
         recipe = Recipe(machine_sources(progress))
         base = _base(cache, recipe, progress)
         packages = _packages(cache, base, recipe.sources, progress)
-        built = {"base": str(base), "packages": str(packages), "nvml": str(nvml.build(cache))}
-        _clear_layers(cache, set(built.values()))
+        built = {"base": str(base), "packages": str(packages)}
+        _clear_layers(cache, {*built.values(), str(nvml.build(cache))})
         return built
 
 

@@ -41,7 +41,7 @@ def mount_host(rack: Rack, host: RackHost) -> None:
     for name in ("upper", "work", *DATA_FOLDERS, *cluster):
         (host.disk / name).mkdir(parents=True, exist_ok=True)
     if host.root not in present:
-        lower = ":".join(_layers(rack, host))
+        lower = ":".join(_layers(rack))
         options = f"lowerdir={lower},upperdir={host.disk}/upper,workdir={host.disk}/work"
         run(("mount", "-t", "overlay", "-o", options, host.machine, str(host.root)))
 
@@ -97,9 +97,8 @@ def _image(host: RackHost) -> str:
     return str(image)
 
 
-def _layers(rack: Rack, host: RackHost) -> tuple[str, ...]:
-    gpu = ("nvml",) if host.is_gpu else ()
-    names = (*gpu, CLUSTER_LAYER, "packages", "base")
+def _layers(rack: Rack) -> tuple[str, ...]:
+    names = (CLUSTER_LAYER, "packages", "base")
     return tuple(rack.layers[name] for name in names if name in rack.layers)
 
 

@@ -12,6 +12,7 @@ from appliance.lab.recipe import LIB_FOLDER, digest
 
 SOURCES = Path(__file__).with_name("nvml_source")
 STATE_FILE = Path("var/lib/appliance-lab/gpu.state")
+DRIVER_FILE = Path("var/lib/appliance-lab/driver.state")
 TOOL = Path("usr/local/bin/nvidia-smi")
 PACKAGE = Path(__file__).parent.parent
 TOOL_SOURCES = ("lab/nvidia_smi/*.py", "probe/ask.py", "probe/files.py", "probe/nvml.py")
@@ -21,6 +22,8 @@ Value = str | int
 State = dict[str, dict[str, Value]]
 
 NVIDIA = 0x10DE
+OF_THE_MACHINE = frozenset({"count"})
+"""What the section "system" says without a driver."""
 IDLE = 0x1
 NVLINK_REMOTE = {"nvlink-bridge": 0, "nvswitch": 2}
 """NVML's numbers for what is at a link's other end: a GPU, a switch."""
@@ -99,6 +102,12 @@ def healthy_state(host: str, hardware: Hardware | None = None) -> State:
     for index in range(found.gpus):
         state[f"gpu{index}"] = _product(found) | _identity(host, found, index) | _condition(index)
     return state
+
+
+def without_driver(state: State) -> State:
+    """The same GPUs, with nothing said of a driver: what a machine is before one is loaded."""
+    bare = {key: value for key, value in state["system"].items() if key in OF_THE_MACHINE}
+    return {**state, "system": bare}
 
 
 def system(driver: str, cuda: int) -> dict[str, Value]:

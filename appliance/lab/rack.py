@@ -17,6 +17,7 @@ from appliance.lab import (
     mounts,
     network,
     processes,
+    repository,
     requirements,
     seed,
     site,
@@ -43,6 +44,7 @@ def up(wanted: RackSpec, progress: Progress) -> Rack:
     with _locked(wanted.name, progress):
         rack = _existing(wanted) or _new(wanted, progress)
         network.raise_bridge(rack)
+        repository.start(rack)
         public_key = site.client_key(rack)
         started = [host for host in rack.hosts if _start(rack, host, public_key)]
         site.write(rack)
@@ -72,6 +74,7 @@ def down(name: str) -> bool:
         rack = load(name)
         if rack:
             fabric.stop(rack)
+            repository.stop(rack)
             for pid in processes.marked(rack.state_dir):
                 processes.kill(pid)
             for host in rack.hosts:
@@ -123,9 +126,8 @@ def _start(rack: Rack, host: RackHost, public_key: str) -> bool:
 
 
 def _enable(rack: Rack, host: RackHost) -> None:
-    devices = ("appliance-lab-devices.service",) if host.is_gpu else ()
     cluster = ("appliance-lab-cluster.service",) if rack.spec.kubernetes else ()
-    units = (*ENABLED_UNITS, *devices, *cluster)
+    units = (*ENABLED_UNITS, *cluster)
     run(("systemctl", f"--root={host.root}", "--quiet", "enable", *units))
     run(
         (

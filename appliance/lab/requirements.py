@@ -21,6 +21,10 @@ PROGRAMS = {
     "unshare": "util-linux",
     "gcc": "gcc libc6-dev",
     "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+    "gpg": "gpg",
+    "gpg-agent": "gpg-agent",
+    "gpgconf": "gpgconf",
 }
 
 CLONE_NEWNS = 0x00020000

@@ -6,7 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from appliance.adapters.process import run
-from appliance.lab import kernel_log, network, nvml, sysfs
+from appliance.lab import kernel_log, network, nvml, repository, sysfs
+from appliance.lab.driver.packages import modprobe
 from appliance.lab.hardware import Hardware
 from appliance.lab.spec import Rack, RackHost
 
@@ -50,7 +51,12 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
     host_key(host)
     sysfs.write(host.root, rack, host)
     if host.is_gpu:
-        nvml.write(host.root, nvml.healthy_state(host.name, rack.hardware))
+        bare = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
+        nvml.write(host.root, bare)
+        for name, script in programs(rack.hardware).items():
+            _write(host.root / name, script, 0o755)
+        if rack.spec.driver:
+            repository.preinstall(rack, host)
         kernel_log.clear(host.root)
 
 
@@ -80,9 +86,6 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
             found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
     if rack.spec.kubernetes:
         found["etc/systemd/system/appliance-lab-cluster.service"] = _read("cluster.service")
-    if host.is_gpu:
-        found["etc/systemd/system/appliance-lab-devices.service"] = _read("devices.service")
-        found["usr/local/sbin/appliance-lab-devices"] = device_script(rack.hardware)
     return found
 
 
@@ -105,8 +108,16 @@ def hosts_file(rack: Rack) -> str:
     return "\n".join(("127.0.0.1 localhost", "::1 localhost", *lines)) + "\n"
 
 
+def programs(hardware: Hardware) -> dict[str, str]:
+    """Programs of a GPU host that stand in for its kernel."""
+    return {
+        "usr/local/sbin/modprobe": modprobe(),
+        "usr/local/sbin/appliance-lab-devices": device_script(hardware),
+    }
+
+
 def device_script(hardware: Hardware) -> str:
-    """Makes the GPU device nodes, which containers lose at every start."""
+    """Makes the GPUs' device nodes, as the driver does when it is loaded."""
     nodes = [(f"nvidia{index}", index) for index in range(hardware.gpus)]
     nodes.append(("nvidiactl", 255))
     lines = [

@@ -7,7 +7,7 @@ from jinja2 import Environment, StrictUndefined
 
 from appliance.adapters.process import run
 from appliance.config.fresh import write_cluster_key, write_secrets
-from appliance.lab import kubernetes_build
+from appliance.lab import kubernetes_build, repository
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import Rack
 
@@ -49,6 +49,9 @@ def render(rack: Rack) -> str:
         release=kubernetes_build.RELEASE,
         containerd=kubernetes_build.CONTAINERD,
         source=f"/{kubernetes_build.PLACE}",
+        mirror=repository.address(rack),
+        key=repository.KEY,
+        fingerprint=repository.fingerprint(rack),
     )
 
 

@@ -28,6 +28,7 @@ class RackSpec:
     """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's.
 
     ``kubernetes``: hosts that can carry a cluster, and a site that asks for one.
+    ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
     """
 
     name: str = "rack"
@@ -35,6 +36,7 @@ class RackSpec:
     profile: str = "hpc"
     gpu: str = ""
     kubernetes: bool = False
+    driver: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):

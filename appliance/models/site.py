@@ -25,6 +25,11 @@ AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
 Device = Annotated[str, Field(pattern=DEVICE)]
 
 
+FINGERPRINT = r"^[0-9A-Fa-f]{40}$"
+KEY_FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
+KeyFile = Annotated[str, Field(pattern=KEY_FILE)]
 MirrorUrl = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.:/_-]+$")]
 
 
@@ -195,6 +200,44 @@ class Trunk(Model):
     cables: int = Field(default=1, ge=1, le=254, description="How many connect them")
 
 
+class GpuRepository(Model):
+    """Where the NVIDIA driver and what goes with it come from."""
+
+    source: Literal["nvidia", "distribution"] = Field(
+        default="nvidia", description="NVIDIA's repository, or the distribution's own packages"
+    )
+    mirror: MirrorUrl | None = Field(
+        default=None,
+        description="Mirror of NVIDIA's repository for the hosts' system; none: NVIDIA's own",
+    )
+    key: KeyFile | None = Field(
+        default=None, description="File of the signing key in the mirror; none: NVIDIA's own"
+    )
+    fingerprint: Fingerprint | None = Field(
+        default=None, description="Of the signing key, 40 hexadecimal digits; none: NVIDIA's own"
+    )
+    kernel_modules: Literal["automatic", "open", "proprietary"] = Field(
+        default="automatic", description="Automatic: by GPU generation and driver branch"
+    )
+
+
+class Repositories(Model):
+    """Package sources besides the distribution's."""
+
+    gpu: GpuRepository = Field(default=GpuRepository(), description="NVIDIA's packages")
+
+
+class GpuOptions(Model):
+    """Stage gpu, where it changes the driver of a host that works."""
+
+    drain_minutes: int = Field(
+        default=30, ge=0, le=10080, description="How long running jobs are waited for"
+    )
+    interrupt_jobs: bool = Field(
+        default=False, description="Consent to cancel jobs that run longer"
+    )
+
+
 class FabricOptions(Model):
     """Stage fabric. The subnet manager runs on the control hosts unless a switch or UFM does it."""
 
@@ -261,6 +304,10 @@ class Site(Model):
         default_factory=dict, description="Where each secret is kept: munge_key, slurmdbd_password"
     )
     base: BaseOptions = Field(default=BaseOptions(), description="People, time, firewall")
+    repositories: Repositories = Field(
+        default=Repositories(), description="Where packages come from"
+    )
+    gpu: GpuOptions = Field(default=GpuOptions(), description="Driver changes")
     fabric: FabricOptions = Field(default=FabricOptions(), description="InfiniBand")
     storage: StorageOptions = Field(default=StorageOptions(), description="NFS and scratch")
     slurm: SlurmOptions = Field(default=SlurmOptions(), description="Partitions and accounts")

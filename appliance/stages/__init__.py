@@ -1,10 +1,11 @@
 """The stages of a deployment, in their order; one file per stage."""
 
-from appliance.stages import base, fabric, kubernetes, observe, slurm, storage
+from appliance.stages import base, fabric, gpu, kubernetes, observe, slurm, storage
 from appliance.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
     base.STAGE,
+    gpu.STAGE,
     fabric.STAGE,
     storage.STAGE,
     kubernetes.STAGE,

@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 # Stages that run side by side: the shortest first, so that none is finished before its turn.
-STAGES = ("base", "fabric", "storage", "observe", "slurm", "validate")
+STAGES = ("base", "gpu", "fabric", "storage", "observe", "slurm", "validate")
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def _traces(found: Rack) -> list[str]:
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[Rack]:
-    raised = rack.up(RackSpec(NAME, hosts=2), lambda _: None)
+    raised = rack.up(RackSpec(NAME, hosts=2, driver=True), lambda _: None)
     yield raised
     rack.down(NAME)
     assert _traces(raised) == []
@@ -76,7 +76,7 @@ def _state(found: Rack, host: RackHost) -> str:
 
 def test_up_again_changes_nothing(up: Rack, gpu: RackHost) -> None:
     before = _on(up, gpu, "cat", "/proc/sys/kernel/random/boot_id", "/proc/1/stat").stdout
-    assert rack.up(RackSpec(NAME, hosts=2), lambda _: None) == up
+    assert rack.up(RackSpec(NAME, hosts=2, driver=True), lambda _: None) == up
     assert _on(up, gpu, "cat", "/proc/sys/kernel/random/boot_id", "/proc/1/stat").stdout == before
     assert status.read(up).all_up
 
@@ -197,7 +197,7 @@ def _settles(found: Rack, host: RackHost, state: str) -> bool:
 def test_cards_stand_with_ethernet_and_without_a_subnet(
     profile: str, part: str, name: str, rate: str
 ) -> None:
-    raised = rack.up(RackSpec(f"{NAME}-cards", 2, profile, part), lambda _: None)
+    raised = rack.up(RackSpec(f"{NAME}-cards", 2, profile, part, driver=True), lambda _: None)
     try:
         host = raised.host("gpu-1")
         assert _smi(raised, host, "name") == [name] * 4

@@ -6,6 +6,7 @@ from appliance.config.finding import Finding
 from appliance.config.rules import (
     cabling,
     files,
+    gpu,
     hardware,
     hosts,
     kubernetes,
@@ -59,6 +60,8 @@ SITE_RULES: tuple[Rule, ...] = (
     kubernetes.releases,
     kubernetes.owners,
     kubernetes.kubeconfig,
+    gpu.repository,
+    gpu.kernel_modules,
     software.overrides,
     software.compatible,
 )

@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 enum {
 	SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
 	INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15,
-	VERSION_MISMATCH = 25,
+	LIBRARY_MISMATCH = 18, VERSION_MISMATCH = 25,
 };
 
 #define HOPPER 9
@@ -49,8 +49,11 @@ static int users;
 
 API nvmlReturn_t nvmlInit_v2(void)
 {
-	if (!state_now())
+	const struct state *now = state_now();
+	if (!now)
 		return DRIVER_NOT_LOADED;
+	if (!library_fits(now))
+		return LIBRARY_MISMATCH;
 	users++;
 	return SUCCESS;
 }

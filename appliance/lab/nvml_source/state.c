@@ -1,4 +1,7 @@
-/* Reads the state file: lines of section.key=value, sections "system" and "gpu0" to "gpu15". */
+/*
+ * Reads what the driver's load left and the state file: lines of section.key=value, sections "system" and "gpu0" to
+ * "gpu15". Without a loaded driver there is nothing to tell; what the state file says of the driver comes before it.
+ */
 #include "state.h"
 
 #include <pthread.h>
@@ -9,6 +12,7 @@
 #include <sys/stat.h>
 
 #define DEFAULT_FILE "/var/lib/appliance-lab/gpu.state"
+#define DEFAULT_DRIVER "/var/lib/appliance-lab/driver.state"
 
 struct field {
 	const char *key;
@@ -53,7 +57,7 @@ static const struct field gpu_fields[] = {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct state current;
-static struct stat seen;
+static struct stat seen, seen_driver;
 static int loaded;
 
 static void set(void *record, const struct field *fields, const char *key, const char *value)
@@ -84,17 +88,25 @@ static void take(struct state *into, char *line)
 		set(&into->gpus[index], gpu_fields, key, value);
 }
 
-static void load(const char *file)
+static void add(struct state *into, const char *file)
 {
-	static struct state fresh;
 	char line[512];
 	FILE *stream = fopen(file, "re");
 	if (!stream)
 		return;
-	memset(&fresh, 0, sizeof fresh);
 	while (fgets(line, sizeof line, stream))
-		take(&fresh, line);
+		take(into, line);
 	fclose(stream);
+}
+
+static void load(const char *file, const char *driver)
+{
+	static struct state fresh;
+	memset(&fresh, 0, sizeof fresh);
+	add(&fresh, driver);
+	memcpy(fresh.loaded_version, fresh.driver_version, sizeof fresh.loaded_version);
+	add(&fresh, file);
+	loaded = fresh.driver_version[0] != 0;
 	if (fresh.count > MAX_GPUS)
 		fresh.count = MAX_GPUS;
 	for (unsigned slot = 0; slot < fresh.count; slot++) {
@@ -104,24 +116,36 @@ static void load(const char *file)
 		fresh.order[fresh.seen++] = slot;
 	}
 	current = fresh;
-	loaded = 1;
+}
+
+/* Whether a file was replaced since it was last looked at; one that is not there looks the same each time. */
+static int replaced(const char *file, struct stat *before)
+{
+	struct stat now;
+	if (stat(file, &now) != 0)
+		memset(&now, 0, sizeof now);
+	int other = now.st_ino != before->st_ino || now.st_size != before->st_size ||
+		    now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+		    now.st_mtim.tv_nsec != before->st_mtim.tv_nsec;
+	*before = now;
+	return other;
 }
 
 struct state *state_now(void)
 {
+	static int looked;
 	const char *file = getenv("APPLIANCE_LAB_GPU_STATE");
-	struct stat now;
+	const char *driver = getenv("APPLIANCE_LAB_DRIVER_STATE");
 	if (!file)
 		file = DEFAULT_FILE;
+	if (!driver)
+		driver = DEFAULT_DRIVER;
 	pthread_mutex_lock(&lock);
-	if (stat(file, &now) != 0) {
-		loaded = 0;
-	} else if (!loaded || now.st_ino != seen.st_ino || now.st_size != seen.st_size ||
-		   now.st_mtim.tv_sec != seen.st_mtim.tv_sec ||
-		   now.st_mtim.tv_nsec != seen.st_mtim.tv_nsec) {
-		load(file);
-		seen = now;
-	}
+	int news = replaced(file, &seen);
+	news |= replaced(driver, &seen_driver);
+	if (news || !looked)
+		load(file, driver);
+	looked = 1;
 	pthread_mutex_unlock(&lock);
-	return loaded ? &current : NULL;
+	return loaded && seen.st_ino ? &current : NULL;
 }

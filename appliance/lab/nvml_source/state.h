@@ -29,13 +29,18 @@ struct gpu {
 
 struct state {
 	char driver_version[TEXT], nvml_version[TEXT];
+	/* The version of the driver that is loaded, whatever the state file claims. */
+	char loaded_version[TEXT];
 	unsigned long long cuda_version, count;
 	struct gpu gpus[MAX_GPUS];
 	/* A GPU that is off the bus is not counted, and those after it move up. */
 	unsigned seen, order[MAX_GPUS];
 };
 
-/* The state, read again whenever the file was replaced; NULL where there is none. */
+/* The state, read again whenever a file was replaced; NULL where there are no GPUs or no driver is loaded. */
 struct state *state_now(void);
+
+/* Whether this library was made for the loaded driver; one that names no version of its own fits any. */
+int library_fits(const struct state *now);
 
 #endif

@@ -4,6 +4,7 @@ from typing import Any
 
 from appliance.checks.check import HostCheck, View
 from appliance.checks.gpu import CHECKS
+from appliance.checks.gpu_software import SERVICES
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult
@@ -151,6 +152,7 @@ def facts(host: str = "gpu-1", *gpus: dict[str, Any], **changes: Any) -> HostFac
             "units": {
                 "nvidia-fabricmanager.service": ACTIVE,
                 "nvidia-persistenced.service": ACTIVE,
+                **dict.fromkeys(SERVICES, ACTIVE),
             },
             "xid_events": [],
             **changes,

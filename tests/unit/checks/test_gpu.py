@@ -6,7 +6,9 @@ import pytest
 
 from appliance.checks.check import HostCheck
 from appliance.checks.gpu import CHECKS
+from appliance.checks.gpu_software import SERVICES
 from appliance.models.result import Status, Verdict, overall
+from appliance.models.site import Site
 from tests.unit.checks.gpu_world import (
     ABSENT,
     ACTIVE,
@@ -38,17 +40,10 @@ def test_a_sound_site_passes(check_id: str) -> None:
 
 
 @pytest.mark.parametrize("check_id", IDS)
-def test_what_simulated_gpus_say_is_marked_and_never_asks_for_what_they_cannot_have(
-    check_id: str,
-) -> None:
-    made_up: dict[str, Any] = {"simulated": ("gpu",), "units": {}, "fabric_manager": ""}
-    results = judge(check_id, view(*(facts(host, **made_up) for host in HOSTS)))
+def test_what_simulated_gpus_say_is_marked(check_id: str) -> None:
+    results = judge(check_id, view(*(facts(host, simulated=("gpu",)) for host in HOSTS)))
     assert all(r.simulated for r in results)
-    assert overall(results) is Verdict.PASSED or check_id == "gpu.fabric_manager"
-    if check_id == "gpu.fabric_manager":
-        (result,) = results
-        assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
-        assert result.cause == "simulated GPUs have no fabric manager"
+    assert overall(results) is Verdict.PASSED
 
 
 NOTHING: dict[str, Any] = {
@@ -217,7 +212,7 @@ def test_a_planted_fault_trips_its_check_and_names_the_gpu(
 
 
 def test_every_host_check_has_a_planted_fault() -> None:
-    elsewhere = {"gpu.count", "gpu.driver", "gpu.fabric_manager", "gpu.xid"}
+    elsewhere = {"gpu.count", "gpu.driver", "gpu.fabric_manager", "gpu.services", "gpu.xid"}
     assert {row[0] for row in FAULTS} | elsewhere == set(OF_HOSTS)
 
 
@@ -378,6 +373,39 @@ def test_persistence_that_ends_with_the_boot_warns(unit: dict[str, str]) -> None
     host = facts("gpu-1", units={PERSISTENCE: unit})
     daemon = next(r for r in judge("gpu.persistence", view(host)) if r.target == "gpu-1/daemon")
     assert daemon.status is Status.WARN
+
+
+@pytest.mark.parametrize(
+    ("unit", "cause"),
+    [
+        (ABSENT, "nvidia-dcgm.service is not installed"),
+        ({**ACTIVE, "active": "failed"}, "nvidia-dcgm.service is failed, enabled at boot"),
+        ({**ACTIVE, "enabled": "disabled"}, "nvidia-dcgm.service is active, disabled at boot"),
+    ],
+)
+def test_a_service_of_the_gpus_that_does_not_run_fails(unit: dict[str, str], cause: str) -> None:
+    units = {**dict.fromkeys(SERVICES, ACTIVE), "nvidia-dcgm.service": unit}
+    results = judge("gpu.services", view(facts("gpu-1", units=units)))
+    assert [r.target for r in results if r.status is Status.FAIL] == ["gpu-1/nvidia-dcgm"]
+    assert cause in [r.cause for r in results]
+
+
+def test_the_distributions_own_driver_comes_without_services() -> None:
+    own = Site.model_validate(
+        {**site().model_dump(), "repositories": {"gpu": {"source": "distribution"}}}
+    )
+    assert judge("gpu.services", view(site_=own)) == []
+
+
+@pytest.mark.parametrize(
+    ("branch", "status"),
+    [("580", Status.PASS), ("580.95.05", Status.PASS), ("580.82.07", Status.FAIL)],
+)
+def test_a_driver_chosen_exactly_must_be_exactly_that(branch: str, status: Status) -> None:
+    exact = profile()
+    software = exact.software.model_copy(update={"driver_branch": branch})
+    chosen = exact.model_copy(update={"software": software})
+    assert one("gpu.driver", view(profile_=chosen)).status is status
 
 
 def test_every_result_names_its_limit_and_source_where_there_is_one() -> None:

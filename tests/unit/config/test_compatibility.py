@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.config.compatibility import Bound, Table, clashes, table
+from appliance.config.compatibility import COMPONENTS, Bound, Table, clashes, table
 
 SMALL = Table.model_validate(
     {
@@ -74,10 +74,14 @@ def test_release_of_no_row_is_refused_with_the_known_ones() -> None:
         ({"gpu_operator": "26.7", "driver_branch": "570"}, "gpu_operator"),
         ({"network_operator": "26.4", "kubernetes": "1.36"}, "network_operator"),
         ({"kai": "0.16", "kubernetes": "1.27"}, "kai"),
-        ({"slurm": "21.08"}, "slurm"),
+        ({"slurm": "20.11"}, "slurm"),
+        ({"slurm": "24.11", "operating_systems": ("debian-12",)}, "slurm"),
+        ({"driver_branch": "579"}, "driver_branch"),
+        ({"containerd": "1.7", "kubernetes": "1.36"}, "containerd"),
+        ({"pyxis": "0.20", "enroot": "2.2"}, "pyxis"),
     ],
 )
-def test_shipped_table_refuses(chosen: dict[str, str | None], component: str) -> None:
+def test_shipped_table_refuses(chosen: dict[str, object], component: str) -> None:
     assert [clash.component for clash in clashes(chosen)] == [component]
 
 
@@ -86,3 +90,19 @@ def test_shipped_table_offers_a_way_out_of_every_clash_that_is_one() -> None:
         for other, bound in row.needs.items():
             if fit := bound.nearest("0"):
                 assert bound.accepts(fit), (row.component, other)
+
+
+def test_release_that_one_system_of_the_class_carries_is_accepted() -> None:
+    assert not list(clashes({"slurm": "24.11", "operating_systems": ("debian-12", "debian-13")}))
+
+
+def test_release_no_system_carries_names_those_that_do_and_what_the_others_have() -> None:
+    (clash,) = clashes({"slurm": "24.11", "operating_systems": ("debian-12", "ubuntu-24.04")})
+    assert clash.message.startswith("slurm 24.11 is on none of debian-12, ubuntu-24.04")
+    assert clash.remedy == "take slurm 22.05, or slurm 23.11, or operating_systems debian-13"
+
+
+def test_every_row_says_who_says_so_and_when() -> None:
+    assert all(row.source and row.date.startswith("202") for row in table().rows)
+    kinds = {row.component for row in table().rows}
+    assert kinds == set(COMPONENTS) - {"kubernetes"}

@@ -20,7 +20,7 @@ def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rack:
 def _made(rack: Rack) -> Rack:
     host = rack.host("gpu-1")
     host.root.mkdir(parents=True)
-    nvml.write(host.root, nvml.healthy_state(host.name, rack.hardware))
+    nvml.write(host.root, nvml.without_driver(nvml.healthy_state(host.name, rack.hardware)))
     sysfs.write(host.root, rack, host)
     kernel_log.clear(host.root)
     return rack
@@ -91,7 +91,7 @@ def test_another_driver_replaces_the_one_before(rack: Rack, gpu: RackHost) -> No
     faults.apply(rack, gpu, "wrong-driver", ("470.1",))
     assert _state(gpu)["system"]["driver_version"] == "470.1"
     faults.apply(rack, gpu, "wrong-driver", clear=True)
-    assert _state(gpu)["system"]["driver_version"].startswith("580.")
+    assert _state(gpu)["system"] == {"count": "8"}
 
 
 def test_cards_without_bridges_have_no_link_to_lose(

@@ -188,3 +188,32 @@ def test_probe_reads_what_newer_drivers_tell(
     sound, hurt = found.devices[:2]
     assert (sound.error, sound.sram_exceeded, hurt.sram_exceeded) == ("", False, True)
     assert (hurt.nvlink_speed, hurt.temperature_margin) == (speed, margin)
+
+
+def test_without_a_loaded_driver_nothing_is_told(host: Host, tmp_path: Path) -> None:
+    host.state = nvml.without_driver(host.state)
+    host.env["APPLIANCE_LAB_DRIVER_STATE"] = str(tmp_path / "driver.state")
+    silent = host.smi("-L")
+    assert silent.returncode != 0
+    (tmp_path / "driver.state").write_text(nvml.render({"system": nvml.system("580.82.07", 13000)}))
+    assert host.query("driver_version") == ["580.82.07"] * 8
+
+
+def test_library_of_another_version_than_the_loaded_driver_says_so(
+    built: Path, tmp_path: Path
+) -> None:
+    """As after an upgrade of the packages alone: the module that is loaded is still the old one."""
+    host = Host(built, tmp_path)
+    host.state = nvml.without_driver(host.state)
+    host.env |= {
+        "LD_LIBRARY_PATH": str(tmp_path),
+        "APPLIANCE_LAB_DRIVER_STATE": str(tmp_path / "driver.state"),
+    }
+    shutil.copy(built / LIB_FOLDER / nvml.SONAME, tmp_path / "libnvidia-ml.so.580.95.05")
+    (tmp_path / nvml.SONAME).symlink_to("libnvidia-ml.so.580.95.05")
+    for loaded, fits in (("580.95.05", True), ("580.82.07", False)):
+        state = nvml.render({"system": nvml.system(loaded, 13000)})
+        (tmp_path / "driver.state").write_text(state)
+        done = host.smi("--query-gpu=driver_version", "--format=csv,noheader")
+        assert (done.returncode == 0) is fits
+        assert ("mismatch" in (done.stdout + done.stderr).lower()) is not fits

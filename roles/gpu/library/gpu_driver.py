@@ -1,0 +1,325 @@
+#!/usr/bin/python
+"""Brings the NVIDIA driver of this host to a release: installed, loaded, answering; or back to the one before."""
+
+# ruff: noqa: E402 - Ansible wants the documentation before the imports.
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_driver
+short_description: The NVIDIA driver in one release, changed on a running host
+description:
+  - All parts of the driver are kept in one and the same version, held against other upgrades. An installed version of the wanted
+    release stays; a newer one of the same branch is not taken by itself.
+  - Where a driver is loaded, the host is first drained in Slurm; jobs and processes are waited for and never interrupted without
+    consent. Then the services are stopped, the modules unloaded, the packages changed and the modules loaded.
+  - When the new driver does not load, or fewer GPUs answer than before, the version before is put back.
+  - A run that was cut off is taken up where it stopped; a drain of ours is taken back at the end, anybody else's stays.
+  - Where the modules do not go, or nouveau does not, O(reboot) is true: reboot and call again.
+options:
+  packages: {description: Names, as alternatives separated by "|"; all come in the driver's version., type: list, elements: str, required: true}
+  release: {description: Branch or version, as 580 or 580.95.05., type: str, required: true}
+  pins: {description: Name to exact version, where a version is to be restored., type: dict, default: {}}
+  source: {description: File of the package source, whose lists alone are fetched; all where it is empty., type: str, default: ""}
+  host: {description: Name of this host in Slurm., type: str, required: true}
+  clients: {description: Units that use the driver, in the order in which they start; those there are., type: list, elements: str, default: []}
+  drain_minutes: {description: How long running jobs are waited for., type: int, default: 0}
+  interrupt_jobs: {description: Consent to cancel jobs that are left then., type: bool, default: false}
+  container: {description: The kernel is not this host's own; secure boot and nouveau are not looked at., type: bool, default: false}
+"""
+
+EXAMPLES = r"""
+- name: Install | Bring the driver to its release
+  gpu_driver:
+    packages: [nvidia-kernel-open-dkms, nvidia-driver-cuda]
+    release: "580"
+    host: gpu-1
+"""
+
+RETURN = r"""
+version: {description: The driver's version., type: str, returned: always}
+before: {description: The version that was loaded before., type: str, returned: always}
+reboot: {description: Whether the host must be rebooted for the driver to load., type: bool, returned: always}
+resources: {description: What is managed, as kind and name., type: list, returned: always}
+"""
+
+import json
+import os
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.gpu_kernel import Kernel
+from ansible.module_utils.gpu_packages import (
+    PREFERENCES,
+    AptDriver,
+    DnfDriver,
+    choose,
+    of_release,
+    upstream,
+)
+from ansible.module_utils.gpu_slurm import Slurm
+from ansible_collections.appliance.host.plugins.module_utils.apt import available
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+NOTE = "/var/lib/appliance/gpu-driver.json"
+"""What a change in progress must remember: the packages before, the GPUs that answered, the services that ran."""
+
+ANSWER_SECONDS = 60
+
+
+class Change:
+    """The driver of this host, as it is and as it shall be."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.packages: Any = AptDriver(module) if available() else DnfDriver(module)
+        self.kernel = Kernel(module)
+        self.slurm = Slurm(module, module.params["host"])
+        self.entries = [entry.split("|") for entry in module.params["packages"]]
+        self.changed = False
+        self.reboot = False
+        self.note: dict[str, Any] = {}
+
+    def run(self) -> dict[str, Any]:
+        """Bring the driver to its release. Raises Problem."""
+        self.packages.read()
+        versions, said = self.kernel.answers()
+        before = versions[0] if versions else ""
+        self.note = _recall()
+        installed = self._installed()
+        wanted = installed if self._settled(installed) else self._wanted()
+        target = upstream(next(iter(wanted.values())))
+        fits = wanted == installed and (before == target or not _booted())
+        if fits and all(self.packages.held(name) for name in wanted) and not self.note:
+            return self._result(wanted, before)
+        self.changed = True
+        if self.module.check_mode:
+            return self._result(wanted, before)
+        if fits:
+            self.packages.hold(wanted)
+            self._finish()
+            return self._result(wanted, before)
+        self._change(installed, wanted, versions, said)
+        return self._result(wanted, before)
+
+    def _installed(self) -> dict[str, str]:
+        """What of each entry is installed, whole or not."""
+        found = {}
+        for entry in self.entries:
+            for name in entry:
+                if self.packages.version(name):
+                    found[name] = self.packages.version(name)
+                    break
+        return found
+
+    def _settled(self, installed: dict[str, str]) -> bool:
+        """Whether every entry is installed, in one version of the release (or the pinned one)."""
+        versions = {upstream(version) for version in installed.values()}
+        return (
+            len(installed) == len(self.entries)
+            and len(versions) == 1
+            and all(of_release(version, self._release()) for version in installed.values())
+        )
+
+    def _release(self) -> str:
+        names = {name for entry in self.entries for name in entry}
+        pinned = [str(v) for name, v in self.module.params["pins"].items() if name in names]
+        return upstream(pinned[0]) if pinned else str(self.module.params["release"])
+
+    def _wanted(self) -> dict[str, str]:
+        names = [name for entry in self.entries for name in entry]
+        if not self.module.check_mode:
+            self.packages.refresh(self.module.params["source"])
+        offered = self.packages.offered(names)
+        found = choose(self.entries, offered, self._release())
+        if found:
+            return found
+        there = sorted({upstream(v) for versions in offered.values() for v in versions})
+        lacking = [e for e in self.entries if not any(offered.get(name) for name in e)]
+        what = " and ".join(" or ".join(entry) for entry in lacking or self.entries)
+        raise Problem(
+            f"no repository of this host offers {what} of driver {self._release()}"
+            f" (there is {', '.join(there) or 'none'}): choose software.driver_branch among them, or another mirror"
+        )
+
+    def _change(
+        self, installed: dict[str, str], wanted: dict[str, str], versions: list[str], said: str
+    ) -> None:
+        container = self.module.params["container"]
+        refusal = "" if container else self.kernel.refusal()
+        if refusal:
+            raise Problem(refusal)
+        booted = _booted()
+        loaded = bool(versions) or "mismatch" in said.lower()
+        if not self.note:
+            self.note = {"before": installed, "answered": len(versions), "stopped": []}
+        if booted and loaded:
+            self._clear(wanted, versions)
+        try:
+            if wanted != installed:
+                self.packages.move(wanted)
+            if booted:
+                self._load(wanted)
+        except Problem as problem:
+            self._roll_back(problem, wanted)
+        if not self.reboot:
+            self._finish()
+
+    def _clear(self, wanted: dict[str, str], versions: list[str]) -> None:
+        """Nobody uses the driver, and it is unloaded. What stands in the way leaves everything as it was."""
+        target = upstream(next(iter(wanted.values())))
+        _remember(self.note)
+        self.slurm.drain(f"{versions[0] if versions else 'not answering'} to {target}")
+        left = self.slurm.wait(self.module.params["drain_minutes"] * 60)
+        if left and self.module.params["interrupt_jobs"]:
+            self.slurm.cancel(left)
+            left = self.slurm.wait(120)
+        if left:
+            self._finish()
+            raise Problem(
+                f"jobs run here ({', '.join(left)}) and the driver can only be changed without them:"
+                " wait for them (gpu.drain_minutes) or allow to cancel them (gpu.interrupt_jobs)"
+            )
+        self._stop_clients()
+        holders = self.kernel.holders()
+        if holders:
+            self._finish()
+            raise Problem(
+                f"processes use the GPUs: {', '.join(holders)}: end them, then deploy again"
+            )
+        if self.kernel.unload():
+            self.reboot = True
+
+    def _load(self, wanted: dict[str, str]) -> None:
+        if not self.module.params["container"] and not self.kernel.evict_nouveau():
+            self.reboot = True
+        if self.reboot:
+            return
+        failed = self.kernel.load()
+        if failed:
+            raise Problem(failed)
+        self._prove(upstream(next(iter(wanted.values()))))
+        self._start_clients()
+
+    def _prove(self, target: str) -> None:
+        """The driver answers in its version, for as many GPUs as before."""
+        end = time.monotonic() + ANSWER_SECONDS
+        while True:
+            versions, said = self.kernel.answers()
+            if set(versions) == {target} and len(versions) >= self.note.get("answered", 0):
+                return
+            # A wrong answer stays wrong; only silence may end.
+            if versions or time.monotonic() > end:
+                break
+            time.sleep(1)
+        if versions and set(versions) != {target}:
+            raise Problem(f"driver {versions[0]} answers, not {target}")
+        if versions:
+            raise Problem(f"{len(versions)} GPUs answer, {self.note['answered']} did before")
+        raise Problem(said or "the driver does not answer")
+
+    def _roll_back(self, problem: Problem, wanted: dict[str, str]) -> None:
+        target = upstream(next(iter(wanted.values())))
+        before = self.note.get("before", {})
+        old = upstream(next(iter(before.values()))) if before else ""
+        failed = f"driver {target} does not come up ({problem})"
+        if not old or old == target or len(before) != len(self.entries):
+            self._finish()
+            raise Problem(f"{failed}: dmesg | grep NVRM may say why")
+        try:
+            self.kernel.unload()
+            self.packages.move(before)
+            why = self.kernel.load()
+            if why:
+                raise Problem(why)
+            self._prove(old)
+            self._start_clients()
+        except Problem as second:
+            # Nobody gets this host before a person has looked: our drain stays.
+            raise Problem(f"{failed}, and driver {old} does not come back ({second})") from None
+        self._finish()
+        raise Problem(f"{failed}; rolled back to {old}, which works: choose another release")
+
+    def _stop_clients(self) -> None:
+        for unit in reversed(self.module.params["clients"]):
+            code, _, _ = self.module.run_command(["systemctl", "is-active", unit])
+            if not code and unit not in self.note["stopped"]:
+                self.note["stopped"].append(unit)
+                _remember(self.note)
+            self.module.run_command(["systemctl", "stop", unit])
+
+    def _start_clients(self) -> None:
+        """Those that ran before; the role starts all of them afterwards."""
+        for unit in reversed(self.note.get("stopped", [])):
+            code, out, err = self.module.run_command(["systemctl", "restart", unit])
+            if code:
+                raise Problem(f"{unit} does not start: {' '.join((err or out).split())}")
+
+    def _finish(self) -> None:
+        """Back to work, and nothing left to remember."""
+        for unit in reversed(self.note.get("stopped", [])):
+            self.module.run_command(["systemctl", "start", unit])
+        self.slurm.resume()
+        self.note = {}
+        if os.path.exists(NOTE):
+            os.unlink(NOTE)
+
+    def _result(self, wanted: dict[str, str], before: str) -> dict[str, Any]:
+        resources = [{"kind": "package", "name": name} for name in sorted(wanted)]
+        if available():
+            resources.append({"kind": "file", "name": PREFERENCES})
+        return {
+            "changed": self.changed,
+            "version": upstream(next(iter(wanted.values()))),
+            "before": before,
+            "reboot": self.reboot,
+            "resources": resources,
+        }
+
+
+def _booted() -> bool:
+    """Whether systemd runs this host; in an image that is being made nothing is loaded."""
+    return os.path.isdir("/run/systemd/system")
+
+
+def _recall() -> dict[str, Any]:
+    try:
+        with open(NOTE) as file:
+            found: dict[str, Any] = json.load(file)
+            return found
+    except (OSError, ValueError):
+        return {}
+
+
+def _remember(note: dict[str, Any]) -> None:
+    os.makedirs(os.path.dirname(NOTE), mode=0o755, exist_ok=True)
+    with open(f"{NOTE}.new", "w") as file:
+        json.dump(note, file)
+    os.replace(f"{NOTE}.new", NOTE)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        {
+            "packages": {"type": "list", "elements": "str", "required": True},
+            "release": {"required": True},
+            "pins": {"type": "dict", "default": {}},
+            "source": {"default": ""},
+            "host": {"required": True},
+            "clients": {"type": "list", "elements": "str", "default": []},
+            "drain_minutes": {"type": "int", "default": 0},
+            "interrupt_jobs": {"type": "bool", "default": False},
+            "container": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = Change(module).run()
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

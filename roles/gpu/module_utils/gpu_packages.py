@@ -1,0 +1,173 @@
+"""The driver's packages: which versions there are, and all of them moved from one version to another."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.appliance.host.plugins.module_utils.apt import Apt
+from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+PREFERENCES = "/etc/apt/preferences.d/appliance-nvidia-driver"
+NAMES = "*nvidia* libcuda* libnv* cuda-drivers*"
+"""What comes in the driver's own version. apt picks the newest of each unless all of them are pinned."""
+
+REFRESH = ("apt-get", "-q", "update", "-o", "APT::Get::List-Cleanup=0", "-o", "Dir::Etc::sourceparts=-", "-o")  # fmt: skip
+
+
+def upstream(version: str) -> str:
+    """The driver's version of a package's: "580.95.05" of "3:580.95.05-1.el9"."""
+    return re.split(r"[-~+]", version.rpartition(":")[2])[0]
+
+
+def of_release(version: str, release: str) -> bool:
+    """Whether "580.95.05-1" is of "580", or is exactly "580.95.05"."""
+    parts, wanted = upstream(version).split("."), release.split(".")
+    return parts[: len(wanted)] == wanted
+
+
+def order(version: str) -> tuple[int, ...]:
+    """How driver versions compare."""
+    return tuple(int(part) for part in re.findall(r"\d+", upstream(version)))
+
+
+def choose(
+    entries: Sequence[Sequence[str]], offered: Mapping[str, Iterable[str]], release: str
+) -> dict[str, str]:
+    """Of each entry one name with its version: the newest driver of the release that all entries are offered in."""
+    per_entry = [
+        {
+            upstream(version): (name, version)
+            for name in reversed(entry)
+            for version in offered.get(name, ())
+            if of_release(version, release)
+        }
+        for entry in entries
+    ]
+    common = set(per_entry[0]).intersection(*per_entry[1:]) if per_entry else set()
+    if not common:
+        return {}
+    newest = max(common, key=order)
+    return dict(found[newest] for found in per_entry)
+
+
+class AptDriver:
+    """Debian and Ubuntu."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.apt = Apt(module)
+
+    def read(self) -> None:
+        """Take stock, after mending what an interrupted installation left."""
+        self.apt.read()
+        self.apt.mend()
+
+    def version(self, name: str) -> str:
+        """Of an installed package, else ""."""
+        return self.apt.version(name)
+
+    def held(self, name: str) -> bool:
+        """Whether nobody else may change it."""
+        found = self.apt.installed.get(name)
+        return bool(found and found.desired == "h")
+
+    def refresh(self, source: str) -> None:
+        """Fetch the lists of one source, or all where none is named. An unsigned one is refused."""
+        argv = [*REFRESH, f"Dir::Etc::sourcelist={source}"] if source else list(REFRESH[:3])
+        code, out, err = self._run(argv)
+        errors = [line[3:] for line in (out + err).splitlines() if line.startswith("E: ")]
+        if code or errors:
+            raise Problem(" ".join(errors) or "apt-get update failed")
+
+    def offered(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Versions by name."""
+        _, out, _ = self._run(["apt-cache", "madison", *names])
+        found: dict[str, list[str]] = {}
+        for line in out.splitlines():
+            name, version, _ = (part.strip() for part in line.split("|", 2))
+            found.setdefault(name, []).append(version)
+        return found
+
+    def move(self, wanted: Mapping[str, str]) -> None:
+        """Install these versions, whatever was there, and let nobody else change them."""
+        version = upstream(next(iter(wanted.values())))
+        with open(PREFERENCES, "w") as file:
+            file.write(
+                "# Written by appliance, stage gpu: all parts of the driver in one version.\n"
+                f"Package: {NAMES}\nPin: version {version}*\nPin-Priority: 1001\n"
+            )
+        self.apt.apply([f"{name}={version}" for name, version in wanted.items()], [])
+        self.hold(wanted)
+
+    def hold(self, names: Iterable[str]) -> None:
+        """Against unattended upgrades, and against a person's apt-get upgrade."""
+        self._run(["apt-mark", "hold", *names])
+        self.apt.read()
+
+    def _run(self, argv: list[str]) -> tuple[int, str, str]:
+        answer: tuple[int, str, str] = self.module.run_command(
+            argv, environ_update={"LC_ALL": "C", "LANGUAGE": "C"}
+        )
+        return answer
+
+
+class DnfDriver:
+    """The RHEL family. The repository's file excludes the driver's packages, which holds them; here that is lifted."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.dnf = Dnf(module)
+
+    def read(self) -> None:
+        """Take stock."""
+        self.dnf.read()
+
+    def version(self, name: str) -> str:
+        """Of an installed package, else ""."""
+        return self.dnf.version(name)
+
+    def held(self, name: str) -> bool:
+        """By the repository's file."""
+        return True
+
+    def refresh(self, source: str) -> None:
+        """Fetch the lists; gpgcheck and repo_gpgcheck refuse what is not signed."""
+        code, out, err = self._run(["dnf", "-q", "-y", "makecache", "--refresh"])
+        if code:
+            raise Problem(" ".join((err or out).split()))
+
+    def offered(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Versions by name."""
+        form = "%{name} %{epoch}:%{version}-%{release}\n"
+        argv = ["dnf", "-q", "--disableexcludes=all", "repoquery", "--showduplicates", "--qf", form]
+        _, out, _ = self._run([*argv, *names])
+        found: dict[str, list[str]] = {}
+        for line in out.splitlines():
+            name, _, version = line.partition(" ")
+            if version:
+                found.setdefault(name, []).append(version)
+        return found
+
+    def move(self, wanted: Mapping[str, str]) -> None:
+        """Install these versions, whatever was there."""
+        new = [f"{n}-{v}" for n, v in wanted.items() if order(v) >= order(self.version(n) or "0")]
+        old = [f"{n}-{v}" for n, v in wanted.items() if order(v) < order(self.version(n) or "0")]
+        for verb, names in (("downgrade", old), ("install", new)):
+            if names:
+                code, out, err = self._run(
+                    ["dnf", "-y", "-q", "--disableexcludes=all", verb, *names]
+                )
+                if code:
+                    raise Problem(" ".join((err or out).split()[:60]))
+        self.read()
+
+    def hold(self, names: Iterable[str]) -> None:
+        """Nothing: the repository's file does."""
+
+    def _run(self, argv: list[str]) -> tuple[int, str, str]:
+        answer: tuple[int, str, str] = self.module.run_command(
+            argv, environ_update={"LC_ALL": "C.UTF-8"}
+        )
+        return answer

@@ -1,0 +1,355 @@
+"""The modules of role gpu: what they accept, choose and refuse, and in which order they change a driver."""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ROLE = ROOT / "roles/gpu"
+OLD, NEW = "580.82.07-1", "580.95.05-1"
+ENTRIES = [["nvidia-kernel-open-dkms"], ["nvidia-fabricmanager", "nvidia-fabricmanager-580"]]
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[dict[str, ModuleType]]:
+    """The role's modules by name, imported as Ansible does: its module_utils beside Ansible's own."""
+    before = dict(sys.modules)
+    sys.path.insert(0, str(ROOT / "playbooks/collections"))
+    found = {}
+    files = (*sorted(ROLE.glob("module_utils/*.py")), *sorted(ROLE.glob("library/*.py")))
+    for file in files:
+        name = f"ansible.module_utils.{file.stem}"
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec
+        assert spec.loader
+        sys.modules[name] = found[file.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(found[file.stem])
+    yield found
+    sys.path.remove(str(ROOT / "playbooks/collections"))
+    for name in set(sys.modules) - set(before):
+        if name.startswith("ansible.module_utils.gpu_"):
+            del sys.modules[name]
+
+
+class Failed(Exception):
+    """fail_json was called."""
+
+
+class Host:
+    """A pretended host: its packages, driver, jobs, and all that was done to it, in order."""
+
+    check_mode = False
+
+    def __init__(self, **params: Any) -> None:
+        self.params = {
+            "packages": [
+                "nvidia-kernel-open-dkms",
+                "nvidia-fabricmanager|nvidia-fabricmanager-580",
+            ],
+            "release": "580",
+            "pins": {},
+            "source": "",
+            "host": "gpu-1",
+            "clients": ["nvidia-persistenced.service"],
+            "drain_minutes": 0,
+            "interrupt_jobs": False,
+            "container": True,
+            **params,
+        }
+        self.installed: dict[str, str] = {}
+        self.offers = {
+            name: [OLD, NEW] for name in ("nvidia-kernel-open-dkms", "nvidia-fabricmanager")
+        }
+        self.loaded = ""
+        self.gpus = 8
+        self.dead: set[str] = set()
+        self.silent: dict[str, int] = {}
+        self.state, self.reason = "IDLE", ""
+        self.jobs: list[str] = []
+        self.done: list[str] = []
+
+    def fail_json(self, msg: str, **_: Any) -> None:
+        raise Failed(msg)
+
+    def get_bin_path(self, name: str) -> str:
+        return f"/usr/bin/{name}"
+
+    def run_command(self, argv: list[str], **_: Any) -> tuple[int, str, str]:
+        words = argv[2:] if argv[0] == "timeout" else argv
+        said = " ".join(words)
+        if said.startswith("scontrol --oneliner"):
+            reason = f" Reason={self.reason} [root@now]" if self.reason else ""
+            return 0, f"NodeName=gpu-1 State={self.state}{reason}\n", ""
+        if words[0] == "squeue":
+            return 0, "\n".join(self.jobs), ""
+        if said.startswith("scontrol update"):
+            self.done.append("drain" if "State=DRAIN" in said else "resume")
+            self.state = "IDLE+DRAIN" if "State=DRAIN" in said else "IDLE"
+            self.reason = words[-1].removeprefix("Reason=") if "State=DRAIN" in said else ""
+            return 0, "", ""
+        if words[0] == "scancel":
+            self.jobs = []
+            self.done.append("cancel")
+            return 0, "", ""
+        if words[0] == "systemctl":
+            if words[1] != "is-active":
+                self.done.append(f"{words[1]} {words[2]}")
+            return 0, "", ""
+        return self._kernel(words)
+
+    def _kernel(self, words: list[str]) -> tuple[int, str, str]:
+        if words[0] == "nvidia-smi":
+            if not self.loaded:
+                return (
+                    9,
+                    "",
+                    "NVIDIA-SMI has failed because it couldn't communicate with the driver",
+                )
+            count = self.silent.get(self.loaded, self.gpus)
+            return 0, f"{self.loaded}\n" * count, ""
+        assert words[0] == "modprobe"
+        if "-r" in words:
+            self.done.append("unload")
+            self.loaded = ""
+            return 0, "", ""
+        version = next(iter(self.installed.values())).partition("-")[0]
+        if version in self.dead:
+            return 1, "", "modprobe: ERROR: could not insert 'nvidia': No such device"
+        self.done.append(f"load {version}")
+        self.loaded = version
+        return 0, "", ""
+
+
+class Packages:
+    """The package manager of a pretended host."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def read(self) -> None:
+        pass
+
+    def version(self, name: str) -> str:
+        return self.host.installed.get(name, "")
+
+    def held(self, name: str) -> bool:
+        return True
+
+    def hold(self, names: Any) -> None:
+        pass
+
+    def refresh(self, source: str) -> None:
+        self.host.done.append("refresh")
+
+    def offered(self, names: list[str]) -> dict[str, list[str]]:
+        return {name: self.host.offers[name] for name in names if name in self.host.offers}
+
+    def move(self, wanted: dict[str, str]) -> None:
+        self.host.done.append(f"install {next(iter(wanted.values()))}")
+        self.host.installed = dict(wanted)
+
+
+@pytest.fixture
+def change(modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Runs the module on a pretended host; what it must remember lies in ``tmp_path``."""
+    driver = modules["gpu_driver"]
+    monkeypatch.setattr(driver, "NOTE", str(tmp_path / "note.json"))
+    monkeypatch.setattr(driver, "AptDriver", Packages)
+    monkeypatch.setattr(driver, "available", lambda: True)
+    monkeypatch.setattr(driver, "_booted", lambda: True)
+    monkeypatch.setattr(driver, "ANSWER_SECONDS", 0)
+    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "holders", lambda _: [])
+    return lambda host: driver.Change(host).run()
+
+
+def working(version: str = OLD, **params: Any) -> Host:
+    """A host whose driver works."""
+    host = Host(**params)
+    host.installed = dict.fromkeys(("nvidia-kernel-open-dkms", "nvidia-fabricmanager"), version)
+    host.loaded = version.partition("-")[0]
+    return host
+
+
+def test_a_bare_host_gets_the_newest_of_the_branch_without_a_drain(change: Any) -> None:
+    host = Host()
+    result = change(host)
+    assert host.done == [
+        "refresh",
+        f"install {NEW}",
+        "load 580.95.05",
+    ]
+    assert (result["changed"], result["version"], result["before"]) == (True, "580.95.05", "")
+
+
+def test_an_installed_version_of_the_branch_stays(change: Any) -> None:
+    host = working(OLD)
+    assert change(host)["changed"] is False
+    assert host.done == []
+
+
+def test_a_driver_that_works_is_changed_between_drain_and_resume(change: Any) -> None:
+    host = working(OLD, release="580.95.05")
+    result = change(host)
+    assert host.done == [
+        "refresh",
+        "drain",
+        "stop nvidia-persistenced.service",
+        "unload",
+        f"install {NEW}",
+        "load 580.95.05",
+        "restart nvidia-persistenced.service",
+        "start nvidia-persistenced.service",
+        "resume",
+    ]
+    assert (result["before"], result["version"], result["reboot"]) == (
+        "580.82.07",
+        "580.95.05",
+        False,
+    )
+
+
+def test_running_jobs_are_named_and_nothing_is_touched(
+    change: Any, modules: dict[str, ModuleType]
+) -> None:
+    host = working(OLD, release="580.95.05")
+    host.jobs = ["12 of ada"]
+    with pytest.raises(modules["gpu_driver"].Problem, match=r"jobs run here \(12 of ada\)"):
+        change(host)
+    assert host.done == ["refresh", "drain", "resume"]
+    assert (host.loaded, host.state) == ("580.82.07", "IDLE")
+
+
+def test_jobs_are_cancelled_only_with_consent(change: Any) -> None:
+    host = working(OLD, release="580.95.05", interrupt_jobs=True)
+    host.jobs = ["12 of ada"]
+    change(host)
+    assert host.done.index("cancel") < host.done.index("unload")
+    assert host.loaded == "580.95.05"
+
+
+def test_processes_on_the_gpus_are_named_and_the_services_come_back(
+    change: Any, modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "holders", lambda _: ["python3 (47)"])
+    host = working(OLD, release="580.95.05")
+    with pytest.raises(modules["gpu_driver"].Problem, match=r"python3 \(47\)"):
+        change(host)
+    assert host.done[-2:] == ["start nvidia-persistenced.service", "resume"]
+    assert host.loaded == "580.82.07"
+
+
+def test_somebody_elses_drain_stays(change: Any) -> None:
+    host = working(OLD, release="580.95.05")
+    host.state, host.reason = "IDLE+DRAIN", "fan is loud"
+    change(host)
+    assert "drain" not in host.done
+    assert "resume" not in host.done
+    assert host.reason == "fan is loud"
+
+
+@pytest.mark.parametrize(
+    ("hurt", "why"),
+    [
+        ({"dead": {"580.95.05"}}, "could not insert 'nvidia': No such device"),
+        ({"silent": {"580.95.05": 7}}, "7 GPUs answer, 8 did before"),
+    ],
+)
+def test_what_does_not_come_up_is_rolled_back(
+    change: Any, modules: dict[str, ModuleType], hurt: dict[str, Any], why: str
+) -> None:
+    host = working(OLD, release="580.95.05")
+    vars(host).update(hurt)
+    with pytest.raises(modules["gpu_driver"].Problem) as caught:
+        change(host)
+    assert why in str(caught.value)
+    assert "rolled back to 580.82.07, which works" in str(caught.value)
+    assert (host.loaded, host.state) == ("580.82.07", "IDLE")
+    assert set(host.installed.values()) == {OLD}
+
+
+def test_where_nothing_comes_back_the_drain_stays(
+    change: Any, modules: dict[str, ModuleType]
+) -> None:
+    host = working(OLD, release="580.95.05")
+    host.dead = {"580.95.05", "580.82.07"}
+    with pytest.raises(modules["gpu_driver"].Problem, match="does not come back"):
+        change(host)
+    assert host.state == "IDLE+DRAIN"
+
+
+def test_a_change_that_was_cut_off_is_finished_and_its_drain_taken_back(
+    change: Any, tmp_path: Path
+) -> None:
+    host = working(NEW, release="580.95.05")
+    host.state, host.reason = "IDLE+DRAIN", "appliance: driver 580.82.07 to 580.95.05"
+    note = {"before": {}, "answered": 8, "stopped": ["nvidia-persistenced.service"]}
+    (tmp_path / "note.json").write_text(json.dumps(note))
+    assert change(host)["changed"] is True
+    assert host.done == ["start nvidia-persistenced.service", "resume"]
+    assert list(tmp_path.iterdir()) == []
+    assert change(host)["changed"] is False
+
+
+def test_a_release_nobody_offers_is_refused_with_those_there_are(
+    change: Any, modules: dict[str, ModuleType]
+) -> None:
+    host = Host(release="570")
+    with pytest.raises(modules["gpu_driver"].Problem) as caught:
+        change(host)
+    assert "of driver 570 (there is 580.82.07, 580.95.05)" in str(caught.value)
+
+
+def test_versions_are_of_one_release_and_one_for_all_packages(
+    modules: dict[str, ModuleType],
+) -> None:
+    packages = modules["gpu_packages"]
+    assert packages.upstream("3:580.95.05-1.el9") == "580.95.05"
+    assert packages.of_release("580.95.05-0ubuntu1", "580")
+    assert not packages.of_release("580.95.05-1", "58")
+    offered = {
+        "nvidia-kernel-open-dkms": ["580.105.08-1", NEW, OLD],
+        "nvidia-fabricmanager-580": [NEW, OLD],
+    }
+    # The fabric manager is not offered in the newest driver's version, so that driver is not taken.
+    assert packages.choose(ENTRIES, offered, "580") == {
+        "nvidia-kernel-open-dkms": NEW,
+        "nvidia-fabricmanager-580": NEW,
+    }
+    assert packages.order("580.105.08-1") > packages.order(NEW)
+    assert packages.choose(ENTRIES, offered, "575") == {}
+
+
+# A key made for this test by gpg 2.2 (ed25519), and what gpg says its fingerprint is.
+KEY = """-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEawI0lRYJKwYBBAHaRw8BAQdA0ljTUTAsN2fNPuhcoXQrm5BFj8BG+m09s+LC
+nn1O5YW0DW5vYm9keSBhdCBhbGyIkAQTFggAOBYhBDRnTXtgNcyRI+0F/MFYQwnV
+xfZUBQJrAjSVAhsDBQsJCAcCBhUKCQgLAgQWAgMBAh4BAheAAAoJEMFYQwnVxfZU
+KkQBALrOzGlAN993JMtauAXBqYjsx2Qu2CqT5COLLXNGIv6aAQCP96gAPpqtpAAH
+Y7bi9kDcwNajsNjyDq3YMWD4mCBtBg==
+=lXbx
+-----END PGP PUBLIC KEY BLOCK-----
+"""
+FINGERPRINT = "34674D7B6035CC9123ED05FCC1584309D5C5F654"
+
+
+def test_a_key_is_known_by_its_fingerprint_armoured_or_not(
+    modules: dict[str, ModuleType],
+) -> None:
+    key = modules["gpu_key"]
+    packets = key.unarmoured(KEY.encode())
+    assert key.fingerprints(packets) == [FINGERPRINT]
+    assert key.fingerprints(key.unarmoured(packets)) == [FINGERPRINT]
+    assert key.fingerprints(packets + packets) == [FINGERPRINT] * 2
+
+
+@pytest.mark.parametrize("text", [b"", b"<html>404</html>", b"\x99\xff\xff\4", b"\xc6\xff"])
+def test_what_is_no_key_has_no_fingerprint(text: bytes, modules: dict[str, ModuleType]) -> None:
+    key = modules["gpu_key"]
+    assert FINGERPRINT not in key.fingerprints(key.unarmoured(text))
