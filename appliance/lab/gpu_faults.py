@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from appliance.adapters.process import run
 from appliance.errors import ApplianceError, ConfigError
-from appliance.lab import kernel_log, nvml, sysfs
+from appliance.lab import cgroups, kernel_log, nvml, sysfs
 from appliance.lab.fault import Fault
 from appliance.lab.hardware import DRIVERS
 from appliance.lab.nvml import State, Value
@@ -20,6 +21,8 @@ from appliance.lab.spec import Rack, RackHost
 OTHER_DRIVER, OTHER_CUDA = DRIVERS["535"]
 MOST_XID = 999
 FALLEN_OFF = 79
+MANAGER = "usr/local/sbin/nv-fabricmanager"
+MANAGER_UNIT = "nvidia-fabricmanager.service"
 EXAMPLE = ("3",)
 
 # Bits of NVML's clock event reasons.
@@ -258,6 +261,43 @@ def _restore_driver(rack: Rack, host: RackHost, arguments: Sequence[str]) -> Non
     _settle(rack, host, [fault for fault in _standing(host) if fault.kind != DRIVER.kind])
 
 
+def _change_manager(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    """A program of its name that stands before the package's own, as one left by a runfile would."""
+    _gpu(rack, host, "0")
+    version = arguments[0] if arguments else OTHER_DRIVER
+    program = host.root / MANAGER
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f"#!/bin/sh\n# Simulated.\necho 'Fabric Manager version is : {version}'\n")
+    program.chmod(0o755)
+
+
+def _restore_manager(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    _gpu(rack, host, "0")
+    (host.root / MANAGER).unlink(missing_ok=True)
+
+
+def _stop_manager(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    _gpu(rack, host, "0")
+    _systemctl(host, "stop", MANAGER_UNIT)
+
+
+def _start_manager(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    _gpu(rack, host, "0")
+    _systemctl(host, "start", MANAGER_UNIT)
+
+
+def _systemctl(host: RackHost, *words: str) -> None:
+    init = cgroups.init(host)
+    if init is None:
+        raise ApplianceError(f"{host.name} does not run", "appliance lab up starts it")
+    done = run(("nsenter", "--target", str(init), "--all", "systemctl", *words), check=False)
+    if done.returncode:
+        raise ApplianceError(
+            f"{host.name}: {done.stderr.strip()[-120:]}",
+            "stage gpu brings it: appliance deploy --until gpu",
+        )
+
+
 def _gpu(rack: Rack, host: RackHost, text: str) -> int:
     count = rack.hardware.gpus if host.is_gpu else 0
     if not text.isdigit() or int(text) >= count:
@@ -289,4 +329,27 @@ DRIVER = Fault(
     check="gpu.driver",
     says=f"driver {OTHER_DRIVER} is not of branch 580",
 )
-GPU_FAULTS = (*(_fault(symptom) for symptom in SYMPTOMS), XID, DRIVER)
+WRONG_MANAGER = Fault(
+    "wrong-fabric-manager",
+    f"the host has a fabric manager of another version (default {OTHER_DRIVER})",
+    _change_manager,
+    _restore_manager,
+    "[VERSION]",
+    check="gpu.fabric_manager",
+    says=f"fabric manager {OTHER_DRIVER} beside driver *: it refuses to start",
+)
+STOPPED_MANAGER = Fault(
+    "fabric-manager-stopped",
+    "the fabric manager does not run",
+    _stop_manager,
+    _start_manager,
+    check="gpu.fabric_manager",
+    says="the fabric manager is inactive, enabled at boot",
+)
+GPU_FAULTS = (
+    *(_fault(symptom) for symptom in SYMPTOMS),
+    XID,
+    DRIVER,
+    WRONG_MANAGER,
+    STOPPED_MANAGER,
+)

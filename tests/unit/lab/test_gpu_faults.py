@@ -10,6 +10,9 @@ from appliance.lab.fault import Fault
 from appliance.lab.hardware import Hardware
 from appliance.lab.spec import Rack, RackHost, RackSpec, numbered
 
+IN_FILES = [fault for fault in gpu_faults.GPU_FAULTS if fault is not gpu_faults.STOPPED_MANAGER]
+"""A service is stopped on a rack that runs only."""
+
 
 @pytest.fixture
 def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rack:
@@ -41,11 +44,12 @@ def _state(host: RackHost) -> dict[str, dict[str, str]]:
     return nvml.parse((host.root / nvml.STATE_FILE).read_text())
 
 
-@pytest.mark.parametrize("fault", gpu_faults.GPU_FAULTS, ids=lambda fault: fault.kind)
+@pytest.mark.parametrize("fault", IN_FILES, ids=lambda fault: fault.kind)
 def test_every_fault_shows_and_is_cleared_without_a_trace(
     rack: Rack, gpu: RackHost, fault: Fault
 ) -> None:
-    arguments = {"xid": ("94", "3"), "wrong-driver": ()}.get(fault.kind, ("3",))
+    whole = {"xid": ("94", "3"), "wrong-driver": (), "wrong-fabric-manager": ()}
+    arguments = whole.get(fault.kind, ("3",))
     healthy = _tree(gpu)
     faults.apply(rack, gpu, fault.kind, arguments)
     once = _tree(gpu)
@@ -113,7 +117,14 @@ def test_a_gpu_that_is_not_there_is_refused(
     assert caught.value.hint == "it has GPUs 0 to 7"
 
 
-@pytest.mark.parametrize("kind", ["ecc", "wrong-driver", "xid"])
+def test_a_host_that_does_not_run_has_nothing_to_stop(rack: Rack, gpu: RackHost) -> None:
+    with pytest.raises(ApplianceError, match="does not run"):
+        faults.apply(rack, gpu, "fabric-manager-stopped")
+
+
+@pytest.mark.parametrize(
+    "kind", ["ecc", "wrong-driver", "xid", "wrong-fabric-manager", "fabric-manager-stopped"]
+)
 def test_a_host_without_gpus_is_refused(rack: Rack, kind: str) -> None:
     with pytest.raises(ApplianceError, match="has no GPU"):
         faults.apply(rack, rack.host("head"), kind, ("0",))
