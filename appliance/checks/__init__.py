@@ -1,6 +1,6 @@
 """Judgements of facts against expectations; one file per area. This tuple is the list of all checks."""
 
-from appliance.checks import base, fabric, gpu, kubernetes, observe, slurm, storage
+from appliance.checks import base, fabric, gpu, kubernetes, mig, observe, slurm, storage
 from appliance.checks.check import Check
 
 HARDWARE: tuple[Check, ...] = tuple(c for c in gpu.CHECKS if c.id not in gpu.SOFTWARE)
@@ -9,6 +9,7 @@ HARDWARE: tuple[Check, ...] = tuple(c for c in gpu.CHECKS if c.id not in gpu.SOF
 CHECKS: tuple[Check, ...] = (
     *gpu.CHECKS,
     *base.CHECKS,
+    *mig.CHECKS,
     *fabric.CHECKS,
     *storage.CHECKS,
     *kubernetes.CHECKS,
@@ -19,6 +20,7 @@ CHECKS: tuple[Check, ...] = (
 WATCHED_UNITS: tuple[str, ...] = (
     *gpu.UNITS,
     *base.UNITS,
+    *mig.UNITS,
     *fabric.UNITS,
     *storage.UNITS,
     *kubernetes.UNITS,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from appliance.checks.check import (
     Check,
@@ -12,6 +13,7 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
+from appliance.config.roles.slurm import gpus_offered
 from appliance.models.facts import HostFacts, Slurm, SlurmNode
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role, Site
@@ -148,7 +150,11 @@ def _gres(view: View) -> Iterator[CheckResult]:
         if slurm is None or node is None:
             yield not_assessed("slurm.gres", host.name, why or f"Slurm does not know {host.name}")
             continue
-        yield _judge_gres(view, host, gpus_in(node.gres), count, node.gres)
+        offered = gpus_offered(count, view.facts.get(host.name))
+        if any(offered):
+            yield _judge_parts(view, host, offered, node.gres)
+        else:
+            yield _judge_gres(view, host, gpus_in(node.gres), count, node.gres)
 
 
 def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> CheckResult:
@@ -165,6 +171,31 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ch
         return passed("slurm.gres", host.name, **told)  # type: ignore[arg-type]
     cause = f"Slurm offers {found} of {count} GPUs"
     return failed("slurm.gres", host.name, cause, f"ls /dev/nvidia* there, then {DEPLOY}", **told)
+
+
+def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> CheckResult:
+    """A host with divided GPUs: whole ones together, parts by their type."""
+    found = dict.fromkeys(there, 0)
+    for name, count in re.findall(r"(?:^|,)gpu:([^:,(]+):(\d+)(?=[,(]|$)", gres):
+        kind = name if name in there else ""
+        found[kind] = found.get(kind, 0) + int(count)
+    told: dict[str, Any] = {
+        "value": _listed(found),
+        "limit": _listed(there),
+        "limit_source": "what the GPUs are divided into",
+        "evidence": f"Gres={gres or '(null)'}",
+        "simulated": _simulated(view, view.facts.get(host.name)),
+    }
+    if found == there:
+        return passed("slurm.gres", host.name, **told)
+    cause = f"Slurm offers {_listed(found)}, the host has {_listed(there)}"
+    return failed("slurm.gres", host.name, cause, DEPLOY, **told)
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(
+        f"{count} x {name}" if name else f"{count} whole" for name, count in sorted(counts.items())
+    )
 
 
 def _simulated(view: View, facts: HostFacts | None) -> bool:

@@ -13,6 +13,7 @@ from appliance.cli.explain import explain
 from appliance.cli.health import health
 from appliance.cli.init import init
 from appliance.cli.lab import lab
+from appliance.cli.mig import mig
 from appliance.cli.plan import plan
 from appliance.cli.profile import profile
 from appliance.cli.report import report
@@ -37,7 +38,7 @@ def cli() -> None:
     """
 
 
-for _verb in (init, trust, plan, deploy, validate, health, report, explain, profile, lab):
+for _verb in (init, trust, plan, deploy, mig, validate, health, report, explain, profile, lab):
     cli.add_command(_verb)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from appliance.config import data
 from appliance.config.document import Document, read
 from appliance.config.finding import Finding, InvalidConfig, KeyPath, printable
+from appliance.config.mig import completed
 from appliance.config.rules import judge_profile, judge_site
 from appliance.config.schema import Checked, check
 from appliance.errors import ConfigError
@@ -76,7 +77,7 @@ def load_site(
     if problems or site.model is None or profile is None or profile.model is None:
         raise InvalidConfig(findings)
     return LoadedSite(
-        site=site.model,
+        site=completed(site.model, profile.model),
         profile=effective(profile.model, site.model),
         folder=file.parent,
         site_document=site.document,

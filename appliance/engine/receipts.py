@@ -35,6 +35,11 @@ def write_receipt(
         raise CommandFailed(f"the receipt of {stage} cannot be written: {done.stderr.strip()}")
 
 
+def forget(remote: Remote, host: str, stage: str) -> None:
+    """Takes the receipt of a stage away that holds no more."""
+    remote.run(host, ["rm", "-f", f"{FOLDER}/{stage}.json"])
+
+
 def wanted(resources: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     """The probe's request for the state of these (kind, name) pairs."""
     return [{"kind": kind, "name": name} for kind, name in resources]

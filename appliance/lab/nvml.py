@@ -15,7 +15,13 @@ STATE_FILE = Path("var/lib/appliance-lab/gpu.state")
 DRIVER_FILE = Path("var/lib/appliance-lab/driver.state")
 TOOL = Path("usr/local/bin/nvidia-smi")
 PACKAGE = Path(__file__).parent.parent
-TOOL_SOURCES = ("lab/nvidia_smi/*.py", "probe/ask.py", "probe/files.py", "probe/nvml.py")
+TOOL_SOURCES = (
+    "lab/nvidia_smi/*.py",
+    "probe/ask.py",
+    "probe/files.py",
+    "probe/mig.py",
+    "probe/nvml.py",
+)
 SONAME = "libnvidia-ml.so.1"
 
 Value = str | int
@@ -41,8 +47,6 @@ QUIET = (
     "remap_pending",
     "remap_failed",
     "sram_exceeded",
-    "mig",
-    "mig_pending",
     "pstate",
     "utilization",
     "lost",

@@ -104,6 +104,26 @@ class Clock(Model):
     daemon: str = ""
 
 
+class MigPart(Model):
+    """A compute instance: its number, compute slices, the UUID programs name it by, and its device nodes."""
+
+    id: int
+    slices: int
+    uuid: str = ""
+    nodes: tuple[str, ...] = ()
+
+
+class MigInstance(Model):
+    """A GPU instance (MIG): ``size`` memory slices from ``start``; ``profile_id`` as nvidia-smi shows it."""
+
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    id: int
+    parts: tuple[MigPart, ...] = ()
+
+
 class Gpu(Model):
     """One GPU through NVML. Memory in bytes, power in W, temperature in C; None = not supported."""
 
@@ -113,6 +133,7 @@ class Gpu(Model):
     serial: str = ""
     vbios: str = ""
     bus_id: str
+    minor: int | None = Field(default=None, description="Of its device, /dev/nvidia0")
     memory: int
     memory_used: int | None = None
     pcie_generation: int | None = None
@@ -156,6 +177,10 @@ class Gpu(Model):
     remapped_rows: int | None = Field(default=None, description="For uncorrectable errors")
     remapped_corrected: int | None = Field(default=None, description="For correctable ones")
     mig_enabled: bool | None = None
+    mig_pending: bool | None = Field(default=None, description="Mode after the GPU's next reset")
+    mig: tuple[MigInstance, ...] | None = Field(
+        default=None, description="What it is divided into; None: not read"
+    )
     nvlinks_active: int | None = None
     nvlink_speed: int | None = Field(default=None, description="MB/s of each active link")
     persistence: bool | None = None

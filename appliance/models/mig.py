@@ -10,8 +10,8 @@ from appliance.models.base import Model
 
 Layout = Mapping[str, int]
 """Instances of one GPU: profile -> how many."""
-EXTENSION = "+"
-"""Stands before an extra engine in a profile's name: 1g.10gb+me has all media engines."""
+DISABLED = "disabled"
+"""The layout of a GPU that is not divided."""
 
 
 class MigProfile(Model):
@@ -74,6 +74,14 @@ class Geometry(Model):
             return why
         return "" if self.place(layout) else "the instances do not fit beside each other"
 
+    def nearest(self, layout: Layout) -> dict[str, int]:
+        """The layout without what is too much of it, the smallest instances given up first; {} if nothing is left."""
+        left = Counter({p.name: min(layout.get(p.name, 0), p.maximum) for p in self.profiles})
+        for profile in reversed(self._by_size()):
+            while left[profile.name] and self.refusal(left):
+                left[profile.name] -= 1
+        return dict(+left)
+
     def legal(self) -> Iterator[dict[str, int]]:
         """Every layout one GPU can hold, part-filled ones too, each once."""
         yield from self._grow({}, self._by_size())
@@ -116,6 +124,12 @@ class Geometry(Model):
             if not self.refusal(more):
                 yield more
                 yield from self._grow(more, left[index:])
+
+
+def written(layout: Layout) -> str:
+    """As people write it: ``3g.40gb, 2 x 1g.10gb``; ``disabled`` for none."""
+    parts = (f"{count} x {name}" if count > 1 else name for name, count in layout.items() if count)
+    return ", ".join(parts) or DISABLED
 
 
 class MigTable(Model):

@@ -90,6 +90,9 @@ class StageOptions(Model):
 
     sysctl: dict[str, str] = Field(default_factory=dict, description="Kernel parameters to add")
     hugepages_2m: int = Field(default=0, ge=0, description="Pages of 2 MiB reserved at boot")
+    mig: str | None = Field(
+        default=None, description="MIG layout of all GPUs; a site may say otherwise"
+    )
     slurm_memory_reserve_mib: int = Field(
         default=4096, ge=0, description="Memory kept from jobs, MiB per host"
     )

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 from appliance.models.base import Model
 from appliance.models.profile import Limit
 from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.models.site_mig import MigOptions
 
 HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
@@ -308,6 +309,7 @@ class Site(Model):
         default=Repositories(), description="Where packages come from"
     )
     gpu: GpuOptions = Field(default=GpuOptions(), description="Driver changes")
+    mig: MigOptions = Field(default=MigOptions(), description="How GPUs are divided")
     fabric: FabricOptions = Field(default=FabricOptions(), description="InfiniBand")
     storage: StorageOptions = Field(default=StorageOptions(), description="NFS and scratch")
     slurm: SlurmOptions = Field(default=SlurmOptions(), description="Partitions and accounts")

@@ -1,8 +1,9 @@
-"""Packs the probe on the control host into what one SSH round trip carries."""
+"""Packs a program of ours on the control host into what one SSH round trip carries."""
 
 import io
 import json
 import zipfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -17,19 +18,19 @@ def no(why):
     sys.stdout.write('{"error": "' + why.replace('"', "'").replace("\\\\", "/") + '"}\\n')
     sys.exit(2)
 if sys.version_info < (3, 8):
-    no("the probe needs Python 3.8 or newer, this host has " + sys.version.split()[0])
+    no("%(what)s needs Python 3.8 or newer, this host has " + sys.version.split()[0])
 import os
 if not hasattr(os, "memfd_create"):
-    no("the probe needs memfd_create, which this host's Python lacks")
+    no("%(what)s needs memfd_create, which this host's Python lacks")
 take = sys.stdin.buffer
 program = take.read(int.from_bytes(take.read(8), "big"))
 try:
-    fd = os.memfd_create("probe")
+    fd = os.memfd_create("appliance")
     os.write(fd, program)
-    sys.path.insert(0, "/proc/self/fd/%d" % fd)
-    from appliance.probe.__main__ import main
+    sys.path.insert(0, "/proc/self/fd/" + str(fd))
+    from %(module)s import main
 except (OSError, ImportError) as error:
-    no("the probe could not be loaded: " + str(error))
+    no("%(what)s could not be loaded: " + str(error))
 main(take.read())
 """
 
@@ -37,31 +38,35 @@ main(take.read())
 @cache
 def program() -> bytes:
     """The probe as a zip archive, the same bytes for the same sources."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        _add(archive, "appliance/__init__.py", b"")
-        for path in sorted(HERE.rglob("*.py")):
-            if path.name not in STAYS:
-                _add(archive, f"appliance/probe/{path.relative_to(HERE)}", path.read_bytes())
-    return packed.getvalue()
+    found = (path for path in sorted(HERE.rglob("*.py")) if path.name not in STAYS)
+    return packed(
+        (f"appliance/probe/{path.relative_to(HERE)}", path.read_bytes()) for path in found
+    )
 
 
-def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    entry = zipfile.ZipInfo(name, EPOCH)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    archive.writestr(entry, content, compresslevel=9)
+def packed(files: Iterable[tuple[str, bytes]], before: bytes = b"") -> bytes:
+    """Files of the package ``appliance`` as a zip archive, with what a kernel wants to see before it."""
+    into = io.BytesIO()
+    into.write(before)
+    with zipfile.ZipFile(into, "a", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (("appliance/__init__.py", b""), *files):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content, compresslevel=9)
+    return into.getvalue()
 
 
-def bootstrap() -> str:
-    """Source for ``python3 -c``: loads the program from standard input into memory and runs it."""
-    return BOOTSTRAP
+def bootstrap(module: str = "appliance.probe.__main__", what: str = "the probe") -> str:
+    """Source for ``python3 -c``: loads a program from standard input into memory and runs its ``main``."""
+    return BOOTSTRAP % {"module": module, "what": what}
 
 
-def command(python: str = "python3") -> list[str]:
+def command(python: str = "python3", source: str = "") -> list[str]:
     """The command to start on the host, blind to its environment, folder, site packages and .pyc files."""
-    return [python, "-I", "-S", "-B", "-c", bootstrap()]
+    return [python, "-I", "-S", "-B", "-c", source or bootstrap()]
 
 
-def payload(request: dict[str, object]) -> bytes:
+def payload(request: dict[str, object], archive: bytes = b"") -> bytes:
     """Standard input for ``command``: length of the program, the program, the request."""
-    return len(program()).to_bytes(8, "big") + program() + json.dumps(request).encode()
+    carried = archive or program()
+    return len(carried).to_bytes(8, "big") + carried + json.dumps(request).encode()

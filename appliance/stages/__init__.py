@@ -1,11 +1,12 @@
 """The stages of a deployment, in their order; one file per stage."""
 
-from appliance.stages import base, fabric, gpu, kubernetes, observe, slurm, storage
+from appliance.stages import base, fabric, gpu, kubernetes, mig, observe, slurm, storage
 from appliance.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
     base.STAGE,
     gpu.STAGE,
+    mig.STAGE,
     fabric.STAGE,
     storage.STAGE,
     kubernetes.STAGE,

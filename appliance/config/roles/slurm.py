@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.errors import ConfigError
-from appliance.models.facts import HostFacts
+from appliance.models.facts import Gpu, HostFacts, MigPart
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Role, Site
 
@@ -33,6 +33,8 @@ class _Node:
     memory_mib: int
     gpus: int
     gpu_type: str
+    gres: str
+    devices: list[dict[str, object]]
 
     @property
     def cpus(self) -> int:
@@ -101,13 +103,15 @@ def _secret(context: RoleContext, name: str) -> str:
 def _node(profile: Profile, host: Host, facts: HostFacts | None) -> _Node:
     known = facts if facts and facts.cpu.threads and facts.memory.total else None
     total = known.memory.total if known else profile.hardware.host.memory_gib * GIB * MARKETED
+    kind = gpu_type(_model(profile, facts))
     return _Node(
         host.name,
         str(host.address),
         *_topology(profile, known),
         _offered(int(total / MIB), profile.stages.slurm_memory_reserve_mib),
         profile.hardware.gpu.count,
-        gpu_type(_model(profile, facts)),
+        kind,
+        *_resources(kind, profile.hardware.gpu.count, facts),
     )
 
 
@@ -120,6 +124,70 @@ def _topology(profile: Profile, facts: HostFacts | None) -> tuple[int, int, int]
     if sockets and cores and not cores % sockets and not threads % cores:
         return sockets, cores // sockets, threads // cores
     return 1, threads, 1
+
+
+def gpus_offered(count: int, facts: HostFacts | None) -> dict[str, int]:
+    """What Slurm offers of a host's GPUs: parts by their type, and how many are whole (type "")."""
+    divided = _divided(facts)
+    whole = sum(1 for index in range(count) if index not in divided)
+    parts = [type_of(i.profile) for gpu in divided.values() for i in gpu.mig or () for _ in i.parts]
+    return ({"": whole} if whole else {}) | {name: parts.count(name) for name in sorted(set(parts))}
+
+
+def type_of(profile: str) -> str:
+    """Slurm's name for a MIG profile; a sign of an extra engine is no letter of a type."""
+    return profile.replace("+", ".")
+
+
+def _divided(facts: HostFacts | None) -> dict[int, Gpu]:
+    devices = facts.gpus.devices if facts and facts.gpus else ()
+    return {gpu.index: gpu for gpu in devices if gpu.mig_enabled and gpu.mig is not None}
+
+
+def _resources(
+    kind: str, count: int, facts: HostFacts | None
+) -> tuple[str, list[dict[str, object]]]:
+    """A host's Gres, and lines of gres.conf: a whole GPU is one file, a part of one needs several.
+
+    Slurm counts devices in the order of the types in Gres, so the lines have the same.
+    """
+    divided = _divided(facts)
+    offered = gpus_offered(count, facts)
+    gres = ",".join(f"gpu:{name or kind}:{number}" for name, number in offered.items())
+    whole = [index for index in range(count) if index not in divided]
+    known = {gpu.index: gpu.uuid for gpu in (facts.gpus.devices if facts and facts.gpus else ())}
+    uuids = [known.get(index) or str(index) for index in whole]
+    lines = [_line(kind, _files(whole), "File", uuids)] if whole else []
+    parts = [
+        _line(type_of(one.profile), _part_files(gpu, part), "MultipleFiles", [part.uuid])
+        for gpu in divided.values()
+        for one in gpu.mig or ()
+        for part in one.parts
+    ]
+    return gres, lines + sorted(parts, key=lambda line: str(line["type"]))
+
+
+def _line(kind: str, files: str, option: str, uuids: list[str]) -> dict[str, object]:
+    return {"type": kind, "files": files, "option": option, "uuids": uuids}
+
+
+def _part_files(gpu: Gpu, part: MigPart) -> str:
+    card = f"/dev/nvidia{gpu.index if gpu.minor is None else gpu.minor}"
+    return ",".join((card, *part.nodes))
+
+
+def _files(numbers: list[int]) -> str:
+    """``/dev/nvidia[0-3,6]``."""
+    if len(numbers) == 1:
+        return f"/dev/nvidia{numbers[0]}"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    spans = (f"{first}-{last}" if last > first else str(first) for first, last in runs)
+    return f"/dev/nvidia[{','.join(spans)}]"
 
 
 def _offered(total: int, reserve: int) -> int:

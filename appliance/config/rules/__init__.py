@@ -10,6 +10,7 @@ from appliance.config.rules import (
     hardware,
     hosts,
     kubernetes,
+    mig,
     networks,
     services,
     software,
@@ -49,6 +50,9 @@ SITE_RULES: tuple[Rule, ...] = (
     cabling.stated,
     cabling.cables,
     cabling.trunks,
+    mig.layouts,
+    mig.layout,
+    mig.hosts,
     services.access,
     files.needed_secrets,
     files.secret_places,
@@ -65,7 +69,7 @@ SITE_RULES: tuple[Rule, ...] = (
     software.overrides,
     software.compatible,
 )
-PROFILE_RULES = (hardware.fabric, hardware.gpus, hardware.host, hardware.scale)
+PROFILE_RULES = (hardware.fabric, hardware.gpus, hardware.host, hardware.scale, mig.of_profile)
 
 
 def judge_profile(checked: Checked[Profile], check_ids: Collection[str] | None) -> list[Finding]:

@@ -7,13 +7,13 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from appliance.lab.nvidia_smi import views
+from appliance.lab.nvidia_smi import mig, views
 from appliance.lab.nvidia_smi.fields import BY_NAME, value
 from appliance.probe.ask import Unreadable
 from appliance.probe.nvml import SUCCESS, Failure, Library
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from appliance.lab.nvidia_smi.views import View
 
@@ -23,8 +23,11 @@ FORMATS = ("csv", "noheader", "nounits")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; the exit code is nvidia-smi's: 2 bad usage, 6 no such GPU, 9 no driver, 15 a GPU is lost."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["mig"]:
+        return _with_driver(lambda library: mig.main(library, given[1:], views.SIMULATED))
     parser = _parser()
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_args(given)
     formats = asked.format.split(",")
     if asked.query_gpu and (formats[0] != "csv" or not set(formats) <= set(FORMATS)):
         parser.error("--format must be csv, csv,noheader or csv,noheader,nounits")
@@ -33,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in BY_NAME:
             say(f'Field "{name}" is not a valid field to query.')
             return BAD_USAGE
+    return _with_driver(lambda library: _show(library, asked, names, formats))
+
+
+def _with_driver(work: Callable[[Library], int]) -> int:
     try:
         library = Library()
     except Unreadable as error:
@@ -41,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return NO_DRIVER
     try:
-        return _show(library, asked, names, formats)
+        return work(library)
     finally:
         library.close()
 
@@ -54,7 +61,7 @@ def say(text: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "nvidia-smi",
-        description=f"GPUs of this rack host, {views.SIMULATED}.",
+        description=f"GPUs of this rack host, {views.SIMULATED}. Instances: nvidia-smi mig -h.",
         epilog="Fields to query: " + ", ".join(BY_NAME),
         allow_abbrev=False,
     )
@@ -62,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     kinds.add_argument("-L", "--list-gpus", action="store_true", help="one line per GPU")
     kinds.add_argument("-q", "--query", action="store_true", help="the long form")
     kinds.add_argument("--query-gpu", "--query-remapped-rows", metavar="FIELDS", default="")
+    kinds.add_argument("-mig", "--multi-instance-gpu", type=int, choices=(0, 1), help="MIG mode")
+    kinds.add_argument("-r", "--gpu-reset", action="store_true", help="reset GPUs nobody uses")
     parser.add_argument("-i", "--id", default="", help="GPUs by index, UUID or PCI address")
     parser.add_argument("--format", default="", help="csv[,noheader][,nounits]")
     return parser
@@ -75,6 +84,8 @@ def _show(
     if not wanted:
         say("No devices were found")
         return NO_GPU
+    if asked.multi_instance_gpu is not None or asked.gpu_reset:
+        return _change(library, asked, wanted)
     if asked.list_gpus or names:
         # Programs read these two, so the word for people goes beside them.
         sys.stderr.write(f"nvidia-smi: {views.SIMULATED}\n")
@@ -92,6 +103,17 @@ def _show(
     code = _each(library, wanted, views.table_rows)
     say("\n".join(views.table_foot()))
     return code
+
+
+def _change(library: Library, asked: argparse.Namespace, wanted: Sequence[int]) -> int:
+    """Modes and resets, the worst code."""
+    codes = [
+        mig.reset(library, index, library.handle(index))
+        if asked.gpu_reset
+        else mig.set_mode(library, index, library.handle(index), asked.multi_instance_gpu)
+        for index in wanted
+    ]
+    return max(codes)
 
 
 def _each(library: Library, wanted: Sequence[int], view: View) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from appliance.lab.nvidia_smi import mig
 from appliance.lab.nvidia_smi.fields import BY_NAME, NOT_KNOWN, links, value
 from appliance.probe.nvml import Failure
 
@@ -134,9 +135,9 @@ def _row(first: str, right: str, second: str, second_right: str, third: str) -> 
 
 
 def line(library: Library, gpu: Any) -> list[str]:
-    """One line of the list of GPUs."""
+    """A GPU's line in the list, and its MIG devices."""
     index, name, uuid = (value(library, gpu, field) for field in ("index", "name", "uuid"))
-    return [f"GPU {index}: {name} (UUID: {uuid})"]
+    return [f"GPU {index}: {name} (UUID: {uuid})", *mig.devices(library, gpu)]
 
 
 def long_head(library: Library, attached: int) -> Iterator[str]:

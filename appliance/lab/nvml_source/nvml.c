@@ -5,24 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "state.h"
-
-#define API __attribute__((visibility("default")))
-#define ALIAS(of) __attribute__((visibility("default"), alias(#of)))
-
-typedef int nvmlReturn_t;
-typedef struct gpu *nvmlDevice_t;
-typedef unsigned long long u64;
-
-enum {
-	SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
-	INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15,
-	LIBRARY_MISMATCH = 18, VERSION_MISMATCH = 25,
-};
-
-#define HOPPER 9
-/* How newer records name their own layout. */
-#define VERSIONED(record, version) ((unsigned)sizeof(record) | (version) << 24)
+#include "api.h"
+#include "mig.h"
 
 typedef struct { u64 total, free, used; } nvmlMemory_t;
 typedef struct { unsigned version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
@@ -44,6 +28,11 @@ typedef struct {
 } nvmlFieldValue_t;
 
 static int users;
+
+int nvml_users(void)
+{
+	return users;
+}
 
 /* ---- library and system ---- */
 
@@ -83,6 +72,7 @@ API const char *nvmlErrorString(nvmlReturn_t result)
 		"Function Not Found", "Corrupted infoROM", "GPU is lost", "GPU requires restart",
 		"The operating system has blocked the request.",
 		"Driver/library version mismatch", "In use by another client",
+		"Insufficient Memory", "No data", "ECC is enabled", "Insufficient Resources",
 	};
 	if (result >= 0 && result < (int)(sizeof words / sizeof *words))
 		return words[result];
@@ -98,14 +88,6 @@ static nvmlReturn_t copy(char *into, unsigned room, const char *text)
 	strcpy(into, text);
 	return SUCCESS;
 }
-
-/* The state for a call, or return from it as NVML would. */
-#define STATE(name) \
-	struct state *name = state_now(); \
-	if (!users) \
-		return UNINITIALIZED; \
-	if (!name) \
-		return DRIVER_NOT_LOADED
 
 API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length)
 {
@@ -193,14 +175,6 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *text, nvmlDevice_t *devic
 
 /* ---- what a device says of itself ---- */
 
-/* Refresh before every answer: a fault shows at once, in clients that have long been running too. */
-#define DEVICE(gpu) \
-	STATE(now); \
-	if ((gpu) < now->gpus || (gpu) >= now->gpus + MAX_GPUS) \
-		return INVALID_ARGUMENT; \
-	if ((gpu)->lost || (gpu)->off_bus) \
-		return GPU_IS_LOST
-
 #define SAY_TEXT(call, field) \
 	API nvmlReturn_t nvmlDeviceGet##call(nvmlDevice_t gpu, char *text, unsigned length) \
 	{ \
@@ -227,8 +201,34 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *text, nvmlDevice_t *devic
 		return SUCCESS; \
 	}
 
-SAY_TEXT(Name, name)
-SAY_TEXT(UUID, uuid)
+API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned length)
+{
+	STATE(first);
+	struct mig_place place;
+	if (mig_device(first, device, &place)) {
+		char profile[32], name[TEXT + 40];
+		struct gpu *whole = &first->gpus[place.gpu];
+		mig_name(whole, mig_now(first)[place.gpu].instances[place.instance].profile, profile, sizeof profile);
+		snprintf(name, sizeof name, "%s MIG %s", whole->name, profile);
+		return copy(text, length, name);
+	}
+	DEVICE(device);
+	return copy(text, length, device->name);
+}
+
+API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned length)
+{
+	STATE(first);
+	struct mig_place place;
+	if (mig_device(first, device, &place)) {
+		char uuid[TEXT];
+		mig_uuid(first, place, uuid, sizeof uuid);
+		return copy(text, length, uuid);
+	}
+	DEVICE(device);
+	return copy(text, length, device->uuid);
+}
+
 SAY_TEXT(Serial, serial)
 SAY_TEXT(VbiosVersion, vbios)
 SAY_TEXT(BoardPartNumber, board_part)
@@ -256,7 +256,6 @@ SAY_NUMBER(CurrentClocksThrottleReasons, u64, gpu->throttle_reasons)
 SAY_NUMBER(SupportedClocksEventReasons, u64, 0x1ff)
 SAY_NUMBER(SupportedClocksThrottleReasons, u64, 0x1ff)
 SAY_PAIR(EccMode, unsigned, gpu->ecc, gpu->ecc)
-SAY_PAIR(MigMode, unsigned, gpu->mig, gpu->mig_pending)
 SAY_PAIR(CudaComputeCapability, int, gpu->compute_major, gpu->compute_minor)
 SAY_PAIR(PowerManagementLimitConstraints, unsigned, gpu->power_least_mw, gpu->power_default_mw)
 
@@ -271,6 +270,14 @@ ALIAS(nvmlDeviceGetPciInfo_v3) nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t, n
 
 API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t gpu, nvmlMemory_t *memory)
 {
+	STATE(first);
+	struct mig_place place;
+	if (mig_device(first, gpu, &place)) {
+		unsigned size = mig_now(first)[place.gpu].instances[place.instance].size;
+		*memory = (nvmlMemory_t){ .total = mig_memory(&first->gpus[place.gpu], size) };
+		memory->free = memory->total;
+		return SUCCESS;
+	}
 	DEVICE(gpu);
 	memory->total = gpu->memory_total;
 	memory->used = gpu->memory_used + gpu->memory_reserved;
@@ -323,6 +330,8 @@ API nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t gpu, nvmlMarginTemp
 API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t gpu, nvmlUtilization_t *rates)
 {
 	DEVICE(gpu);
+	if (mig_now(now)[gpu - now->gpus].current)
+		return NOT_SUPPORTED;
 	rates->gpu = (unsigned)gpu->utilization;
 	rates->memory = (unsigned)gpu->utilization / 2;
 	return SUCCESS;
@@ -394,6 +403,8 @@ API nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t gpu, unsigned *correctab
 					   unsigned *pending, unsigned *failed)
 {
 	DEVICE(gpu);
+	if (mig_is_divided(now, (unsigned)(gpu - now->gpus)))
+		return NOT_SUPPORTED;
 	*correctable = (unsigned)gpu->remapped_correctable;
 	*uncorrectable = (unsigned)gpu->remapped_uncorrectable;
 	*pending = (unsigned)gpu->remap_pending;
@@ -409,22 +420,18 @@ API nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t gpu, nvmlRowRema
 	return SUCCESS;
 }
 
-/* No process ever computes here; *count is 0 on return and the array stays untouched. */
-API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t gpu, unsigned *count, void *processes)
+/* Nothing draws here. */
+API nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t gpu, unsigned *count, void *processes)
 {
 	(void)processes;
 	DEVICE(gpu);
 	*count = 0;
 	return SUCCESS;
 }
-#define SAME_PROCESSES(call) \
-	ALIAS(nvmlDeviceGetComputeRunningProcesses_v3) \
-	nvmlReturn_t nvmlDeviceGet##call(nvmlDevice_t, unsigned *, void *);
-SAME_PROCESSES(ComputeRunningProcesses)
-SAME_PROCESSES(ComputeRunningProcesses_v2)
-SAME_PROCESSES(GraphicsRunningProcesses)
-SAME_PROCESSES(GraphicsRunningProcesses_v2)
-SAME_PROCESSES(GraphicsRunningProcesses_v3)
+ALIAS(nvmlDeviceGetGraphicsRunningProcesses_v3)
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t, unsigned *, void *);
+ALIAS(nvmlDeviceGetGraphicsRunningProcesses_v3)
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t, unsigned *, void *);
 
 /* ---- NVLink: the last nvlinks_down links are down; errors are on link 0 ---- */
 

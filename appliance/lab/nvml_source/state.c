@@ -49,7 +49,7 @@ static const struct field gpu_fields[] = {
 	NUMBER(gpu, ecc_corrected_aggregate), NUMBER(gpu, ecc_uncorrected_aggregate),
 	NUMBER(gpu, remapped_correctable), NUMBER(gpu, remapped_uncorrectable),
 	NUMBER(gpu, remap_pending), NUMBER(gpu, remap_failed), NUMBER(gpu, sram_exceeded),
-	NUMBER(gpu, mig), NUMBER(gpu, mig_pending), NUMBER(gpu, persistence),
+	NUMBER(gpu, persistence),
 	NUMBER(gpu, throttle_reasons), NUMBER(gpu, sm_clock), NUMBER(gpu, sm_clock_max),
 	NUMBER(gpu, memory_clock), NUMBER(gpu, pstate), NUMBER(gpu, utilization),
 	NUMBER(gpu, lost), NUMBER(gpu, off_bus), { 0, 0, 0 },

@@ -21,7 +21,7 @@ struct gpu {
 	unsigned long long ecc_corrected_volatile, ecc_uncorrected_volatile;
 	unsigned long long ecc_corrected_aggregate, ecc_uncorrected_aggregate;
 	unsigned long long remapped_correctable, remapped_uncorrectable, remap_pending, remap_failed;
-	unsigned long long mig, mig_pending, persistence, throttle_reasons;
+	unsigned long long persistence, throttle_reasons;
 	unsigned long long sm_clock, sm_clock_max, memory_clock, pstate, utilization;
 	unsigned long long lost, off_bus;
 	unsigned index;

@@ -29,14 +29,26 @@ def _number(name: str) -> Getter:
     return lambda library, device: library.number(name, device)
 
 
-def _current(name: str) -> Getter:
-    """The first of a pair "current, pending", as a yes or no."""
+def _current(name: str, place: int = 0) -> Getter:
+    """One of a pair "current, pending", as a yes or no."""
 
     def get(library: Library, device: Any) -> object:
         pair = library.numbers(name, 2, device)
-        return None if pair is None else pair[0] == 1
+        return None if pair is None else pair[place] == 1
 
     return get
+
+
+def _mig(library: Library, device: Any) -> object:
+    """Nothing to ask of a GPU that is whole: the import alone would cost more than all else about it."""
+    pair = library.numbers("nvmlDeviceGetMigMode", 2, device)
+    if pair is None:
+        return None
+    if not pair[0]:
+        return []
+    from appliance.probe.mig import facts
+
+    return facts(library, device)
 
 
 def _remapped(place: int) -> Getter:
@@ -236,6 +248,7 @@ GETTERS: dict[str, Getter] = {
     "serial": _text("nvmlDeviceGetSerial"),
     "vbios": _text("nvmlDeviceGetVbiosVersion"),
     "bus_id": _bus_id,
+    "minor": _number("nvmlDeviceGetMinorNumber"),
     "memory": _memory("total"),
     "memory_used": _memory("used"),
     "pcie_generation": _number("nvmlDeviceGetCurrPcieLinkGeneration"),
@@ -271,6 +284,8 @@ GETTERS: dict[str, Getter] = {
     "remapped_rows": _remapped_rows(1),
     "remapped_corrected": _remapped_rows(0),
     "mig_enabled": _current("nvmlDeviceGetMigMode"),
+    "mig_pending": _current("nvmlDeviceGetMigMode", 1),
+    "mig": _mig,
     "nvlinks_active": _nvlinks,
     "nvlink_speed": _link_speed,
     "persistence": _persistence,

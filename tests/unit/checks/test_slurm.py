@@ -302,3 +302,38 @@ def test_a_host_of_kubernetes_is_drained(state: str, status: Status) -> None:
     found = one("slurm.nodes", seen, "gpu-1")
     assert found.status is status
     assert "kubernetes" in (found.cause or str(found.limit))
+
+
+def parted(gres: str) -> CheckResult:
+    """What is said of a host with one GPU in two parts and seven whole ones."""
+    part = {"id": 0, "slices": 3, "uuid": "MIG-1", "nodes": []}
+    parts = [
+        {"profile": "3g.40gb", "profile_id": 9, "start": s, "size": 4, "id": s, "parts": [part]}
+        for s in (0, 4)
+    ]
+    gpu = {"index": 0, "uuid": "G", "name": "A100", "bus_id": "b", "memory": 1}
+    devices = [{**gpu, "mig_enabled": True, "mig": parts}]
+    seen = view(told(node("gpu-1", gres=gres)))
+    gpus = {"driver": "580", "nvml": "13", "devices": devices}
+    host = HostFacts.model_validate({**facts("gpu-1").model_dump(), "gpus": gpus})
+    known = {**seen.facts, "gpu-1": host}
+    return one("slurm.gres", View(PROFILE, SITE, known), "gpu-1")
+
+
+def test_parts_of_gpus_are_counted_by_their_type() -> None:
+    assert parted("gpu:a100:7(S:0-1),gpu:3g.40gb:2(S:0)").status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("gres", "offers"),
+    [
+        ("gpu:a100:8", "8 whole, 0 x 3g.40gb"),
+        ("gpu:a100:7,gpu:3g.40gb:1", "7 whole, 1 x 3g.40gb"),
+        ("gpu:a100:7,gpu:1g.10gb:2", "9 whole, 0 x 3g.40gb"),
+    ],
+)
+def test_parts_slurm_does_not_offer_fail(gres: str, offers: str) -> None:
+    found = parted(gres)
+    assert found.status is Status.FAIL
+    assert found.cause.endswith("the host has 7 whole, 2 x 3g.40gb")
+    assert found.cause.startswith(f"Slurm offers {offers},")

@@ -228,3 +228,68 @@ def test_a_missing_secret_is_named(name: str) -> None:
     rest = {k: v for k, v in SECRETS.items() if k != name}
     with pytest.raises(ConfigError, match=f"secrets.{name}"):
         of("head", secrets=rest)
+
+
+def part(profile: str, minor: int, instance: int) -> dict[str, Any]:
+    """An instance of a GPU with its only part."""
+    first = 3 + 135 * minor + 9 * instance
+    nodes = [f"/dev/nvidia-caps/nvidia-cap{n}" for n in (first, first + 1)]
+    parts = [{"id": 0, "slices": 1, "uuid": f"MIG-{minor}-{instance}", "nodes": nodes}]
+    place = {"profile_id": 1, "start": 0, "size": 1, "id": instance, "parts": parts}
+    return {"profile": profile, **place}
+
+
+def divided(*gpus: list[dict[str, Any]] | None) -> HostFacts:
+    """A host with these GPUs, divided into parts or whole (None)."""
+    devices = [
+        {
+            "index": index,
+            "minor": index,
+            "uuid": "u",
+            "name": "NVIDIA A100-SXM4-80GB",
+            "bus_id": "b",
+            "memory": 1,
+            "mig_enabled": parts is not None,
+            "mig": parts or [],
+        }
+        for index, parts in enumerate(gpus)
+    ]
+    sound = facts("gpu-1")
+    assert sound.gpus is not None
+    return HostFacts.model_validate(
+        {**sound.model_dump(), "gpus": {**sound.gpus.model_dump(), "devices": devices}}
+    )
+
+
+def test_whole_gpus_are_one_line_of_gres() -> None:
+    found = node("gpu-1", facts("gpu-1"))
+    assert found["gres"] == "gpu:h100:8"
+    (line,) = found["devices"]
+    assert (line["type"], line["files"], line["option"]) == ("h100", "/dev/nvidia[0-7]", "File")
+
+
+def test_parts_of_gpus_are_offered_by_their_size_with_all_their_device_files() -> None:
+    seen = divided(
+        None,
+        [part("3g.40gb", 1, 1), part("1g.10gb+me", 1, 12)],
+        *[None] * 5,
+        [part("3g.40gb", 7, 2)],
+    )
+    found = node("gpu-1", seen)
+    assert found["gres"] == "gpu:a100:6,gpu:1g.10gb.me:1,gpu:3g.40gb:2"
+    caps = "/dev/nvidia-caps/nvidia-cap"
+    assert [(line["type"], line["option"], line["files"]) for line in found["devices"]] == [
+        ("a100", "File", "/dev/nvidia[0,2-6]"),
+        ("1g.10gb.me", "MultipleFiles", f"/dev/nvidia1,{caps}246,{caps}247"),
+        ("3g.40gb", "MultipleFiles", f"/dev/nvidia1,{caps}147,{caps}148"),
+        ("3g.40gb", "MultipleFiles", f"/dev/nvidia7,{caps}966,{caps}967"),
+    ]
+    # Slurm counts as Gres and these lines do.
+    counted = [uuid for line in found["devices"] for uuid in line["uuids"]]
+    assert counted == ["u"] * 6 + ["MIG-1-12", "MIG-1-1", "MIG-7-2"]
+
+
+def test_a_divided_gpu_without_parts_offers_nothing() -> None:
+    found = node("gpu-1", divided([], *[None] * 7))
+    assert found["gres"] == "gpu:a100:7"
+    assert found["devices"][0]["files"] == "/dev/nvidia[1-7]"

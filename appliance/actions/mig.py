@@ -1,0 +1,158 @@
+"""Mig: what GPUs are divided into, what would change, and the way there through stages mig and slurm."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from appliance.actions.deploy import Deployed, deploy
+from appliance.actions.opening import Target, open_session
+from appliance.actions.planned import Narrowing
+from appliance.config.mig import declared, document, texts
+from appliance.engine.drain import drain, resume
+from appliance.engine.gather import PYTHON, each
+from appliance.engine.receipts import forget
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, ConfigError
+from appliance.mig import bundle
+from appliance.models.events import Message, Observer
+from appliance.models.plan import Plan
+from appliance.models.site import Host, Role
+
+DEADLINE = 300.0
+Gpus = list[dict[str, Any]]
+DIFFERS, REFUSED, FAILED = "differs", "refused", "failed"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What hosts said: their GPUs, or why they said nothing."""
+
+    site: str
+    simulated: bool
+    hosts: Mapping[str, Gpus]
+    silent: Mapping[str, ApplianceError]
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Hosts with a GPU that is not as declared."""
+        return tuple(
+            h for h, gpus in self.hosts.items() if any(g.get("state") != "unchanged" for g in gpus)
+        )
+
+    @property
+    def answered(self) -> bool:
+        """Whether everybody said what was asked."""
+        told = all(
+            "error" not in g and g.get("state") != FAILED for gs in self.hosts.values() for g in gs
+        )
+        return told and not self.silent
+
+
+def show(target: Target, observer: Observer, hosts: tuple[str, ...] = ()) -> Seen:
+    """Every GPU as it is; changes nothing."""
+    with open_session(target, "mig", observer) as session:
+        return _ask(session, [(host, "show", None) for host in _chosen(session, hosts)])
+
+
+def plan(target: Target, observer: Observer, hosts: tuple[str, ...] = ()) -> Seen:
+    """Every declared GPU with what would be done; changes nothing. Raises ConfigError where nothing is declared."""
+    with open_session(target, "mig", observer) as session:
+        return _planned(session, hosts)
+
+
+def apply(
+    target: Target,
+    observer: Observer,
+    consent: Callable[[Plan], bool],
+    drain_for: float | None = None,
+) -> Deployed:
+    """Stages mig and slurm on the whole site. ``drain_for``: seconds to wait for the jobs of hosts that differ."""
+    with open_session(target, "mig", observer) as session:
+        seen = _planned(session, ())
+        hosts = seen.differing if drain_for is not None else ()
+        if hosts:
+            observer.handle(Message(text=f"waiting for the jobs of {', '.join(hosts)} to end"))
+            drain(session, hosts, drain_for or 0.0)
+        try:
+            return deploy(target, Narrowing(stages=("mig", "slurm")), observer, consent)
+        finally:
+            if hosts:
+                resume(session, hosts)
+
+
+def disable(target: Target, observer: Observer, hosts: tuple[str, ...]) -> Seen:
+    """Makes GPUs whole and takes away what divides them at boot. Raises ConfigError where the site declares instances."""
+    with open_session(target, "mig", observer, changes=True) as session:
+        chosen = _chosen(session, hosts)
+        for host in chosen:
+            if any(declared(session.profile, session.site, host).values()):
+                said = next(iter(texts(session.profile, session.site, host).values()))
+                raise ConfigError(
+                    f"the site declares {said} for GPUs of {host.name}: they would be divided again",
+                    "write layout: disabled under mig in site.yml, then appliance mig apply",
+                )
+        seen = _ask(session, [(host, "disable", None) for host in chosen])
+        for name in seen.hosts:
+            forget(session.remote, name, "mig")
+        return seen
+
+
+def follow(target: Target, observer: Observer, consent: Callable[[Plan], bool]) -> Deployed:
+    """Stage slurm after GPUs became whole by ``disable``."""
+    return deploy(target, Narrowing(stages=("slurm",)), observer, consent)
+
+
+def _planned(session: Session, hosts: tuple[str, ...]) -> Seen:
+    if not session.site.mig.declares:
+        raise ConfigError(
+            f"site {session.site.name} declares no MIG layout",
+            "add mig: {layout: all-balanced} to site.yml (docs/mig.md)",
+        )
+    return _ask(
+        session,
+        [
+            (host, "plan", document(session.profile, session.site, host))
+            for host in _chosen(session, hosts)
+        ],
+    )
+
+
+def _chosen(session: Session, hosts: tuple[str, ...]) -> list[Host]:
+    known = {host.name: host for host in session.site.with_role(Role.GPU)}
+    for name in hosts:
+        if name not in known:
+            raise ConfigError(f"--host {name}: no such GPU host", f"GPU hosts: {', '.join(known)}")
+    return [host for name, host in known.items() if not hosts or name in hosts]
+
+
+def _ask(session: Session, asked: Iterable[tuple[Host, str, dict[str, object] | None]]) -> Seen:
+    requests: dict[str, dict[str, object]] = {
+        host.name: {"verb": verb, "declared": said} for host, verb, said in asked
+    }
+    answers = dict(each(requests, lambda host: _answer(session, host, requests[host])))
+    return Seen(
+        session.site.name,
+        "gpu" in session.site.simulated,
+        {host: answer for host, answer in answers.items() if isinstance(answer, list)},
+        {host: answer for host, answer in answers.items() if isinstance(answer, ApplianceError)},
+    )
+
+
+def _answer(session: Session, host: str, request: dict[str, object]) -> Gpus | ApplianceError:
+    """A host's failure is a value."""
+    try:
+        done = session.remote.run(
+            host, bundle.command(PYTHON), input=bundle.payload(request), timeout=DEADLINE
+        )
+    except ApplianceError as error:
+        return error
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+        return ApplianceError(f"appliance-mig did not run: {said}", f"{PYTHON} 3.8 or newer", host)
+    if "error" in answer:
+        return ApplianceError(answer["error"], "appliance health --check gpu", host)
+    gpus: Gpus = answer["gpus"]
+    return gpus

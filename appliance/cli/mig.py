@@ -1,0 +1,209 @@
+"""appliance mig show, plan, apply, disable"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from appliance.actions import mig as action
+from appliance.actions.deploy import Deployed
+from appliance.cli import options
+from appliance.models.plan import Plan
+from appliance.report.console import plan_table, run_summary
+
+host_option = click.option(
+    "--host", "hosts", multiple=True, help="Only this GPU host (repeatable)."
+)
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask before changing hosts.")
+
+
+@click.group()
+def mig() -> None:
+    """GPUs in parts (MIG): what there is, what the site declares, and the way there.
+
+    \b
+    appliance mig show                        what each GPU is divided into, with UUIDs and processes
+    appliance mig plan --inventory mysite     what would change, GPU by GPU
+    appliance mig apply --drain --yes         wait for jobs, divide GPUs, tell Slurm
+    appliance mig disable --host gpu-1        whole again, once the site declares nothing
+    """
+
+
+@mig.command()
+@options.target_options
+@host_option
+@options.json_option("What the hosts said, as one JSON object.")
+def show(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], as_json: bool) -> int:
+    """Show what each GPU is divided into, its devices, and who computes on it. Changes nothing.
+
+    Exit: 0 everybody answered, 1 not, 2 unusable input.
+    """
+    seen = action.show(options.target(inventory, profile), options.quiet(), hosts)
+    _say(seen, as_json)
+    return 0 if seen.answered else 1
+
+
+@mig.command()
+@options.target_options
+@host_option
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="0 as declared, 1 error, 2 changes to make."
+)
+@options.json_option("What would be done, as one JSON object.")
+def plan(
+    inventory: Path | None,
+    profile: str | None,
+    hosts: tuple[str, ...],
+    detailed_exitcode: bool,
+    as_json: bool,
+) -> int:
+    """Show what apply would do to each declared GPU, and what keeps it from doing so. Changes nothing.
+
+    Exit: 0 everybody answered, 1 not, 2 unusable input.
+    """
+    seen = action.plan(options.target(inventory, profile), options.quiet(), hosts)
+    _say(seen, as_json)
+    if not seen.answered:
+        return 1
+    return 2 if detailed_exitcode and seen.differing else 0
+
+
+@mig.command()
+@options.target_options
+@click.option("--drain", is_flag=True, help="First take hosts that differ out of Slurm, and wait.")
+@click.option(
+    "--wait",
+    "minutes",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Minutes to wait for jobs when draining.",
+)
+@yes_option
+def apply(
+    inventory: Path | None, profile: str | None, drain: bool, minutes: float, yes: bool
+) -> int:
+    """Divide GPUs as declared, and let Slurm follow: stages mig and slurm, the rest untouched.
+
+    Only GPUs that differ are changed; one somebody computes on is left alone, and its processes are named.
+    Exit as of deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
+
+    \b
+    appliance mig apply                       shows the plan and asks
+    appliance mig apply --drain --wait 240    waits up to four hours for the jobs of hosts that differ
+    """
+    _require_answer(yes)
+    target = options.target(inventory, profile)
+    console = options.console()
+    if drain and not yes:
+        seen = action.plan(target, options.quiet())
+        _say(seen, as_json=False)
+        if seen.differing and not click.confirm("\n  Drain and change these hosts?", default=False):
+            console.print("  Nothing was changed.")
+            return 1
+        yes = True
+    watcher = options.observer(as_json=False)
+    with watcher:
+        done = action.apply(target, watcher, _consent(yes), minutes * 60 if drain else None)
+    return _end(done, inventory, profile)
+
+
+@mig.command()
+@options.target_options
+@host_option
+@yes_option
+def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], yes: bool) -> int:
+    """Make GPUs whole, disable the unit that divides them at boot, and let Slurm follow.
+
+    For hosts the site declares nothing for any more; a layout that is declared is changed in the site.
+    """
+    _require_answer(yes)
+    target = options.target(inventory, profile)
+    if not yes:
+        _say(action.show(target, options.quiet(), hosts), as_json=False)
+        if not click.confirm("\n  Make these GPUs whole?", default=False):
+            click.echo("  Nothing was changed.")
+            return 1
+    seen = action.disable(target, options.quiet(), hosts)
+    _say(seen, as_json=False)
+    watcher = options.observer(as_json=False)
+    with watcher:
+        done = action.follow(target, watcher, _consent(True))
+    code = _end(done, inventory, profile)
+    return code if seen.answered and not _bad(seen) else 1
+
+
+def _require_answer(yes: bool) -> None:
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError(
+            "nobody can be asked here: give --yes to change hosts without asking"
+        )
+
+
+def _consent(yes: bool) -> Any:
+    def consent(plan: Plan) -> bool:
+        plan_table(options.console(), plan)
+        return yes or click.confirm("\n  Change these hosts?", default=False)
+
+    return consent
+
+
+def _end(done: Deployed, inventory: Path | None, profile: str | None) -> int:
+    console = options.console()
+    if done.record is None:
+        console.print("  Nothing was changed.")
+        return done.exit_code
+    console.print()
+    following = options.command_line(inventory, profile, "mig", "show")
+    run_summary(console, done.record, done.report, following, stages=False)
+    return done.exit_code
+
+
+def _bad(seen: action.Seen) -> bool:
+    return any(
+        g.get("state") in {action.REFUSED, action.FAILED, "pending"}
+        for gs in seen.hosts.values()
+        for g in gs
+    )
+
+
+def _say(seen: action.Seen, as_json: bool) -> None:
+    if as_json:
+        hosts: dict[str, object] = {host: {"gpus": gpus} for host, gpus in seen.hosts.items()}
+        hosts |= {h: {"error": e.message, "fix": e.hint} for h, e in seen.silent.items()}
+        told = {"site": seen.site, "simulated": seen.simulated, "hosts": hosts}
+        click.echo(json.dumps(told, indent=1))
+        return
+    if seen.simulated:
+        click.echo("Simulated here: gpu.")
+    for host, gpus in seen.hosts.items():
+        for gpu in gpus:
+            click.echo(f"  {host:<12} GPU {gpu['gpu']}  {_line(gpu)}")
+            for one in gpu.get("instances", ()):
+                devices = ", ".join(one["devices"]) or "no compute instance"
+                click.echo(f"  {'':<12}        {one['profile']:<11} at {one['start']}  {devices}")
+    for host, error in seen.silent.items():
+        click.echo(f"  {host:<12} {error.message}" + (f"  fix: {error.hint}" if error.hint else ""))
+
+
+def _line(gpu: dict[str, Any]) -> str:
+    """What it is, and what would happen to it or has."""
+    if "error" in gpu:
+        return str(gpu["error"])
+    layout = str(gpu.get("layout", "unknown"))
+    if gpu.get("pending"):
+        layout += " (another mode waits for a reset)"
+    if "state" not in gpu:
+        used = ", ".join(f"{p['pid']} {p['name']} ({p['user']})" for p in gpu["processes"])
+        return layout + (f"  used by {used}" if used else "")
+    match gpu["state"]:
+        case "unchanged":
+            return f"{layout}: as declared"
+        case "differs":
+            return f"{layout} → {gpu['wanted']}: {'; '.join(gpu['steps'])}"
+        case "changed":
+            return f"{layout}: changed"
+        case state:
+            return f"{layout}: {state}: {gpu['why']}"

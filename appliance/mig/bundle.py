@@ -1,0 +1,42 @@
+"""Packs the program for hosts: as the file a host keeps, and as what one SSH round trip carries."""
+
+from functools import cache
+from pathlib import Path
+
+from appliance.probe import bundle
+
+HERE = Path(__file__).parent
+PROBE = ("__init__.py", "ask.py", "files.py", "mig.py", "nvml.py")
+"""What it shares with the probe."""
+SHEBANG = b"#!/usr/bin/python3 -ISB\n"
+START = b"import sys\nfrom appliance.mig.command import main\nsys.exit(main())\n"
+
+
+@cache
+def program() -> bytes:
+    """The archive without a start of its own, the same bytes for the same sources."""
+    return bundle.packed(_files())
+
+
+@cache
+def executable() -> bytes:
+    """The file /usr/local/sbin/appliance-mig."""
+    return bundle.packed([*_files(), ("__main__.py", START)], before=SHEBANG)
+
+
+def command(python: str = "python3") -> list[str]:
+    """What to start on a host to have a request answered."""
+    return bundle.command(python, bundle.bootstrap("appliance.mig.__main__", "appliance-mig"))
+
+
+def payload(request: dict[str, object]) -> bytes:
+    """Standard input for ``command``."""
+    return bundle.payload(request, program())
+
+
+def _files() -> list[tuple[str, bytes]]:
+    own = [path for path in sorted(HERE.glob("*.py")) if path.name != "bundle.py"]
+    shared = [HERE.parent / "probe" / name for name in PROBE]
+    return [
+        (f"appliance/{path.relative_to(HERE.parent)}", path.read_bytes()) for path in own + shared
+    ]

@@ -1,0 +1,124 @@
+"""Makes one GPU what it is to be: all of it, or as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from appliance.mig import clients, nodes
+from appliance.mig.layout import Layout, Refused, differences, excess, missing, words
+from appliance.mig.processes import Process, named
+from appliance.probe.nvml import Failure
+
+if TYPE_CHECKING:
+    from appliance.mig.gpu import Gpu
+
+UNCHANGED, CHANGED, REFUSED, FAILED, PENDING = (
+    "unchanged",
+    "changed",
+    "refused",
+    "failed",
+    "pending",
+)
+BAD = frozenset({REFUSED, FAILED, PENDING})
+
+
+class Outcome(NamedTuple):
+    """What became of a GPU: the state, why, who used it, and what was to be done."""
+
+    state: str
+    why: str = ""
+    processes: tuple[Process, ...] = ()
+    steps: tuple[str, ...] = ()
+
+
+class _Waits(Exception):
+    """The new mode takes effect at the next reset or reboot."""
+
+
+def change(gpu: Gpu, wanted: Layout) -> Outcome:
+    """Divides the GPU as wanted; touches nothing where it is so already, or where somebody computes on it."""
+    found = gpu.layout()
+    pending = gpu.mode()[1]
+    steps = tuple(differences(found, wanted))
+    if not steps and pending == wanted.on:
+        return Outcome(UNCHANGED)
+    busy = tuple(named(pid) for pid in gpu.processes())
+    if busy:
+        return Outcome(REFUSED, f"in use by {', '.join(map(str, busy))}", busy, steps)
+    why = _unknown_profile(gpu, wanted)
+    if why:
+        return Outcome(REFUSED, why, (), steps)
+    try:
+        _make(gpu, wanted)
+    except _Waits:
+        return Outcome(
+            PENDING,
+            f"MIG mode {_word(wanted.on)} waits: something else uses the GPU; stop it or reboot the host",
+            (),
+            steps,
+        )
+    except (Failure, Refused) as error:
+        return Outcome(FAILED, f"{error}; {_restored(gpu, found)}", (), steps)
+    return Outcome(CHANGED, "", (), steps)
+
+
+def _make(gpu: Gpu, wanted: Layout) -> None:
+    if wanted.on:
+        _mode(gpu, True)
+        _check_places(gpu, wanted)
+    gone = {spot.place for spot in excess(gpu.layout(), wanted)}
+    for instance in gpu.instances():
+        if (instance.profile, instance.start, instance.size) in gone:
+            gpu.remove(instance)
+    if not wanted.on:
+        _mode(gpu, False)
+        return
+    for spot in missing(gpu.layout(), wanted):
+        gpu.make(spot)
+    nodes.settle(gpu.minor, gpu.instances())
+    left = differences(gpu.layout(), wanted)
+    if left:
+        raise Failure(f"the driver made something else: {', '.join(left)} still to be done")
+
+
+def _mode(gpu: Gpu, on: bool) -> None:
+    """MIG mode on or off, at once: by itself, without those who only watch, or by a reset."""
+    if gpu.mode() == (on, on) or gpu.ask_mode(on):
+        return
+    if clients.stop() and gpu.ask_mode(on):
+        return
+    if clients.reset(gpu.index) and gpu.mode() == (on, on):
+        return
+    raise _Waits
+
+
+def _unknown_profile(gpu: Gpu, wanted: Layout) -> str:
+    known = gpu.profiles()
+    strange = [spot for spot in wanted.spots if spot.id not in known]
+    if not strange:
+        return ""
+    there = ", ".join(f"{name} ({number})" for number, (name, _) in known.items()) or "none"
+    return f"{gpu.name} has no profile {strange[0].id} ({strange[0].name}); it has {there}"
+
+
+def _check_places(gpu: Gpu, wanted: Layout) -> None:
+    """The driver's own table has the last word, before an instance is touched."""
+    for spot in wanted.spots:
+        offered = gpu.places(spot.id)
+        if (spot.start, spot.size) not in offered:
+            starts = ", ".join(str(start) for start, _ in offered) or "nowhere"
+            raise Refused(f"{spot.name} can lie at {starts}, not at {spot.start}")
+
+
+def _restored(gpu: Gpu, before: Layout) -> str:
+    """Puts back what was there; says how it ended."""
+    try:
+        _make(gpu, before)
+    except (_Waits, Failure, Refused) as error:
+        why = str(error) or "its mode waits for a reset"
+        return f"what was there before ({words(before)}) could not be put back: {why}"
+    return f"put back as it was ({words(before)})"
+
+
+def _word(on: bool) -> str:
+    return "on" if on else "off"

@@ -1,0 +1,78 @@
+"""Daemons that watch GPUs and keep a new MIG mode from taking effect: stopped for the moment of the change."""
+
+from __future__ import annotations
+
+import os
+import subprocess  # noqa: TID251 - this program runs on hosts and has its own door
+from typing import TYPE_CHECKING
+
+from appliance.probe import files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WATCHERS = (
+    "dcgm-exporter.service",
+    "nvidia-dcgm-exporter.service",
+    "nvidia-dcgm.service",
+    "dcgm.service",
+    "nvsm.service",
+    "nvsm-core.service",
+)
+"""Units NVIDIA's mig-parted stops too, in the order they are stopped in."""
+UNIT = "appliance-mig.service"
+RUN = os.environ.get("APPLIANCE_MIG_RUN", "/run")
+STOPPED = RUN + "/appliance-mig.stopped"
+"""What is stopped now, for the next run if this one is killed."""
+SECONDS = 60
+
+
+def _run(*argv: str) -> bool:
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def stop() -> list[str]:
+    """Stops the watchers that run; returns them."""
+    found = [unit for unit in WATCHERS if _run("systemctl", "is-active", "--quiet", unit)]
+    if found:
+        _note(sorted({*found, *_noted()}, key=WATCHERS.index))
+        _run("systemctl", "stop", *found)
+    return found
+
+
+def start_again() -> None:
+    """Starts what this run, or one that was killed, had stopped."""
+    noted = _noted()
+    if noted:
+        _run("systemctl", "start", *reversed(noted))
+        os.unlink(STOPPED)  # noqa: PTH108
+
+
+def retire() -> None:
+    """The unit that divides GPUs at boot has nothing to do any more."""
+    _run("systemctl", "disable", "--now", UNIT)
+
+
+def reset(index: int) -> bool:
+    """Resets a GPU nobody uses, which makes a pending mode current."""
+    return _run("nvidia-smi", "--gpu-reset", "-i", str(index))
+
+
+def _noted() -> list[str]:
+    return [unit for unit in files.text(STOPPED).split() if unit in WATCHERS]
+
+
+def _note(units: Sequence[str]) -> None:
+    with open(STOPPED, "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write("\n".join(units))

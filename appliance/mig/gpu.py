@@ -1,0 +1,97 @@
+"""One GPU, its division read and changed through NVML."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from appliance.mig.layout import Layout, Refused, Spot, as_found
+from appliance.probe import mig
+from appliance.probe.nvml import SUCCESS, UINT, Failure
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.probe.nvml import Library
+
+NOT_PERMITTED = "MIG instances can be read by root only"
+
+
+class Gpu:
+    """A device by its number. ``Failure`` is raised by everything that NVML refuses."""
+
+    def __init__(self, library: Library, index: int) -> None:
+        self.library = library
+        self.index = index
+        self.device = library.handle(index)
+        self.uuid = library.text("nvmlDeviceGetUUID", self.device)
+        self.name = library.text("nvmlDeviceGetName", self.device)
+        self.minor = library.number("nvmlDeviceGetMinorNumber", self.device) or 0
+
+    def mode(self) -> tuple[bool, bool]:
+        """MIG mode now, and after the next reset. Raises Refused for a GPU that has none."""
+        found = mig.mode(self.library, self.device)
+        if found is None:
+            raise Refused(f"GPU {self.index} ({self.name}) cannot be divided")
+        return found
+
+    def instances(self) -> list[mig.Instance]:
+        """Its instances; none while MIG mode is off. Raises Refused where they may not be read."""
+        if not self.mode()[0]:
+            return []
+        found = mig.instances(self.library, self.device)
+        if found is None:
+            raise Refused(NOT_PERMITTED)
+        return found
+
+    def layout(self) -> Layout:
+        """How it is divided now."""
+        return as_found(self.mode()[0], self.instances())
+
+    def profiles(self) -> dict[int, tuple[str, int]]:
+        """Sizes of instance it has: id -> name, compute slices."""
+        return mig.profiles(self.library, self.device)
+
+    def places(self, profile: int) -> list[tuple[int, int]]:
+        """Where instances of a profile can lie; known in MIG mode only."""
+        return mig.places(self.library, self.device, profile)
+
+    def processes(self) -> list[int]:
+        """Whoever computes on it."""
+        return mig.processes(self.library, self.device)
+
+    def ask_mode(self, on: bool) -> bool:
+        """Asks for MIG mode on or off; False where it waits for a reset because somebody uses the GPU."""
+        status = ctypes.c_int(SUCCESS)
+        self._do("nvmlDeviceSetMigMode", self.device, UINT(on), ctypes.byref(status))
+        return self.mode() == (on, on)
+
+    def make(self, spot: Spot) -> None:
+        """A GPU instance at its place with its compute instances; nothing of it stays where one part fails."""
+        handle = ctypes.c_void_p()
+        place = mig.Place(spot.start, spot.size)
+        create = "nvmlDeviceCreateGpuInstanceWithPlacement"
+        self._do(
+            create, self.device, UINT(spot.id), ctypes.byref(place), ctypes.byref(handle), what=spot
+        )
+        sizes = {p.slices: p.id for p in mig.part_profiles(self.library, handle)}
+        parts = spot.parts if spot.parts is not None else (max(sizes, default=0),)
+        for slices in parts:
+            if slices not in sizes:
+                raise Failure(f"{spot} has no compute instance of {slices} slices")
+            part = ctypes.c_void_p()
+            create = "nvmlGpuInstanceCreateComputeInstance"
+            self._do(create, handle, UINT(sizes[slices]), ctypes.byref(part), what=spot)
+
+    def remove(self, instance: mig.Instance) -> None:
+        """A GPU instance with its compute instances."""
+        what = f"{instance.name} at {instance.start}"
+        for part in instance.parts:
+            self._do("nvmlComputeInstanceDestroy", part.handle, what=what)
+        self._do("nvmlGpuInstanceDestroy", instance.handle, what=what)
+
+    def _do(self, name: str, *arguments: Any, what: object = "") -> None:
+        code = self.library.call(name, *arguments)
+        if code != SUCCESS:
+            of = f" ({what})" if what else ""
+            raise Failure(f"{name[4:]}{of}: {self.library.words(code)}")

@@ -1,0 +1,161 @@
+"""All GPUs of this host: what they are, what they should be, and the way from one to the other."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from appliance.mig import clients
+from appliance.mig.change import BAD, FAILED, REFUSED, UNCHANGED, Outcome, change
+from appliance.mig.gpu import Gpu
+from appliance.mig.layout import DECLARED, WHOLE, Declared, Layout, Refused, differences, words
+from appliance.mig.processes import named
+from appliance.probe import files
+from appliance.probe.ask import Unreadable
+from appliance.probe.nvml import Failure, Library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+LOCK = clients.RUN + "/appliance-mig.lock"
+PLANNED = "differs"
+
+
+@contextmanager
+def driver() -> Iterator[Library]:
+    """NVML while it is needed. Raises Refused where there is no driver."""
+    try:
+        library = Library()
+    except Unreadable as error:
+        raise Refused(f"the driver does not answer: {error}") from None
+    try:
+        yield library
+    finally:
+        library.close()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One change at a time on this host: waits for another one; the lock dies with its holder."""
+    try:
+        lock = open(LOCK, "w")  # noqa: PTH123, SIM115 - closed below
+    except OSError as error:
+        raise Refused(f"only root can divide GPUs: {error}") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            clients.start_again()
+
+
+def show(library: Library) -> list[dict[str, Any]]:
+    """Every GPU as it is, with its instances, their UUIDs and whoever computes on it."""
+    return [_shown(library, index) for index in range(_count(library))]
+
+
+def plan(library: Library, declared: Declared) -> list[dict[str, Any]]:
+    """Every declared GPU with what would be done to it, and what would keep it from being done."""
+    check_count(library, declared)
+    return [_planned(library, index, wanted) for index, wanted in sorted(declared.gpus.items())]
+
+
+def apply(library: Library, declared: Declared) -> list[dict[str, Any]]:
+    """Makes every declared GPU what it should be; one that fails does not keep the others from it."""
+    check_count(library, declared)
+    return [_applied(library, index, wanted) for index, wanted in sorted(declared.gpus.items())]
+
+
+def disable(library: Library) -> list[dict[str, Any]]:
+    """Makes every GPU whole; where all are, nothing divides them at the next boot."""
+    results = [_applied(library, index, WHOLE) for index in range(_count(library))]
+    if good(results):
+        clients.retire()
+        if files.exists(DECLARED):
+            os.unlink(DECLARED)  # noqa: PTH108
+    return results
+
+
+def good(results: list[dict[str, Any]]) -> bool:
+    """Whether every GPU is now what it should be."""
+    return not any(result["state"] in BAD for result in results)
+
+
+def check_count(library: Library, declared: Declared) -> None:
+    """Numbers of GPUs move when one is missing: then a number names a GPU only if all are alike. Raises Refused."""
+    count = _count(library)
+    beyond = [index for index in declared.gpus if index >= declared.present]
+    if beyond:
+        raise Refused(f"GPU {beyond[0]} is declared, but {declared.present} are counted from 0")
+    same = len(declared.gpus) == declared.present and len(set(declared.gpus.values())) == 1
+    if count != declared.present and not same:
+        raise Refused(
+            f"{count} of {declared.present} GPUs answer, and their numbers move when one is missing: "
+            "nothing was touched; mend the missing ones first"
+        )
+
+
+def _count(library: Library) -> int:
+    return library.number("nvmlDeviceGetCount_v2") or 0
+
+
+def _shown(library: Library, index: int) -> dict[str, Any]:
+    said: dict[str, Any] = {"gpu": index}
+    try:
+        gpu = Gpu(library, index)
+        said.update(uuid=gpu.uuid, name=gpu.name)
+        said["layout"] = words(gpu.layout())
+        said["pending"] = gpu.mode()[1] != gpu.mode()[0]
+        said["instances"] = [
+            {
+                "profile": one.name,
+                "start": one.start,
+                "size": one.size,
+                "id": one.id,
+                "devices": [part.uuid for part in one.parts],
+            }
+            for one in gpu.instances()
+        ]
+        said["processes"] = [named(pid)._asdict() for pid in gpu.processes()]
+    except (Failure, Refused) as error:
+        said["error"] = str(error)
+    return said
+
+
+def _planned(library: Library, index: int, wanted: Layout) -> dict[str, Any]:
+    try:
+        gpu = Gpu(library, index)
+        found = gpu.layout()
+        steps = differences(found, wanted)
+        pending = gpu.mode()[1] != gpu.mode()[0]
+        outcome = Outcome(PLANNED if steps or pending else UNCHANGED, steps=tuple(steps))
+        busy = tuple(named(pid) for pid in gpu.processes()) if steps else ()
+        if busy:
+            why = f"in use by {', '.join(map(str, busy))}"
+            outcome = Outcome(REFUSED, why, busy, tuple(steps))
+        return {**_result(index, outcome, wanted), "layout": words(found)}
+    except (Failure, Refused) as error:
+        return _result(index, Outcome(FAILED, str(error)), wanted)
+
+
+def _applied(library: Library, index: int, wanted: Layout) -> dict[str, Any]:
+    try:
+        gpu = Gpu(library, index)
+        outcome = change(gpu, wanted)
+        return {**_result(index, outcome, wanted), "layout": words(gpu.layout())}
+    except (Failure, Refused) as error:
+        return _result(index, Outcome(FAILED, str(error)), wanted)
+
+
+def _result(index: int, outcome: Outcome, wanted: Layout) -> dict[str, Any]:
+    return {
+        "gpu": index,
+        "wanted": words(wanted),
+        "state": outcome.state,
+        "why": outcome.why,
+        "steps": list(outcome.steps),
+        "processes": [process._asdict() for process in outcome.processes],
+    }

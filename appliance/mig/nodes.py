@@ -1,0 +1,50 @@
+"""Device nodes of MIG devices, where the driver did not make them by itself."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from appliance.probe import files
+from appliance.probe.mig import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from appliance.probe.mig import Instance
+
+CAPABILITIES = "/proc/driver/nvidia/capabilities"
+
+
+def settle(minor: int, instances: Iterable[Instance], root: str = "") -> list[str]:
+    """Makes the nodes that are missing, as the driver's own description of each says; returns them."""
+    made = []
+    for one in instances:
+        whole = f"{CAPABILITIES}/gpu{minor}/mig/gi{one.id}"
+        for at in (whole, *(f"{whole}/ci{part.id}" for part in one.parts)):
+            node = _settle(files.text(f"{root}{at}/access"), root)
+            if node:
+                made.append(node)
+    return made
+
+
+def _settle(description: str, root: str) -> str:
+    """Lines such as ``DeviceFileMinor: 12`` and ``DeviceFileMode: 292``."""
+    told = dict(
+        line.replace(" ", "").split(":", 1) for line in description.splitlines() if ":" in line
+    )
+    minor, mode = told.get("DeviceFileMinor", ""), told.get("DeviceFileMode", "")
+    major = _major(files.text(root + "/proc/devices"))
+    node = f"{root}{NODES}{minor}"
+    if not minor.isdigit() or major is None or files.exists(node):
+        return ""
+    os.makedirs(os.path.dirname(node), exist_ok=True)  # noqa: PTH103, PTH120
+    os.mknod(node, stat.S_IFCHR | int(mode or "292"), os.makedev(major, int(minor)))
+    os.chmod(node, int(mode or "292"))  # noqa: PTH101
+    return node
+
+
+def _major(devices: str) -> int | None:
+    pairs = (line.split() for line in devices.splitlines())
+    return next((int(p[0]) for p in pairs if len(p) == 2 and p[1] == "nvidia-caps"), None)

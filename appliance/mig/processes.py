@@ -1,0 +1,37 @@
+"""Who uses a GPU, as people name processes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import NamedTuple
+
+from appliance.probe import files
+
+
+class Process(NamedTuple):
+    """A process that computes on a GPU."""
+
+    pid: int
+    name: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.pid} {self.name} ({self.user})"
+
+
+def named(pid: int) -> Process:
+    """A process by its number; one this host cannot see is named so, for it uses the GPU all the same."""
+    at = f"/proc/{pid}"
+    try:
+        user = _user(os.stat(at).st_uid)  # noqa: PTH116
+    except OSError:
+        return Process(pid, "not visible from here", "unknown")
+    return Process(pid, files.text(at + "/comm") or "?", user)
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
