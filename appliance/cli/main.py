@@ -10,6 +10,7 @@ from click.shell_completion import get_completion_class
 from appliance import __version__
 from appliance.cli.deploy import deploy
 from appliance.cli.explain import explain
+from appliance.cli.fabric import fabric
 from appliance.cli.health import health
 from appliance.cli.init import init
 from appliance.cli.lab import lab
@@ -38,7 +39,20 @@ def cli() -> None:
     """
 
 
-for _verb in (init, trust, plan, deploy, mig, validate, health, report, explain, profile, lab):
+for _verb in (
+    init,
+    trust,
+    plan,
+    deploy,
+    mig,
+    validate,
+    health,
+    fabric,
+    report,
+    explain,
+    profile,
+    lab,
+):
     cli.add_command(_verb)
 
 

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
-from appliance.models.facts import HostFacts
+from appliance.models.facts import HostFacts, Topology
+from appliance.models.site import Role
 
 LEAST_AGE = timedelta(minutes=1)
 """So old must a reading be that a counter's growth since then says something."""
@@ -17,15 +18,20 @@ def remember(session: Session, found: Round) -> None:
     """Keeps a round in the journal."""
     for name, facts in found.facts.items():
         session.journal.append(session.run, "facts", host=name, facts=facts.model_dump(mode="json"))
+        _remember_topology(session, name, facts)
     for name, missing in found.unanswered.items():
         session.journal.append(session.run, "unanswered", host=name, cause=missing.cause)
 
 
 def known_facts(session: Session, found: Round) -> Mapping[str, HostFacts]:
-    """The latest facts of every host: one that is silent keeps its last answer."""
+    """What role variables are made from: a host that is silent keeps its last answer.
+
+    One that cannot discover the fabric just now keeps what it discovered last: an outage is no new topology.
+    """
     silent = [h.name for h in session.site.hosts if h.name not in found.facts]
     known = {name: _last(session, name) for name in silent}
-    return {name: facts for name, facts in known.items() if facts} | dict(found.facts)
+    latest = {name: facts for name, facts in known.items() if facts} | dict(found.facts)
+    return {name: _with_topology(session, name, facts) for name, facts in latest.items()}
 
 
 def earlier_facts(session: Session) -> dict[str, HostFacts]:
@@ -33,6 +39,24 @@ def earlier_facts(session: Session) -> dict[str, HostFacts]:
     until = datetime.now(UTC) - LEAST_AGE
     known = {h.name: _last(session, h.name, until) for h in session.site.hosts}
     return {name: facts for name, facts in known.items() if facts}
+
+
+def _remember_topology(session: Session, host: str, facts: HostFacts) -> None:
+    if facts.topology is None:
+        return
+    found = facts.topology.model_dump(mode="json")
+    before = session.journal.last("topology", host=host)
+    if before is None or before.data["topology"] != found:
+        session.journal.append(session.run, "topology", host=host, topology=found)
+
+
+def _with_topology(session: Session, host: str, facts: HostFacts) -> HostFacts:
+    if facts.topology or Role.CONTROL not in session.site.host(host).roles:
+        return facts
+    entry = session.journal.last("topology", host=host)
+    if entry is None:
+        return facts
+    return facts.model_copy(update={"topology": Topology.model_validate(entry.data["topology"])})
 
 
 def _last(session: Session, host: str, until: datetime | None = None) -> HostFacts | None:

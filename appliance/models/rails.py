@@ -16,17 +16,21 @@ def wanted_by_rule(found: Cables, hosts: tuple[str, ...]) -> dict[Plug, Socket]:
     Hosts that share leaves are a group. Of two equally common opinions the one counts whose leaves are numbered
     like its adapters. Linear in the number of cables.
     """
+    return {
+        Plug(host, device, port): Socket(leaf)
+        for host, group in host_groups(found, hosts).items()
+        for (device, port), leaf in group.items()
+    }
+
+
+def host_groups(found: Cables, hosts: tuple[str, ...]) -> dict[str, Leaves]:
+    """The leaves of the group each host belongs to; none for a host that was not met, where it may be in several."""
     own: dict[str, Leaves] = {host: {} for host in hosts}
     for plug, socket in found.items():
         own.setdefault(plug.host, {})[plug.device, plug.port] = socket.switch
     groups = _groups(own)
     group_of = {leaf: i for i, group in enumerate(groups) for leaf in group.values()}
-    wanted = {}
-    for host, leaves in own.items():
-        group = _own_group(leaves, groups, group_of)
-        for (device, port), leaf in group.items():
-            wanted[Plug(host, device, port)] = Socket(leaf)
-    return wanted
+    return {host: _own_group(leaves, groups, group_of) for host, leaves in own.items()}
 
 
 def _groups(own: dict[str, Leaves]) -> list[Leaves]:

@@ -4,6 +4,7 @@ import re
 from dataclasses import asdict, dataclass
 
 from appliance.config.roles.context import RoleContext, Variables
+from appliance.config.roles.topology import slurm_switches
 from appliance.errors import ConfigError
 from appliance.models.facts import Gpu, HostFacts, MigPart
 from appliance.models.profile import Profile
@@ -73,6 +74,7 @@ def variables(context: RoleContext) -> Variables:
         ),
         "slurm_owner": site.owner(context.host).value,
         "slurm_scratch": _scratch(context),
+        "slurm_switches": slurm_switches(context),
     }
 
 

@@ -293,3 +293,31 @@ def test_a_divided_gpu_without_parts_offers_nothing() -> None:
     found = node("gpu-1", divided([], *[None] * 7))
     assert found["gres"] == "gpu:a100:7"
     assert found["devices"][0]["files"] == "/dev/nvidia[1-7]"
+
+
+def test_without_a_discovered_fabric_there_is_no_topology() -> None:
+    assert of("head")["slurm_switches"] == []
+
+
+def test_the_tree_is_the_same_on_every_host() -> None:
+    cables = [("gpu-1 mlx5_0", "leaf-1"), ("gpu-2 mlx5_0", "leaf-2")]
+    trunks = [("leaf-1", "spine-1"), ("leaf-2", "spine-1")]
+    topology = {
+        "hcas": [{"guid": "0x1", "description": end, "ports": 1} for end, _ in cables],
+        "switches": [
+            {"guid": "0x2", "description": name, "ports": 40}
+            for name in ("leaf-1", "leaf-2", "spine-1")
+        ],
+        "links": [
+            {"node": a, "port": n, "peer": b, "peer_port": n}
+            for n, (a, b) in enumerate(cables + trunks, 1)
+        ],
+    }
+    head = HostFacts.model_validate({**facts("head").model_dump(), "topology": topology})
+    expected = [
+        {"name": "leaf-1", "nodes": "gpu-1", "switches": ""},
+        {"name": "leaf-2", "nodes": "gpu-2", "switches": ""},
+        {"name": "spine-1", "nodes": "", "switches": "leaf-1,leaf-2"},
+    ]
+    assert of("head", head)["slurm_switches"] == expected
+    assert of("gpu-2", head)["slurm_switches"] == expected

@@ -1,0 +1,80 @@
+"""Fabric: the fabric as discovery finds it now, by host and by switch, and as schedulers want it; reads hosts only."""
+
+from dataclasses import dataclass
+
+from appliance.actions.opening import Target, open_session
+from appliance.engine.gather import gather
+from appliance.engine.requests import request_for
+from appliance.errors import ApplianceError
+from appliance.models.cabling import Known, Plug, Socket, found_cables, natural, ports_of
+from appliance.models.events import Observer
+from appliance.models.facts import Port, Topology
+from appliance.models.site import Role
+from appliance.models.switch_tree import SwitchTree, switch_tree
+
+
+@dataclass(frozen=True)
+class Rail:
+    """One port of a GPU host, and where its cable ends; no socket: discovery does not meet it."""
+
+    plug: Plug
+    port: Port
+    socket: Socket | None
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """The fabric as one control host sees it."""
+
+    site: str
+    seen_from: str
+    simulated: bool
+    topology: Topology
+    rails: tuple[Rail, ...]
+    silent: tuple[str, ...]
+    tree: SwitchTree
+
+
+def discover(target: Target, observer: Observer) -> Fabric:
+    """Asks all hosts. Raises ApplianceError where no control host could discover the fabric."""
+    with open_session(target, "fabric", observer) as session:
+        found = gather(
+            session.remote, {h.name: request_for(session, h.name) for h in session.site.hosts}
+        )
+        control = [h.name for h in session.site.with_role(Role.CONTROL)]
+        for name in control:
+            facts = found.facts.get(name)
+            if facts and facts.topology:
+                known: Known = {
+                    h.name: found.facts.get(h.name) for h in session.site.with_role(Role.GPU)
+                }
+                return Fabric(
+                    session.site.name,
+                    name,
+                    "fabric" in facts.simulated,
+                    facts.topology,
+                    _rails(known, facts.topology),
+                    tuple(host for host, own in known.items() if own is None),
+                    switch_tree(known, facts.topology),
+                )
+        said = [
+            f"{name}: {missing.cause}"
+            for name, missing in found.unanswered.items()
+            if name in control
+        ] + [
+            f"{name}: {found.facts[name].errors['topology']}"
+            for name in control
+            if name in found.facts and "topology" in found.facts[name].errors
+        ]
+        raise ApplianceError(
+            "the fabric could not be discovered: " + ("; ".join(said) or "there is no InfiniBand"),
+            "ibnetdiscover on the control host comes with stage fabric: appliance deploy --until fabric",
+        )
+
+
+def _rails(known: Known, topology: Topology) -> tuple[Rail, ...]:
+    order = {host: n for n, host in enumerate(known)}
+    cables = found_cables(known, topology)
+    ports = ports_of(known)
+    plugs = sorted(ports, key=lambda p: (order[p.host], natural(p.device), p.port))
+    return tuple(Rail(plug, ports[plug], cables.get(plug)) for plug in plugs)
