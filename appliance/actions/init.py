@@ -18,7 +18,7 @@ from appliance.config.fresh import write_secrets
 from appliance.config.load import LoadedSite, load_profile, load_site
 from appliance.errors import CommandFailed, ConfigError
 from appliance.models.profile import Profile
-from appliance.models.site import HOST_NAME
+from appliance.models.site_fabric import HOST_NAME
 
 TEMPLATE = files("appliance.config") / "templates/site.yml.j2"
 FIRST_HOST = 10

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import site
+from appliance.models import site, site_fabric
 
 PATTERNS = {
     site.FINGERPRINT: (
@@ -20,11 +20,13 @@ PATTERNS = {
         "40 hexadecimal digits, as gpg --show-keys FILE prints them",
     ),
     site.KEY_FILE: ("a file name", "the name of a file in the mirror, as 3bf863cc.pub"),
-    site.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
+    site_fabric.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
     site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
     site.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
     site.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),
     site.TIME_LIMIT: ("a Slurm time limit", "UNLIMITED, minutes, H:MM:SS or D-HH:MM:SS"),
+    site_fabric.ADAPTER: ("an adapter's name", "as mlx5_0"),
+    site_fabric.PARTITION_NAME: ("a partition's name", 'letters, digits, "_" and "-", as storage'),
     site.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),
 }
 KINDS = {

@@ -223,6 +223,9 @@ class Port(Model):
     board: str = ""
     numa_node: int | None = None
     pci_path: tuple[str, ...] = Field(default=(), description="Bridges to its adapter, as a GPU's")
+    pkeys: tuple[int, ...] | None = Field(
+        default=None, description="Partitions, with the membership bit; None: not read"
+    )
     counters: dict[str, int] = Field(default_factory=dict)
 
 

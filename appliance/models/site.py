@@ -8,18 +8,16 @@ from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.profile import Limit
+from appliance.models.site_fabric import FabricOptions, HostName
 from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.models.site_mig import MigOptions
 
-HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 ACCOUNT_NAME = r"^[a-z_][a-z0-9_-]{0,30}$"
 TIME_LIMIT = r"^(UNLIMITED|(\d+-)?\d+(:\d\d){0,2})$"
 DEVICE = r"^/dev/[A-Za-z0-9._:/-]+$"
-ADAPTER = r"^[a-z][a-z0-9_]{0,63}$"
 
-HostName = Annotated[str, Field(pattern=HOST_NAME)]
 Mac = Annotated[str, Field(pattern=MAC)]
 AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH)]
 AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
@@ -184,23 +182,6 @@ class StorageOptions(Model):
     )
 
 
-class Cable(Model):
-    """The cable of one adapter of a GPU host: into which port of which switch it belongs."""
-
-    host: HostName = Field(description="A GPU host of this site")
-    hca: str = Field(pattern=ADAPTER, description="Its adapter, as mlx5_0")
-    switch: str = Field(min_length=1, description="The switch, by its name in the fabric or GUID")
-    port: int = Field(ge=1, le=254, description="Port of the switch")
-
-
-class Trunk(Model):
-    """The cables between two switches."""
-
-    switch: str = Field(min_length=1, description="One switch, by its name in the fabric or GUID")
-    peer: str = Field(min_length=1, description="The other")
-    cables: int = Field(default=1, ge=1, le=254, description="How many connect them")
-
-
 class GpuRepository(Model):
     """Where the NVIDIA driver and what goes with it come from."""
 
@@ -236,22 +217,6 @@ class GpuOptions(Model):
     )
     interrupt_jobs: bool = Field(
         default=False, description="Consent to cancel jobs that run longer"
-    )
-
-
-class FabricOptions(Model):
-    """Stage fabric. The subnet manager runs on the control hosts unless a switch or UFM does it."""
-
-    subnet_manager: Literal["opensm", "external", "none"] = Field(
-        default="opensm", description="opensm on the control hosts, or external: a switch or UFM"
-    )
-    cabling: Literal["unstated", "rail-optimised", "listed"] = Field(
-        default="unstated",
-        description="How it is cabled: adapters of one name on one leaf, or as in cables",
-    )
-    cables: tuple[Cable, ...] = Field(default=(), description="Every cable, where it is listed")
-    trunks: tuple[Trunk, ...] = Field(
-        default=(), description="Between switches; empty: every leaf has as many as the others"
     )
 
 

@@ -11,7 +11,7 @@ STAGE = Stage(
     after=("base",),
     ansible_roles=("fabric",),
     variables=variables,
-    checks=("fabric.active", "fabric.sm"),
+    checks=("fabric.active", "fabric.sm", "fabric.standby", "fabric.partitions", "fabric.ipoib"),
     symptoms=(
         "fabric.ports",
         "fabric.state",

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from appliance.config.finding import Finding
 from appliance.config.rules import (
     cabling,
+    fabric,
     files,
     gpu,
     hardware,
@@ -47,6 +48,9 @@ SITE_RULES: tuple[Rule, ...] = (
     services.time,
     services.external_servers,
     services.fabric,
+    fabric.managers,
+    fabric.partitions,
+    fabric.ipoib,
     cabling.stated,
     cabling.cables,
     cabling.trunks,

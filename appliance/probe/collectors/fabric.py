@@ -52,6 +52,7 @@ def _port(device_at: str, device: str, port: str) -> Facts:
         "board": files.text(device_at + "board_id"),
         "numa_node": None if numa is None or numa < 0 else numa,
         "pci_path": pci_path(device_at + "device"),
+        "pkeys": _pkeys(at + "pkeys"),
         "counters": {**_counters(at + "hw_counters/"), **_counters(at + "counters/")},
     }
 
@@ -74,6 +75,12 @@ def guid(gid: str) -> str:
     """The port's GUID, the lower half of its first GID, as 0x and 16 digits."""
     half = "".join(gid.split(":")[4:])
     return "0x" + half if len(half) == 16 else ""
+
+
+def _pkeys(at: str) -> list[int] | None:
+    """The table's entries that hold a key; an Ethernet port has one that means nothing."""
+    found = [files.number(f"{at}/{name}") for name in files.names(at)]
+    return sorted({key for key in found if key}) if found else None
 
 
 def _counters(at: str) -> dict[str, int]:

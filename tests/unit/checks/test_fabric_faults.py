@@ -16,7 +16,7 @@ from appliance.lab.fabric_faults import FABRIC_FAULTS
 from appliance.lab.fault import Fault
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import FabricOptions
+from appliance.models.site_fabric import FabricOptions
 from appliance.stages.fabric import STAGE
 from tests.unit.checks.test_fabric import facts, site
 

@@ -31,7 +31,7 @@ def of(
     )
     fabric = FabricExpectation(link_layer=link_layer, ports=8, rate_gbps=200)
     profile = cast(Profile, SimpleNamespace(hardware=SimpleNamespace(fabric=fabric)))
-    known = cast(HostFacts, SimpleNamespace(os=SimpleNamespace(container=container)))
+    known = cast(HostFacts, SimpleNamespace(os=SimpleNamespace(container=container), ports=[]))
     return variables(RoleContext(profile, site, site.host(host), {}, {host: known}))
 
 
@@ -60,3 +60,85 @@ def test_modules_are_for_machines() -> None:
     assert of("gpu-1")["fabric_kernel_modules"] == ["ib_umad", "ib_ipoib", "rdma_ucm"]
     assert of("gpu-1", "Ethernet")["fabric_kernel_modules"] == ["rdma_ucm"]
     assert of("gpu-1", container="systemd-nspawn")["fabric_kernel_modules"] == []
+
+
+GUIDS = {"gpu-1": ["0x11", "0x12"], "head-1": ["0x01"]}
+
+
+def fabric_of(host: str, container: str = "", **options: Any) -> dict[str, Any]:
+    """The variables of one host of a site that asks for more; gpu-1 has two ports, gpu-2 was never reached."""
+    site = Site.model_validate(
+        {
+            "version": 1,
+            "name": "s",
+            "networks": {
+                "management": {"cidr": "10.0.0.0/24"},
+                "fabric": {"cidr": "10.1.0.0/24", "mtu": 4092},
+            },
+            "hosts": [
+                {"name": "head-1", "roles": ["control"], "address": "10.0.0.1"},
+                {
+                    "name": "gpu-1",
+                    "roles": ["gpu"],
+                    "address": "10.0.0.3",
+                    "addresses": {"fabric": "10.1.0.3"},
+                },
+                {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.4"},
+            ],
+            "fabric": options,
+        }
+    )
+    expected = FabricExpectation(link_layer="InfiniBand", ports=8, rate_gbps=200)
+    profile = cast(Profile, SimpleNamespace(hardware=SimpleNamespace(fabric=expected)))
+    known = {
+        name: cast(
+            HostFacts,
+            SimpleNamespace(
+                os=SimpleNamespace(container=container),
+                ports=[
+                    SimpleNamespace(device=f"mlx5_{n}", port=1, guid=guid, link_layer="InfiniBand")
+                    for n, guid in enumerate(guids)
+                ],
+            ),
+        )
+        for name, guids in GUIDS.items()
+    }
+    return variables(RoleContext(profile, site, site.host(host), {}, known))
+
+
+def test_a_standby_has_the_next_priority_and_serves_one_port() -> None:
+    master, standby = (fabric_of(h, standby=["gpu-1"]) for h in ("head-1", "gpu-1"))
+    assert standby["fabric_opensm"] is True
+    assert standby["fabric_opensm_priority"] == master["fabric_opensm_priority"] - 1
+    assert (master["fabric_opensm_guids"], standby["fabric_opensm_guids"]) == ([], ["0x11"])
+    assert fabric_of("gpu-2", standby=["gpu-1"])["fabric_opensm"] is False
+
+
+def test_every_manager_has_the_partitions_with_all_ports_of_their_members() -> None:
+    storage = {"name": "storage", "pkey": 16, "hosts": ["gpu-1", "gpu-2"], "membership": "limited"}
+    expected = [{"name": "storage", "pkey": 16, "full": False, "guids": ["0x11", "0x12"]}]
+    options: dict[str, Any] = {"partitions": [storage], "standby": ["gpu-1"]}
+    assert fabric_of("head-1", **options)["fabric_partitions"] == expected
+    assert fabric_of("gpu-1", **options)["fabric_partitions"] == expected
+    assert fabric_of("gpu-2", **options)["fabric_partitions"] == []
+
+
+def test_ip_goes_to_hosts_with_an_address_for_it() -> None:
+    found = fabric_of("gpu-1", ipoib={"network": "fabric"})["fabric_ipoib"]
+    assert found == {
+        "device": "mlx5_0",
+        "mode": "datagram",
+        "mtu": 4092,
+        "address": "10.1.0.3/24",
+        "pkey": "",
+    }
+    assert fabric_of("gpu-2", ipoib={"network": "fabric"})["fabric_ipoib"] == {}
+    assert fabric_of("gpu-1", "systemd-nspawn", ipoib={"network": "fabric"})["fabric_ipoib"] == {}
+
+
+def test_ip_in_a_partition_has_its_key_with_the_membership_bit() -> None:
+    storage = {"name": "storage", "pkey": 16, "hosts": ["gpu-1"]}
+    found = fabric_of(
+        "gpu-1", partitions=[storage], ipoib={"network": "fabric", "partition": "storage"}
+    )
+    assert found["fabric_ipoib"]["pkey"] == "0x8010"

@@ -1,0 +1,81 @@
+"""The site's section ``fabric``: who manages it, how it is cabled, who may speak with whom, and IP on it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from appliance.models.base import Model
+
+HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+ADAPTER = r"^[a-z][a-z0-9_]{0,63}$"
+PARTITION_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
+DEFAULT_PARTITION = "Default"
+FULL_MEMBER = 0x8000
+"""The highest bit of a PKey: full members speak with all, limited ones with full ones only (IB specification 10.9)."""
+
+HostName = Annotated[str, Field(pattern=HOST_NAME)]
+
+
+class Cable(Model):
+    """The cable of one adapter of a GPU host: into which port of which switch it belongs."""
+
+    host: HostName = Field(description="A GPU host of this site")
+    hca: str = Field(pattern=ADAPTER, description="Its adapter, as mlx5_0")
+    switch: str = Field(min_length=1, description="The switch, by its name in the fabric or GUID")
+    port: int = Field(ge=1, le=254, description="Port of the switch")
+
+
+class Trunk(Model):
+    """The cables between two switches."""
+
+    switch: str = Field(min_length=1, description="One switch, by its name in the fabric or GUID")
+    peer: str = Field(min_length=1, description="The other")
+    cables: int = Field(default=1, ge=1, le=254, description="How many connect them")
+
+
+class FabricPartition(Model):
+    """A partition besides the default one; its key is written with the membership bit left out."""
+
+    name: str = Field(pattern=PARTITION_NAME, description="A name of its own")
+    pkey: int = Field(ge=1, le=0x7FFE, description="Its key, 1 to 32766")
+    hosts: tuple[HostName, ...] = Field(min_length=1, description="Members, with all their ports")
+    membership: Literal["full", "limited"] = Field(
+        default="full", description="limited: members reach full ones, not each other"
+    )
+
+
+class Ipoib(Model):
+    """IP over InfiniBand on one port of every host that has an address in its network."""
+
+    network: str = Field(description="The network its addresses are in; hosts[].addresses")
+    device: str = Field(default="mlx5_0", pattern=ADAPTER, description="Adapter that carries it")
+    mode: Literal["datagram", "connected"] = Field(
+        default="datagram", description="connected allows an MTU of up to 65520"
+    )
+    partition: str | None = Field(
+        default=None, description="A partition of fabric.partitions; without: the default one"
+    )
+
+
+class FabricOptions(Model):
+    """Stage fabric. The subnet manager runs on the control hosts unless a switch or UFM does it."""
+
+    subnet_manager: Literal["opensm", "external", "none"] = Field(
+        default="opensm", description="opensm on the control hosts, or external: a switch or UFM"
+    )
+    standby: tuple[HostName, ...] = Field(
+        default=(),
+        description="Hosts that are no control hosts and take over the subnet, in this order",
+    )
+    partitions: tuple[FabricPartition, ...] = Field(
+        default=(), description="Besides the default one, which holds every port"
+    )
+    ipoib: Ipoib | None = Field(default=None, description="IP over InfiniBand")
+    cabling: Literal["unstated", "rail-optimised", "listed"] = Field(
+        default="unstated",
+        description="How it is cabled: adapters of one name on one leaf, or as in cables",
+    )
+    cables: tuple[Cable, ...] = Field(default=(), description="Every cable, where it is listed")
+    trunks: tuple[Trunk, ...] = Field(
+        default=(), description="Between switches; empty: every leaf has as many as the others"
+    )
