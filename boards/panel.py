@@ -15,7 +15,7 @@ class Kind(StrEnum):
 class Needs(StrEnum):
     """What the virtual rack cannot give a panel, and who gives it elsewhere."""
 
-    DCGM = "NVIDIA's dcgm-exporter on GPU hosts; the rack simulates GPUs at NVML, and has no DCGM"
+    DCGM = "NVIDIA's dcgm-exporter on GPU hosts; what the rack's simulated one says is kept off the boards"
     DCGM_JOBS = "dcgm-exporter with a job mapping (hpcJobMapping), on GPU hosts"
     INFINIBAND = "InfiniBand ports in the kernel's /sys/class/infiniband; the rack's ports exist in ibsim alone"
     KERNEL_NFS = "the kernel's NFS client; the rack's hosts read NFS through libnfs"

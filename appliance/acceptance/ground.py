@@ -171,7 +171,7 @@ class Ground:
         for api_version, kind in LEFT[:3]:
             self._delete(api_version, kind, MINE)
         self._phase = "before"
-        self._wait(lambda moment: not moment.pods)
+        self._wait(lambda moment: not moment.pods and not self._door.find("batch/v1", "Job", MINE))
         # Children first: a parent with children is refused.
         queues = self._door.find("scheduling.run.ai/v2", "Queue", MINE)
         for found in sorted(queues, key=lambda q: "parentQueue" not in q["spec"]):

@@ -41,11 +41,15 @@ def _targets(site: Site) -> list[dict[str, object]]:
 
 
 def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
-    """GPU hosts whose dcgm-exporter was seen running: one that was never installed is nothing to alarm about."""
+    """GPU hosts whose dcgm-exporter was seen running: one that was never installed is nothing to alarm about.
+
+    Figures of simulated GPUs stay off the boards, where somebody would take them for measured ones.
+    """
     return [
         {"instance": host.name, "address": f"{host.address}:{DCGM_PORT}"}
         for host in context.site.with_role(Role.GPU)
         if (facts := context.facts.get(host.name))
+        and "gpu" not in facts.simulated
         and (unit := facts.units.get(DCGM_EXPORTER))
         and unit.active == "active"
     ]

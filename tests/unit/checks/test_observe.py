@@ -175,6 +175,9 @@ def test_a_dcgm_exporter_is_scraped_where_it_was_seen_running_and_nowhere_else()
     running = facts("gpu-1").model_copy(update={"units": _unit("active")})
     stopped = facts("gpu-2").model_copy(update={"units": _unit("inactive")})
     context = replace(_context("head"), facts={"gpu-1": running, "gpu-2": stopped})
+    simulated = running.model_copy(update={"simulated": ("gpu",)})
+    pretended = replace(context, facts={"gpu-1": simulated})
+    assert variables(pretended)["observe_gpu_targets"] == []
     expected = [{"instance": "gpu-1", "address": "10.0.0.11:9400"}]
     assert variables(context)["observe_gpu_targets"] == expected
 
