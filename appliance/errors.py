@@ -31,6 +31,10 @@ class CommandFailed(ApplianceError):
     """A program on the control host ended with an error."""
 
 
+class ClusterFailed(ApplianceError):
+    """The Kubernetes API did not answer, or refused what was asked."""
+
+
 class AnsibleFailed(ApplianceError):
     """ansible-runner could not run a playbook at all (a host's failure is a value instead)."""
 

@@ -17,6 +17,7 @@ from appliance.cli.lab import lab
 from appliance.cli.mig import mig
 from appliance.cli.plan import plan
 from appliance.cli.profile import profile
+from appliance.cli.queue import queue
 from appliance.cli.report import report
 from appliance.cli.trust import trust
 from appliance.cli.validate import validate
@@ -51,6 +52,7 @@ for _verb in (
     report,
     explain,
     profile,
+    queue,
     lab,
 ):
     cli.add_command(_verb)

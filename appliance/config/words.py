@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import site, site_fabric
+from appliance.models import site, site_fabric, site_scheduler
 
 PATTERNS = {
     site.FINGERPRINT: (
@@ -28,6 +28,18 @@ PATTERNS = {
     site_fabric.ADAPTER: ("an adapter's name", "as mlx5_0"),
     site_fabric.PARTITION_NAME: ("a partition's name", 'letters, digits, "_" and "-", as storage'),
     site.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),
+    site_scheduler.DNS_LABEL: (
+        "a DNS label",
+        'a lower-case letter, then letters, digits and "-", 63 at most',
+    ),
+    site_scheduler.DURATION: ("a duration", "a number and m, h or d, as 30m or 8h"),
+    site_scheduler.NODE_LABEL: (
+        "a node label",
+        "as topology.kubernetes.io/zone or kubernetes.io/hostname",
+    ),
+    site_scheduler.MIG_PROFILE: ("a MIG profile", "as 1g.10gb"),
+    site_scheduler.DOMAIN: ("a domain name", "as runai.example.com"),
+    site_scheduler.SUBJECT: ("a user or group", "as alice@example.com or vision-team"),
 }
 KINDS = {
     "string_type": "text",
@@ -39,6 +51,7 @@ KINDS = {
     "dict_type": "keys and values",
     "model_type": "keys and values",
 }
+BOUNDS = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
 TRUTH = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
@@ -90,10 +103,12 @@ def _bad_value(error: ErrorDetails, wanted: object) -> tuple[str, str]:
         case "literal_error" | "enum":
             accepted = _accepted(wanted)
             return f"{_show(value)} is not accepted", _accepted_words(str(value), accepted)
-        case "greater_than_equal" | "less_than_equal":
-            bound = "at least" if kind.startswith("g") else "at most"
-            limit = context.get("ge", context.get("le"))
-            return f"{_show(value)} is out of range", f"{bound} {limit}"
+        case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
+            word, limit = next((BOUNDS[k], v) for k, v in context.items() if k in BOUNDS)
+            return (
+                f"{_show(value)} is out of range",
+                f"{word} {int(limit) if limit == int(limit) else limit}",
+            )
         case "too_short":
             return "is empty", "give at least one"
     if wanted in (IPv4Address, IPv4Network):

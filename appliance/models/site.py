@@ -11,6 +11,7 @@ from appliance.models.profile import Limit
 from appliance.models.site_fabric import FabricOptions, HostName
 from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.models.site_mig import MigOptions
+from appliance.models.site_scheduler import SchedulerOptions
 
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
@@ -281,6 +282,9 @@ class Site(Model):
     observe: ObserveOptions = Field(default=ObserveOptions(), description="Monitoring")
     kubernetes: KubernetesOptions | None = Field(
         default=None, description="A Kubernetes cluster; none: no cluster"
+    )
+    scheduler: SchedulerOptions | None = Field(
+        default=None, description="Queues of Kubernetes; none: it has none"
     )
     software: dict[str, str] = Field(
         default_factory=dict, description="Releases that differ from the profile's"

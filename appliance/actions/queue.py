@@ -1,0 +1,220 @@
+"""Queues: what the site describes, what the cluster has, and bringing the second to the first."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from appliance.actions.opening import Target, check_ids
+from appliance.actions.queue_difference import differences
+from appliance.actions.queue_tree import tree
+from appliance.actions.queue_work import holds_work
+from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
+from appliance.config.load import LoadedSite, load_site
+from appliance.config.queues.manifest import MANAGED_BY, OURS, SITE, Manifest
+from appliance.config.queues.namespaces import NGC_KEY, pull_secrets
+from appliance.config.queues.rendered import Rendered, rendered
+from appliance.config.secrets import resolve
+from appliance.errors import ConfigError
+from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
+
+KUBECONFIG = "kubeconfig"
+"""In the site's folder, where neither flag nor variable names one."""
+
+REPLACED = frozenset({"Topology", "PriorityClass"})
+"""Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""
+
+PRUNED: tuple[tuple[str, str], ...] = (
+    ("kai.resources/v1alpha1", "Project"),
+    ("kai.resources/v1alpha1", "Department"),
+    ("scheduling.run.ai/v2", "Queue"),
+    ("kai.resources/v1alpha1", "NodePool"),
+    ("kai.scheduler/v1", "SchedulingShard"),
+    ("kai.scheduler/v1alpha1", "Topology"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+)
+"""What is deleted when the site no longer has it, in this order. A namespace is never: people's data goes with it."""
+
+Progress = Callable[[str], None]
+
+
+def describe(target: Target) -> tuple[LoadedSite, Rendered]:
+    """The site's queues, judged and rendered; no cluster is contacted. Raises InvalidConfig, ConfigError."""
+    if target.inventory is None:
+        raise ConfigError("queues belong to a site", "name it with --inventory DIR")
+    loaded = load_site(target.inventory, target.profile, check_ids=check_ids())
+    return loaded, rendered(loaded.site, loaded.profile)
+
+
+def with_secrets(loaded: LoadedSite, wanted: Rendered) -> Rendered:
+    """The same with the pull secrets of the namespaces, for the cluster alone: they are never written to a file."""
+    options = loaded.site.scheduler
+    if options is None or options.kind == "runai" or NGC_KEY not in loaded.site.secrets:
+        return wanted
+    key = resolve(loaded.site, loaded.folder)[NGC_KEY]
+    return replace(wanted, resources=(*wanted.resources, *pull_secrets(loaded.site, str(key))))
+
+
+def tree_of(loaded: LoadedSite) -> QueueTree:
+    """The site's queues as people read them."""
+    assert loaded.site.scheduler is not None
+    return tree(loaded.site, loaded.profile, loaded.site.scheduler)
+
+
+@contextmanager
+def cluster_of(loaded: LoadedSite, kubeconfig: Path | None) -> Iterator[KubernetesApi]:
+    """The site's cluster: by flag, by KUBECONFIG, as the site says, or by ``kubeconfig`` in its folder."""
+    named = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
+    external = loaded.site.kubernetes.external if loaded.site.kubernetes else None
+    with KubernetesApi(named or loaded.folder / (external or KUBECONFIG)) as api:
+        yield api
+
+
+def plan(loaded: LoadedSite, wanted: Rendered, cluster: Cluster, server: str = "") -> QueuePlan:
+    """What applying would change. Raises ConfigError where the scheduler keeps its queues elsewhere."""
+    options = loaded.site.scheduler
+    if options is not None and options.kind == "runai":
+        raise ConfigError(
+            "Run:ai keeps departments and projects in its control plane, which is not spoken to here",
+            "make them there; appliance queue render writes its chart's values",
+        )
+    changes: list[Change] = []
+    unchanged = 0
+    for resource in wanted.resources:
+        change = _change(resource, cluster.get(Ref.of(resource)))
+        if change is None:
+            unchanged += 1
+        else:
+            changes.append(change)
+    for host, labels in wanted.node_labels.items():
+        change = _label(cluster, host, labels)
+        if change is None:
+            unchanged += 1
+        else:
+            changes.append(change)
+    changes += _gone(loaded, wanted, cluster)
+    return QueuePlan(
+        site=loaded.site.name,
+        server=server,
+        digest=wanted.digest,
+        changes=tuple(changes),
+        unchanged=unchanged,
+    )
+
+
+def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progress) -> int:
+    """Does what the plan says, in its order; how many steps. A run that is cut off is continued by the next."""
+    by_ref = {_key(Ref.of(resource)): resource for resource in wanted.resources}
+    for change in made.work:
+        key = (change.kind, change.name, change.namespace)
+        if change.kind == "Node":
+            cluster.label(change.name, wanted.node_labels[change.name])
+        elif change.step is Step.DELETE:
+            cluster.delete(_ref_of(change))
+        else:
+            if change.step is Step.REPLACE:
+                cluster.delete(Ref.of(by_ref[key]))
+            cluster.apply(by_ref[key])
+        progress(f"{change.step.value:<8} {change.kind} {change.title}")
+    return len(made.work)
+
+
+def _change(wanted: Manifest, found: Resource | None) -> Change | None:
+    if found is None:
+        return _step(Step.CREATE, wanted)
+    said = differences(wanted, found)
+    if not said:
+        return None
+    content = any(key in wanted for key in ("spec", "value"))
+    replaced = wanted["kind"] in REPLACED and content
+    return _step(Step.REPLACE if replaced else Step.CHANGE, wanted, said)
+
+
+def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None:
+    node = cluster.get(Ref("v1", "Node", host))
+    if node is None:
+        return Change(
+            step=Step.REFUSE,
+            kind="Node",
+            name=host,
+            title=host,
+            details=("the cluster has no such node",),
+            remedy=f"let {host} join the cluster (appliance deploy), or take it out of its node pool",
+        )
+    own = node["metadata"].get("labels", {})
+    said = tuple(
+        f"label {key} {own.get(key, '-')} → {value}"
+        for key, value in labels.items()
+        if own.get(key) != value
+    )
+    if not said:
+        return None
+    return Change(step=Step.CHANGE, kind="Node", name=host, title=host, details=said)
+
+
+def _gone(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
+    """What carries our labels and is not the site's any more; refused while work depends on it."""
+    selector = f"{MANAGED_BY}={OURS},{SITE}={loaded.site.name}"
+    kept = {_key(Ref.of(resource)) for resource in wanted.resources}
+    for api_version, kind in PRUNED:
+        for resource in _leaves_first(cluster.find(api_version, kind, selector)):
+            if _key(Ref.of(resource)) in kept:
+                continue
+            if reason := holds_work(cluster, resource):
+                remedy = "let the work end or delete it, then run this again"
+                yield _step(
+                    Step.REFUSE, resource, (f"no longer in the site, but {reason}",), remedy
+                )
+            else:
+                yield _step(Step.DELETE, resource, ("no longer in the site",))
+    for resource in cluster.find("v1", "Namespace", selector):
+        if _key(Ref.of(resource)) not in kept:
+            name = resource["metadata"]["name"]
+            details = ("no longer in the site, its content is left to you",)
+            yield _step(Step.LEAVE, resource, details, f"kubectl delete namespace {name}")
+
+
+def _leaves_first(resources: list[Resource]) -> list[Resource]:
+    parents: dict[str, str | None] = {
+        r["metadata"]["name"]: r.get("spec", {}).get("parentQueue") for r in resources
+    }
+
+    def depth(name: str | None) -> int:
+        seen: list[str] = []
+        while name is not None and name in parents and name not in seen:
+            seen.append(name)
+            name = parents[name]
+        return len(seen)
+
+    return sorted(resources, key=lambda r: (-depth(r["metadata"]["name"]), r["metadata"]["name"]))
+
+
+def _step(
+    step: Step, resource: Resource, details: tuple[str, ...] = (), remedy: str = ""
+) -> Change:
+    meta = resource["metadata"]
+    space = meta.get("namespace", "")
+    title = str(resource.get("spec", {}).get("displayName") or meta["name"])
+    return Change(
+        step=step,
+        kind=resource["kind"],
+        name=meta["name"],
+        namespace=space,
+        title=f"{space}/{title}" if space else title,
+        details=details,
+        remedy=remedy,
+    )
+
+
+def _key(ref: Ref) -> tuple[str, str, str]:
+    return (ref.kind, ref.name, ref.namespace)
+
+
+def _ref_of(change: Change) -> Ref:
+    api_version = next(version for version, kind in PRUNED if kind == change.kind)
+    return Ref(api_version, change.kind, change.name, change.namespace)

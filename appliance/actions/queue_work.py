@@ -1,0 +1,48 @@
+"""Whether work depends on a queue that the site no longer has."""
+
+from appliance.adapters.kubernetes import Cluster, Resource
+from appliance.config.queues.namespaces import namespace_of
+
+QUEUE_LABEL = "kai.scheduler/queue"
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def holds_work(cluster: Cluster, resource: Resource) -> str:
+    """Why it must stay: what is allocated, asked for, or labelled for it; empty where nothing is."""
+    name = resource["metadata"]["name"]
+    match resource["kind"]:
+        case "Queue":
+            return _status(resource.get("status", {})) or _pods(cluster, f"{QUEUE_LABEL}={name}")
+        case "Project":
+            space = resource.get("spec", {}).get("namespace") or namespace_of(name)
+            quota = resource.get("status", {}).get("quotaStatus", {})
+            return _status(quota) or _pods(cluster, "", space)
+    return ""
+
+
+def _status(status: Resource) -> str:
+    """By the controller's own account; GPUs and the rest as it counts them."""
+    for key, verb in (("allocated", "runs with"), ("requested", "waits for")):
+        given = {name: value for name, value in (status.get(key) or {}).items() if _amount(value)}
+        if given:
+            parts = ", ".join(f"{value} {name}" for name, value in sorted(given.items()))
+            return f"work {verb} {parts}"
+    return ""
+
+
+def _amount(value: object) -> bool:
+    return str(value).strip("0.") != ""
+
+
+def _pods(cluster: Cluster, selector: str, space: str = "") -> str:
+    pods = [
+        pod
+        for pod in cluster.find("v1", "Pod", selector)
+        if pod.get("status", {}).get("phase") not in ENDED
+        and (not space or pod["metadata"].get("namespace") == space)
+    ]
+    if not pods:
+        return ""
+    first = pods[0]["metadata"]
+    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return f"pod {first.get('namespace', 'default')}/{first['name']}{more} is of it"

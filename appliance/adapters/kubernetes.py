@@ -1,0 +1,330 @@
+"""The one door to the Kubernetes API: resources are read, applied by the server, and deleted."""
+
+import json
+import re
+import stat
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote, urlencode, urlsplit
+
+from appliance.errors import ApplianceError, ClusterFailed, ConfigError
+
+Resource = dict[str, Any]
+
+FIELD_MANAGER = "appliance"
+CONNECT_S, READ_S = 5.0, 30.0
+WAITS_S = (0.5, 1.0, 2.0, 4.0)
+LONGEST_WAIT_S = 30.0
+"""No server's Retry-After holds a run longer than this."""
+
+PASSING = frozenset({409, 429, 500, 502, 503, 504})
+"""Answers that may be another the next time; everything is repeatable, since applying twice is applying once."""
+
+WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
+KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
+    ("v1", "ConfigMap"): ("configmaps", True),
+    ("v1", "Namespace"): ("namespaces", False),
+    ("v1", "Node"): ("nodes", False),
+    ("v1", "Pod"): ("pods", True),
+    ("v1", "ResourceQuota"): ("resourcequotas", True),
+    ("v1", "Secret"): ("secrets", True),
+    ("v1", "ServiceAccount"): ("serviceaccounts", True),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("customresourcedefinitions", False),
+    ("kai.resources/v1alpha1", "Department"): ("departments", False),
+    ("kai.resources/v1alpha1", "NodePool"): ("nodepools", False),
+    ("kai.resources/v1alpha1", "Project"): ("projects", False),
+    ("kai.scheduler/v1", "SchedulingShard"): ("schedulingshards", False),
+    ("kai.scheduler/v1alpha1", "Topology"): ("topologies", False),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("clusterroles", False),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("clusterrolebindings", False),
+    ("rbac.authorization.k8s.io/v1", "Role"): ("roles", True),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("rolebindings", True),
+    ("scheduling.k8s.io/v1", "PriorityClass"): ("priorityclasses", False),
+    ("scheduling.run.ai/v2", "Queue"): ("queues", False),
+}
+"""Plural, and whether it lies in a namespace. Written down, because a server of custom resources alone has no /apis."""
+
+
+class Ref(NamedTuple):
+    """What names one resource; ``namespace`` empty for what lies in none."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, resource: Mapping[str, Any]) -> "Ref":
+        """The reference of a resource."""
+        meta = resource["metadata"]
+        return cls(
+            resource["apiVersion"], resource["kind"], meta["name"], meta.get("namespace", "")
+        )
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.kind} {self.name}{where}"
+
+
+class Cluster(Protocol):
+    """What the program does with a cluster. All raise ClusterFailed, with a remedy."""
+
+    def get(self, ref: Ref) -> Resource | None:
+        """One resource, or None where it is not there."""
+        ...
+
+    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+        """All of a kind that carry the labels; empty where the cluster does not know the kind."""
+        ...
+
+    def apply(self, resource: Resource) -> Resource:
+        """Makes the named fields what they are given as, whoever held them, and returns what there is now."""
+        ...
+
+    def label(self, node: str, labels: Mapping[str, str]) -> bool:
+        """Labels a node; False where the cluster has no such node."""
+        ...
+
+    def delete(self, ref: Ref) -> None:
+        """Deletes it; what is not there is deleted."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    body: bytes
+    retry_after: str | None
+
+    @property
+    def document(self) -> Resource:
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def message(self) -> str:
+        said = self.document.get("message") or self.body.decode(errors="replace")
+        return " ".join(str(said).split())[:400] or f"HTTP {self.status}"
+
+
+class KubernetesApi:
+    """A cluster by its kubeconfig. Each call is tried a bounded number of times."""
+
+    def __init__(self, kubeconfig: Path, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.kubeconfig = kubeconfig
+        self._sleep = sleep
+        self._configuration = _configuration(kubeconfig)
+        from kubernetes.client.rest import RESTClientObject  # noqa: TID251 - the door
+
+        self._pool = RESTClientObject(self._configuration).pool_manager
+        self.server: str = self._configuration.host
+
+    def __enter__(self) -> "KubernetesApi":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.clear()
+
+    def get(self, ref: Ref) -> Resource | None:
+        """See Cluster."""
+        answer = self._call("GET", _path(ref), f"read {ref}", absent=True)
+        return None if answer.status == 404 else answer.document
+
+    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+        """See Cluster."""
+        path = _path(Ref(api_version, kind, ""), {"labelSelector": selector})
+        answer = self._call("GET", path, f"list {kind}s", absent=True)
+        items = answer.document.get("items", []) if answer.status == 200 else []
+        return [{"apiVersion": api_version, "kind": kind, **item} for item in items]
+
+    def apply(self, resource: Resource) -> Resource:
+        """See Cluster."""
+        ref = Ref.of(resource)
+        path = _path(ref, {"fieldManager": FIELD_MANAGER, "force": "true"})
+        kind = "application/apply-patch+yaml"
+        answer = self._call("PATCH", path, f"apply {ref}", resource, kind, absent=True)
+        if answer.status == 404:
+            raise ClusterFailed(
+                f"{ref}: the cluster does not know {ref.kind} of {ref.api_version}, or not its namespace",
+                "install the scheduler's chart first, at the version queue render names",
+            )
+        return answer.document
+
+    def label(self, node: str, labels: Mapping[str, str]) -> bool:
+        """See Cluster. A patch, not an apply: applying would make a node that is not there."""
+        path = _path(Ref("v1", "Node", node), {"fieldManager": FIELD_MANAGER})
+        patch = {"metadata": {"labels": dict(labels)}}
+        kind = "application/merge-patch+json"
+        answer = self._call("PATCH", path, f"label node {node}", patch, kind, absent=True)
+        return answer.status != 404
+
+    def delete(self, ref: Ref) -> None:
+        """See Cluster."""
+        self._call("DELETE", _path(ref), f"delete {ref}", absent=True)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        body: Resource | None = None,
+        content_type: str = "application/json",
+        *,
+        absent: bool = False,
+    ) -> _Answer:
+        for wait in (*WAITS_S, None):
+            try:
+                answer = self._once(method, path, body, content_type)
+            except ApplianceError as error:
+                if wait is None or not isinstance(error, _NoAnswer):
+                    raise ClusterFailed(f"{doing}: {error.message}", error.hint) from None
+                self._sleep(wait)
+                continue
+            if answer.status < 300 or (absent and answer.status == 404):
+                return answer
+            if wait is None or answer.status not in PASSING:
+                raise self._refused(doing, answer)
+            self._sleep(_wait(answer.retry_after, wait))
+        raise AssertionError("the last try returns or raises")
+
+    def _once(self, method: str, path: str, body: Resource | None, content_type: str) -> _Answer:
+        import urllib3
+
+        headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
+        for setting in self._configuration.auth_settings().values():
+            if setting["in"] == "header" and setting["value"]:
+                headers[setting["key"]] = setting["value"]
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            answer = self._pool.request(
+                method,
+                self.server + path,
+                headers=headers,
+                body=None if body is None else json.dumps(body).encode(),
+                timeout=urllib3.Timeout(connect=CONNECT_S, read=READ_S),
+                retries=False,
+                redirect=False,
+            )
+        except urllib3.exceptions.SSLError as error:
+            raise ClusterFailed(*self._untrusted(str(error))) from None
+        except urllib3.exceptions.NewConnectionError:
+            raise _NoAnswer(
+                f"{self.server} takes no connection",
+                "see whether the API server runs, and whether the kubeconfig names the right one",
+            ) from None
+        except urllib3.exceptions.TimeoutError:
+            raise _NoAnswer(
+                f"{self.server} did not answer in {READ_S:g} s",
+                "see how busy the API server and etcd are, then run this again",
+            ) from None
+        except urllib3.exceptions.HTTPError as error:
+            raise _NoAnswer(
+                f"{self.server} broke off ({type(error).__name__})",
+                "see the API server's log, then run this again",
+            ) from None
+        return _Answer(answer.status, answer.data, answer.headers.get("Retry-After"))
+
+    def _untrusted(self, why: str) -> tuple[str, str]:
+        reason = next(
+            (
+                words
+                for sign, words in (
+                    ("certificate has expired", "has expired"),
+                    ("Hostname mismatch", "is for another name"),
+                    ("IP address mismatch", "is for another address"),
+                    ("self-signed", "is not of the authority in the kubeconfig"),
+                    ("self signed", "is not of the authority in the kubeconfig"),
+                    ("unable to get local issuer", "is not of the authority in the kubeconfig"),
+                )
+                if sign in why
+            ),
+            "cannot be verified",
+        )
+        remedy = f"fetch {self.kubeconfig} anew from a control host; verification is never skipped"
+        return f"the certificate of {self.server} {reason}", remedy
+
+    def _refused(self, doing: str, answer: _Answer) -> ClusterFailed:
+        if answer.status == 401:
+            return ClusterFailed(
+                f"{doing}: {self.server} does not accept the token or certificate of {self.kubeconfig}",
+                "it has expired or been withdrawn: fetch a new kubeconfig from a control host",
+            )
+        if hook := WEBHOOK.search(answer.message):
+            return ClusterFailed(
+                f"{doing}: admission webhook {hook.group(1)} does not answer",
+                "see the pods behind it (kubectl get pods -A), then run this again",
+            )
+        remedies = {
+            403: "give the kubeconfig's user this permission, or use an administrator's",
+            409: "somebody else changes it at this moment: run this again",
+            422: "see what the cluster's version of the resource allows: kubectl explain",
+            429: "the API server is overloaded: run this again later",
+        }
+        late = "see the API server's and etcd's log, then run this again"
+        remedy = remedies.get(
+            answer.status, late if answer.status >= 500 else "see kubectl explain"
+        )
+        return ClusterFailed(f"{doing}: {answer.message} (HTTP {answer.status})", remedy)
+
+
+class _NoAnswer(ClusterFailed):
+    """Nothing came back; the next try may be luckier."""
+
+
+def _configuration(file: Path) -> Any:
+    """The client's configuration. Raises ConfigError: unreadable, open to others, or careless about TLS."""
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError as error:
+        raise ConfigError(
+            f"kubeconfig {file} cannot be read ({error.strerror})",
+            "name one with --kubeconfig, or in the variable KUBECONFIG",
+        ) from None
+    if mode & 0o077:
+        raise ConfigError(
+            f"kubeconfig {file} is open to others (mode {mode:04o})", f"chmod 600 {file}"
+        )
+    from kubernetes import client, config  # noqa: TID251 - the door; half a second to load
+
+    settings = client.Configuration()
+    try:
+        load: Any = config.load_kube_config
+        load(config_file=str(file), client_configuration=settings)
+    except Exception as error:  # noqa: BLE001 - the loader lets KeyError, TypeError and YAML errors through
+        said = "" if isinstance(error, KeyError) else f" ({' '.join(str(error).split())[:120]})"
+        raise ConfigError(
+            f"{file} is not a usable kubeconfig{said}", "fetch it anew from a control host"
+        ) from None
+    address = urlsplit(settings.host)
+    if address.scheme != "https" and address.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise ConfigError(f"{file}: {settings.host} is not https", "name the API server's TLS port")
+    if not settings.verify_ssl:
+        raise ConfigError(
+            f"{file} skips the verification of the API server's certificate",
+            "take insecure-skip-tls-verify out and give certificate-authority-data",
+        )
+    return settings
+
+
+def _path(ref: Ref, query: Mapping[str, str] | None = None) -> str:
+    plural, inside = KINDS[ref.api_version, ref.kind]
+    root = "/apis/" if "/" in ref.api_version else "/api/"
+    parts = [root + ref.api_version]
+    if inside and ref.namespace:
+        parts += ["namespaces", quote(ref.namespace, safe="")]
+    parts.append(plural)
+    if ref.name:
+        parts.append(quote(ref.name, safe=""))
+    return "/".join(parts) + (f"?{urlencode(query)}" if query else "")
+
+
+def _wait(retry_after: str | None, planned: float) -> float:
+    asked = float(retry_after) if retry_after and retry_after.isdigit() else planned
+    return min(asked, LONGEST_WAIT_S)

@@ -1,0 +1,162 @@
+"""appliance queue show, plan, apply, render"""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from appliance.actions import queue as action
+from appliance.cli import options
+from appliance.config.load import LoadedSite
+from appliance.config.queues.rendered import Rendered
+from appliance.errors import ConfigError
+from appliance.models.queue_plan import QueuePlan
+from appliance.report.console.queues import plan_lines, queue_tree
+
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The cluster, as a file of mode 0600. Without it: KUBECONFIG, then kubeconfig in the site's folder.",
+)
+
+
+@click.group()
+def queue() -> None:
+    """Departments, projects and their queues on Kubernetes: who is guaranteed which GPUs.
+
+    \b
+    The site's tree, judged:       appliance queue show --inventory mysite
+    What would change:             appliance queue plan --inventory mysite
+    Bring the cluster to it:       appliance queue apply --inventory mysite
+    Files for Helm and kubectl:    appliance queue render --inventory mysite --output rendered
+    """
+
+
+@queue.command()
+@options.target_options
+@options.json_option("The tree as one JSON object.")
+def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
+    """Show the site's queues with what each is guaranteed. Contacts nothing.
+
+    Exit: 0 sound, 2 impossible or unusable.
+    """
+    loaded, wanted = action.describe(options.target(inventory, profile))
+    if as_json:
+        click.echo(json.dumps(_document(loaded, wanted), indent=1))
+    else:
+        queue_tree(options.console(), action.tree_of(loaded))
+    return 0
+
+
+@queue.command()
+@options.target_options
+@kubeconfig_option
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="0 nothing to do, 1 error or refused, 2 changes."
+)
+@options.json_option("The plan as one JSON object.")
+def plan(
+    inventory: Path | None,
+    profile: str | None,
+    kubeconfig: Path | None,
+    detailed_exitcode: bool,
+    as_json: bool,
+) -> int:
+    """Show what applying the site's queues would change in the cluster, field by field. Changes nothing.
+
+    Exit: 0 done, 1 something stands in the way or the cluster failed, 2 impossible or unusable.
+    """
+    loaded, wanted = action.describe(options.target(inventory, profile))
+    wanted = action.with_secrets(loaded, wanted)
+    with action.cluster_of(loaded, kubeconfig) as cluster:
+        made = action.plan(loaded, wanted, cluster, cluster.server)
+    _say(made, as_json)
+    if made.refused:
+        return 1
+    return 2 if detailed_exitcode and made.work else 0
+
+
+@queue.command()
+@options.target_options
+@kubeconfig_option
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.json_option("What was done, as one JSON object.")
+def apply(
+    inventory: Path | None,
+    profile: str | None,
+    kubeconfig: Path | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Bring the cluster's queues to what the site describes: shows the plan, asks, applies.
+
+    Nothing is applied while something stands in the way. A run that was cut off is continued by the same command.
+    Exit: 0 as described, 1 refused or failed, 2 impossible or unusable.
+    """
+    if as_json and not yes:
+        raise ConfigError("--json has nobody to ask", "add --yes")
+    loaded, wanted = action.describe(options.target(inventory, profile))
+    wanted = action.with_secrets(loaded, wanted)
+    with action.cluster_of(loaded, kubeconfig) as cluster:
+        made = action.plan(loaded, wanted, cluster, cluster.server)
+        _say(made, as_json)
+        if made.refused:
+            return 1
+        if not made.work:
+            return 0
+        if not yes and not click.confirm(f"  Apply {len(made.work)} changes to {cluster.server}?"):
+            return 1
+        done = action.apply(
+            made,
+            wanted,
+            cluster,
+            (lambda _: None) if as_json else lambda said: click.echo(f"  {said}"),
+        )
+    if not as_json:
+        click.echo(f"  {done} of {done} changes made")
+    return 0
+
+
+@queue.command()
+@options.target_options
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
+)
+def render(inventory: Path | None, profile: str | None, output: Path) -> int:
+    """Write what the site comes to: resources for kubectl, values and exact versions for Helm. Contacts nothing.
+
+    The same site and profile always give the same files, byte for byte.
+    """
+    _, wanted = action.describe(options.target(inventory, profile))
+    for name, content in wanted.files().items():
+        file = output / name
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be written ({error.strerror})") from None
+        click.echo(os.fspath(file))
+    unpinned = [chart.name for chart in wanted.charts if chart.version is None]
+    if unpinned:
+        click.echo(f"no exact version is known for: {', '.join(unpinned)}", err=True)
+    return 0
+
+
+def _say(made: QueuePlan, as_json: bool) -> None:
+    if as_json:
+        click.echo(made.model_dump_json(indent=1))
+    else:
+        for line in plan_lines(made):
+            click.echo(line)
+
+
+def _document(loaded: LoadedSite, wanted: Rendered) -> dict[str, object]:
+    return {
+        **action.tree_of(loaded).model_dump(mode="json"),
+        "digest": wanted.digest,
+        "resources": list(wanted.resources),
+        "node_labels": wanted.node_labels,
+        "charts": [chart.model_dump(mode="json") for chart in wanted.charts],
+    }

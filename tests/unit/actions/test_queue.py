@@ -1,0 +1,304 @@
+"""Queues against a cluster: the plan in words, the second run without change, and what is refused."""
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appliance.actions import queue as action
+from appliance.actions.opening import Target
+from appliance.adapters.kubernetes import KubernetesApi
+from appliance.cli import main as program
+from appliance.config.finding import InvalidConfig
+from appliance.errors import ClusterFailed, ConfigError
+from appliance.models.queue_plan import QueuePlan, Step
+from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving, status
+from tests.unit.config.test_impossible_queues import BASE, SOUND, furnish
+
+HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
+
+
+class World:
+    """A site, and a cluster of its own."""
+
+    def __init__(self, api: Api, folder: Path) -> None:
+        self.api = api
+        self.folder = folder
+        furnish(folder)
+        self.write(SOUND)
+        kubeconfig(folder, api.url)
+        for host in HOSTS:
+            api.put(f"/api/v1/nodes/{host}", {"metadata": {"name": host, "labels": {}}})
+
+    def write(self, scheduler: str) -> None:
+        (self.folder / "site.yml").write_text(BASE + scheduler)
+
+    def plan(self) -> QueuePlan:
+        loaded, wanted = action.describe(Target(self.folder))
+        with action.cluster_of(loaded, None) as cluster:
+            return action.plan(loaded, wanted, cluster, cluster.server)
+
+    def apply(self) -> int:
+        loaded, wanted = action.describe(Target(self.folder))
+        with KubernetesApi(self.folder / "kubeconfig", sleep=lambda _: None) as cluster:
+            made = action.plan(loaded, wanted, cluster)
+            return action.apply(made, wanted, cluster, lambda _: None)
+
+    def queue(self, name: str) -> dict[str, object]:
+        found: dict[str, object] = self.api.store[f"/apis/scheduling.run.ai/v2/queues/{name}"]
+        return found
+
+    def run(self, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+        argv = ["appliance", "queue", words[0], "--inventory", os.fspath(self.folder), *words[1:]]
+        monkeypatch.setattr(sys, "argv", argv)
+        with pytest.raises(SystemExit) as ended:
+            program.main()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with serving() as api:
+        yield World(api, tmp_path)
+
+
+def details(plan: QueuePlan) -> dict[str, tuple[str, ...]]:
+    return {change.title: change.details for change in plan.changes}
+
+
+def test_second_apply_changes_nothing(world: World) -> None:
+    assert {c.step for c in world.plan().changes} == {Step.CREATE, Step.CHANGE}
+    assert world.apply() > 10
+    before = dict(world.api.store)
+    again = world.plan()
+    assert again.changes == ()
+    assert again.unchanged > 10
+    assert world.apply() == 0
+    assert world.api.store == before
+
+
+def test_parents_are_made_before_their_children(world: World) -> None:
+    made = [c.name for c in world.plan().changes if c.kind == "Queue"]
+    assert made.index("science") < made.index("physics") < made.index("lattice")
+    assert made.index("lattice") < made.index("lattice-train")
+
+
+def test_a_changed_quota_is_said_in_gpus(world: World) -> None:
+    world.apply()
+    world.write(SOUND.replace("{quota: 16, limit: 24, weight: 2}", "{quota: 12, limit: 20}"))
+    said = details(world.plan())
+    assert said["lattice/train"] == (
+        "GPU quota 16 GPUs → 12 GPUs",
+        "GPU limit 24 GPUs → 20 GPUs",
+        "GPU weight 2 → 1",
+    )
+    assert said["project lattice"] == ("GPU quota 16 GPUs → 12 GPUs",)
+
+
+def test_somebody_elses_change_is_drift_and_taken_back(world: World) -> None:
+    world.apply()
+    world.queue("lattice-train")["spec"]["resources"]["cpu"]["quota"] = 1000  # type: ignore[index]
+    assert details(world.plan()) == {"lattice/train": ("CPU quota 1 cores → 200 cores",)}
+    assert world.apply() == 1
+    assert world.plan().changes == ()
+
+
+def test_a_field_the_site_no_longer_gives_is_taken_out(world: World) -> None:
+    world.write(SOUND.replace("priority_class: urgent", "reclaim_min_runtime: 30m"))
+    world.apply()
+    assert world.queue("lattice-train")["spec"]["reclaimMinRuntime"] == "30m"  # type: ignore[index]
+    world.write(SOUND.replace("priority_class: urgent", "priority: 100"))
+    assert "runtime before reclaim 30m → -" in details(world.plan())["lattice/train"]
+    world.apply()
+    assert "reclaimMinRuntime" not in world.queue("lattice-train")["spec"]  # type: ignore[operator]
+
+
+def test_what_cannot_be_changed_is_replaced(world: World) -> None:
+    world.apply()
+    world.write(SOUND.replace("value: 60", "value: 70"))
+    (change,) = (c for c in world.plan().changes if c.kind == "PriorityClass")
+    assert (change.step, change.details) == (Step.REPLACE, ("value 60 → 70",))
+    world.apply()
+    stored = world.api.store["/apis/scheduling.k8s.io/v1/priorityclasses/urgent"]
+    assert stored["value"] == 70
+
+
+GONE = SOUND[: SOUND.index("        - name: train")] + SOUND[SOUND.index("  priorities") :]
+
+
+def test_a_queue_without_work_is_deleted(world: World) -> None:
+    world.apply()
+    world.write(GONE)
+    gone = [c.name for c in world.plan().work if c.step is Step.DELETE]
+    assert gone == ["lattice-train", "lattice", "physics"]
+    world.apply()
+    assert world.plan().changes == ()
+
+
+@pytest.mark.parametrize("how", ["allocated", "requested", "pod"])
+def test_a_queue_that_holds_work_stays_and_nothing_is_applied(
+    world: World, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.apply()
+    if how == "pod":
+        pod = {
+            "metadata": {
+                "name": "job-0",
+                "namespace": "kai-lattice",
+                "labels": {"kai.scheduler/queue": "lattice-train"},
+            },
+            "status": {"phase": "Pending"},
+        }
+        world.api.put("/api/v1/namespaces/kai-lattice/pods/job-0", pod)
+    else:
+        world.queue("lattice-train")["status"] = {how: {"nvidia.com/gpu": "2", "cpu": "0"}}
+    world.write(GONE.replace("quota: 4.5", "quota: 4"))
+    (refused,) = world.plan().refused
+    assert refused.name == "lattice-train"
+    assert ("job-0" if how == "pod" else "2 nvidia.com/gpu") in refused.details[0]
+    before = dict(world.api.store)
+    assert world.run(monkeypatch, "apply", "--yes") == 1
+    assert world.api.store == before
+    assert "nothing is applied" in capsys.readouterr().out
+
+
+def test_ended_pods_hold_nothing(world: World) -> None:
+    world.apply()
+    pod = {
+        "metadata": {"name": "x", "labels": {"kai.scheduler/queue": "lattice-train"}},
+        "status": {"phase": "Succeeded"},
+    }
+    world.api.put("/api/v1/namespaces/kai-lattice/pods/x", pod)
+    world.write(GONE)
+    assert world.plan().refused == ()
+
+
+def test_a_project_taken_out_leaves_its_namespace(world: World) -> None:
+    world.apply()
+    world.write("\nscheduler:\n  projects: [{name: other, queues: [{name: train}]}]\n")
+    left = [c for c in world.plan().changes if c.step is Step.LEAVE]
+    assert [(c.name, c.remedy) for c in left] == [
+        ("kai-lattice", "kubectl delete namespace kai-lattice")
+    ]
+    world.apply()
+    assert "/api/v1/namespaces/kai-lattice" in world.api.store
+
+
+def test_a_pool_of_a_host_that_has_not_joined_is_refused(world: World) -> None:
+    del world.api.store["/api/v1/nodes/gpu-1"]
+    (refused,) = world.plan().refused
+    assert refused.name == "gpu-1"
+    assert "join" in refused.remedy
+
+
+def test_the_pull_secret_reaches_the_cluster_and_nothing_else(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "nvapi-0123456789abcdef"
+    file = world.folder / "secrets/ngc_api_key"
+    file.touch(mode=0o600)
+    file.write_text(key)
+    site = world.folder / "site.yml"
+    given = "  ngc_api_key: {file: secrets/ngc_api_key}"
+    site.write_text(site.read_text().replace("secrets:\n", f"secrets:\n{given}\n", 1))
+    path = "/api/v1/namespaces/kai-lattice/secrets/ngc"
+    assert world.run(monkeypatch, "apply", "--yes") == 0
+    content = base64.b64decode(world.api.store[path]["data"][".dockerconfigjson"]).decode()
+    assert json.loads(content)["auths"]["nvcr.io"]["password"] == key
+    assert world.run(monkeypatch, "plan", "--detailed-exitcode") == 0
+    file.write_text("nvapi-another-key-altogether")
+    assert world.run(monkeypatch, "plan", "--detailed-exitcode") == 2
+    assert world.run(monkeypatch, "render", "--output", os.fspath(world.folder / "out")) == 0
+    shown = capsys.readouterr()
+    written = "".join(p.read_text() for p in (world.folder / "out").rglob("*.yml"))
+    assert "its content is another" in shown.out
+    assert "nvapi" not in shown.out + shown.err + written
+    assert base64.b64encode(key.encode()).decode()[:12] not in shown.out + written
+
+
+def test_a_killed_run_is_continued_by_the_next(world: World) -> None:
+    count = len(world.plan().work)
+    world.api.faults.extend([None] * (count + 40))
+    reads = len(world.api.seen)
+    world.plan()
+    reads = len(world.api.seen) - reads
+    world.api.faults.clear()
+    world.api.faults.extend([None] * (reads + 7) + [status(401, "Unauthorized")])
+    with pytest.raises(ClusterFailed, match="does not accept the token"):
+        world.apply()
+    assert len(world.plan().work) == count - 7
+    assert world.apply() == count - 7
+    assert world.plan().changes == ()
+
+
+def test_an_impossible_site_contacts_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.write(SOUND.replace("quota: 16, limit: 24", "quota: 30"))
+    with pytest.raises(InvalidConfig):
+        action.describe(Target(world.folder))
+    for verb in ("show", "plan", "apply"):
+        assert world.run(monkeypatch, verb) == 2
+        assert "are guaranteed 30" in capsys.readouterr().err
+    assert world.api.seen == []
+
+
+def test_run_ais_own_tree_is_not_spoken_to(world: World) -> None:
+    world.write(
+        '\nsoftware: {kai: "0.18"}\nscheduler:\n  kind: runai\n  runai: {domain: runai.example.com}\n'
+    )
+    with pytest.raises(ConfigError, match="control plane"):
+        world.plan()
+    assert world.api.seen == []
+
+
+def test_show_gives_the_tree(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run(monkeypatch, "show") == 0
+    shown = capsys.readouterr().out
+    assert "pool interactive: 1 host, 8 GPUs, 4.5 guaranteed" in shown
+    assert "pool default: 3 hosts, 24 GPUs, 24 guaranteed" in shown
+    assert "lattice-build" in shown
+    assert "ends after 8h" in shown
+    assert world.run(monkeypatch, "show", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["pools"][0]["gpus"] == 24
+
+
+def test_plan_and_apply_as_a_script_runs_them(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run(monkeypatch, "plan", "--detailed-exitcode") == 2
+    assert "to create" in capsys.readouterr().out
+    assert world.run(monkeypatch, "apply", "--json") == 2
+    assert world.run(monkeypatch, "apply", "--yes") == 0
+    assert "changes made" in capsys.readouterr().out
+    assert world.run(monkeypatch, "plan", "--detailed-exitcode") == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert world.run(monkeypatch, "plan", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["changes"] == []
+
+
+def test_render_writes_the_same_files_each_time(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        assert world.run(monkeypatch, "render", "--output", os.fspath(tmp_path / name)) == 0
+    files = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.yml"))
+    assert [os.fspath(f) for f in files] == [
+        "charts.yml",
+        "node-labels.yml",
+        "resources.yml",
+        "values/gpu-operator.yml",
+        "values/kai-scheduler.yml",
+        "values/network-operator.yml",
+    ]
+    for file in files:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    assert world.api.seen == []

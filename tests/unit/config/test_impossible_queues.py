@@ -1,0 +1,98 @@
+"""Every impossible queue tree in tests/data/impossible_queues is refused with its line, key, reason and remedy.
+
+A case begins with what is expected, ``# line | key | message | remedy``, and is appended to base.yml.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from appliance.config.finding import InvalidConfig, render
+from appliance.config.fresh import write_secrets
+from appliance.config.load import load_site
+
+DATA = Path(__file__).parents[2] / "data/impossible_queues"
+BASE = (DATA / "base.yml").read_text()
+CASES = sorted(file.stem for file in DATA.glob("[0-9]*.yml"))
+SOUND = """
+scheduler:
+  sharing: unenforced
+  node_pools:
+    - {name: interactive, hosts: [gpu-1], placement: spread}
+  departments:
+    - name: science
+      shares: [{gpu: {quota: 24, limit: 24}, cpu: {quota: 200}}]
+    - {name: physics, parent: science}
+  projects:
+    - name: lattice
+      department: physics
+      users: [alice]
+      queues:
+        - name: build
+          work: build
+          pool: interactive
+          gpu: {quota: 4.5}
+          fraction: 0.5
+          time_limit: 8h
+          idle_limit: 30m
+        - name: train
+          gpu: {quota: 16, limit: 24, weight: 2}
+          cpu: {quota: 200}
+          priority_class: urgent
+  priorities: [{name: urgent, value: 60}]
+"""
+
+
+def furnish(folder: Path) -> None:
+    write_secrets(folder / "secrets")
+    key = folder / "secrets/id_ed25519"
+    key.touch(mode=0o600)
+    key.write_text("a key")
+    (folder / "known_hosts").write_text("")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_impossible_tree_is_refused_before_any_call(name: str, tmp_path: Path) -> None:
+    case = (DATA / f"{name}.yml").read_text()
+    furnish(tmp_path)
+    (tmp_path / "site.yml").write_text(BASE + case)
+    with pytest.raises(InvalidConfig) as refused:
+        load_site(tmp_path)
+    found = list(refused.value.findings)
+    expected = [line[2:] for line in case.splitlines() if line.startswith("# ")]
+    assert expected
+    for line in expected:
+        number, key, says, remedy = line.split(" | ")
+        where = len(BASE.splitlines()) + int(number)
+        hits = [
+            f
+            for f in found
+            if (f.line, f.key) == (where, key) and says in f.message and remedy in f.remedy
+        ]
+        assert hits, f"no finding says {line} in\n{render(found)}"
+        found.remove(hits[0])
+    assert not found, f"not expected:\n{render(found)}"
+
+
+def test_sound_tree_is_accepted(tmp_path: Path) -> None:
+    furnish(tmp_path)
+    shutil.copy(DATA / "base.yml", tmp_path / "site.yml")
+    with (tmp_path / "site.yml").open("a") as site:
+        site.write(SOUND)
+    assert load_site(tmp_path).site.scheduler is not None
+
+
+def test_slurms_hosts_are_in_no_pool_and_promise_nothing(tmp_path: Path) -> None:
+    furnish(tmp_path)
+    slurms = BASE.replace("address: 10.0.0.11}", "address: 10.0.0.11, owner: slurm}")
+    (tmp_path / "site.yml").write_text(slurms + SOUND)
+    with pytest.raises(InvalidConfig) as refused:
+        load_site(tmp_path)
+    said = render(refused.value.findings)
+    assert "gpu-1 belongs to Slurm" in said
+    assert "node pool interactive has 0" in said
+
+
+def test_there_are_many_cases() -> None:
+    assert len(CASES) >= 80

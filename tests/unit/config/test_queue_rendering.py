@@ -1,0 +1,185 @@
+"""What the site's queues are rendered to: units, parents, marks, digests, and nothing secret."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # noqa: TID251 - reads what kubectl would
+
+from appliance.config.load import load_site
+from appliance.config.queues.rendered import Rendered, rendered
+from tests.unit.config.test_impossible_queues import BASE, furnish
+
+DATA = Path(__file__).parents[2] / "data/queues"
+VARIANTS = ("departments", "flat", "managed", "pools")
+PROFILES = ("balanced", "cost-efficient", "hpc")
+
+
+def make(folder: Path, variant: str, profile: str = "hpc") -> Rendered:
+    """The rendered resources of a variant of the site on a profile."""
+    furnish(folder)
+    text = (DATA / f"{variant}.yml").read_text()
+    base = BASE[: BASE.index("secrets:")] if "\nsecrets:" in text else BASE
+    (folder / "site.yml").write_text(base.replace("profile: hpc", f"profile: {profile}") + text)
+    loaded = load_site(folder)
+    return rendered(loaded.site, loaded.profile)
+
+
+def only(found: Rendered, kind: str, name: str) -> dict[str, Any]:
+    (resource,) = (r for r in found.resources if (r["kind"], r["metadata"]["name"]) == (kind, name))
+    return resource
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_resource_is_marked_named_once_and_the_same_each_time(
+    variant: str, profile: str, tmp_path: Path
+) -> None:
+    found = make(tmp_path / "a", variant, profile)
+    assert found.files() == make(tmp_path / "b", variant, profile).files()
+    refs = [
+        (r["kind"], r["metadata"].get("namespace"), r["metadata"]["name"]) for r in found.resources
+    ]
+    assert len(refs) == len(set(refs)) > 4
+    for resource in found.resources:
+        assert resource["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "appliance"
+        assert resource["metadata"]["annotations"]["appliance/digest"].startswith("sha256:")
+    read = list(yaml.safe_load_all(found.files()["resources.yml"]))
+    assert read == list(found.resources)
+    assert all(chart.version for chart in found.charts)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "site"
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path) -> None:
+    for name in ("a", "b", "site"):
+        (tmp_path / name).mkdir()
+
+
+def test_units_are_devices_millicores_and_megabytes(folder: Path) -> None:
+    spec = only(make(folder, "departments"), "Queue", "lattice-train")["spec"]
+    assert spec["parentQueue"] == "lattice"
+    assert spec["resources"] == {
+        "gpu": {"quota": 4, "limit": 8, "overQuotaWeight": 2},
+        "cpu": {"quota": 16000, "limit": -1, "overQuotaWeight": 1},
+        "memory": {"quota": 64000, "limit": -1, "overQuotaWeight": 1},
+    }
+    assert (spec["preemptMinRuntime"], spec["reclaimMinRuntime"]) == ("10m", "30m")
+
+
+def test_what_is_not_shared_out_is_without_bound_and_never_nothing(folder: Path) -> None:
+    resources = only(make(folder, "flat"), "Queue", "team-train")["spec"]["resources"]
+    assert resources["cpu"] == {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+
+
+def test_interactive_work_is_bounded_by_its_quota(folder: Path) -> None:
+    gpu = only(make(folder, "flat"), "Queue", "team-build")["spec"]["resources"]["gpu"]
+    assert gpu == {"quota": 1, "limit": 1, "overQuotaWeight": 1}
+
+
+def test_a_project_has_what_its_queues_have_together(folder: Path) -> None:
+    gpu = only(make(folder, "flat"), "Queue", "team")["spec"]["resources"]["gpu"]
+    assert gpu == {"quota": 3, "limit": -1, "overQuotaWeight": 1}
+
+
+def test_queues_of_a_pool_carry_its_label_and_those_of_the_default_none(folder: Path) -> None:
+    found = make(folder, "pools")
+    label = "kai.scheduler/node-pool"
+    assert only(found, "Queue", "vision-build")["metadata"]["labels"][label] == "interactive"
+    assert label not in only(found, "Queue", "vision-train")["metadata"]["labels"]
+    assert only(found, "Queue", "vision-build")["spec"]["parentQueue"] == "vision-interactive"
+    assert only(found, "SchedulingShard", "slices")["spec"]["partitionLabelValue"] == "slices"
+    assert found.node_labels == {"gpu-1": {label: "interactive"}, "gpu-2": {label: "slices"}}
+
+
+def test_the_host_is_the_nearest_level(folder: Path) -> None:
+    levels = only(make(folder, "pools"), "Topology", "fabric")["spec"]["levels"]
+    assert [level["nodeLabel"] for level in levels] == [
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/rack",
+        "kubernetes.io/hostname",
+    ]
+
+
+@pytest.mark.parametrize(("profile", "levels"), [("hpc", 2), ("cost-efficient", 1)])
+def test_hosts_on_the_same_switches_are_near_where_there_is_infiniband(
+    folder: Path, profile: str, levels: int
+) -> None:
+    found = only(make(folder, "flat", profile), "Topology", "fabric")["spec"]["levels"]
+    names = ["fabric.topograph.run/tier-1", "kubernetes.io/hostname"]
+    assert [level["nodeLabel"] for level in found] == names[-levels:]
+
+
+def test_resource_management_gets_departments_and_projects_instead_of_queues(folder: Path) -> None:
+    found = make(folder, "managed")
+    assert not [r for r in found.resources if r["kind"] in ("Queue", "SchedulingShard")]
+    department = only(found, "Department", "research")["spec"]
+    assert [q["name"] for q in department["queues"]] == ["research", "research-interactive"]
+    project = only(found, "Project", "vision")["spec"]
+    assert (project["parent"], project["namespace"]) == ("research", "kai-vision")
+    assert project["defaultNodePools"] == ["interactive", "default"]
+    train = project["queues"][1]
+    assert (train["name"], train["nodepool"], train["priority"]) == ("vision-train", "default", 150)
+    assert train["resources"]["gpu"] == {"deserved": 4, "limit": 8, "overQuotaWeight": 3}
+    assert "parent" not in only(found, "Project", "speech")["spec"]
+
+
+def test_namespaces_hold_pods_to_a_security_standard(folder: Path) -> None:
+    found = make(folder, "departments")
+    key = "pod-security.kubernetes.io/enforce"
+    assert only(found, "Namespace", "kai-lattice")["metadata"]["labels"][key] == "baseline"
+    assert only(found, "Namespace", "kai-serving")["metadata"]["labels"][key] == "restricted"
+
+
+def test_members_can_neither_read_secrets_nor_change_queues_or_rights(folder: Path) -> None:
+    found = make(folder, "departments")
+    granted = {
+        (resource, verb)
+        for r in found.resources
+        if r["kind"] in ("Role", "ClusterRole")
+        for rule in r["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert not [g for g in granted if "*" in g or g[0] in ("secrets", "roles", "rolebindings")]
+    assert {verb for resource, verb in granted if resource == "queues"} == {"get", "list", "watch"}
+    subjects = only(found, "RoleBinding", "appliance-members")["subjects"]
+    assert [(s["kind"], s["name"]) for s in subjects] == [
+        ("Group", "physics-team"),
+        ("User", "alice@example.com"),
+    ]
+
+
+def test_the_pull_secret_is_named_and_never_written(folder: Path) -> None:
+    found = make(folder, "departments")
+    accounts = [r for r in found.resources if r["kind"] == "ServiceAccount"]
+    assert accounts[0]["imagePullSecrets"] == [{"name": "ngc"}]
+    key = (folder / "secrets/munge_key").read_text().strip()
+    assert not [name for name, text in found.files().items() if key in text]
+    assert not [r for r in make(folder, "flat").resources if r["kind"] == "ServiceAccount"]
+
+
+def test_values_follow_the_site_and_the_release(folder: Path) -> None:
+    values = {c.name: c.values for c in make(folder, "departments").charts}
+    assert values["kai-scheduler"]["global"] == {"gpuSharing": True, "leaderElection": False}
+    assert values["kai-scheduler"]["defaultQueue"] == {"createDefaultQueue": True}
+    assert (
+        values["gpu-operator"]["driver"] == values["gpu-operator"]["toolkit"] == {"enabled": False}
+    )
+    values = {c.name: c.values for c in make(folder, "managed").charts}
+    inner = values["kai-resource-management"]["kai-scheduler"]
+    assert inner["global"] == {"gpuSharingMode": "HamiCore", "leaderElection": False}
+    values = {c.name: c.values for c in make(folder, "pools").charts}
+    assert values["gpu-operator"]["mig"] == {"strategy": "mixed"}
+    assert values["gpu-operator"]["migManager"] == {"enabled": True}
+
+
+def test_versions_are_exact_and_their_values_have_a_digest(folder: Path) -> None:
+    charts = {c.name: c for c in make(folder, "flat").charts}
+    assert charts["kai-scheduler"].version == "v0.16.8"
+    assert charts["kai-scheduler"].line == "0.16"
+    assert all(c.values_digest.startswith("sha256:") for c in charts.values())
