@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.acceptance import PROMISES
 from appliance.alerts import ALERTS, rules_file
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.check import Check
@@ -99,9 +100,16 @@ def fault_table() -> str:
     return _table(FAULT_HEAD, (_fault_row(fault) for fault in FAULTS))
 
 
+def promise_table() -> str:
+    """Every promise of the scheduler, and how it is tried."""
+    rows = ((f"`{p.id}`", p.title, p.explain, p.fix) for p in PROMISES)
+    return _table(("promise", "title", "how it is tried", "where to look when it is broken"), rows)
+
+
 PAGES = (
     Page("docs/checks.md", "checks", check_table),
     Page("docs/faults.md", "faults", fault_table),
+    Page("docs/scheduler.md", "promises", promise_table),
 )
 
 

@@ -2,6 +2,7 @@
 
 import click
 
+from appliance.acceptance import PROMISES
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks import CHECKS
 from appliance.errors import ConfigError
@@ -13,6 +14,7 @@ def explain(check: str | None) -> int:
     """What a check looks at, why it matters, and what usually trips it. Without a name: all checks."""
     known = {c.id: (c.title, c.explain) for c in CHECKS}
     known |= {i: (b.title, b.explain) for b in BENCHMARKS for i in b.checks}
+    known |= {promise.id: (promise.title, promise.explain) for promise in PROMISES}
     if check is None:
         for name, (title, _) in known.items():
             click.echo(f"  {name:<22} {title}")

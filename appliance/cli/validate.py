@@ -5,17 +5,21 @@ from pathlib import Path
 
 import click
 
+from appliance.acceptance.ground import Settings
 from appliance.actions import validate as action
 from appliance.benchmarks import BENCHMARKS
-from appliance.cli import options
+from appliance.cli import options, scheduler_trial
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
 from appliance.report.console import findings_list, run_summary
 from appliance.report.findings import findings
 
+NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME]
+DEFAULTS = Settings()
+
 
 @click.command()
-@click.argument("benchmarks", nargs=-1, type=click.Choice([b.name for b in BENCHMARKS]))
+@click.argument("benchmarks", nargs=-1, type=click.Choice(NAMES))
 @options.target_options
 @click.option(
     "--from-logs",
@@ -23,6 +27,21 @@ from appliance.report.findings import findings
     metavar="DIR",
     help="gpt3 only: read logs of finished NeMo or Megatron runs instead of running anything.",
 )
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="KUBECONFIG",
+    help="scheduler only: which cluster; else the variable KUBECONFIG.",
+)
+@click.option(
+    "--prometheus", default="", metavar="URL", help="scheduler only: who has its metrics."
+)
+@click.option("--scheduler-name", default=DEFAULTS.scheduler, show_default=True)
+@click.option(
+    "--image", default=DEFAULTS.image, show_default=True, help="scheduler only: has sleep."
+)
+@click.option("--gpu-image", default="", help="scheduler only: has PyTorch, for the memory cap.")
+@click.option("--clean", is_flag=True, help="scheduler only: take away what a killed trial left.")
 @click.option("-v", "--verbose", is_flag=True, help="Every step as a line.")
 @options.json_option("The record of the run as one JSON object.")
 def validate(
@@ -30,13 +49,29 @@ def validate(
     inventory: Path | None,
     profile: str | None,
     from_logs: Path | None,
+    kubeconfig: Path | None,
+    prometheus: str,
+    scheduler_name: str,
+    image: str,
+    gpu_image: str,
+    clean: bool,
     verbose: bool,
     as_json: bool,
 ) -> int:
     """Run the cluster's benchmarks and judge what they measure. Changes no configuration.
 
+    \b
+    All benchmarks of a site:     appliance validate --inventory mysite
+    One of them:                  appliance validate storage --inventory mysite
+    The scheduler's promises:     appliance validate scheduler --kubeconfig admin.conf
+
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
+    if scheduler_trial.NAME in benchmarks:
+        if len(benchmarks) > 1:
+            raise click.UsageError("scheduler is tried alone: appliance validate scheduler")
+        settings = Settings(scheduler=scheduler_name, image=image, gpu_image=gpu_image)
+        return scheduler_trial.try_promises(kubeconfig, settings, prometheus, clean, as_json)
     if from_logs:
         if benchmarks != ("gpt3",):
             raise click.UsageError("--from-logs goes with: appliance validate gpt3")

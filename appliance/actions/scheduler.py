@@ -1,0 +1,50 @@
+"""Validate scheduler: every promise of the scheduler tried on a cluster, and everything taken away again."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from appliance.acceptance.ground import Name, Resource, Settings, clean
+from appliance.acceptance.trial import Told, run
+from appliance.adapters.kubernetes import KubernetesApi, Ref
+from appliance.adapters.prometheus import Prometheus
+from appliance.models.result import CheckResult
+
+
+class _Api:
+    """A trial's door on the program's own."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+
+    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+        return self._api.find(api_version, kind, selector)
+
+    def apply(self, resource: Resource) -> None:
+        self._api.apply(resource)
+
+    def delete(self, name: Name) -> None:
+        self._api.delete(Ref(*name))
+
+
+class _WallClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def prove(
+    kubeconfig: Path, settings: Settings, prometheus: str, told: Told
+) -> Iterator[CheckResult]:
+    """A verdict for each promise, as it comes. Raises ApplianceError where the cluster does not answer at all."""
+    series = Prometheus(prometheus).has if prometheus else None
+    with KubernetesApi(kubeconfig) as api:
+        yield from run(_Api(api), _WallClock(), settings, series=series, told=told)
+
+
+def take_away(kubeconfig: Path) -> None:
+    """Removes what a trial that was killed has left."""
+    with KubernetesApi(kubeconfig) as api:
+        clean(_Api(api))

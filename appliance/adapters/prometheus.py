@@ -1,0 +1,35 @@
+"""The door to a Prometheus: whether it has a series."""
+
+import json
+from urllib.error import URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import ProxyHandler, build_opener
+
+from appliance.errors import ApplianceError, ConfigError
+
+PATIENCE_S = 20.0
+
+
+class Prometheus:
+    """A Prometheus by its address, as http://10.0.0.10:9090. Raises ConfigError for another kind of address."""
+
+    def __init__(self, address: str) -> None:
+        if urlsplit(address).scheme not in {"http", "https"}:
+            raise ConfigError(
+                f"{address} is no address of a Prometheus", "give one as http://HOST:9090"
+            )
+        self._address = address.rstrip("/")
+        # It stands in the management network, which no proxy leads to.
+        self._opener = build_opener(ProxyHandler({}))
+
+    def has(self, query: str) -> bool:
+        """Whether the query returns anything now. Raises ApplianceError where nobody answers."""
+        url = f"{self._address}/api/v1/query?{urlencode({'query': query})}"
+        try:
+            with self._opener.open(url, timeout=PATIENCE_S) as answer:
+                return bool(json.load(answer)["data"]["result"])
+        except (URLError, OSError, ValueError, KeyError, TypeError) as error:
+            raise ApplianceError(
+                f"Prometheus at {self._address} does not answer ({error})",
+                "see whether it runs: curl ADDRESS/-/ready",
+            ) from None
