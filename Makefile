@@ -1,5 +1,6 @@
 # make deploy   sets everything up, raises the virtual rack, deploys and proves it
 # make test     all tests but one; make check: the fast ones; make fresh: deploy on a machine made for it (20 min)
+# make cluster  a Kubernetes cluster of three hosts, killed, used, drained, restored, mended (20 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -9,7 +10,7 @@ RACK := systemd-container mmdebstrap nftables iproute2 openssh-client gcc libc6-
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup deploy down check lint unit molecule test fresh driver bench clean
+.PHONY: setup deploy down check lint unit molecule test cluster fresh driver bench clean
 
 setup: .venv/installed .venv/packages
 
@@ -50,7 +51,10 @@ molecule: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m molecule
 
 test: setup lint
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m "not fresh and not build"
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m "not fresh and not build and not cluster"
+
+cluster: setup
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m cluster
 
 fresh: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m fresh
