@@ -32,6 +32,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("v1", "ResourceQuota"): ("resourcequotas", True),
     ("v1", "Secret"): ("secrets", True),
     ("v1", "ServiceAccount"): ("serviceaccounts", True),
+    ("batch/v1", "Job"): ("jobs", True),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("customresourcedefinitions", False),
     ("kai.resources/v1alpha1", "Department"): ("departments", False),
     ("kai.resources/v1alpha1", "NodePool"): ("nodepools", False),

@@ -65,7 +65,7 @@ def test_hardware_is_judged_whichever_stages_are_finished(session: Session) -> N
     judged = {r.id for r in results if r.target.split("/")[0] == "gpu-1"}
     assert {c.id for c in HARDWARE if isinstance(c, HostCheck)} <= judged
     assert not any(r.id.startswith("gpu.") and r.host == "head" for r in results)
-    assert any(r.id == "gpu.driver_spread" and r.target == "cluster" for r in results)
+    assert any(r.id == "gpu.vbios_spread" and r.target == "cluster" for r in results)
 
 
 def test_only_hardware_that_was_asked_for_is_judged(session: Session) -> None:
