@@ -296,7 +296,7 @@ def test_another_checkout_of_the_same_files_has_nothing_to_do(
     watch = Watch(tmp_path)
     env = watch.env
     env |= {"PYTHONPATH": f"{copy}{os.pathsep}{env['PYTHONPATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
-    where = (sys.executable, "-c", "import appliance; print(appliance.__file__)")
+    where = (sys.executable, "-P", "-c", "import appliance; print(appliance.__file__)")
     assert run(where, env=env).stdout.startswith(str(copy))
     (tmp_path / "started").unlink(missing_ok=True)
     done = deployed.deploy(env=env)
