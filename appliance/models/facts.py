@@ -207,6 +207,20 @@ class Xid(Model):
     text: str = ""
 
 
+class RoceState(Model):
+    """What makes an Ethernet port lossless, as it is set now; None: not shown or not read."""
+
+    interface: str
+    mtu: int | None = None
+    pfc: tuple[int, ...] | None = Field(default=None, description="Priorities that are paused")
+    dscp: dict[str, int] | None = Field(default=None, description="Priority by DSCP")
+    tos: int | None = Field(default=None, description="Of the connection manager's connections")
+    traffic_class: int | None = Field(default=None, description="Of all others; few drivers")
+    ecn: tuple[int, ...] | None = Field(
+        default=None, description="Priorities with both halves of it on; few drivers"
+    )
+
+
 class Port(Model):
     """One port of an RDMA device from sysfs; rate in Gb/s, counters as the kernel names them."""
 
@@ -226,6 +240,7 @@ class Port(Model):
     pkeys: tuple[int, ...] | None = Field(
         default=None, description="Partitions, with the membership bit; None: not read"
     )
+    roce: RoceState | None = Field(default=None, description="Where the stage sets it up")
     counters: dict[str, int] = Field(default_factory=dict)
 
 

@@ -57,6 +57,30 @@ class Ipoib(Model):
     )
 
 
+class Roce(Model):
+    """RDMA over Ethernet on the GPU hosts: the class of traffic that is lossless, and its marks."""
+
+    priority: int = Field(default=3, ge=0, le=7, description="The priority that is paused (PFC)")
+    dscp: int = Field(
+        default=26,
+        ge=0,
+        le=63,
+        description="Marks RDMA packets; the traffic class is four times it",
+    )
+    ecn: bool = Field(default=True, description="Adapters slow down on marked packets (DCQCN)")
+    mtu: int | None = Field(
+        default=None, ge=1280, le=9216, description="Of the ports' interfaces; without: left alone"
+    )
+    devices: tuple[Annotated[str, Field(pattern=ADAPTER)], ...] = Field(
+        default=(), description="Adapters concerned; empty: all with Ethernet ports"
+    )
+
+    @property
+    def traffic_class(self) -> int:
+        """The byte of the IP header: DSCP is its upper six bits, the adapter sets the lower two."""
+        return self.dscp << 2
+
+
 class FabricOptions(Model):
     """Stage fabric. The subnet manager runs on the control hosts unless a switch or UFM does it."""
 
@@ -71,6 +95,7 @@ class FabricOptions(Model):
         default=(), description="Besides the default one, which holds every port"
     )
     ipoib: Ipoib | None = Field(default=None, description="IP over InfiniBand")
+    roce: Roce | None = Field(default=None, description="Lossless Ethernet on the host's side")
     cabling: Literal["unstated", "rail-optimised", "listed"] = Field(
         default="unstated",
         description="How it is cabled: adapters of one name on one leaf, or as in cables",

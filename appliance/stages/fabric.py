@@ -11,7 +11,14 @@ STAGE = Stage(
     after=("base",),
     ansible_roles=("fabric",),
     variables=variables,
-    checks=("fabric.active", "fabric.sm", "fabric.standby", "fabric.partitions", "fabric.ipoib"),
+    checks=(
+        "fabric.active",
+        "fabric.sm",
+        "fabric.standby",
+        "fabric.partitions",
+        "fabric.ipoib",
+        "fabric.roce",
+    ),
     symptoms=(
         "fabric.ports",
         "fabric.state",

@@ -20,6 +20,7 @@ def variables(context: RoleContext) -> Variables:
         "fabric_opensm_guids": _first_port(context) if managed else [],
         "fabric_partitions": _partitions(context) if managed else [],
         "fabric_ipoib": _ipoib(context),
+        "fabric_roce": _roce(context),
         "fabric_kernel_modules": list(_modules(context)),
     }
 
@@ -84,6 +85,21 @@ def _ipoib(context: RoleContext) -> Variables:
         "mtu": network.mtu,
         "address": f"{context.host.addresses[wanted.network]}/{network.cidr.prefixlen}",
         "pkey": f"{keys[wanted.partition] | FULL_MEMBER:#06x}" if wanted.partition else "",
+    }
+
+
+def _roce(context: RoleContext) -> Variables:
+    """Empty on hosts without GPUs, and in a container, whose ports are its machine's."""
+    wanted = context.site.fabric.roce
+    if wanted is None or Role.GPU not in context.host.roles or _contained(context):
+        return {}
+    return {
+        "priority": wanted.priority,
+        "dscp": wanted.dscp,
+        "traffic_class": wanted.traffic_class,
+        "ecn": wanted.ecn,
+        "mtu": wanted.mtu or 0,
+        "devices": list(wanted.devices),
     }
 
 

@@ -54,6 +54,7 @@ SITE_RULES: tuple[Rule, ...] = (
     fabric.managers,
     fabric.partitions,
     fabric.ipoib,
+    fabric.roce,
     cabling.stated,
     cabling.cables,
     cabling.trunks,

@@ -1,4 +1,4 @@
-"""Rules over the fabric's managers, partitions and IP."""
+"""Rules over the fabric's managers, partitions, IP and lossless Ethernet."""
 
 from collections.abc import Iterator
 
@@ -69,6 +69,15 @@ def partitions(case: Case) -> Iterator[Finding]:
                     f'no host is called "{name}"',
                     nearest(name, known, "hosts"),
                 )
+
+
+def roce(case: Case) -> Iterator[Finding]:
+    """Lossless Ethernet wants Ethernet ports."""
+    if case.site.fabric.roce is None or case.profile is None:
+        return
+    if case.profile.hardware.fabric.link_layer != "Ethernet":
+        message = f"is given, but profile {case.profile.name} has no Ethernet fabric"
+        yield case.problem(("fabric", "roce"), message, "take it out")
 
 
 def ipoib(case: Case) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""RDMA ports from sysfs, and the subnet manager as one MAD finds it."""
+"""RDMA ports from sysfs, what makes Ethernet ones lossless, and the subnet manager as one MAD finds it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from appliance.probe.collectors.gpus import pci_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from appliance.probe.ask import Facts
 
 INFINIBAND = "/class/infiniband"
+ROCE_UNIT = "/etc/systemd/system/appliance-roce.service"
+"""Where stage fabric has set up lossless Ethernet; elsewhere nobody pays for reading it."""
 SMINFO = re.compile(
     r"sm lid \d+ sm guid (0x[0-9a-f]+).*?priority (\d+) state \d+ SMINFO_(\w+)", re.S
 )
@@ -28,11 +33,16 @@ def collect(ask: Ask) -> Facts:
 def ports(ask: Ask) -> list[Facts]:
     """Every port of every RDMA device."""
     top = ask.sys + INFINIBAND
-    return [
+    found = [
         _port(f"{top}/{device}/", device, port)
         for device in files.names(top)
         for port in files.names(f"{top}/{device}/ports")
     ]
+    if files.exists(ask.path(ROCE_UNIT)):
+        for port in found:
+            if port["link_layer"] == "Ethernet":
+                port["roce"] = _roce(ask, f"{top}/{port['device']}/", port["device"], port["port"])
+    return found
 
 
 def _port(device_at: str, device: str, port: str) -> Facts:
@@ -55,6 +65,70 @@ def _port(device_at: str, device: str, port: str) -> Facts:
         "pkeys": _pkeys(at + "pkeys"),
         "counters": {**_counters(at + "hw_counters/"), **_counters(at + "counters/")},
     }
+
+
+def _roce(ask: Ask, device_at: str, device: str, port: int) -> Facts | None:
+    """Nothing where the port has no network interface."""
+    interfaces = files.names(device_at + "device/net")
+    if not interfaces:
+        return None
+    at = f"{device_at}device/net/{interfaces[0]}/"
+    manager = f"{ask.sys}/kernel/config/rdma_cm/{device}/ports/{port}/default_roce_tos"
+    said = files.text(f"{device_at}tc/{port}/traffic_class")
+    number = re.search(r"(\d+)\s*$", said)
+    return {
+        "interface": interfaces[0],
+        "mtu": files.number(at + "mtu"),
+        "pfc": _dcb(ask, paused, ["dcb", "pfc", "show", "dev", interfaces[0], "prio-pfc"]),
+        "dscp": _dcb(
+            ask, marked, ["dcb", "--json", "app", "show", "dev", interfaces[0], "dscp-prio"]
+        ),
+        "tos": files.number(manager),
+        "traffic_class": int(number.group(1)) if number else None,
+        "ecn": _ecn(at + "ecn/"),
+    }
+
+
+def _dcb(ask: Ask, read: Callable[[str], Any], argv: list[str]) -> Any:
+    try:
+        return read(ask.run(argv, 5.0))
+    except Unreadable as error:
+        ask.problem("fabric", str(error))
+        return None
+
+
+def paused(said: str) -> list[int]:
+    """Priorities that are on in "prio-pfc 0:off 1:off 2:off 3:on". Raises Unreadable."""
+    found = re.findall(r"\b([0-7]):(on|off)\b", said)
+    if not found:
+        raise Unreadable(f"dcb pfc: unexpected answer: {said.strip()[:80]}")
+    return [int(priority) for priority, state in found if state == "on"]
+
+
+def marked(said: str) -> dict[str, int]:
+    """Priority by DSCP of {"dscp_prio":[[26,3]]}; dcb says nothing, or {}, where there is no entry. Raises Unreadable."""
+    import json
+
+    try:
+        known = json.loads(said or "{}").get("dscp_prio", [])
+        return {str(int(dscp)): int(priority) for dscp, priority in known}
+    except (AttributeError, TypeError, ValueError):
+        raise Unreadable(f"dcb app: unexpected answer: {said.strip()[:80]}") from None
+
+
+def _ecn(at: str) -> list[int] | None:
+    """Priorities on which the port both answers marks (np) and slows down for them (rp)."""
+    halves = [
+        {int(name): files.number(f"{at}{half}/enable/{name}") for name in _priorities(at, half)}
+        for half in ("roce_np", "roce_rp")
+    ]
+    if not all(halves):
+        return None
+    return sorted(number for number in halves[0] if all(half.get(number) for half in halves))
+
+
+def _priorities(at: str, half: str) -> list[str]:
+    return [name for name in files.names(f"{at}{half}/enable") if name.isdigit()]
 
 
 def _word(state: str) -> str:

@@ -142,3 +142,17 @@ def test_ip_in_a_partition_has_its_key_with_the_membership_bit() -> None:
         "gpu-1", partitions=[storage], ipoib={"network": "fabric", "partition": "storage"}
     )
     assert found["fabric_ipoib"]["pkey"] == "0x8010"
+
+
+def test_lossless_ethernet_is_for_gpu_hosts_that_are_machines() -> None:
+    assert fabric_of("gpu-1")["fabric_roce"] == {}
+    assert fabric_of("head-1", roce={})["fabric_roce"] == {}
+    assert fabric_of("gpu-1", "systemd-nspawn", roce={})["fabric_roce"] == {}
+    assert fabric_of("gpu-1", roce={"priority": 4, "dscp": 34})["fabric_roce"] == {
+        "priority": 4,
+        "dscp": 34,
+        "traffic_class": 136,
+        "ecn": True,
+        "mtu": 0,
+        "devices": [],
+    }

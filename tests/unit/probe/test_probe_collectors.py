@@ -138,7 +138,55 @@ def test_a_missing_subnet_manager_is_told(grow: Grow) -> None:
     assert ask.errors == {"fabric": "sminfo failed with 255"}
 
 
+ETHERNET = {
+    "/sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet\n",
+    "/sys/class/infiniband/mlx5_0/device/net/eth2/mtu": "9000\n",
+    "/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos": "104\n",
+}
+ROCE_UNIT = {"/etc/systemd/system/appliance-roce.service": ""}
+DCB = {
+    "/sbin/dcb": {
+        "when": {
+            "pfc show dev eth2": "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off\n",
+            "--json app show dev eth2": '{"dscp_prio":[[26,3]]}\n',
+        }
+    }
+}
+
+
+def test_what_makes_an_ethernet_port_lossless_is_read_where_the_stage_set_it_up(grow: Grow) -> None:
+    root = grow({**ETHERNET, **DCB})
+    assert "roce" not in fabric.ports(Ask({}, root))[0]
+    grow(ROCE_UNIT)
+    ask = Ask({}, root)
+    read = {"interface": "eth2", "mtu": 9000, "pfc": [3], "dscp": {"26": 3}, "tos": 104}
+    assert fabric.ports(ask)[0]["roce"] == {**read, "traffic_class": None, "ecn": None}
+    assert ask.errors == {}
+    shown = {f"ecn/{half}/enable/{n}": "1\n" for half in ("roce_np", "roce_rp") for n in (2, 3)}
+    grow({"/sys/class/infiniband/mlx5_0/device/net/eth2/" + at: on for at, on in shown.items()})
+    grow({"/sys/class/infiniband/mlx5_0/device/net/eth2/ecn/roce_rp/enable/2": "0\n"})
+    grow({"/sys/class/infiniband/mlx5_0/tc/1/traffic_class": "Global tclass=104\n"})
+    more = fabric.ports(Ask({}, root))[0]["roce"]
+    assert (more["ecn"], more["traffic_class"]) == ([3], 104)
+
+
+def test_a_port_whose_driver_knows_no_priorities_leaves_them_unknown(grow: Grow) -> None:
+    ask = Ask({}, grow({**ETHERNET, **ROCE_UNIT}))
+    found = fabric.ports(ask)[0]["roce"]
+    assert (found["pfc"], found["dscp"], found["mtu"]) == (None, None, 9000)
+    assert "dcb: not installed" in ask.errors["fabric"]
+
+
+def test_a_port_without_priorities_by_dscp_has_none() -> None:
+    assert fabric.marked("") == fabric.marked("{}") == {}
+
+
 def test_strange_answers_of_fabric_tools_are_refused() -> None:
+    with pytest.raises(Unreadable, match="dcb pfc: unexpected"):
+        fabric.paused("hello")
+    for said in ("hello", "[1]", '{"dscp_prio":[1]}'):
+        with pytest.raises(Unreadable, match="dcb app: unexpected"):
+            fabric.marked(said)
     with pytest.raises(Unreadable, match="sminfo: unexpected"):
         fabric.sminfo("sminfo: hello")
     with pytest.raises(Unreadable, match="ibnetdiscover: unexpected"):
