@@ -230,6 +230,7 @@ def test_next_run_does_only_what_was_missing_and_ends_well(
         for e in bench.journal("host_done")
         if e["seq"] < after.entries[0]["seq"]
     }
-    assert after.begun() & finished == set()
+    # Slurm's tree of switches is written anew everywhere once the hosts that were away are in it.
+    assert {pair for pair in after.begun() & finished if pair[0] != "slurm"} == set()
     assert all(o.state in {StageState.DONE, StageState.SKIPPED} for o in after.record.outcomes)
     assert Path(bench.site / "runs" / after.run / "report.html").exists()
