@@ -17,14 +17,13 @@ from appliance.actions.planned import (
 )
 from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
-from appliance.checks.check import View
 from appliance.engine.apply import apply
-from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
+from appliance.engine.survey import view_of
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.plan import VALIDATE, Action, Plan
 from appliance.models.result import Verdict, overall
@@ -128,7 +127,7 @@ def _carry_out(
     found = planned.found
     if pending:
         found = take_facts(session, lambda now: is_settled(session, now, findings.outcomes, scope))
-    view = View(session.profile, session.site, found.facts, earlier_facts(session))
+    view = view_of(session, found)
     judged = judge_all(view, found, ALL_CHECK_IDS)
     findings.results += filter(scope.judges, judged)
     findings.narrowed, findings.left_out = scope.words, scope.sentences(judged)
@@ -150,6 +149,6 @@ def is_settled(
         return True
     stages = {o.stage for o in ran}
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
-    view = View(session.profile, session.site, found.facts, earlier_facts(session))
+    view = view_of(session, found)
     results = [r for r in judge_all(view, found, ids) if r.id in ids and scope.judges(r)]
     return not results or overall(results) is Verdict.PASSED

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from appliance.actions.opening import Target, open_session
-from appliance.engine.gather import gather
-from appliance.engine.requests import request_for
+from appliance.engine.survey import survey
 from appliance.errors import ApplianceError
 from appliance.models.cabling import Known, Plug, Socket, found_cables, natural, ports_of
 from appliance.models.events import Observer
@@ -38,9 +37,7 @@ class Fabric:
 def discover(target: Target, observer: Observer) -> Fabric:
     """Asks all hosts. Raises ApplianceError where no control host could discover the fabric."""
     with open_session(target, "fabric", observer) as session:
-        found = gather(
-            session.remote, {h.name: request_for(session, h.name) for h in session.site.hosts}
-        )
+        found = survey(session)
         control = [h.name for h in session.site.with_role(Role.CONTROL)]
         for name in control:
             facts = found.facts.get(name)

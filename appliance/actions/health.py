@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from appliance.actions.opening import Target, check_ids, open_session
-from appliance.checks.check import View
-from appliance.engine.earlier import earlier_facts
-from appliance.engine.gather import gather
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save, simulated_areas
-from appliance.engine.requests import ALL_CHECK_IDS, request_for
+from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
+from appliance.engine.survey import survey, view_of
 from appliance.errors import ConfigError
 from appliance.models.events import Observer
 from appliance.models.result import CheckResult, Status
@@ -48,11 +46,9 @@ def look(
             raise ConfigError(f"--host {host}: no such host in site {session.site.name}")
         findings = Findings()
         started = time.monotonic()
-        found = gather(
-            session.remote, {h.name: request_for(session, h.name) for h in session.site.hosts}
-        )
+        found = survey(session)
         seconds = time.monotonic() - started
-        view = View(session.profile, session.site, found.facts, earlier_facts(session))
+        view = view_of(session, found)
         results = [r for r in judge_all(view, found, ids) if not host or r.host == host]
         since = _remember(session, results)
         findings.results += results

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.engine.earlier import known_facts, remember
-from appliance.engine.gather import Round, gather
+from appliance.engine.gather import Round
 from appliance.engine.planning import (
     Preparation,
     Selection,
@@ -13,8 +13,8 @@ from appliance.engine.planning import (
     prepare,
 )
 from appliance.engine.prove import SETTLE
-from appliance.engine.requests import request_for
 from appliance.engine.session import Session
+from appliance.engine.survey import survey
 from appliance.engine.unmended import unmended
 from appliance.errors import ConfigError
 from appliance.models.events import FactsTaken
@@ -89,12 +89,11 @@ def names_of(selection: Selection, narrowing: Narrowing) -> tuple[str, ...]:
 def take_facts(session: Session, enough: Callable[[Round], bool] = lambda _: True) -> Round:
     """Facts of all hosts, remembered in the journal; asked for anew until ``enough`` or the settling time is over."""
     started = time.monotonic()
-    requests = {h.name: request_for(session, h.name) for h in session.site.hosts}
-    found = gather(session.remote, requests)
+    found = survey(session)
     while not enough(found) and time.monotonic() < started + SETTLE:
         if session.cancelled.wait(1.0):
             break
-        found = gather(session.remote, requests)
+        found = survey(session)
     remember(session, found)
     session.tell(
         FactsTaken(

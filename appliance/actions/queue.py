@@ -70,8 +70,7 @@ def tree_of(loaded: LoadedSite) -> QueueTree:
 def cluster_of(loaded: LoadedSite, kubeconfig: Path | None) -> Iterator[KubernetesApi]:
     """The site's cluster: by flag, by KUBECONFIG, as the site says, or by ``kubeconfig`` in its folder."""
     named = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
-    external = loaded.site.kubernetes.external if loaded.site.kubernetes else None
-    with KubernetesApi(named or loaded.folder / (external or KUBECONFIG)) as api:
+    with KubernetesApi(named or loaded.folder / (loaded.site.brings_cluster or KUBECONFIG)) as api:
         yield api
 
 

@@ -15,6 +15,7 @@ from appliance.config.load import load_profile
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
+from appliance.engine.survey import view_of
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import HostTask, Observer, StageDone, StageStarted
 from appliance.models.result import CheckResult, Status
@@ -39,7 +40,7 @@ def validate(target: Target, names: Sequence[str], observer: Observer) -> tuple[
     with open_session(target, "validate", observer) as session:
         session.journal.append(session.run, "run_started", verb="validate")
         found = take_facts(session)
-        view = View(session.profile, session.site, found.facts)
+        view = view_of(session, found)
         findings = Findings()
         findings.results += judge_all(view, found, ())
         if not found.unanswered:

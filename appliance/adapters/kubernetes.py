@@ -4,7 +4,7 @@ import json
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -115,10 +115,17 @@ class _Answer:
 
 
 class KubernetesApi:
-    """A cluster by its kubeconfig. Each call is tried a bounded number of times."""
+    """A cluster by its kubeconfig. Each call is tried once, and again after each of ``waits`` (seconds)."""
 
-    def __init__(self, kubeconfig: Path, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        *,
+        waits: Sequence[float] = WAITS_S,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.kubeconfig = kubeconfig
+        self._waits = waits
         self._sleep = sleep
         self._configuration = _configuration(kubeconfig)
         from kubernetes.client.rest import RESTClientObject  # noqa: TID251 - the door
@@ -179,7 +186,7 @@ class KubernetesApi:
         *,
         absent: bool = False,
     ) -> _Answer:
-        for wait in (*WAITS_S, None):
+        for wait in (*self._waits, None):
             try:
                 answer = self._once(method, path, body, content_type)
             except ApplianceError as error:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appliance.models.facts import HostFacts
+from appliance.models.facts_kubernetes import BroughtCluster
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status, Value
 from appliance.models.site import Host, Role, Site
@@ -12,12 +13,16 @@ from appliance.models.site import Host, Role, Site
 
 @dataclass(frozen=True)
 class View:
-    """All a check may look at. ``facts`` holds only hosts that answered, ``before`` an earlier answer of each."""
+    """All a check may look at. ``facts`` holds only hosts that answered, ``before`` an earlier answer of each.
+
+    ``brought``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
+    """
 
     profile: Profile
     site: Site
     facts: Mapping[str, HostFacts]
     before: Mapping[str, HostFacts] = field(default_factory=dict)
+    brought: BroughtCluster | None = None
 
     def limit(self, check_id: str) -> Limit | None:
         """The bound for a check: the site's, else the profile's."""

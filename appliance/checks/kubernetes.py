@@ -16,7 +16,7 @@ from appliance.checks.check import (
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult
-from appliance.models.site import Host, Role
+from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
@@ -24,12 +24,18 @@ UNITS = ("containerd.service", "kubelet.service", "appliance-etcd.timer")
 """What the probe must be asked for."""
 EXPIRY_DAYS = 21
 """Own choice: kubeadm's certificates live a year, kubelet renews its own when less than a third is left."""
+OF_BROUGHT = frozenset({"kubernetes.brought", "kubernetes.nodes", "kubernetes.versions"})
+"""What is judged of a cluster of somebody else's; no stage makes it."""
 LATE = 2
 """A backup is late after this many times its interval."""
 
 
 def members(view: View) -> tuple[Host, ...]:
-    """Hosts of the cluster."""
+    """Hosts of the cluster; of one that was brought, those it gives work to."""
+    if view.site.brings_cluster:
+        return tuple(
+            h for h in view.site.with_role(Role.GPU) if view.site.owner(h) is Owner.KUBERNETES
+        )
     return tuple(h for h in view.site.hosts if MEMBERS.intersection(h.roles))
 
 
@@ -142,6 +148,10 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
 
 def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, str]:
     """The nodes as the first control plane that answers has them, or why nobody does."""
+    if view.site.brings_cluster:
+        if view.brought is None:
+            return None, "the cluster that was brought was not asked"
+        return view.brought.nodes, view.brought.api
     why = "no host has the role control"
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
@@ -156,6 +166,20 @@ def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, str]:
     return None, why
 
 
+def _brought(view: View) -> Iterator[CheckResult]:
+    check, brought = "kubernetes.brought", view.brought
+    if not view.site.brings_cluster:
+        return
+    if brought is None:
+        yield not_assessed(check, "cluster", "it was not asked")
+    elif brought.api != "ok":
+        yield failed(check, "cluster", brought.api, brought.fix, limit="answers")
+    else:
+        count = len(brought.nodes or ())
+        evidence = f"{count} nodes, by {view.site.brings_cluster}"
+        yield passed(check, "cluster", "answers", limit="answers", evidence=evidence)
+
+
 def _nodes(view: View) -> Iterator[CheckResult]:
     check = "kubernetes.nodes"
     nodes, why = _told(view)
@@ -166,7 +190,10 @@ def _nodes(view: View) -> Iterator[CheckResult]:
             yield not_assessed(check, host.name, why)
         elif node is None:
             cause = f"the cluster has no node {host.name}"
-            yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}", limit="ready")
+            fix = f"{DEPLOY} --limit {host.name}"
+            if view.site.brings_cluster:
+                fix = f"join {host.name} to the cluster under this name, or give it owner: slurm"
+            yield failed(check, host.name, cause, fix, limit="ready")
         else:
             yield _node(view, host, node)
 
@@ -196,11 +223,13 @@ def _versions(view: View) -> Iterator[CheckResult]:
         return
     found = sorted({node.version for node in nodes})
     minors = {".".join(version.split(".")[:2]) for version in found}
-    wanted = _wanted(view)
+    wanted = "one release" if view.site.brings_cluster else _wanted(view)
     told: dict[str, Any] = {"value": ", ".join(found), "limit": wanted}
     if "" in found:
         yield not_assessed(check, "cluster", "a node does not say its kubelet's release")
-    elif minors == {f"v{'.'.join(wanted.split('.')[:2])}"}:
+    elif (view.site.brings_cluster and len(minors) == 1) or minors == {
+        f"v{'.'.join(wanted.split('.')[:2])}"
+    }:
         yield passed(check, "cluster", **told)
     else:
         cause = f"kubelets run {' and '.join(found)}, the site asks for {wanted}"
@@ -230,6 +259,13 @@ CHECKS: tuple[Check, ...] = (
         _api,
         "Each control plane's own API server is asked for /readyz, which covers etcd. Running pods go on without it; nothing new "
         "starts. Usual causes: etcd's disk is full or slow, a certificate expired, a static pod's manifest is broken.",
+    ),
+    ClusterCheck(
+        "kubernetes.brought",
+        "The cluster that was brought answers",
+        _brought,
+        "A site may bring a Kubernetes cluster of somebody else's (kubernetes.external). Its API is asked for its nodes by whoever "
+        "runs the command, with that kubeconfig. Usual causes: the token has expired, the network does not reach the API server.",
     ),
     ClusterCheck(
         "kubernetes.nodes",

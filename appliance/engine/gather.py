@@ -11,6 +11,7 @@ from appliance.adapters.ssh import Remote
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
+from appliance.models.facts_kubernetes import BroughtCluster
 from appliance.probe.bundle import command, payload
 
 T = TypeVar("T")
@@ -31,10 +32,11 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of questions: facts by host, and the hosts that gave none."""
+    """One round of questions: facts by host, the hosts that gave none, and a cluster that was brought."""
 
     facts: Mapping[str, HostFacts]
     unanswered: Mapping[str, Unanswered]
+    brought: BroughtCluster | None = None
 
 
 def gather(remote: Remote, requests: Mapping[str, Mapping[str, object]]) -> Round:

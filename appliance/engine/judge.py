@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.causes import explain
 from appliance.checks.check import ClusterCheck, HostCheck, View, not_assessed
+from appliance.checks.kubernetes import OF_BROUGHT
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
@@ -59,6 +60,8 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     absent = {
         i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms
     }
+    if view.site.brings_cluster:
+        absent -= OF_BROUGHT
     results += judge_cluster(view, wanted - absent)
     return explain([_with_remedy(view, result) for result in results])
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from appliance.engine.earlier import known_facts, remember
 from appliance.engine.fingerprint import changed_inputs
-from appliance.engine.gather import gather
 from appliance.engine.planning import Preparation, minutes_of, named, prepare
-from appliance.engine.requests import request_for
 from appliance.engine.session import Session
+from appliance.engine.survey import survey
 from appliance.models.plan import Action, HostStage
 from appliance.stages.stage import Stage
 
@@ -25,7 +24,7 @@ def relearn(
     ``teachers``: the stages it learns from that ran. ``silent``: hosts that are not asked, because they went away.
     """
     asked = [h.name for h in session.site.hosts if h.name not in silent]
-    found = gather(session.remote, {name: request_for(session, name) for name in asked})
+    found = survey(session, asked)
     remember(session, found)
     anew = prepare(session, known_facts(session, found), (stage,))
     return [_cell(session, stage, c, prepared, anew, teachers) for c in cells], anew

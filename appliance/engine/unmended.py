@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from appliance.checks.check import View
-from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import Round
 from appliance.engine.judge import OF_HARDWARE, judge_all
 from appliance.engine.planning import Selection
 from appliance.engine.session import Session
+from appliance.engine.survey import view_of
 from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
 from appliance.report.findings import root_of
@@ -26,7 +25,7 @@ def unmended(
 
 
 def _wrong(session: Session, found: Round, selection: Selection) -> list[CheckResult]:
-    view = View(session.profile, session.site, found.facts, earlier_facts(session))
+    view = view_of(session, found)
     ids = {i for stage in selection.stages for i in (*stage.checks, *stage.symptoms)}
     return [
         result

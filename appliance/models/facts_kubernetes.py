@@ -16,6 +16,14 @@ class KubernetesNode(Model):
     owner: str = Field(default="kubernetes", description="Of its taint appliance/owner")
 
 
+class BroughtCluster(Model):
+    """A cluster of somebody else's (``kubernetes.external``), as its API answers whoever runs the program."""
+
+    api: str = Field(description='"ok" or why it did not answer')
+    fix: str = Field(default="", description="What to do where it did not")
+    nodes: tuple[KubernetesNode, ...] | None = None
+
+
 class Kubernetes(Model):
     """kubelet of this host; on a control plane what the API answers. None: not to be had."""
 

@@ -306,6 +306,11 @@ class Site(Model):
         """Who gives ``host`` its work."""
         return host.owner or (Owner.KUBERNETES if self.kubernetes else Owner.SLURM)
 
+    @property
+    def brings_cluster(self) -> str | None:
+        """The kubeconfig of a Kubernetes cluster of somebody else's, relative to the site's folder."""
+        return self.kubernetes.external if self.kubernetes else None
+
     def host(self, name: str) -> Host:
         """The host called ``name``. Raises KeyError."""
         return next((h for h in self.hosts if h.name == name), None) or _missing(name)

@@ -31,6 +31,7 @@ STAGE = Stage(
         "kubernetes.dns",
         "kubernetes.certificates",
         "kubernetes.backup",
+        "kubernetes.brought",
     ),
     minutes=4.0,
     wanted=wanted,

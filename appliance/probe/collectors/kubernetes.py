@@ -142,12 +142,13 @@ def _cluster(ask: Ask) -> Facts:
 def nodes(said: str) -> list[Facts]:
     """The nodes of ``kubectl get nodes -o json``. Raises Unreadable."""
     try:
-        return [_node(item) for item in json.loads(said)["items"]]
+        return [node(item) for item in json.loads(said)["items"]]
     except (ValueError, KeyError, TypeError):
         raise Unreadable("kubectl printed no list of nodes") from None
 
 
-def _node(item: dict[str, Any]) -> Facts:
+def node(item: dict[str, Any]) -> Facts:
+    """A node of the API as this program knows it."""
     spec, status = item.get("spec", {}), item.get("status", {})
     states = {c.get("type"): c for c in status.get("conditions") or []}
     ready = states.get("Ready", {})

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -244,11 +244,11 @@ def test_host_that_went_away_is_not_tried_in_stages_that_follow(
 ) -> None:
     asked: list[str] = []
 
-    def ask_again(remote: object, requests: Mapping[str, object]) -> Round:
-        asked.extend(requests)
+    def ask_again(session: Session, names: Sequence[str]) -> Round:
+        asked.extend(names)
         return Round({}, {})
 
-    monkeypatch.setattr(learn, "gather", ask_again)
+    monkeypatch.setattr(learn, "survey", ask_again)
     stages = (stage_of("one"), stage_of("two", "one"), stage_of("three", "two"))
     independent = replace(stages[2], roles=frozenset({Role.GPU}), after=(), learns_from=("one",))
     ansible.unreachable.add(("one", "gpu-2"))
@@ -300,7 +300,7 @@ def test_stage_is_made_anew_from_what_the_one_before_it_changed(
         for h in HOSTS
     }
     now = Round({h: facts_of(h, nfs_client="kernel") for h in HOSTS}, {})
-    monkeypatch.setattr(learn, "gather", lambda *_: now)
+    monkeypatch.setattr(learn, "survey", lambda *_: now)
     found = Round({h: facts_of(h, receipts=receipts[h]) for h in HOSTS}, {})
     plan = make_plan(session, found, prepared, Selection(stages=stages))
     assert {c.action for c in plan.by_stage("two")} == {Action.SKIP}
@@ -328,7 +328,7 @@ def test_stage_that_learns_nothing_new_stays_finished(
         },
         {},
     )
-    monkeypatch.setattr(learn, "gather", lambda remote, requests: found)
+    monkeypatch.setattr(learn, "survey", lambda *_: found)
     plan = make_plan(session, found, prepared, Selection(stages=stages))
     outcomes = engine.apply(session, plan, stages, prepared)
     assert {o.state for o in outcomes if o.stage == "two"} == {StageState.SKIPPED}
@@ -341,6 +341,6 @@ def test_stage_learns_nothing_where_its_teacher_did_not_run(
     def asked(*_: object) -> Round:
         raise AssertionError("nobody is to be asked")
 
-    monkeypatch.setattr(learn, "gather", asked)
+    monkeypatch.setattr(learn, "survey", asked)
     apply(session, (stage_of("two", learns_from=("one",)),))
     assert [name for name, _ in ansible.played] == ["two"]

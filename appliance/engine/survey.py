@@ -1,0 +1,48 @@
+"""One look at a whole site: every host, and beside them a cluster that was brought."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from appliance.adapters.kubernetes import KubernetesApi
+from appliance.checks.check import View
+from appliance.engine.earlier import earlier_facts
+from appliance.engine.gather import Round, gather
+from appliance.engine.requests import request_for
+from appliance.engine.session import Session
+from appliance.engine.threads import threads
+from appliance.errors import ApplianceError
+from appliance.models.facts_kubernetes import BroughtCluster, KubernetesNode
+from appliance.probe.collectors.kubernetes import node
+
+WAITS_S = (1.0,)
+"""A look tries once more; whoever waits for it would rather know that the API is silent."""
+
+
+def survey(session: Session, hosts: Sequence[str] | None = None) -> Round:
+    """Asks these hosts (None: all of the site) everything the checks look at."""
+    names = [h.name for h in session.site.hosts] if hosts is None else list(hosts)
+    requests = {name: request_for(session, name) for name in names}
+    if session.site.brings_cluster is None:
+        return gather(session.remote, requests)
+    with threads(1) as pool:
+        answer: Future[BroughtCluster] = pool.submit(_ask_cluster, session)
+        found = gather(session.remote, requests)
+        return replace(found, brought=answer.result())
+
+
+def view_of(session: Session, found: Round) -> View:
+    """What the checks may look at after this round."""
+    before = earlier_facts(session)
+    return View(session.profile, session.site, found.facts, before, found.brought)
+
+
+def _ask_cluster(session: Session) -> BroughtCluster:
+    kubeconfig = session.folder / str(session.site.brings_cluster)
+    try:
+        with KubernetesApi(kubeconfig, waits=WAITS_S) as api:
+            found = api.find("v1", "Node", "")
+    except ApplianceError as error:
+        return BroughtCluster(api=error.message, fix=error.hint)
+    nodes = tuple(KubernetesNode.model_validate(node(item)) for item in found)
+    return BroughtCluster(api="ok", nodes=nodes)

@@ -1,0 +1,79 @@
+"""A cluster of somebody else's: its API and its nodes are judged, nothing of its making."""
+
+import pytest
+
+from appliance.checks.check import View
+from appliance.checks.kubernetes import CHECKS, OF_BROUGHT
+from appliance.config.load import load_profile
+from appliance.engine.gather import Round
+from appliance.engine.judge import judge_all
+from appliance.models.facts_kubernetes import BroughtCluster, KubernetesNode
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+
+SITE = Site.model_validate(
+    {
+        "version": 1,
+        "name": "acme",
+        "networks": {"management": {"cidr": "10.0.0.0/24"}},
+        "hosts": [
+            {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
+            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
+            {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12", "owner": "slurm"},
+        ],
+        "kubernetes": {"external": "kubeconfig"},
+    }
+)
+GOOD = KubernetesNode(name="gpu-1", ready=True, version="v1.34.1")
+OTHER = KubernetesNode(name="theirs", ready=True, version="v1.34.3")
+
+
+def judged(brought: BroughtCluster | None) -> dict[str, CheckResult]:
+    view = View(load_profile("hpc"), SITE, {}, {}, brought)
+    found = judge_all(view, Round({}, {}, brought), [check.id for check in CHECKS])
+    return {r.name: r for r in found if r.id.startswith("kubernetes.")}
+
+
+def test_a_good_cluster_passes_and_a_host_of_slurm_need_not_be_in_it() -> None:
+    found = judged(BroughtCluster(api="ok", nodes=(GOOD, OTHER)))
+    assert {r.id for r in found.values()} == OF_BROUGHT
+    assert {r.status for r in found.values()} == {Status.PASS}
+    assert {r.target for r in found.values()} == {"cluster", "gpu-1"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "check", "cause"),
+    [
+        ((OTHER,), "kubernetes.nodes", "no node gpu-1"),
+        ((GOOD.model_copy(update={"ready": False}),), "kubernetes.nodes", "not ready"),
+        ((GOOD.model_copy(update={"cordoned": True}),), "kubernetes.nodes", "cordoned"),
+        ((GOOD, OTHER.model_copy(update={"version": "v1.35.0"})), "kubernetes.versions", "v1.35.0"),
+    ],
+)
+def test_a_fault_trips_its_check_alone(
+    nodes: tuple[KubernetesNode, ...], check: str, cause: str
+) -> None:
+    found = judged(BroughtCluster(api="ok", nodes=nodes))
+    (wrong,) = (r for r in found.values() if r.status is not Status.PASS)
+    assert (wrong.id, wrong.status) == (check, Status.FAIL)
+    assert cause in wrong.cause
+    assert wrong.fix
+
+
+def test_an_api_that_is_silent_fails_and_its_nodes_are_unknown() -> None:
+    found = judged(BroughtCluster(api="https://c takes no connection", fix="see whether it runs"))
+    assert found["kubernetes.brought cluster"].status is Status.FAIL
+    assert found["kubernetes.brought cluster"].fix == "see whether it runs"
+    rest = [r for r in found.values() if r.id != "kubernetes.brought"]
+    assert {r.status for r in rest} == {Status.NOT_ASSESSED}
+    assert {r.cause for r in rest} == {"https://c takes no connection"}
+
+
+def test_a_cluster_that_nobody_asked_is_unknown() -> None:
+    assert {r.status for r in judged(None).values()} == {Status.NOT_ASSESSED}
+
+
+def test_a_cluster_without_nodes_is_not_good() -> None:
+    found = judged(BroughtCluster(api="ok", nodes=()))
+    assert found["kubernetes.nodes gpu-1"].status is Status.FAIL
+    assert found["kubernetes.versions cluster"].status is Status.NOT_ASSESSED
