@@ -22,7 +22,9 @@ from appliance.models.site_fabric import HOST_NAME
 
 TEMPLATE = files("appliance.config") / "templates/site.yml.j2"
 FIRST_HOST = 10
-IGNORED = "# Nothing secret, and no journal, goes into version control.\nsecrets/\nruns/\n"
+IGNORED = (
+    "# Nothing secret, and no journal, goes into version control.\nsecrets/\nruns/\nkubeconfig\n"
+)
 
 
 @dataclass(frozen=True)

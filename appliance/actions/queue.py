@@ -1,11 +1,11 @@
 """Queues: what the site describes, what the cluster has, and bringing the second to the first."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from appliance.actions.kubeconfig import named, of_site
 from appliance.actions.opening import Target, check_ids
 from appliance.actions.queue_difference import differences
 from appliance.actions.queue_tree import tree
@@ -18,9 +18,6 @@ from appliance.config.queues.rendered import Rendered, rendered
 from appliance.config.secrets import resolve
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
-
-KUBECONFIG = "kubeconfig"
-"""In the site's folder, where neither flag nor variable names one."""
 
 REPLACED = frozenset({"Topology", "PriorityClass"})
 """Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""
@@ -68,9 +65,8 @@ def tree_of(loaded: LoadedSite) -> QueueTree:
 
 @contextmanager
 def cluster_of(loaded: LoadedSite, kubeconfig: Path | None) -> Iterator[KubernetesApi]:
-    """The site's cluster: by flag, by KUBECONFIG, as the site says, or by ``kubeconfig`` in its folder."""
-    named = kubeconfig or (Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
-    with KubernetesApi(named or loaded.folder / (loaded.site.brings_cluster or KUBECONFIG)) as api:
+    """The site's cluster."""
+    with KubernetesApi(named(kubeconfig) or of_site(loaded)) as api:
         yield api
 
 

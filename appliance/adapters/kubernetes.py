@@ -255,14 +255,14 @@ class KubernetesApi:
             ),
             "cannot be verified",
         )
-        remedy = f"fetch {self.kubeconfig} anew from a control host; verification is never skipped"
+        remedy = f"get {self.kubeconfig} anew: appliance kubeconfig; verification is never skipped"
         return f"the certificate of {self.server} {reason}", remedy
 
     def _refused(self, doing: str, answer: _Answer) -> ClusterFailed:
         if answer.status == 401:
             return ClusterFailed(
                 f"{doing}: {self.server} does not accept the token or certificate of {self.kubeconfig}",
-                "it has expired or been withdrawn: fetch a new kubeconfig from a control host",
+                "it has expired or been withdrawn: fetch a new kubeconfig (appliance kubeconfig, or from the owner of a cluster you brought)",
             )
         if hook := WEBHOOK.search(answer.message):
             return ClusterFailed(
@@ -293,7 +293,7 @@ def _configuration(file: Path) -> Any:
     except OSError as error:
         raise ConfigError(
             f"kubeconfig {file} cannot be read ({error.strerror})",
-            "name one with --kubeconfig, or in the variable KUBECONFIG",
+            "get one: appliance kubeconfig; or name one with --kubeconfig, or in the variable KUBECONFIG",
         ) from None
     if mode & 0o077:
         raise ConfigError(
@@ -308,7 +308,7 @@ def _configuration(file: Path) -> Any:
     except Exception as error:  # noqa: BLE001 - the loader lets KeyError, TypeError and YAML errors through
         said = "" if isinstance(error, KeyError) else f" ({' '.join(str(error).split())[:120]})"
         raise ConfigError(
-            f"{file} is not a usable kubeconfig{said}", "fetch it anew from a control host"
+            f"{file} is not a usable kubeconfig{said}", "get it anew: appliance kubeconfig"
         ) from None
     address = urlsplit(settings.host)
     if address.scheme != "https" and address.hostname not in ("127.0.0.1", "localhost", "::1"):

@@ -163,17 +163,21 @@ def _counted_at_address(cause: CheckResult, effect: CheckResult) -> bool:
 SLURM_STATE = ("slurm.controller", "slurm.nodes", "slurm.gres", "slurm.accounting")
 DISCOVERED = ("fabric.sm", "fabric.topology", "fabric.cabling", "fabric.links")
 PROMETHEUS = ("observe.targets", "observe.rules", "observe.alerts")
+KUBERNETES_STATE = ("kubernetes.nodes", "kubernetes.topology", "kubernetes.versions")
 SPREADS = ("gpu.driver_spread", "gpu.vbios_spread", "base.clock_spread")
 
 CONSEQUENCES: tuple[Consequence, ...] = (
     Consequence(
         "host.reachable",
-        ("slurm.nodes", "slurm.gres", "observe.targets", "fabric.topology", "fabric.cabling"),
+        (
+            *("slurm.nodes", "slurm.gres", "kubernetes.nodes", "observe.targets"),
+            *("fabric.topology", "fabric.cabling"),
+        ),
         "its daemons and ports are silent too",
     ),
     Consequence(
         "host.reachable",
-        (*SPREADS, *SLURM_STATE, *DISCOVERED, *PROMETHEUS),
+        (*SPREADS, *SLURM_STATE, *KUBERNETES_STATE, *DISCOVERED, *PROMETHEUS),
         "what is asked from there, or compared with it, cannot be had",
         Reach.SITE,
         _both(_is_unknown, _names_host),
@@ -394,6 +398,33 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "only the controller knows them",
         Reach.SITE,
         _is_unknown,
+    ),
+    Consequence(
+        "kubernetes.api",
+        KUBERNETES_STATE,
+        "only the API knows them",
+        Reach.SITE,
+        _is_unknown,
+    ),
+    Consequence(
+        "kubernetes.kubelet",
+        ("kubernetes.nodes",),
+        "a node is ready while its kubelet says so",
+        when=lambda cause, effect: effect.value == "not ready",
+    ),
+    Consequence(
+        "fabric.sm",
+        ("kubernetes.topology",),
+        "without a subnet manager discovery meets nobody",
+        Reach.SITE,
+        _is_unknown,
+    ),
+    Consequence(
+        "fabric.topology",
+        ("kubernetes.topology",),
+        "the tree is not whole without that host",
+        Reach.SITE,
+        _both(_is_unknown, _names_host),
     ),
     Consequence(
         "storage.server",

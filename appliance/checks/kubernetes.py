@@ -5,6 +5,7 @@ from typing import Any
 
 from appliance.checks.check import (
     CONTROL_HOSTS,
+    GPU_HOSTS,
     Check,
     ClusterCheck,
     HostCheck,
@@ -13,6 +14,7 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
+from appliance.checks.kubernetes_topology import judge_tiers
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult
@@ -215,6 +217,12 @@ def _node(view: View, host: Host, node: KubernetesNode) -> CheckResult:
     return passed(check, host.name, "ready", limit="ready", evidence=f"owner {owner}")
 
 
+def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del facts
+    nodes, why = _told(view)
+    yield judge_tiers(view, host, nodes, why)
+
+
 def _versions(view: View) -> Iterator[CheckResult]:
     check = "kubernetes.versions"
     nodes, why = _told(view)
@@ -273,6 +281,16 @@ CHECKS: tuple[Check, ...] = (
         _nodes,
         "Each control and GPU host must be a node of the cluster, ready and not cordoned, and its taint must name the owner the site "
         "gives it: a host of Slurm takes no pods.",
+    ),
+    HostCheck(
+        "kubernetes.topology",
+        "Nodes are labelled with their place in the fabric",
+        GPU_HOSTS,
+        _topology,
+        "A scheduler keeps the pods of one job near each other by the labels fabric.topograph.run/tier-1 and up. They must be what "
+        "discovery says now, and none where the class has no InfiniBand. They differ after hosts were moved to other switches, or "
+        "after somebody changed them by hand.",
+        "the tree of appliance fabric topology --format kubernetes",
     ),
     ClusterCheck(
         "kubernetes.versions",

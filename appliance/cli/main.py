@@ -13,6 +13,7 @@ from appliance.cli.explain import explain
 from appliance.cli.fabric import fabric
 from appliance.cli.health import health
 from appliance.cli.init import init
+from appliance.cli.kubeconfig import kubeconfig
 from appliance.cli.lab import lab
 from appliance.cli.mig import mig
 from appliance.cli.plan import plan
@@ -52,6 +53,7 @@ for _verb in (
     report,
     explain,
     profile,
+    kubeconfig,
     queue,
     lab,
 ):

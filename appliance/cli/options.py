@@ -47,6 +47,14 @@ def narrowing_options(command: F) -> F:
     return command
 
 
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The cluster, as a file of mode 0600. Without it: KUBECONFIG, then the site's own (appliance kubeconfig).",
+)
+
+
 def json_option(text: str) -> Callable[[F], F]:
     """``--json``."""
     return click.option("--json", "as_json", is_flag=True, help=text)

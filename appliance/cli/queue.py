@@ -14,13 +14,6 @@ from appliance.errors import ConfigError
 from appliance.models.queue_plan import QueuePlan
 from appliance.report.console.queues import plan_lines, queue_tree
 
-kubeconfig_option = click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The cluster, as a file of mode 0600. Without it: KUBECONFIG, then kubeconfig in the site's folder.",
-)
-
 
 @click.group()
 def queue() -> None:
@@ -52,7 +45,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 
 @queue.command()
 @options.target_options
-@kubeconfig_option
+@options.kubeconfig_option
 @click.option(
     "--detailed-exitcode", is_flag=True, help="0 nothing to do, 1 error or refused, 2 changes."
 )
@@ -80,7 +73,7 @@ def plan(
 
 @queue.command()
 @options.target_options
-@kubeconfig_option
+@options.kubeconfig_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @options.json_option("What was done, as one JSON object.")
 def apply(

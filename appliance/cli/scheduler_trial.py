@@ -11,7 +11,6 @@ from appliance.acceptance.ground import Settings
 from appliance.acceptance.promise import Promise
 from appliance.actions import scheduler as action
 from appliance.cli import options
-from appliance.errors import ConfigError
 from appliance.models.result import CheckResult, Status, overall
 from appliance.report.console import findings_list
 from appliance.report.findings import findings
@@ -22,13 +21,9 @@ TITLES = {promise.id: promise.title for promise in PROMISES}
 
 
 def try_promises(
-    kubeconfig: Path | None, settings: Settings, prometheus: str, only_clean: bool, as_json: bool
+    kubeconfig: Path, settings: Settings, prometheus: str, only_clean: bool, as_json: bool
 ) -> int:
     """Tries all promises and shows a verdict for each. Exit: 0 all kept, 1 one is broken, 3 one is not assessed."""
-    if kubeconfig is None:
-        raise ConfigError(
-            "no kubeconfig was named", "name one with --kubeconfig, or in the variable KUBECONFIG"
-        )
     if only_clean:
         action.take_away(kubeconfig)
         return 0

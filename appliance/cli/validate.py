@@ -7,6 +7,7 @@ import click
 
 from appliance.acceptance.ground import Settings
 from appliance.actions import validate as action
+from appliance.actions.kubeconfig import find
 from appliance.benchmarks import BENCHMARKS
 from appliance.cli import options, scheduler_trial
 from appliance.cli.tables import print_tables
@@ -27,12 +28,7 @@ DEFAULTS = Settings()
     metavar="DIR",
     help="gpt3 only: read logs of finished NeMo or Megatron runs instead of running anything.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="KUBECONFIG",
-    help="scheduler only: which cluster; else the variable KUBECONFIG.",
-)
+@options.kubeconfig_option
 @click.option(
     "--prometheus", default="", metavar="URL", help="scheduler only: who has its metrics."
 )
@@ -63,7 +59,7 @@ def validate(
     \b
     All benchmarks of a site:     appliance validate --inventory mysite
     One of them:                  appliance validate storage --inventory mysite
-    The scheduler's promises:     appliance validate scheduler --kubeconfig admin.conf
+    The scheduler's promises:     appliance validate scheduler --inventory mysite
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
@@ -71,7 +67,9 @@ def validate(
         if len(benchmarks) > 1:
             raise click.UsageError("scheduler is tried alone: appliance validate scheduler")
         settings = Settings(scheduler=scheduler_name, image=image, gpu_image=gpu_image)
-        return scheduler_trial.try_promises(kubeconfig, settings, prometheus, clean, as_json)
+        target = options.target(inventory, profile)
+        cluster = find(kubeconfig, target, options.quiet())
+        return scheduler_trial.try_promises(cluster, settings, prometheus, clean, as_json)
     if from_logs:
         if benchmarks != ("gpt3",):
             raise click.UsageError("--from-logs goes with: appliance validate gpt3")

@@ -14,6 +14,9 @@ class KubernetesNode(Model):
     version: str = Field(default="", description="Of its kubelet, as v1.35.2")
     cordoned: bool = False
     owner: str = Field(default="kubernetes", description="Of its taint appliance/owner")
+    tiers: dict[str, str] = Field(
+        default_factory=dict, description="Its labels of the fabric's tiers"
+    )
 
 
 class BroughtCluster(Model):

@@ -14,7 +14,8 @@ from appliance.models.facts import Topology
 from appliance.models.rails import host_groups
 
 TIERS = ("leaves", "spines", "cores")
-LABEL = "fabric.topograph.run/tier-{}"
+FAMILY = "fabric.topograph.run/tier-"
+LABEL = FAMILY + "{}"
 """Node label of a tier, 1 the nearest, as Topograph 1.0 (2026-08-18) names it: what reads its labels reads ours."""
 UNPLACED = "unplaced"
 WITHOUT = re.compile(r"[^A-Za-z0-9._-]+")

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.kubernetes import KubernetesApi
 from appliance.lab import rack
 from appliance.lab.spec import RackSpec
+from appliance.models.switch_tree import FAMILY
 from tests.integration.rack import Bench, Event, own_name, run_of
 
 HOSTS = 3
@@ -139,6 +141,29 @@ def test_no_token_is_left(cluster: Cluster) -> None:
         assert found == ""
         logged = cluster.said(host, f"journalctl --output=cat | grep -cE 'token.*{token}' || true")
         assert int(logged) == 0
+
+
+def test_people_get_a_certificate_of_their_own_and_nodes_their_place_in_the_fabric(
+    cluster: Cluster,
+) -> None:
+    done = cluster.program("kubeconfig", "--json", "--days", "1")
+    assert done.returncode == 0, done.stderr
+    file = Path(json.loads(done.stdout)["file"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    with KubernetesApi(file) as api:
+        nodes = api.find("v1", "Node", "")
+        assert api.find("v1", "Secret", "")
+    found = {n["metadata"]["name"]: n["metadata"]["labels"] for n in nodes}
+    tiers = {host: {k: v for k, v in found[host].items() if k.startswith(FAMILY)} for host in found}
+    told = cluster.program("fabric", "topology", "--format", "json")
+    assert told.returncode == 0, told.stderr
+    labels = json.loads(told.stdout)["labels"]
+    assert {host: found for host, found in tiers.items() if found} == labels
+    assert set(labels) == {"gpu-1", "gpu-2"}
+    cluster.kubectl(f"label node gpu-1 --overwrite {FAMILY}1=elsewhere {FAMILY}9=odd")
+    cluster.brought_up()
+    again = json.loads(cluster.kubectl("get node gpu-1 -o json"))["metadata"]["labels"]
+    assert {k: v for k, v in again.items() if k.startswith(FAMILY)} == tiers["gpu-1"]
 
 
 def test_a_host_that_was_lost_joins_again(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from appliance.config.roles.base import in_container
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.roles.kubernetes_kubelet import kubelet
 from appliance.config.roles.kubernetes_release import Release, options, release
+from appliance.config.roles.topology import label_families, node_labels
 from appliance.errors import ConfigError
 from appliance.models.site import Host, Role, Site
 
@@ -46,7 +47,8 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_registration": registration(site, host, chosen),
         "kubernetes_kubelet": kubelet(context, chosen, dns_address(site), container),
         "kubernetes_owner": site.owner(host).value,
-        "kubernetes_labels": labels(context),
+        "kubernetes_labels": labels(context) | node_labels(context),
+        "kubernetes_label_families": label_families(context),
         "kubernetes_dns": given.dns,
         "kubernetes_network": given.network,
         "kubernetes_network_cidr": str(site.networks["management"].cidr),

@@ -1,16 +1,16 @@
 """The fabric's tree for role variables: Slurm's switches and Kubernetes's labels from one discovery."""
 
 from appliance.config.roles.context import RoleContext, Variables
+from appliance.models.facts import Topology
 from appliance.models.site import Role
-from appliance.models.switch_tree import SwitchTree, kubernetes, slurm, switch_tree
+from appliance.models.switch_tree import FAMILY, SwitchTree, kubernetes, slurm, switch_tree
 
 NONE = SwitchTree(())
 
 
 def tree_of(context: RoleContext) -> SwitchTree:
     """Over all GPU hosts, as the first control host that could discovered them; empty where none could."""
-    seen = (context.facts.get(host.name) for host in context.site.with_role(Role.CONTROL))
-    topology = next((facts.topology for facts in seen if facts and facts.topology), None)
+    topology = _discovered(context)
     if topology is None:
         return NONE
     known = {host.name: context.facts.get(host.name) for host in context.site.with_role(Role.GPU)}
@@ -25,3 +25,14 @@ def slurm_switches(context: RoleContext) -> list[Variables]:
 def node_labels(context: RoleContext) -> dict[str, str]:
     """The labels of this host; none where its place is not known."""
     return kubernetes(tree_of(context)).get(context.host.name, {})
+
+
+def label_families(context: RoleContext) -> list[str]:
+    """Labels a node has none of but ``node_labels``; none while a fabric that is there was never discovered."""
+    is_fabric = context.profile.hardware.fabric.link_layer == "InfiniBand"
+    return [] if is_fabric and _discovered(context) is None else [FAMILY]
+
+
+def _discovered(context: RoleContext) -> Topology | None:
+    seen = (context.facts.get(host.name) for host in context.site.with_role(Role.CONTROL))
+    return next((facts.topology for facts in seen if facts and facts.topology), None)

@@ -25,6 +25,7 @@ KUBELET = ("127.0.0.1", 10248)
 PATIENCE = 3.0
 NAME = "kubernetes.default.svc.cluster.local"
 OWNER = "appliance/owner"
+TIER = "fabric.topograph.run/tier-"
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
 NOT_AFTER = re.compile(r"notAfter=(.+)")
@@ -152,6 +153,7 @@ def node(item: dict[str, Any]) -> Facts:
     spec, status = item.get("spec", {}), item.get("status", {})
     states = {c.get("type"): c for c in status.get("conditions") or []}
     ready = states.get("Ready", {})
+    labels = item["metadata"].get("labels") or {}
     owners = [t.get("value", "") for t in spec.get("taints") or [] if t.get("key") == OWNER]
     return {
         "name": item["metadata"]["name"],
@@ -160,6 +162,7 @@ def node(item: dict[str, Any]) -> Facts:
         "version": status.get("nodeInfo", {}).get("kubeletVersion", ""),
         "cordoned": bool(spec.get("unschedulable")),
         "owner": owners[0] if owners else "kubernetes",
+        "tiers": {key: value for key, value in labels.items() if key.startswith(TIER)},
     }
 
 

@@ -15,6 +15,7 @@ description:
 options:
   name: {description: Node., type: str, required: true}
   labels: {description: Labels it shall have., type: dict, default: {}}
+  families: {description: Beginnings of label names of which it shall have no others than those., type: list, elements: str, default: []}
   owner: {description: Who gives it work., type: str, default: kubernetes}
   wait: {description: Seconds it may take to be ready., type: int, default: 600}
 """
@@ -48,11 +49,15 @@ def ready(node: dict[str, Any]) -> tuple[bool, str]:
     return False, "kubelet has not reported yet"
 
 
-def differences(node: dict[str, Any], labels: dict[str, str], owner: str) -> list[list[str]]:
+def differences(
+    node: dict[str, Any], labels: dict[str, str], families: list[str], owner: str
+) -> list[list[str]]:
     """kubectl's words for what must change."""
     name = node["metadata"]["name"]
     found = node["metadata"].get("labels", {})
     wrong = [f"{key}={value}" for key, value in labels.items() if found.get(key) != value]
+    ours = (key for key in sorted(found) if key.startswith(tuple(families)))
+    wrong += [f"{key}-" for key in ours if key not in labels]
     words = [["label", "--overwrite", "node", name, *wrong]] if wrong else []
     taints = [t for t in node.get("spec", {}).get("taints") or [] if t.get("key") == TAINT]
     right = [t for t in taints if t.get("value") == owner and t.get("effect") == "NoExecute"]
@@ -91,6 +96,7 @@ def main() -> None:
         {
             "name": {"required": True},
             "labels": {"type": "dict", "default": {}},
+            "families": {"type": "list", "elements": "str", "default": []},
             "owner": {"default": "kubernetes"},
             "wait": {"type": "int", "default": 600},
         },
@@ -98,7 +104,8 @@ def main() -> None:
     )
     began = time.monotonic()
     node = _node(module) if module.check_mode else _wait(module)
-    words = differences(node, module.params["labels"], module.params["owner"]) if node else []
+    wanted = (module.params[key] for key in ("labels", "families", "owner"))
+    words = differences(node, *wanted) if node else []
     for line in [] if module.check_mode else words:
         code, out, err = module.run_command([*KUBECTL, *line])
         if code:

@@ -152,6 +152,26 @@ CASES = (
     Case(
         CONTROLLER, of("slurm.nodes", "gpu-1", UNKNOWN), of("slurm.nodes", "gpu-1", cause="drained")
     ),
+    Case(
+        of("kubernetes.api", "head"),
+        of("kubernetes.nodes", "gpu-1", UNKNOWN),
+        of("kubernetes.nodes", "gpu-1", value="cordoned"),
+    ),
+    Case(
+        of("kubernetes.kubelet", "gpu-1"),
+        of("kubernetes.nodes", "gpu-1", value="not ready"),
+        of("kubernetes.nodes", "gpu-1", value="cordoned"),
+    ),
+    Case(
+        NO_MASTER,
+        of("kubernetes.topology", "gpu-1", UNKNOWN),
+        of("kubernetes.topology", "gpu-1", value="none"),
+    ),
+    Case(
+        ASTRAY,
+        of("kubernetes.topology", "gpu-2", UNKNOWN, "discovery does not meet gpu-1"),
+        of("kubernetes.topology", "gpu-2", UNKNOWN, "discovery does not meet gpu-3"),
+    ),
     Case(NO_SERVER, of("storage.mount", "gpu-1/data"), of("storage.scratch", "gpu-1")),
     Case(
         NO_SERVER,

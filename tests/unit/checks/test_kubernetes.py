@@ -7,10 +7,11 @@ import pytest
 from appliance.checks import kubernetes
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
-from appliance.models.facts import HostFacts
+from appliance.models.facts import HostFacts, Topology
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.models.switch_tree import FAMILY
 
 HOSTS = [
     {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
@@ -99,7 +100,10 @@ OWN = [check.id for check in kubernetes.CHECKS if check.id != "kubernetes.brough
 
 @pytest.mark.parametrize("check_id", OWN)
 def test_a_good_cluster_passes(check_id: str) -> None:
-    assert {r.status for r in judge(check_id, view()).values()} == {Status.PASS}
+    seen = view()
+    if check_id == "kubernetes.topology":
+        seen = View(load_profile("balanced"), SITE, seen.facts)
+    assert {r.status for r in judge(check_id, seen).values()} == {Status.PASS}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +143,10 @@ def test_what_was_not_measured_is_not_assessed(check_id: str, gap: dict[str, Any
     assert on_head(check_id, answer(True, **gap)).status is Status.NOT_ASSESSED
 
 
-@pytest.mark.parametrize("check_id", [c.id for c in kubernetes.CHECKS if isinstance(c, HostCheck)])
+@pytest.mark.parametrize(
+    "check_id",
+    [c.id for c in kubernetes.CHECKS if isinstance(c, HostCheck) and c.id != "kubernetes.topology"],
+)
 def test_a_host_without_kubelet_is_not_assessed_with_the_reason(check_id: str) -> None:
     result = on_head(check_id, None, errors={"kubernetes": "no answer within 15 s"})
     assert result.status is Status.NOT_ASSESSED
@@ -185,3 +192,77 @@ def test_an_upgrade_that_was_not_finished_is_told() -> None:
     assert "v1.34.7 and v1.35.2" in result.cause
     (unsaid,) = judge("kubernetes.versions", view(nodes=(node("head", version=""),))).values()
     assert unsaid.status is Status.NOT_ASSESSED
+
+
+LEAVES = {"gpu-1": "leaf-1", "gpu-2": "leaf-2"}
+PLACES = {host: {f"{FAMILY}1": leaf, f"{FAMILY}2": "spine-1"} for host, leaf in LEAVES.items()}
+
+
+def cabled(leaves: dict[str, str] = LEAVES) -> Topology:
+    """Discovery of one cable per host, and of a spine above all leaves."""
+    cables = [(f"{host} mlx5_0", leaf) for host, leaf in leaves.items()]
+    trunks = [(leaf, "spine-1") for leaf in sorted(set(LEAVES.values()))]
+    names = [*sorted(set(LEAVES.values())), "spine-1"]
+    return Topology.model_validate(
+        {
+            "hcas": [{"guid": "0x1", "description": end, "ports": 1} for end, _ in cables],
+            "switches": [{"guid": "0x2", "description": name, "ports": 40} for name in names],
+            "links": [
+                {"node": a, "port": n, "peer": b, "peer_port": n}
+                for n, (a, b) in enumerate(cables + trunks, 1)
+            ],
+        }
+    )
+
+
+def placed(
+    topology: Topology | None,
+    labels: dict[str, dict[str, str]] = PLACES,
+    profile: str = "hpc",
+    **head: Any,
+) -> dict[str, CheckResult]:
+    """What is said of nodes with these labels."""
+    nodes = tuple(node(name, tiers=labels.get(name, {})) for name in NAMES)
+    seen = view(**{"nodes": nodes, **head})
+    control = seen.facts["head"].model_copy(update={"topology": topology})
+    known = View(load_profile(profile), SITE, {**seen.facts, "head": control})
+    return judge("kubernetes.topology", known)
+
+
+def test_nodes_labelled_as_discovery_says_pass() -> None:
+    found = placed(cabled())
+    assert {name: r.status for name, r in found.items()} == dict.fromkeys(LEAVES, Status.PASS)
+    assert found["gpu-1"].value == "tier-1 leaf-1, tier-2 spine-1"
+
+
+def test_a_label_that_differs_is_named_with_both_values() -> None:
+    found = placed(cabled(), {**PLACES, "gpu-2": {f"{FAMILY}1": "leaf-1"}})
+    assert found["gpu-1"].status is Status.PASS
+    assert found["gpu-2"].status is Status.FAIL
+    assert (
+        found["gpu-2"].cause
+        == "its labels say tier-1 leaf-1, discovery says tier-1 leaf-2, tier-2 spine-1"
+    )
+    assert placed(cabled(), {})["gpu-1"].value == "none"
+
+
+def test_where_the_class_has_no_fabric_a_label_left_over_fails() -> None:
+    assert placed(None, {}, "balanced")["gpu-1"].status is Status.PASS
+    assert placed(None, PLACES, "balanced")["gpu-1"].status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("topology", "head", "cause"),
+    [
+        (None, {}, "no control host could discover"),
+        (cabled({"gpu-1": "leaf-1"}), {}, "does not meet gpu-2"),
+        (cabled(), {"nodes": None, "api": "no answer"}, "no answer"),
+        (cabled(), {"nodes": (node("head"),)}, "no node gpu-1"),
+    ],
+)
+def test_a_place_or_a_label_nobody_knows_is_not_judged(
+    topology: Topology | None, head: dict[str, Any], cause: str
+) -> None:
+    found = placed(topology, **head)["gpu-1"]
+    assert found.status is Status.NOT_ASSESSED
+    assert cause in found.cause

@@ -9,10 +9,12 @@ from appliance.config.roles import containerd, kubernetes
 from appliance.config.roles.base import networks as let_in
 from appliance.config.roles.context import RoleContext
 from appliance.config.roles.kubernetes_release import parse
+from appliance.config.roles.topology import label_families
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
-from appliance.models.facts import HostFacts
+from appliance.models.facts import HostFacts, Topology
 from appliance.models.site import Site
+from appliance.models.switch_tree import FAMILY
 from appliance.stages.kubernetes import wanted
 
 KEY = Secret("k" * 43 + "=")
@@ -302,3 +304,35 @@ def test_the_firewall_lets_pods_in_where_there_are_any() -> None:
     given = site(version="1.35")
     assert let_in(given) == ["10.0.0.0/24", "10.244.0.0/16"]
     assert let_in(given.model_copy(update={"kubernetes": None})) == ["10.0.0.0/24"]
+
+
+def fabric(*cables: tuple[str, str]) -> dict[str, Any]:
+    """What discovery finds where these adapters hang on these leaves, and the leaves on one spine."""
+    leaves = sorted({leaf for _, leaf in cables})
+    links = [*cables, *((leaf, "spine-1") for leaf in leaves)]
+    return {
+        "hcas": [{"guid": "0x1", "description": end, "ports": 1} for end, _ in cables],
+        "switches": [
+            {"guid": "0x2", "description": name, "ports": 40} for name in (*leaves, "spine-1")
+        ],
+        "links": [
+            {"node": a, "port": n, "peer": b, "peer_port": n} for n, (a, b) in enumerate(links, 1)
+        ],
+    }
+
+
+def test_gpu_hosts_are_labelled_with_their_place_in_the_fabric_and_with_nothing_else() -> None:
+    seen = fabric(("gpu-1 mlx5_0", "leaf-1"), ("gpu-2 mlx5_0", "leaf-2"))
+    head = facts("head-1").model_copy(update={"topology": Topology.model_validate(seen)})
+    found = of("gpu-2", site(), head)
+    tiers = {k: v for k, v in found["kubernetes_labels"].items() if k.startswith(FAMILY)}
+    assert tiers == {f"{FAMILY}1": "leaf-2", f"{FAMILY}2": "spine-1"}
+    assert found["kubernetes_label_families"] == [FAMILY]
+    assert not any(k.startswith(FAMILY) for k in of("head-1", site(), head)["kubernetes_labels"])
+
+
+def test_a_fabric_nobody_has_discovered_yet_takes_no_label_away() -> None:
+    assert of("gpu-1", site())["kubernetes_label_families"] == []
+    given = site()
+    context = RoleContext(load_profile("balanced"), given, given.host("gpu-1"), {}, {})
+    assert label_families(context) == [FAMILY]

@@ -24,7 +24,10 @@ NODES = {
             },
         },
         {
-            "metadata": {"name": "gpu-1"},
+            "metadata": {
+                "name": "gpu-1",
+                "labels": {"a": "b", "fabric.topograph.run/tier-1": "leaves-1"},
+            },
             "spec": {
                 "unschedulable": True,
                 "taints": [{"key": "appliance/owner", "value": "slurm", "effect": "NoExecute"}],
@@ -107,7 +110,9 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
         "version": "v1.20.2",
         "cordoned": False,
         "owner": "kubernetes",
+        "tiers": {},
     }
+    assert gpu["tiers"] == {"fabric.topograph.run/tier-1": "leaves-1"}
     assert (gpu["ready"], gpu["reason"], gpu["cordoned"], gpu["owner"]) == (
         False,
         "stopped posting",

@@ -145,13 +145,23 @@ def test_a_host_carries_the_taint_of_its_owner(
     taints: list[tuple[str, str]], owner: str, words: list[list[str]]
 ) -> None:
     spec = {"taints": [{"key": "appliance/owner", "value": v, "effect": e} for v, e in taints]}
-    assert node.differences({**NODE, "spec": spec}, {"a": "1"}, owner) == words
+    assert node.differences({**NODE, "spec": spec}, {"a": "1"}, [], owner) == words
 
 
 def test_only_labels_that_differ_are_set() -> None:
-    assert node.differences(NODE, {"a": "1", "b": "2"}, "kubernetes") == [
+    assert node.differences(NODE, {"a": "1", "b": "2"}, [], "kubernetes") == [
         ["label", "--overwrite", "node", "gpu-1", "b=2"]
     ]
+
+
+def test_of_a_family_of_labels_a_node_keeps_none_that_is_not_its_own() -> None:
+    labels = {"tier-1": "leaves-1", "tier-2": "spine-1", "other": "kept"}
+    seen = {"metadata": {"name": "gpu-1", "labels": labels}}
+    assert node.differences(seen, {"tier-1": "leaves-2"}, ["tier-"], "kubernetes") == [
+        ["label", "--overwrite", "node", "gpu-1", "tier-1=leaves-2", "tier-2-"]
+    ]
+    assert node.differences(seen, {"tier-1": "leaves-1"}, [], "kubernetes") == []
+    assert node.differences(seen, labels, ["tier-"], "kubernetes") == []
 
 
 def test_a_node_without_a_report_is_not_ready() -> None:

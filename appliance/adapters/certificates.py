@@ -1,0 +1,69 @@
+"""The one door to X.509: a key pair of one's own, a request for it, and what came back."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509  # noqa: TID251 - the door
+from cryptography.hazmat.primitives import hashes, serialization  # noqa: TID251
+from cryptography.hazmat.primitives.asymmetric import ec  # noqa: TID251
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID  # noqa: TID251
+
+from appliance.errors import ApplianceError
+
+
+@dataclass(frozen=True)
+class Signed:
+    """The authority's certificates and one's own, in PEM, and when the latter expires."""
+
+    authority: str
+    certificate: str
+    until: datetime
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A fresh private key (NIST P-256); what is sent elsewhere is the request alone."""
+
+    key: ec.EllipticCurvePrivateKey
+
+    @classmethod
+    def fresh(cls) -> "KeyPair":
+        """Another one each time."""
+        return cls(ec.generate_private_key(ec.SECP256R1()))
+
+    @property
+    def pem(self) -> str:
+        """The private key, unencrypted."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ).decode()
+
+    def request(self, user: str, group: str) -> str:
+        """A request in PEM for a client's certificate."""
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, group),
+                x509.NameAttribute(NameOID.COMMON_NAME, user),
+            ]
+        )
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        made = x509.CertificateSigningRequestBuilder().subject_name(subject)
+        made = made.add_extension(usage, critical=False)
+        signed = made.sign(self.key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM).decode()
+
+    def signed(self, answer: str) -> Signed:
+        """The certificates of an answer, one's own the last. Raises ApplianceError where it is not for this key."""
+        try:
+            *authority, own = x509.load_pem_x509_certificates(answer.encode())
+        except ValueError:
+            raise ApplianceError("no certificate came back") from None
+        if not authority or own.public_key() != self.key.public_key():
+            raise ApplianceError("the certificate that came back is for another key")
+        return Signed("".join(map(_pem, authority)), _pem(own), own.not_valid_after_utc)
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()

@@ -1,0 +1,57 @@
+"""Whether a node's labels are its place in the fabric as discovery has it now."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
+from appliance.models.cabling import found_cables
+from appliance.models.facts_kubernetes import KubernetesNode
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+from appliance.models.switch_tree import kubernetes, switch_tree
+
+CHECK = "kubernetes.topology"
+
+
+def judge_tiers(
+    view: View, host: Host, nodes: Iterable[KubernetesNode] | None, unknown: str
+) -> CheckResult:
+    """``nodes``: as the API has them; None where nobody knows, and ``unknown`` says why."""
+    node = next((n for n in nodes or () if n.name == host.name), None)
+    tiers = _tiers(view, host)
+    simulated = is_simulated(view)
+    if isinstance(tiers, str):
+        return not_assessed(CHECK, host.name, tiers, simulated=simulated)
+    if node is None:
+        cause = unknown or f"the cluster has no node {host.name}"
+        return not_assessed(CHECK, host.name, cause, simulated=simulated)
+    told: dict[str, Any] = {
+        "value": _listed(node.tiers),
+        "limit": _listed(tiers),
+        "simulated": simulated,
+    }
+    if node.tiers == tiers:
+        return passed(CHECK, host.name, **told)
+    cause = f"its labels say {_listed(node.tiers)}, discovery says {_listed(tiers)}"
+    return failed(CHECK, host.name, cause, "appliance deploy", **told)
+
+
+def _tiers(view: View, host: Host) -> dict[str, str] | str:
+    """The labels that follow from the fabric as it is now, or why that is not known."""
+    if not infiniband(view):
+        return {}
+    seen = discovered(view)
+    if seen is None:
+        return why(view, ("topology", "fabric"), "no control host could discover the fabric")
+    known, topology = gpu_hosts(view), seen[1]
+    met = {plug.host for plug in found_cables(known, topology)}
+    if lost := [name for name in known if name not in met]:
+        return f"discovery does not meet {', '.join(lost)}, so the tree is not whole"
+    return kubernetes(switch_tree(known, topology)).get(host.name, {})
+
+
+def _listed(tiers: dict[str, str]) -> str:
+    """``tier-1 leaves-1, tier-2 spines-1``."""
+    names = (f"{key.partition('/')[2]} {tiers[key]}" for key in sorted(tiers))
+    return ", ".join(names) or "none"
