@@ -166,10 +166,13 @@ def _targets(deployed: Deployed, where: str) -> list[tuple[str, str, str]]:
 
 
 def test_health_agrees_with_its_exit_code(deployed: Deployed) -> None:
-    table = deployed.program("health")
+    # On a busy machine a daemon may answer late, and health says so: what is wrong then is gone at a later look.
+    deadline = time.monotonic() + 120
+    while (table := deployed.program("health")).returncode and time.monotonic() < deadline:
+        time.sleep(5)
     told = deployed.program("health", "--json")
     document = json.loads(told.stdout)
-    assert document["verdict"] == "passed"
+    assert document["verdict"] == "passed", table.stdout
     assert (table.returncode, told.returncode) == (0, 0)
     assert "PASSED" in table.stdout
     assert {r["target"] for r in document["results"] if r["id"] == "host.reachable"} == set(HOSTS)
