@@ -51,13 +51,13 @@ def layout(bag: Bag) -> dict[str, int]:
     return {name: count for name, count in zip(NAMES, bag, strict=True) if count}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.tuples(*(st.integers(0, profile.maximum + 1) for profile in GPU.profiles)))
 def test_legal_layouts_are_accepted_and_illegal_ones_refused(bag: Bag) -> None:
     assert (GPU.refusal(layout(bag)) == "") is (bag in LEGAL)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(LEGAL)))
 def test_placements_of_a_legal_layout_are_allowed_and_do_not_overlap(bag: Bag) -> None:
     placed = GPU.place(layout(bag))

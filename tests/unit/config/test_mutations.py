@@ -106,7 +106,6 @@ def mutate(data: dict[str, object], seed: random.Random, value: object) -> None:
 @given(seed=st.randoms(use_true_random=False), values=st.lists(STRANGE, min_size=1, max_size=4))
 @settings(
     max_examples=120,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_mutated_site_loads_or_is_refused_with_findings(
@@ -132,9 +131,7 @@ def test_mutated_site_loads_or_is_refused_with_findings(
 
 
 @given(text=st.text(max_size=200))
-@settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_a_document_or_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "any.yml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
