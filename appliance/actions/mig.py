@@ -9,10 +9,11 @@ from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import Narrowing
 from appliance.config.mig import declared, document, texts
-from appliance.engine.drain import drain, resume
+from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.gather import PYTHON, each
 from appliance.engine.receipts import forget
 from appliance.engine.session import Session
+from appliance.engine.work import Why
 from appliance.errors import ApplianceError, ConfigError
 from appliance.mig import bundle
 from appliance.models.events import Message, Observer
@@ -67,13 +68,14 @@ def apply(
     consent: Callable[[Plan], bool],
     drain_for: float | None = None,
 ) -> Deployed:
-    """Stages mig and slurm on the whole site. ``drain_for``: seconds to wait for the jobs of hosts that differ."""
+    """Stages mig and slurm on the whole site. ``drain_for``: seconds to wait for the work of hosts that differ."""
     with open_session(target, "mig", observer) as session:
         seen = _planned(session, ())
         hosts = seen.differing if drain_for is not None else ()
         if hosts:
-            observer.handle(Message(text=f"waiting for the jobs of {', '.join(hosts)} to end"))
-            drain(session, hosts, drain_for or 0.0)
+            observer.handle(Message(text=f"{', '.join(hosts)}: no new work from now on"))
+            remedy = "wait longer with --wait, or end them: scancel, kubectl delete pod"
+            drain(session, hosts, Drain(Why.MIG, drain_for or 0.0, remedy=remedy))
         try:
             return deploy(target, Narrowing(stages=("mig", "slurm")), observer, consent)
         finally:

@@ -4,7 +4,7 @@ import json
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -176,6 +176,20 @@ class KubernetesApi:
         """See Cluster."""
         self._call("DELETE", _path(ref), f"delete {ref}", absent=True)
 
+    def send(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        body: Resource | None = None,
+        content_type: str = "application/json",
+        *,
+        answers: Collection[int] = (),
+    ) -> tuple[int, Resource]:
+        """A call none of the above makes: status and document. ``answers``: statuses that are no failure."""
+        answer = self._call(method, path, doing, body, content_type, answers=answers)
+        return answer.status, answer.document
+
     def _call(
         self,
         method: str,
@@ -185,6 +199,7 @@ class KubernetesApi:
         content_type: str = "application/json",
         *,
         absent: bool = False,
+        answers: Collection[int] = (),
     ) -> _Answer:
         for wait in (*self._waits, None):
             try:
@@ -194,7 +209,7 @@ class KubernetesApi:
                     raise ClusterFailed(f"{doing}: {error.message}", error.hint) from None
                 self._sleep(wait)
                 continue
-            if answer.status < 300 or (absent and answer.status == 404):
+            if answer.status < 300 or answer.status in answers or (absent and answer.status == 404):
                 return answer
             if wait is None or answer.status not in PASSING:
                 raise self._refused(doing, answer)

@@ -16,6 +16,7 @@ from appliance.cli.init import init
 from appliance.cli.kubeconfig import kubeconfig
 from appliance.cli.lab import lab
 from appliance.cli.mig import mig
+from appliance.cli.node import node
 from appliance.cli.plan import plan
 from appliance.cli.profile import profile
 from appliance.cli.queue import queue
@@ -47,6 +48,7 @@ for _verb in (
     plan,
     deploy,
     mig,
+    node,
     validate,
     health,
     fabric,

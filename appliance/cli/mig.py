@@ -72,14 +72,14 @@ def plan(
 
 @mig.command()
 @options.target_options
-@click.option("--drain", is_flag=True, help="First take hosts that differ out of Slurm, and wait.")
+@click.option("--drain", is_flag=True, help="First take hosts that differ out of work, and wait.")
 @click.option(
     "--wait",
     "minutes",
     type=click.FloatRange(0),
     default=60.0,
     show_default=True,
-    help="Minutes to wait for jobs when draining.",
+    help="Minutes to wait for jobs and pods when draining.",
 )
 @yes_option
 def apply(
@@ -92,7 +92,7 @@ def apply(
 
     \b
     appliance mig apply                       shows the plan and asks
-    appliance mig apply --drain --wait 240    waits up to four hours for the jobs of hosts that differ
+    appliance mig apply --drain --wait 240    waits up to four hours for the work of hosts that differ
     """
     _require_answer(yes)
     target = options.target(inventory, profile)
@@ -156,7 +156,7 @@ def _end(done: Deployed, inventory: Path | None, profile: str | None) -> int:
         console.print("  Nothing was changed.")
         return done.exit_code
     console.print()
-    following = options.command_line(inventory, profile, "mig", "show")
+    following = options.command_line(inventory, profile, "mig show")
     run_summary(console, done.record, done.report, following, stages=False)
     return done.exit_code
 

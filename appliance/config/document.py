@@ -86,7 +86,7 @@ def read(file: Path) -> Document:
 
 def parse(text: str, file: Path) -> Document:
     """Parse text that came from ``file``. Raises InvalidConfig."""
-    node = _compose(text, file)
+    node = compose(text, file)
     if node is None:
         raise InvalidConfig(
             [Finding(file, 0, "", "is empty", "appliance init writes one to start from")]
@@ -98,7 +98,8 @@ def parse(text: str, file: Path) -> Document:
     return Document(file, data, builder.lines, builder.texts)
 
 
-def _compose(text: str, file: Path) -> yaml.Node | None:
+def compose(text: str, file: Path) -> yaml.Node | None:
+    """The nodes of a text, each with its place in it. Raises InvalidConfig."""
     try:
         loader = _Loader(text)
         try:

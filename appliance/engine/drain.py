@@ -1,66 +1,119 @@
-"""Takes hosts out of Slurm for the time of a change, and back in: nobody's job is cut off."""
+"""Takes hosts from whoever gives them work for the time of a change, and gives them back: nobody's work is cut off unasked."""
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
+from appliance.adapters.kubernetes_nodes import ApiNodes, KubectlNodes, Nodes
 from appliance.engine.session import Session
-from appliance.errors import ApplianceError, CommandFailed, DeadlineExceeded
+from appliance.engine.work import Scheduler, Why
+from appliance.engine.work_kubernetes import KubernetesHosts
+from appliance.engine.work_slurm import SlurmHosts
+from appliance.errors import ApplianceError, DeadlineExceeded
+from appliance.models.events import Message
 from appliance.models.site import Role
 
-REASON = "appliance: GPUs are about to be divided"
-"""Begins with the word by which stage slurm knows drains it may take back."""
 PAUSE = 2.0
+ENDING = 180.0
+"""Seconds that work which was told to end is waited for; a pod has 30 by default, a job 30 (KillWait)."""
 
 
-def drain(session: Session, hosts: Sequence[str], seconds: float) -> None:
-    """No new jobs on these hosts, and waits until those there have ended.
+@dataclass(frozen=True)
+class Drain:
+    """What hosts are drained for, and with how much patience. ``force``: consent to end what is left after ``seconds``.
 
-    Raises DeadlineExceeded, naming the jobs, after taking the hosts back in; CommandFailed where Slurm refuses.
+    ``remedy``: what the user may do who met work that does not end.
     """
-    names = ",".join(hosts)
-    _scontrol(session, f"NodeName={names}", "State=DRAIN", f"Reason={REASON}")
-    deadline = time.monotonic() + seconds
-    while jobs := _jobs(session, names):
-        if time.monotonic() > deadline or session.cancelled.is_set():
-            resume(session, hosts)
-            raise DeadlineExceeded(
-                f"jobs still run on {names} after {seconds / 60:g} min: {', '.join(jobs)}",
-                "wait longer with --wait, or end them: scancel; the hosts take jobs again",
-            )
-        session.cancelled.wait(PAUSE)
+
+    why: Why
+    seconds: float
+    force: bool = False
+    remedy: str = ""
 
 
-def resume(session: Session, hosts: Sequence[str]) -> None:
-    """Those of the hosts that are still drained for our reason take jobs again."""
-    for host in hosts:
-        said = _ask(session, ["scontrol", "--oneliner", "show", "node", host])
-        if f"Reason={REASON}" in said:
-            _scontrol(session, f"NodeName={host}", "State=RESUME")
-
-
-def _jobs(session: Session, names: str) -> list[str]:
-    said = _ask(session, ["squeue", "--noheader", "--nodelist", names, "--format=%A %u"])
-    return [" of ".join(line.split()) for line in said.splitlines() if line.strip()]
-
-
-def _scontrol(session: Session, *words: str) -> None:
-    _ask(session, ["scontrol", "update", *words])
-
-
-def _ask(session: Session, argv: list[str]) -> str:
-    """A Slurm command on the controller. Raises CommandFailed, ApplianceError where there is no controller."""
+def schedulers(session: Session) -> tuple[Scheduler, ...]:
+    """All that may give hosts of this site work. Raises ApplianceError where none can be asked."""
     control = session.site.with_role(Role.CONTROL)
     if not control:
         raise ApplianceError(
-            "no host has the role control, so Slurm cannot be asked to drain",
-            "drain the hosts yourself, then leave out --drain",
+            "no host has the role control, so nobody can be asked to drain",
+            "drain the hosts yourself, then leave the drain out",
         )
-    done = session.remote.run(control[0].name, argv, timeout=60)
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no reason given"]
-        raise CommandFailed(
-            f"{argv[0]}: {said[-1]}",
-            "bring Slurm up: appliance deploy --stage slurm",
-            control[0].name,
+    found: tuple[Scheduler, ...] = (SlurmHosts(session),)
+    if given := session.site.kubernetes:
+        nodes: Nodes = (
+            ApiNodes(session.folder / given.external)
+            if given.external
+            else KubectlNodes(session.remote, control[0].name)
         )
-    return done.stdout
+        found += (KubernetesHosts(session, nodes),)
+    return found
+
+
+def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:
+    """No new work on these hosts, and waits until what is there has ended or moved away.
+
+    Raises DeadlineExceeded, naming what stands in the way, after giving the hosts back; ApplianceError where nobody tells.
+    """
+    asked = schedulers(session)
+    try:
+        for host in hosts:
+            for scheduler in asked:
+                scheduler.take_out(host, wanted.why)
+        left = _wait(session, asked, hosts, wanted.seconds, False)
+        if left and wanted.force and not session.cancelled.is_set():
+            left = _wait(session, asked, hosts, ENDING, True)
+    except BaseException:
+        with suppress(ApplianceError):
+            resume(session, hosts)
+        raise
+    if left:
+        resume(session, hosts)
+        raise _not_free(session, left, wanted)
+
+
+def resume(session: Session, hosts: Sequence[str]) -> None:
+    """Those of the hosts that are still drained for a reason of ours take work again."""
+    failures: list[ApplianceError] = []
+    for scheduler in schedulers(session):
+        for host in hosts:
+            try:
+                scheduler.give_back(host)
+            except ApplianceError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _wait(
+    session: Session,
+    asked: Sequence[Scheduler],
+    hosts: Sequence[str],
+    seconds: float,
+    force: bool,
+) -> dict[str, list[str]]:
+    """What is left on each host that is not free when the time is over; says so whenever it becomes another."""
+    deadline = time.monotonic() + seconds
+    told: dict[str, list[str]] = {}
+    while True:
+        found = {h: [w for s in asked for w in s.clear(h, force)] for h in hosts}
+        left = {host: work for host, work in found.items() if work}
+        if not left:
+            return {}
+        for host, work in left.items():
+            if told.get(host) != work:
+                session.tell(Message(text=f"waits for {', '.join(work)}", host=host))
+        told = left
+        if time.monotonic() >= deadline or session.cancelled.wait(PAUSE):
+            return left
+
+
+def _not_free(session: Session, left: dict[str, list[str]], wanted: Drain) -> DeadlineExceeded:
+    after = f" after {wanted.seconds / 60:g} min" + (
+        " and the order to end" if wanted.force else ""
+    )
+    if session.cancelled.is_set():
+        after = " at the interrupt"
+    named = "; ".join(f"{host} is not free{after}: {', '.join(left[host])}" for host in left)
+    return DeadlineExceeded(named, f"{wanted.remedy}; work goes on there")

@@ -11,7 +11,7 @@ description:
   - Waits until the node is ready.
   - A host somebody else gives work to carries the taint C(appliance/owner=NAME:NoExecute), which pods of the cluster's own
     services tolerate; a host of Kubernetes carries none.
-  - A cordon is left as it is.
+  - A cordon of this appliance, told by the annotation C(appliance/drained), is taken back; any other is left as it is.
 options:
   name: {description: Node., type: str, required: true}
   labels: {description: Labels it shall have., type: dict, default: {}}
@@ -39,6 +39,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "20s")
 TAINT = "appliance/owner"
+DRAINED = "appliance/drained"
 
 
 def ready(node: dict[str, Any]) -> tuple[bool, str]:
@@ -65,6 +66,9 @@ def differences(
         words.append(["taint", "node", name, f"{TAINT}-"])
     elif owner != "kubernetes" and (not right or len(taints) > 1):
         words.append(["taint", "--overwrite", "node", name, f"{TAINT}={owner}:NoExecute"])
+    if DRAINED in node["metadata"].get("annotations", {}):
+        # The mark goes last: a run cut off between the two comes back to it.
+        words += [["uncordon", name], ["annotate", "node", name, f"{DRAINED}-"]]
     return words
 
 

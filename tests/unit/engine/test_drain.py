@@ -1,63 +1,237 @@
-"""Hosts out of Slurm and back: jobs end by themselves, and nobody else's drain is taken back."""
+"""Hosts out of work and back: Slurm and Kubernetes alike, nobody's work cut off unasked, nobody else's drain taken back."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from appliance.adapters.process import Completed
 from appliance.engine import drain as draining
-from appliance.engine.drain import REASON, drain, resume
+from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.session import Session
-from appliance.errors import CommandFailed, DeadlineExceeded
+from appliance.engine.work import Why
+from appliance.engine.work_kubernetes import DRAINED
+from appliance.errors import ClusterFailed, CommandFailed, DeadlineExceeded
+from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.engine.world import FakeHosts
 
+Pod = dict[str, Any]
 
-def says(hosts: FakeHosts, *jobs: str, reason: str = REASON, code: int = 0) -> None:
-    """Slurm with these jobs at each question in turn, the last for good."""
-    left = list(jobs)
 
-    def answer(host: str, argv: Sequence[str]) -> Completed:
+def pod(name: str, controller: str = "ReplicaSet", restart: str = "Always", **meta: Any) -> Pod:
+    owners = [{"kind": controller, "controller": True}] if controller else []
+    return {
+        "metadata": {"name": name, "namespace": "team", "ownerReferences": owners, **meta},
+        "spec": {"restartPolicy": restart},
+        "status": {"phase": "Running"},
+    }
+
+
+class World:
+    """Slurm and a cluster behind their commands on the control host; pods and jobs end as they are told."""
+
+    def __init__(self, hosts: FakeHosts) -> None:
+        hosts.answer = self.answer
+        self.hosts = hosts
+        self.reasons: dict[str, str] = {}
+        self.jobs: list[str] = []
+        self.looks_until_jobs_end = 10**6
+        self.node: dict[str, Any] | None = {"metadata": {"name": "gpu-1"}, "spec": {}}
+        self.pods: list[Pod] = []
+        self.budget: set[str] = set()
+        self.broken: dict[str, str] = {}
+        self.running: set[str] = set()
+        self.evicted: list[str] = []
+
+    def answer(self, host: str, argv: Sequence[str]) -> Completed:
+        words = list(argv[2:] if argv[0] == "timeout" else argv)
+        code, out, err = self._answer(host, words)
+        return Completed(tuple(argv), code, out, err)
+
+    def _answer(self, host: str, words: list[str]) -> tuple[int, str, str]:
+        if words[0] == "systemctl":
+            return (0 if words[-1] in self.running else 3), "", ""
         assert host == "head"
-        if argv[0] == "squeue":
-            return Completed(tuple(argv), 0, left.pop(0) if len(left) > 1 else left[0], "")
-        said = f"NodeName=gpu-1 State=IDLE+DRAIN Reason={reason} [root@t]" if "show" in argv else ""
-        return Completed(
-            tuple(argv), code, said, "slurm_update error: Invalid node" if code else ""
-        )
+        if words[0] in self.broken:
+            return 1, "", self.broken[words[0]]
+        if words[0] == "kubectl":
+            return self._kubectl(words[5:])
+        if words[0] == "squeue":
+            self.looks_until_jobs_end -= 1
+            return 0, "\n".join(self.jobs if self.looks_until_jobs_end >= 0 else []), ""
+        if words[0] == "scancel":
+            self.jobs = [j for j in self.jobs if j.split()[0] not in words]
+            return 0, "", ""
+        if "show" in words:
+            reason = self.reasons.get(words[-1], "")
+            state = "IDLE+DRAIN" if reason else "IDLE"
+            return 0, f"NodeName={words[-1]} State={state} Reason={reason} [root@now]\n", ""
+        name = words[2].removeprefix("NodeName=")
+        self.reasons[name] = words[4].removeprefix("Reason=") if len(words) > 4 else ""
+        return 0, "", ""
 
-    hosts.answer = answer
+    def _kubectl(self, words: list[str]) -> tuple[int, str, str]:
+        if words[:2] == ["get", "node"]:
+            lost = 'Error from server (NotFound): nodes "x" not found'
+            return (0, json.dumps(self.node), "") if self.node else (1, "", lost)
+        if words[:2] == ["get", "pods"]:
+            return 0, json.dumps({"items": self.pods}), ""
+        if words[:2] == ["get", "--raw"]:
+            eviction = {"name": "pods/eviction", "group": "policy", "version": "v1beta1"}
+            return 0, json.dumps({"resources": [eviction]}), ""
+        if words[:2] == ["patch", "node"]:
+            assert self.node
+            merged(self.node, json.loads(words[-1]))
+            return 0, "", ""
+        assert words[:2] == ["create", "--raw"], words
+        name = words[2].split("/")[-2]
+        sent = json.loads(self.hosts.calls[-1][2])
+        assert sent["apiVersion"] == "policy/v1beta1"
+        assert sent["metadata"] == {"name": name, "namespace": "team"}
+        if name in self.budget:
+            return 1, "", "Error from server (TooManyRequests): Cannot evict pod"
+        self.evicted.append(name)
+        self.pods = [p for p in self.pods if p["metadata"]["name"] != name]
+        return 0, "", ""
+
+    @property
+    def cordoned(self) -> bool:
+        assert self.node
+        return bool(self.node["spec"].get("unschedulable"))
 
 
-def asked(hosts: FakeHosts) -> list[str]:
-    return [" ".join(argv[2:]) for _, argv, _ in hosts.calls if argv[:2] == ("scontrol", "update")]
+def merged(into: dict[str, Any], patch: dict[str, Any]) -> None:
+    """RFC 7386."""
+    for key, value in patch.items():
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, dict):
+            merged(into.setdefault(key, {}), value)
+        else:
+            into[key] = value
 
 
-def test_waits_until_the_last_job_has_ended(
-    session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def world(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A site with both."""
     monkeypatch.setattr(draining, "PAUSE", 0.0)
-    says(hosts, "7 ada\n8 bob\n", "7 ada\n", "")
-    drain(session, ("gpu-1", "gpu-2"), 60)
-    assert asked(hosts) == [f"NodeName=gpu-1,gpu-2 State=DRAIN Reason={REASON}"]
-    assert sum(argv[0] == "squeue" for _, argv, _ in hosts.calls) == 3
+    both = session.site.model_copy(update={"kubernetes": KubernetesOptions(version="1.20.2")})
+    object.__setattr__(session, "site", both)
+    return World(hosts)
 
 
-def test_jobs_that_do_not_end_are_named_and_the_host_takes_jobs_again(
-    session: Session, hosts: FakeHosts
+def at_most(seconds: float, *, force: bool = False) -> Drain:
+    return Drain(Why.MIG, seconds, force, "wait longer")
+
+
+def test_waits_until_the_last_job_has_ended_and_keeps_the_host_out(
+    session: Session, world: World
 ) -> None:
-    says(hosts, "7 ada\n")
-    with pytest.raises(DeadlineExceeded, match=r"after 0 min: 7 of ada"):
-        drain(session, ("gpu-1",), 0)
-    assert asked(hosts)[-1] == "NodeName=gpu-1 State=RESUME"
+    world.jobs, world.looks_until_jobs_end = ["7 of ada"], 3
+    drain(session, ("gpu-1",), at_most(60))
+    assert world.reasons["gpu-1"] == Why.MIG
+    assert world.cordoned
 
 
-def test_a_drain_of_somebody_else_stays(session: Session, hosts: FakeHosts) -> None:
-    says(hosts, "", reason="bad fan")
+def test_jobs_that_do_not_end_are_named_and_the_host_takes_work_again(
+    session: Session, world: World
+) -> None:
+    world.jobs = ["7 of ada"]
+    with pytest.raises(
+        DeadlineExceeded, match=r"gpu-1 is not free after 0 min: job 7 of ada"
+    ) as raised:
+        drain(session, ("gpu-1",), at_most(0))
+    assert raised.value.hint == "wait longer; work goes on there"
+    assert world.reasons["gpu-1"] == ""
+    assert not world.cordoned
+    assert world.node == {"metadata": {"name": "gpu-1", "annotations": {}}, "spec": {}}
+
+
+def test_pods_that_are_made_anew_elsewhere_are_evicted_and_the_hosts_own_stay(
+    session: Session, world: World
+) -> None:
+    mirror = {"kubernetes.io/config.mirror": "x"}
+    over = {**pod("old", "Job", "Never"), "status": {"phase": "Succeeded"}}
+    world.pods = [pod("web"), pod("db", "StatefulSet"), pod("cni", "DaemonSet"), over]
+    world.pods.append(pod("static", "Node", annotations=mirror))
+    drain(session, ("gpu-1",), at_most(0 + 60))
+    assert world.evicted == ["web", "db"]
+
+
+def test_computations_are_waited_for_and_evicted_with_consent_alone(
+    session: Session, world: World
+) -> None:
+    world.pods = [pod("train", "Job", "Never"), pod("bare", ""), pod("mpi", "MPIJob", "OnFailure")]
+    with pytest.raises(DeadlineExceeded, match="pod team/train, pod team/bare, pod team/mpi"):
+        drain(session, ("gpu-1",), at_most(0))
+    assert world.evicted == []
+    world.jobs = ["7 of ada", "8 of bob"]
+    drain(session, ("gpu-1",), at_most(0, force=True))
+    assert set(world.evicted) == {"train", "bare", "mpi"}
+    assert world.jobs == []
+
+
+def test_a_disruption_budget_holds_even_against_consent(
+    session: Session, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draining, "ENDING", 0.0)
+    world.pods, world.budget = [pod("web")], {"web"}
+    with pytest.raises(DeadlineExceeded, match=r"pod team/web \(its disruption budget lets none"):
+        drain(session, ("gpu-1",), at_most(0, force=True))
+    assert world.evicted == []
+    assert not world.cordoned
+
+
+def test_what_somebody_else_has_taken_out_stays_theirs(session: Session, world: World) -> None:
+    assert world.node
+    world.reasons["gpu-1"] = "bad fan"
+    world.node["spec"]["unschedulable"] = True
+    drain(session, ("gpu-1",), at_most(0))
     resume(session, ("gpu-1",))
-    assert asked(hosts) == []
+    assert world.reasons["gpu-1"] == "bad fan"
+    assert world.cordoned
+    assert DRAINED not in world.node["metadata"].get("annotations", {})
 
 
-def test_what_slurm_refuses_is_said(session: Session, hosts: FakeHosts) -> None:
-    says(hosts, "", code=1)
-    with pytest.raises(CommandFailed, match="Invalid node"):
-        drain(session, ("gpu-1",), 60)
+def test_a_drain_a_killed_run_left_is_ours_and_taken_back(session: Session, world: World) -> None:
+    assert world.node
+    world.reasons["gpu-1"] = Why.DRIVER
+    world.node = {
+        "metadata": {"annotations": {DRAINED: Why.DRIVER}},
+        "spec": {"unschedulable": True},
+    }
+    drain(session, ("gpu-1",), at_most(0))
+    assert world.reasons["gpu-1"] == Why.MIG
+    resume(session, ("gpu-1",))
+    assert world.reasons["gpu-1"] == ""
+    assert not world.cordoned
+
+
+def test_hosts_neither_knows_have_no_work(session: Session, world: World) -> None:
+    world.broken = {"scontrol": "slurm_load_node error: Node gpu-1 not found"}
+    world.node = None
+    drain(session, ("gpu-1",), at_most(0))
+
+
+@pytest.mark.parametrize(
+    ("command", "unit", "error"),
+    [("scontrol", "slurmd", CommandFailed), ("kubectl", "kubelet", ClusterFailed)],
+)
+def test_where_nobody_tells_of_work_a_host_that_may_have_some_is_left_alone(
+    command: str, unit: str, error: type[Exception], session: Session, world: World
+) -> None:
+    world.broken = {command: "Unable to contact"}
+    drain(session, ("gpu-1",), at_most(0))
+    world.running = {unit}
+    with pytest.raises(error, match=f"{unit} runs on gpu-1, but .*Unable to contact"):
+        drain(session, ("gpu-1",), at_most(0))
+
+
+def test_an_interrupt_gives_the_host_back(session: Session, world: World) -> None:
+    world.jobs = ["7 of ada"]
+    session.cancelled.set()
+    with pytest.raises(DeadlineExceeded, match="at the interrupt"):
+        drain(session, ("gpu-1",), at_most(600, force=True))
+    assert world.jobs
+    assert world.reasons["gpu-1"] == ""

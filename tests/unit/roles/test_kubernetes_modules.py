@@ -148,6 +148,16 @@ def test_a_host_carries_the_taint_of_its_owner(
     assert node.differences({**NODE, "spec": spec}, {"a": "1"}, [], owner) == words
 
 
+def test_a_cordon_of_ours_is_taken_back_and_any_other_stays() -> None:
+    cordoned: dict[str, Any] = {"metadata": {"name": "gpu-1"}, "spec": {"unschedulable": True}}
+    assert node.differences(cordoned, {}, [], "kubernetes") == []
+    cordoned["metadata"]["annotations"] = {"appliance/drained": "appliance: the driver is changed"}
+    assert node.differences(cordoned, {}, [], "kubernetes") == [
+        ["uncordon", "gpu-1"],
+        ["annotate", "node", "gpu-1", "appliance/drained-"],
+    ]
+
+
 def test_only_labels_that_differ_are_set() -> None:
     assert node.differences(NODE, {"a": "1", "b": "2"}, [], "kubernetes") == [
         ["label", "--overwrite", "node", "gpu-1", "b=2"]

@@ -1,0 +1,145 @@
+"""appliance node show, assign"""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from appliance.actions import node as action
+from appliance.actions.node import Move, Seen
+from appliance.cli import options
+from appliance.models.site import Owner
+from appliance.report.console import run_summary
+
+
+@click.group()
+def node() -> None:
+    """GPU hosts and their owners: who gives them work, and one of them moved.
+
+    \b
+    appliance node show --inventory mysite                    who owns each host, and what runs there
+    appliance node assign gpu-3 slurm --wait 240              drains gpu-3 in Kubernetes, gives it to Slurm
+    appliance node assign gpu-3 kubernetes --wait 0 --evict   at once: jobs that run there are ended
+    """
+
+
+@node.command()
+@options.target_options
+@options.json_option("What was found, as one JSON object.")
+def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
+    """Show whose each GPU host is by the site, by Slurm and by Kubernetes, and what runs there. Changes nothing.
+
+    Exit: 0 as the site says, 1 not, or not known, 2 unusable input.
+    """
+    site, hosts = action.show(options.target(inventory, profile), options.quiet())
+    if as_json:
+        told = {"site": site, "hosts": {seen.host: _document(seen) for seen in hosts}}
+        click.echo(json.dumps(told, indent=1))
+    else:
+        for seen in hosts:
+            for line in _lines(seen):
+                click.echo(line)
+    return 0 if all(seen.settled for seen in hosts) else 1
+
+
+@node.command()
+@click.argument("host")
+@click.argument("owner", type=click.Choice([owner.value for owner in Owner]))
+@options.target_options
+@click.option(
+    "--wait",
+    "minutes",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Minutes that jobs, and pods that run to an end, have for it.",
+)
+@click.option("--evict", is_flag=True, help="Then end what still runs there.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.json_option("Events as JSON, one object per line.")
+def assign(
+    host: str,
+    owner: str,
+    inventory: Path | None,
+    profile: str | None,
+    minutes: float,
+    evict: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Give HOST to Kubernetes or to Slurm: drain it, write its owner to site.yml, hand it over.
+
+    Jobs, and pods that run to an end, are waited for; pods that are made anew elsewhere are evicted, as their disruption
+    budgets allow. What is not free in time keeps its owner, and site.yml its text. After an interrupt the same command
+    continues. Exit as of deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
+    """
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise click.UsageError("nobody can be asked here: give --yes to move hosts without asking")
+    console = options.console(stderr=as_json)
+
+    def consent(move: Move) -> bool:
+        if not as_json:
+            for line in _intent(move):
+                click.echo(line)
+        return yes or click.confirm("\n  Move it?", default=False)
+
+    watcher = options.observer(as_json)
+    with watcher:
+        done = action.assign(
+            options.target(inventory, profile),
+            host,
+            Owner(owner),
+            watcher,
+            consent,
+            minutes,
+            evict=evict,
+        )
+    if done.record is None:
+        console.print("  Nothing was changed.")
+    elif not as_json:
+        console.print()
+        following = options.command_line(inventory, profile, "node show")
+        run_summary(console, done.record, done.report, following, stages=False)
+    return done.exit_code
+
+
+def _intent(move: Move) -> list[str]:
+    seen = move.seen
+    there = f"{seen.host} goes to {move.owner}; the site says {seen.declared} now"
+    then = "then ended" if move.evict else "else it stays where it is"
+    lines = [f"  {there} ({move.file})"]
+    if seen.work:
+        lines.append(f"  At work there, with {move.minutes:g} min to come to an end, {then}:")
+        lines += [f"    {work}" for work in seen.work]
+    else:
+        lines.append("  Nothing runs there.")
+    return lines
+
+
+def _lines(seen: Seen) -> list[str]:
+    sign = "✓" if seen.settled else "?" if seen.error else "✗"
+    said = [f"{owner.value}: {held.said}" for owner, held in seen.held.items()]
+    lines = [f"  {sign} {seen.host:<12} {seen.declared.value:<11} {' · '.join(said)}".rstrip()]
+    if seen.error:
+        lines.append(f"      {seen.error.message}")
+        lines += [f"      fix: {seen.error.hint}"] if seen.error.hint else []
+    elif not seen.settled:
+        lines.append(f"      the site says {seen.declared}, and that is not so everywhere")
+        lines.append(f"      fix: appliance node assign {seen.host} {seen.declared}")
+    lines += [f"      {work}" for work in seen.work]
+    return lines
+
+
+def _document(seen: Seen) -> dict[str, object]:
+    found: dict[str, object] = {"declared": seen.declared.value, "as_declared": seen.settled}
+    for owner, held in seen.held.items():
+        found[owner.value] = {
+            "owner": held.owner.value if held.owner else None,
+            "gives_work": held.gives,
+            "state": held.said,
+            "work": list(held.work),
+        }
+    if seen.error:
+        found |= {"error": seen.error.message, "fix": seen.error.hint, "as_declared": None}
+    return found

@@ -1,0 +1,69 @@
+"""What gives a host its work, as a drain sees it: Slurm, or Kubernetes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError
+from appliance.models.site import Owner
+
+
+class Why(StrEnum):
+    """What a host is drained for; kept with the host, so that the next run knows a drain of ours.
+
+    Each begins with the word by which the stages know drains they may take back.
+    """
+
+    DRIVER = "appliance: the driver is changed"
+    MIG = "appliance: GPUs are about to be divided"
+    MOVE = "appliance: the host changes its owner"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A host as one scheduler has it. ``owner``: who gives it work in the scheduler's eyes, None while it is drained by us."""
+
+    owner: Owner | None
+    gives: bool
+    said: str
+    work: tuple[str, ...] = ()
+
+
+class Scheduler(Protocol):
+    """One that gives hosts work. All raise ApplianceError; a host it does not know has no work of it."""
+
+    owner: Owner
+
+    def look(self, host: str) -> Held | None:
+        """The host as it is; None where the scheduler does not know it."""
+        ...
+
+    def take_out(self, host: str, why: Why) -> None:
+        """No new work. What somebody else has taken out already stays theirs."""
+        ...
+
+    def clear(self, host: str, force: bool) -> list[str]:
+        """Does what may be done now to free the host; what stands in the way still, in words.
+
+        ``force``: consent to end what would run to its end.
+        """
+        ...
+
+    def give_back(self, host: str) -> None:
+        """Work again, where the drain is ours."""
+        ...
+
+
+def is_ours(reason: str) -> bool:
+    """Whether a drain has one of our reasons."""
+    return reason in set(Why)
+
+
+def runs(session: Session, host: str, unit: str) -> bool:
+    """Whether a service runs on a host; one that cannot be asked is taken to run it."""
+    try:
+        done = session.remote.run(host, ["systemctl", "is-active", "--quiet", unit], timeout=30)
+    except ApplianceError:
+        return True
+    return done.returncode == 0

@@ -1,0 +1,120 @@
+"""Kubernetes's nodes and pods: cordoned, and emptied by the eviction API, which heeds disruption budgets."""
+
+from typing import Any
+
+from appliance.adapters.kubernetes_nodes import Nodes, Resource
+from appliance.engine.session import Session
+from appliance.engine.work import Held, Why, is_ours, runs
+from appliance.errors import ClusterFailed
+from appliance.models.site import Owner
+
+DRAINED = "appliance/drained"
+"""Annotation that says why a cordon is ours; stage kubernetes takes such a one back."""
+
+TAINT = "appliance/owner"
+MIRROR = "kubernetes.io/config.mirror"
+OVER = frozenset({"Succeeded", "Failed"})
+
+
+class KubernetesHosts:
+    """A Scheduler."""
+
+    owner = Owner.KUBERNETES
+
+    def __init__(self, session: Session, nodes: Nodes) -> None:
+        self._session = session
+        self._nodes = nodes
+
+    def look(self, host: str) -> Held | None:
+        """See Scheduler."""
+        node = self._node(host)
+        if node is None:
+            return None
+        spec, reason = node.get("spec", {}), _reason(node)
+        taints = [t.get("value", "") for t in spec.get("taints") or [] if t.get("key") == TAINT]
+        owner = Owner(taints[0]) if taints and taints[0] in set(Owner) else Owner.KUBERNETES
+        words = ["ready" if _ready(node) else "not ready"]
+        if owner is not self.owner:
+            words.append(f"a host of {owner}")
+        if spec.get("unschedulable"):
+            words.append(f"cordoned ({reason})" if reason else "cordoned")
+        takes = owner is self.owner and _ready(node) and not spec.get("unschedulable")
+        work = tuple(_name(pod) for pod in self._nodes.pods(host) if is_work(pod))
+        return Held(None if is_ours(reason) else owner, takes, ", ".join(words), work)
+
+    def take_out(self, host: str, why: Why) -> None:
+        """See Scheduler."""
+        node = self._node(host)
+        if node is None:
+            return
+        cordoned, reason = bool(node.get("spec", {}).get("unschedulable")), _reason(node)
+        if reason != why and (not cordoned or is_ours(reason)):
+            marked = {"annotations": {DRAINED: why.value}}
+            self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": True}})
+
+    def clear(self, host: str, force: bool) -> list[str]:
+        """See Scheduler. Pods somebody makes anew elsewhere are moved; others run to their end, or are evicted by force."""
+        if self._node(host) is None:
+            return []
+        return [self._moved(pod, force) for pod in self._nodes.pods(host) if is_work(pod)]
+
+    def give_back(self, host: str) -> None:
+        """See Scheduler."""
+        node = self._node(host)
+        if node is not None and is_ours(_reason(node)):
+            marked = {"annotations": {DRAINED: None}}
+            self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": None}})
+
+    def _moved(self, pod: Resource, force: bool) -> str:
+        """One step of a pod on its way out, and where it stands."""
+        meta = pod["metadata"]
+        if meta.get("deletionTimestamp"):
+            return f"{_name(pod)} (is ending)"
+        if ends_by_itself(pod) and not force:
+            return _name(pod)
+        if self._nodes.evict(meta.get("namespace", "default"), meta["name"]):
+            return f"{_name(pod)} (is ending)"
+        return f"{_name(pod)} (its disruption budget lets none go now)"
+
+    def _node(self, host: str) -> Resource | None:
+        try:
+            return self._nodes.node(host)
+        except ClusterFailed as error:
+            if runs(self._session, host, "kubelet"):
+                raise ClusterFailed(
+                    f"kubelet runs on {host}, but the cluster does not tell of it ({error.message})",
+                    "nobody knows whether pods run there: mend the API, or stop kubelet",
+                    error.host,
+                ) from None
+            return None
+
+
+def is_work(pod: Resource) -> bool:
+    """Whether a drain has to do with a pod: not what is over, nor what belongs to the host itself."""
+    meta, phase = pod.get("metadata", {}), pod.get("status", {}).get("phase")
+    own = MIRROR in (meta.get("annotations") or {}) or _controller(pod) in {"DaemonSet", "Node"}
+    return phase not in OVER and not own
+
+
+def ends_by_itself(pod: Resource) -> bool:
+    """Whether eviction would cut off a computation: it is not started again, or nobody would make it anew."""
+    return pod.get("spec", {}).get("restartPolicy", "Always") != "Always" or not _controller(pod)
+
+
+def _controller(pod: Resource) -> str:
+    owners: list[dict[str, Any]] = pod.get("metadata", {}).get("ownerReferences") or []
+    return next((str(o.get("kind")) for o in owners if o.get("controller")), "")
+
+
+def _name(pod: Resource) -> str:
+    meta = pod["metadata"]
+    return f"pod {meta.get('namespace', 'default')}/{meta['name']}"
+
+
+def _reason(node: Resource) -> str:
+    return str((node.get("metadata", {}).get("annotations") or {}).get(DRAINED, ""))
+
+
+def _ready(node: Resource) -> bool:
+    states = node.get("status", {}).get("conditions") or []
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in states)

@@ -1,0 +1,93 @@
+"""Slurm's hosts and jobs, by its own commands on the controller."""
+
+import re
+
+from appliance.engine.session import Session
+from appliance.engine.work import Held, Why, is_ours, runs
+from appliance.errors import CommandFailed
+from appliance.models.site import Owner, Role
+
+OUT = re.compile(r"DRAIN|DOWN|FAIL")
+STATE = re.compile(r"\bState=(\S+)")
+REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*\])?$")
+GIVEN_AWAY = "appliance: a host of "
+BUSY = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED"
+UNKNOWN = "not found"
+
+
+class SlurmHosts:
+    """A Scheduler."""
+
+    owner = Owner.SLURM
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._control = session.site.with_role(Role.CONTROL)[0].name
+
+    def look(self, host: str) -> Held | None:
+        """See Scheduler."""
+        state, reason = self._node(host)
+        if not state:
+            return None
+        owner = None if is_ours(reason) else Owner.SLURM
+        if reason.startswith(GIVEN_AWAY):
+            owner = Owner(reason.removeprefix(GIVEN_AWAY))
+        said = state.lower() + (f" ({reason})" if reason else "")
+        return Held(owner, not OUT.search(state), said, tuple(self._jobs(host)))
+
+    def take_out(self, host: str, why: Why) -> None:
+        """See Scheduler."""
+        state, reason = self._node(host)
+        if state and (not OUT.search(state) or is_ours(reason)) and reason != why:
+            self._ask("scontrol", "update", f"NodeName={host}", "State=DRAIN", f"Reason={why}")
+
+    def clear(self, host: str, force: bool) -> list[str]:
+        """See Scheduler."""
+        if not self._node(host)[0]:
+            return []
+        jobs = self._jobs(host)
+        if jobs and force:
+            # One that ends at this moment is no failure; the next look tells what is left.
+            told = ["timeout", "20", "scancel", *(job.split()[1] for job in jobs)]
+            self._session.remote.run(self._control, told)
+        return jobs
+
+    def give_back(self, host: str) -> None:
+        """See Scheduler."""
+        if is_ours(self._node(host)[1]):
+            self._ask("scontrol", "update", f"NodeName={host}", "State=RESUME")
+
+    def _node(self, host: str) -> tuple[str, str]:
+        """State and reason; empty where Slurm does not know the host, or is not there."""
+        argv = ["timeout", "20", "scontrol", "--oneliner", "show", "node", host]
+        done = self._session.remote.run(self._control, argv)
+        if done.returncode:
+            said = _last(done.stderr, done.stdout)
+            if UNKNOWN in f"{done.stdout} {done.stderr}" and done.returncode != 127:
+                return "", ""
+            if runs(self._session, host, "slurmd"):
+                raise CommandFailed(
+                    f"slurmd runs on {host}, but Slurm's controller does not tell of it ({said})",
+                    "nobody knows whether jobs run there: mend the controller, or stop slurmd",
+                    self._control,
+                )
+            return "", ""
+        state, reason = STATE.search(done.stdout), REASON.search(done.stdout.strip())
+        return state.group(1) if state else "", reason.group(1).strip() if reason else ""
+
+    def _jobs(self, host: str) -> list[str]:
+        flags = ("--noheader", f"--nodelist={host}", f"--states={BUSY}", "--format=%A of %u")
+        return [f"job {line.strip()}" for line in self._ask("squeue", *flags).splitlines() if line]
+
+    def _ask(self, *words: str) -> str:
+        done = self._session.remote.run(self._control, ["timeout", "20", *words])
+        if done.returncode:
+            said = _last(done.stderr, done.stdout)
+            hint = "bring Slurm up: appliance deploy --stage slurm"
+            raise CommandFailed(f"{words[0]}: {said}", hint, self._control)
+        return done.stdout
+
+
+def _last(*texts: str) -> str:
+    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
