@@ -15,10 +15,14 @@ Name = tuple[str, str, str, str]
 """API version, kind, name, namespace ("" for none)."""
 
 MINE = f"{TRIAL}=true"
+LIMITS = "appliance-limits"
+"""Home and role of the appliance's program that keeps limits of time, made by appliance queue apply."""
+RBAC = "rbac.authorization.k8s.io"
 LEFT = (
     ("batch/v1", "Job"),
     ("v1", "Pod"),
     ("v1", "ConfigMap"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("v1", "Namespace"),
 )
 
@@ -98,12 +102,26 @@ class Ground:
             made = queue(queue_name(name), quota, limit=limit, weight=weight, parent=PREFIX)
             self._door.apply(made)
 
-    def defaults(self, queue: str, given: Mapping[str, str]) -> None:
-        """What role of time the queue's work has, where the appliance's own controller reads it."""
-        meta = {"name": "appliance-queues", "namespace": NAMESPACE, "labels": {TRIAL: "true"}}
+    def limits(self, queue: str, given: Mapping[str, str]) -> None:
+        """The limits of the queue's work, where the appliance's own program reads them; nowhere if it has no home."""
+        if not self._door.find("v1", "Namespace", "appliance/limits=true"):
+            return
+        labels = {TRIAL: "true", "appliance/limits": "true"}
         told = json.dumps({"queue": queue_name(queue), **given}, sort_keys=True)
+        home = {"name": NAMESPACE, "namespace": LIMITS, "labels": labels}
+        here = {"name": LIMITS, "namespace": NAMESPACE, "labels": {TRIAL: "true"}}
+        account = {"kind": "ServiceAccount", "name": LIMITS, "namespace": LIMITS}
         self._door.apply(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {queue: told}}
+            {
+                "apiVersion": f"{RBAC}/v1",
+                "kind": "RoleBinding",
+                "metadata": here,
+                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": LIMITS},
+                "subjects": [account],
+            }
+        )
+        self._door.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": home, "data": {queue: told}}
         )
 
     def submit(self, *works: Work) -> None:
@@ -168,7 +186,7 @@ class Ground:
 
     def _clear(self) -> None:
         """Takes away the workloads and queues of the promise before."""
-        for api_version, kind in LEFT[:3]:
+        for api_version, kind in LEFT[:-1]:
             self._delete(api_version, kind, MINE)
         self._phase = "before"
         self._wait(lambda moment: not moment.pods and not self._door.find("batch/v1", "Job", MINE))

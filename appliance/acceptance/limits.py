@@ -15,7 +15,7 @@ LATE_S = 120.0
 def _play(ground: Ground, limit: str) -> None:
     ground.queue("limited", 1)
     ground.queue("free", 1)
-    ground.defaults("limited", {"work": "build", limit: LIMIT})
+    ground.limits("limited", {limit: LIMIT})
     ground.submit(
         Work("limited", gpus=1, kind="build", queue="limited"),
         Work("free", gpus=1, kind="build", queue="free"),
@@ -48,14 +48,14 @@ def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT
 
 
-FIX = "the appliance's controller reads limits from the ConfigMap appliance-queues: see whether it runs, and its log"
+FIX = "appliance queue apply, then appliance health --check limits: appliance-limits of the control hosts ends such work"
 
 PROMISES = (
     Promise(
         "scheduler.time_limit",
         "Interactive work ends at its time limit",
-        "Two interactive pods sleep, one of them in a queue with a limit of one minute. KAI has no such limit: a controller "
-        "of the appliance keeps it.",
+        "Two interactive pods sleep, one of them in a queue with a limit of one minute. KAI has no such limit: the program "
+        "appliance-limits keeps it.",
         lambda capacity: capacity.lacks(gpus=2, queues=True),
         play_time,
         judge_limit,

@@ -34,6 +34,7 @@ PRUNED: tuple[tuple[str, str], ...] = (
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("v1", "ConfigMap"),
 )
 """What is deleted when the site no longer has it, in this order. A namespace is never: people's data goes with it."""
 

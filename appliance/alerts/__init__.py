@@ -1,6 +1,6 @@
 """What Prometheus warns of; one file per area. This tuple is the list of all alerts."""
 
-from appliance.alerts import fabric, gpu, host, prometheus, slurm, storage
+from appliance.alerts import fabric, gpu, host, limits, prometheus, slurm, storage
 from appliance.alerts.alert import Alert
 
 ALERTS: tuple[Alert, ...] = (
@@ -9,5 +9,6 @@ ALERTS: tuple[Alert, ...] = (
     *fabric.ALERTS,
     *storage.ALERTS,
     *slurm.ALERTS,
+    *limits.ALERTS,
     *prometheus.ALERTS,
 )

@@ -1,6 +1,6 @@
 """Judgements of facts against expectations; one file per area. This tuple is the list of all checks."""
 
-from appliance.checks import base, fabric, gpu, kubernetes, mig, observe, slurm, storage
+from appliance.checks import base, fabric, gpu, kubernetes, limits, mig, observe, slurm, storage
 from appliance.checks.check import Check
 
 HARDWARE: tuple[Check, ...] = tuple(c for c in gpu.CHECKS if c.id not in gpu.SOFTWARE)
@@ -15,6 +15,7 @@ CHECKS: tuple[Check, ...] = (
     *kubernetes.CHECKS,
     *slurm.CHECKS,
     *observe.CHECKS,
+    *limits.CHECKS,
 )
 
 WATCHED_UNITS: tuple[str, ...] = (
@@ -26,5 +27,6 @@ WATCHED_UNITS: tuple[str, ...] = (
     *kubernetes.UNITS,
     *slurm.UNITS,
     *observe.UNITS,
+    *limits.UNITS,
 )
 """Units whose state the probe is asked for; one a host lacks is reported as not found."""

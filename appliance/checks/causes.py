@@ -463,6 +463,30 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         _alerts("HostDown"),
     ),
     Consequence(
+        "kubernetes.api",
+        ("limits.cluster",),
+        "the program asks this API",
+        Reach.SITE,
+    ),
+    Consequence(
+        "limits.running",
+        ("limits.cluster", "limits.metrics"),
+        "what does not run looks at nothing",
+        Reach.SITE,
+    ),
+    Consequence(
+        "limits.running",
+        ("base.failed_units",),
+        "it is the unit that failed",
+        when=_only_of("appliance-limits"),
+    ),
+    Consequence(
+        "observe.targets",
+        ("limits.metrics",),
+        "what is not scraped has no metrics",
+        Reach.SITE,
+    ),
+    Consequence(
         "base.failed_units",
         ("observe.alerts",),
         "the alert says the same",

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.facts_kubernetes import Kubernetes
+from appliance.models.facts_limits import Limits
 
 Resource = dict[str, str | int | bool | list[str] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
@@ -393,6 +394,7 @@ class HostFacts(Model):
     slurm: Slurm | None = None
     kubernetes: Kubernetes | None = None
     observe: Observe | None = None
+    limits: Limits | None = None
     xids: tuple[str, ...] = ()
     xid_events: tuple[Xid, ...] | None = Field(
         default=None, description="The last Xid messages, oldest first; None: not read"

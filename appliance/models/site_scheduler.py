@@ -173,6 +173,10 @@ class SchedulerOptions(Model):
     projects: tuple[Project, ...] = Field(default=(), description="Teams")
     priorities: tuple[Priority, ...] = Field(default=(), description="More priority classes")
     topology: Topology = Field(default=Topology(), description="What is near to what")
+    limits: Literal["enforce", "report"] = Field(
+        default="enforce",
+        description="Work over its time or idle limit: is ended, or only reported (kinds kai and kai-resource-management)",
+    )
 
     @model_validator(mode="after")
     def _one_scheduler(self) -> Self:

@@ -36,6 +36,7 @@ AREAS = {
     "slurm": ("slurm", 15.0),
     "kubernetes": ("kubernetes", 15.0),
     "observe": ("observe", 5.0),
+    "limits": ("limits", 5.0),
     "receipts": ("receipts", 20.0),
     "resources": ("resources", 20.0),
 }

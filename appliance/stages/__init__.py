@@ -1,6 +1,6 @@
 """The stages of a deployment, in their order; one file per stage."""
 
-from appliance.stages import base, fabric, gpu, kubernetes, mig, observe, slurm, storage
+from appliance.stages import base, fabric, gpu, kubernetes, limits, mig, observe, slurm, storage
 from appliance.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
@@ -12,4 +12,5 @@ STAGES: tuple[Stage, ...] = (
     kubernetes.STAGE,
     slurm.STAGE,
     observe.STAGE,
+    limits.STAGE,
 )

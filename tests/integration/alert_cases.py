@@ -292,6 +292,28 @@ CASES = (
         at=90,
     ),
     Case(
+        "LimitsNotKept",
+        {'appliance_limits_success_timestamp_seconds{instance="h"}': "60" + STEADY},
+        {'appliance_limits_success_timestamp_seconds{instance="h"}': "0+60" + STEADY},
+        {"instance": "h"},
+    ),
+    Case(
+        "LimitsStuck",
+        {'appliance_limits_stuck{instance="h"}': "1" + STEADY},
+        {'appliance_limits_stuck{instance="h"}': "0" + STEADY},
+        {"instance": "h"},
+    ),
+    Case(
+        "LimitsUnknown",
+        {
+            'appliance_limits_unknown{instance="h",limit="time"}': "0" + STEADY,
+            'appliance_limits_unknown{instance="h",limit="idle"}': "2" + STEADY,
+        },
+        {'appliance_limits_unknown{instance="h",limit="idle"}': "0" + STEADY},
+        {"instance": "h"},
+        at=90,
+    ),
+    Case(
         "RulesFail",
         {'prometheus_rule_evaluation_failures_total{instance="h",rule_group="g"}': "0+1x40"},
         {'prometheus_rule_evaluation_failures_total{instance="h",rule_group="g"}': "2" + STEADY},

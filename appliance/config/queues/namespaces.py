@@ -3,6 +3,7 @@
 import base64
 import json
 
+from appliance.config.queues.limits import limits
 from appliance.config.queues.manifest import Manifest, manifest
 from appliance.config.queues.tree import leaf_name
 from appliance.models.site import Site
@@ -32,7 +33,8 @@ def namespaces(site: Site, projects: tuple[Project, ...]) -> list[Manifest]:
     made = [_namespace(site, project) for project in projects]
     for project in projects:
         made += _inside(site, project)
-    return [*made, *_readers(site, projects)]
+    named = {project.name: namespace_of(project.name) for project in projects}
+    return [*made, *_readers(site, projects), *limits(site, projects, named)]
 
 
 def pull_secrets(site: Site, key: str) -> list[Manifest]:
@@ -141,7 +143,7 @@ def _subjects(project: Project) -> list[dict[str, str]]:
 
 
 def _defaults(project: Project, queue: Queue) -> str:
-    """What templates and the time keeper read: one line of JSON per queue."""
+    """What templates read: one line of JSON per queue."""
     given = {
         "queue": leaf_name(project.name, queue.name),
         "work": queue.work,

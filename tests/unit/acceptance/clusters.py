@@ -162,8 +162,14 @@ class Cluster:
         elif kind == "Topology" and self.knows:
             levels = [{"nodeLabel": GROUP}, {"nodeLabel": HOSTNAME}]
             yield {"metadata": {"name": "fabric"}, "spec": {"levels": levels}}
+        elif kind == "Namespace" and self.knows:
+            yield {"metadata": {"name": "appliance-limits", "labels": {"appliance/limits": "true"}}}
+            yield from self._things(kind)
         else:
-            yield from (thing for key, thing in self.things.items() if key[0] == kind)
+            yield from self._things(kind)
+
+    def _things(self, kind: str) -> Iterator[Resource]:
+        return (thing for key, thing in self.things.items() if key[0] == kind)
 
     def apply(self, resource: Resource) -> None:
         meta = resource["metadata"]

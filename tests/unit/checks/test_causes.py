@@ -199,6 +199,26 @@ CASES = (
         of("observe.alerts", "cluster", WARN, "firing: UnitFailed"),
     ),
     Case(
+        of("kubernetes.api", "head"),
+        of("limits.cluster", "cluster"),
+        of("limits.metrics", "cluster"),
+    ),
+    Case(
+        of("limits.running", "head"),
+        of("limits.cluster", "cluster", UNKNOWN),
+        of("kubernetes.nodes", "head"),
+    ),
+    Case(
+        of("limits.running", "head"),
+        of("base.failed_units", "head", cause="failed: appliance-limits.service"),
+        of("base.failed_units", "head", cause="failed: appliance-limits.service, x.service"),
+    ),
+    Case(
+        of("observe.targets", "gpu-1"),
+        of("limits.metrics", "cluster"),
+        of("limits.cluster", "cluster"),
+    ),
+    Case(
         of("base.failed_units", "gpu-1"),
         of("observe.alerts", "cluster", WARN, "firing: UnitFailed"),
         of("observe.alerts", "cluster", WARN, "firing: HostDown"),

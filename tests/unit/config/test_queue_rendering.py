@@ -156,11 +156,12 @@ def test_members_can_neither_read_secrets_nor_change_queues_or_rights(folder: Pa
 
 def test_the_pull_secret_is_named_and_never_written(folder: Path) -> None:
     found = make(folder, "departments")
-    accounts = [r for r in found.resources if r["kind"] == "ServiceAccount"]
-    assert accounts[0]["imagePullSecrets"] == [{"name": "ngc"}]
+    secrets = [r["imagePullSecrets"] for r in found.resources if r["metadata"]["name"] == "default"]
+    assert secrets
+    assert all(named == [{"name": "ngc"}] for named in secrets)
     key = (folder / "secrets/munge_key").read_text().strip()
     assert not [name for name, text in found.files().items() if key in text]
-    assert not [r for r in make(folder, "flat").resources if r["kind"] == "ServiceAccount"]
+    assert not [r for r in make(folder, "flat").resources if "imagePullSecrets" in r]
 
 
 def test_values_follow_the_site_and_the_release(folder: Path) -> None:

@@ -1,0 +1,21 @@
+"""Variables of role limits: the program, and where it finds Prometheus."""
+
+from base64 import b64encode
+
+from appliance.config.roles.context import RoleContext, Variables
+from appliance.limits.bundle import executable
+from appliance.models.site import Role
+
+PROMETHEUS_PORT = 9090
+
+
+def variables(context: RoleContext) -> Variables:
+    """All variables of role limits. Prometheus runs on the first control host."""
+    first = context.site.with_role(Role.CONTROL)[0]
+    options = context.site.scheduler
+    return {
+        "limits_program": b64encode(executable()).decode(),
+        "limits_identity": context.host.name,
+        "limits_prometheus": f"http://{first.address}:{PROMETHEUS_PORT}",
+        "limits_dry_run": options is not None and options.limits == "report",
+    }

@@ -1,0 +1,150 @@
+"""The Kubernetes API by a kubeconfig in JSON with a token; each call is tried a bounded number of times."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import ssl
+import stat
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from appliance.limits import web
+from appliance.limits.trouble import Conflict, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    Resource = dict[str, Any]
+
+WAITS_S = (0.5, 2.0)
+LONGEST_WAIT_S = 10.0
+PAGE = 500
+PASSING = frozenset({429, 500, 502, 503, 504})
+MERGE = "application/merge-patch+json"
+
+
+class Api:
+    """``skew`` is the largest difference seen between the server's clock and ours, in seconds; None: not known."""
+
+    def __init__(self, kubeconfig: str, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.server, self._token, self._context = _read(kubeconfig)
+        self._kubeconfig, self._sleep = kubeconfig, sleep
+        self.skew: float | None = None
+
+    def get(self, path: str) -> Resource | None:
+        """One resource; None where it is not there."""
+        return self._call("GET", path)
+
+    def items(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[Resource]:
+        """All resources of a list, page by page."""
+        asked = {"limit": str(PAGE), **(query or {})}
+        while True:
+            found = self._call("GET", f"{path}?{urlencode(asked)}") or {}
+            yield from found.get("items") or ()
+            mark = (found.get("metadata") or {}).get("continue")
+            if not mark:
+                return
+            asked["continue"] = mark
+
+    def create(self, path: str, resource: Resource) -> Resource | None:
+        """Makes it. Raises Conflict where it is there already."""
+        return self._call("POST", path, resource)
+
+    def replace(self, path: str, resource: Resource) -> Resource | None:
+        """Puts it in the place of the version it was read in. Raises Conflict where that is not the newest."""
+        return self._call("PUT", path, resource)
+
+    def patch(self, path: str, change: Resource) -> Resource | None:
+        """Changes the named fields; None where there is no such resource."""
+        return self._call("PATCH", path, change, MERGE)
+
+    def delete(self, path: str, uid: str) -> Resource | None:
+        """Deletes the one with this UID, and not one that came after it under the same name."""
+        return self._call("DELETE", path, {"preconditions": {"uid": uid}})
+
+    def _call(
+        self, method: str, path: str, body: Resource | None = None, kind: str = "application/json"
+    ) -> Resource | None:
+        what = f"{method} {path.partition('?')[0]}"
+        for wait in (*WAITS_S, None):
+            try:
+                answer = self._once(method, path, body, kind)
+            except web.NoAnswer:
+                if wait is None:
+                    raise
+                self._sleep(wait)
+                continue
+            if answer.status == 404:
+                return None
+            if answer.status < 300:
+                return _document(what, answer.body)
+            if wait is None or answer.status not in PASSING:
+                raise self._refusal(what, answer)
+            asked = answer.retry_after
+            self._sleep(min(float(asked) if asked.isdigit() else wait, LONGEST_WAIT_S))
+        raise AssertionError("the last try returns or raises")
+
+    def _once(self, method: str, path: str, body: Resource | None, kind: str) -> web.Answer:
+        headers = {
+            "Accept": "application/json",
+            "Authorization": f"Bearer {self._token}",
+            "User-Agent": "appliance-limits",
+        }
+        data = None
+        if body is not None:
+            headers["Content-Type"] = kind
+            data = json.dumps(body).encode()
+        answer = web.ask(method, self.server + path, headers, data, self._context)
+        if answer.skew is not None and abs(answer.skew) >= abs(self.skew or 0.0):
+            self.skew = answer.skew
+        return answer
+
+    def _refusal(self, what: str, answer: web.Answer) -> Trouble:
+        if answer.status == 401:
+            return Trouble(f"{what}: the token in {self._kubeconfig} is not accepted")
+        try:
+            said = str(json.loads(answer.body)["message"])
+        except (ValueError, KeyError, TypeError):
+            said = ""
+        line = f"{what}: {' '.join(said.split())[:300] or 'no reason given'} (HTTP {answer.status})"
+        return Conflict(line) if answer.status == 409 else Trouble(line)
+
+
+def _document(what: str, body: bytes) -> Resource:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Trouble(f"{what}: the answer is no JSON object")
+    return found
+
+
+def _read(file: str) -> tuple[str, str, ssl.SSLContext | None]:
+    try:
+        with open(file, encoding="utf-8") as opened:  # noqa: PTH123
+            if stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o077:
+                raise Trouble(f"{file} is open to others: chmod 600 {file}")
+            document = json.load(opened)
+        cluster = document["clusters"][0]["cluster"]
+        server, token = cluster["server"], document["users"][0]["user"]["token"]
+        authority = base64.b64decode(cluster.get("certificate-authority-data", "")).decode()
+    except OSError as error:
+        raise Trouble(f"{file}: {error.strerror}") from None
+    except (ValueError, KeyError, IndexError, TypeError, binascii.Error):
+        raise Trouble(f"{file} is no kubeconfig of this program") from None
+    if not web.secure(server):
+        raise Trouble(f"{file}: {server} is not https")
+    if not server.startswith("https:"):
+        return server, token, None
+    if not authority:
+        raise Trouble(f"{file} has no certificate authority, and verification is never skipped")
+    try:
+        return server, token, ssl.create_default_context(cadata=authority)
+    except ssl.SSLError:
+        raise Trouble(f"{file}: the certificate authority is no certificate") from None

@@ -1,0 +1,107 @@
+"""What is in the cluster for one round: limits, workloads, and who is exempt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from appliance.limits import owners as owning
+from appliance.limits import rules
+from appliance.limits.pods import Pod, Work, pod
+from appliance.limits.trouble import Trouble, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from appliance.limits.api import Api, Resource
+    from appliance.limits.pods import Owner
+
+HOME = "appliance-limits"
+"""Namespace of this program's own: what is in it, members of projects cannot change."""
+SELECTOR = "appliance/limits=true"
+EXEMPT = "appliance/limits-exempt"
+"""Annotation of a namespace, which members cannot set: names of workloads, or *."""
+
+
+class Space(NamedTuple):
+    """A namespace: its pods, and what in it is exempt."""
+
+    name: str
+    pods: tuple[Pod, ...]
+    exempt: frozenset[str]
+
+    def excuses(self, work: Work) -> bool:
+        """Whether an administrator took the work out."""
+        return bool(self.exempt & {"*", work.root.name})
+
+
+def limits(
+    api: Api, doubt: Callable[[str, str], None]
+) -> tuple[dict[str, rules.Limits], list[str]]:
+    """Limits by queue, and the namespaces they are for: one ConfigMap of ours each, called like it."""
+    found: dict[str, rules.Limits] = {}
+    spaces = []
+    for one in api.items(f"/api/v1/namespaces/{HOME}/configmaps", {"labelSelector": SELECTOR}):
+        name = str(one["metadata"]["name"])
+        spaces.append(name)
+        for key, said in (one.get("data") or {}).items():
+            try:
+                queue, given = rules.parse(said)
+            except Unknown as error:
+                doubt(f"{name}/{key}", str(error))
+                continue
+            found[queue] = given
+    return found, spaces
+
+
+def space(api: Api, name: str, doubt: Callable[[str, str], None]) -> Space | None:
+    """A namespace; None where it does not exist. Raises Trouble."""
+    found = api.get(f"/api/v1/namespaces/{name}")
+    if found is None:
+        return None
+    said = str((found["metadata"].get("annotations") or {}).get(EXEMPT, ""))
+    pods = [_pod(one, doubt) for one in api.items(f"/api/v1/namespaces/{name}/pods")]
+    exempt = frozenset(word for word in said.replace(",", " ").split() if word)
+    return Space(name, tuple(p for p in pods if p), exempt)
+
+
+def works(
+    api: Api,
+    pods: tuple[Pod, ...],
+    known: dict[str, rules.Limits],
+    owners: owning.Owners,
+    doubt: Callable[[str, str], None],
+) -> list[Work]:
+    """The workloads that have a limit. Owners are read only where the answer may matter."""
+    grouped: dict[Owner, list[Pod]] = {}
+    queues: dict[Owner, str] = {}
+    unclear: set[Owner] = set()
+    for one in pods:
+        if one.queue and one.queue not in known:
+            continue
+        try:
+            root, queue = (
+                (one.me, one.queue) if one.owner is None else owners.root(api, one.owner, one.queue)
+            )
+        except Unknown as error:
+            doubt(str(one.me), str(error))
+            continue
+        grouped.setdefault(root, []).append(one)
+        if queues.setdefault(root, queue) != queue:
+            unclear.add(root)
+    for root in unclear:
+        doubt(str(root), "its pods name different queues")
+    return [
+        Work(root, queues[root], tuple(grouped[root]))
+        for root in grouped
+        if root not in unclear and queues[root] in known
+    ]
+
+
+def _pod(found: Resource, doubt: Callable[[str, str], None]) -> Pod | None:
+    try:
+        return pod(found)
+    except Unknown as error:
+        doubt(f"Pod {found['metadata'].get('namespace')}/{found['metadata']['name']}", str(error))
+        return None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Trouble("the API gave a pod this program cannot read") from None

@@ -1,0 +1,95 @@
+"""Who owns a pod, up to what a person made, and how each kind is ended so that it does not come back at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from appliance.limits.pods import QUEUE, Owner, controller
+from appliance.limits.trouble import Unknown
+
+if TYPE_CHECKING:
+    from appliance.limits.api import Api, Resource
+
+PLURALS = {
+    ("apps", "Deployment"): "deployments",
+    ("apps", "ReplicaSet"): "replicasets",
+    ("apps", "StatefulSet"): "statefulsets",
+    ("batch", "Job"): "jobs",
+    ("", "Pod"): "pods",
+}
+"""What is known how to end, by group and kind. Anything else is left alone, and said."""
+TOPMOST = frozenset({("batch", "CronJob")})
+"""Owners that make something new at their own time: what they made ends, they stay."""
+STEPS = 5
+
+
+class Known(NamedTuple):
+    """An owner as it was read: who owns it, and the queue on its label."""
+
+    owner: Owner | None
+    queue: str
+
+
+class Owners:
+    """Reads each owner once: what owns it does not change in its life."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+
+    def root(self, api: Api, first: Owner, queue: str) -> tuple[Owner, str]:
+        """The topmost owner this program can end, and the queue of the work. Raises Unknown."""
+        here = first
+        for _ in range(STEPS):
+            if _group(here) not in PLURALS:
+                raise Unknown(
+                    f"it belongs to a {here.kind} ({here.api_version}), which is not known here"
+                )
+            known = self._read(api, here)
+            queue = queue or known.queue
+            if known.owner is None or _group(known.owner) in TOPMOST:
+                return here, queue
+            here = known.owner
+        raise Unknown(f"has more than {STEPS} owners above each other")
+
+    def keep(self, uids: set[str]) -> None:
+        """Forgets all others."""
+        self._known = {uid: known for uid, known in self._known.items() if uid in uids}
+
+    def _read(self, api: Api, owner: Owner) -> Known:
+        if owner.uid not in self._known:
+            found = api.get(path(owner))
+            if found is None or found["metadata"].get("uid") != owner.uid:
+                raise Unknown(f"its {owner.kind} {owner.name} is gone")
+            meta = found["metadata"]
+            label = str((meta.get("labels") or {}).get(QUEUE, ""))
+            self._known[owner.uid] = Known(controller(meta, owner.namespace), label)
+        return self._known[owner.uid]
+
+
+def path(owner: Owner) -> str:
+    """Where it is in the API."""
+    group = _group(owner)
+    base = f"/apis/{owner.api_version}" if group[0] else f"/api/{owner.api_version}"
+    return f"{base}/namespaces/{quote(owner.namespace)}/{PLURALS[group]}/{quote(owner.name)}"
+
+
+def end(api: Api, root: Owner) -> str:
+    """Ends it, and says how; "" where it is gone or another one by now. Raises Trouble."""
+    found: Resource | None = api.get(path(root))
+    if found is None or found["metadata"].get("uid") != root.uid:
+        return ""
+    if root.kind == "Pod":
+        api.delete(path(root), root.uid)
+        return "deleted: a pod of its own cannot be stopped otherwise"
+    if root.kind == "Job":
+        # The Job's own controller ends its pods, with their grace, and makes no new ones: it has failed, DeadlineExceeded.
+        api.patch(path(root), {"metadata": {"uid": root.uid}, "spec": {"activeDeadlineSeconds": 1}})
+        return "its deadline is over: the Job stays to be read, as failed"
+    before = found.get("spec", {}).get("replicas", 1)
+    api.patch(f"{path(root)}/scale", {"spec": {"replicas": 0}})
+    return f"scaled from {before} to 0; kubectl scale --replicas={before} starts it again"
+
+
+def _group(owner: Owner) -> tuple[str, str]:
+    return owner.api_version.rpartition("/")[0], owner.kind

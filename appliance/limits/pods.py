@@ -1,0 +1,93 @@
+"""Pods as the API gives them, and the workloads they belong to."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from appliance.limits.trouble import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from appliance.limits.api import Resource
+
+QUEUE = "kai.scheduler/queue"
+GPU = "nvidia.com/"
+SHARED = ("gpu-fraction", "gpu-memory")
+"""Annotations of KAI for a part of a GPU."""
+
+
+class Owner(NamedTuple):
+    """What names a resource."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Pod(NamedTuple):
+    """``started``: when its host took it, in seconds; None: not yet. ``shared``: has a part of a GPU."""
+
+    me: Owner
+    queue: str
+    phase: str
+    started: float | None
+    gpus: int
+    shared: bool
+    owner: Owner | None
+
+
+class Work(NamedTuple):
+    """What starts and ends together, under the name of what owns all of it."""
+
+    root: Owner
+    queue: str
+    pods: Sequence[Pod]
+
+
+def pod(found: Resource) -> Pod | None:
+    """One pod; None for one that has ended or is about to. Raises Unknown for a date nobody can read."""
+    meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
+    if "deletionTimestamp" in meta or status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    space = str(meta.get("namespace", ""))
+    return Pod(
+        me=Owner("v1", "Pod", space, str(meta["name"]), str(meta.get("uid", ""))),
+        queue=str((meta.get("labels") or {}).get(QUEUE, "")),
+        phase=str(status.get("phase", "")),
+        started=seconds(status["startTime"]) if status.get("startTime") else None,
+        gpus=sum(map(_gpus, spec.get("containers") or ())),
+        shared=bool(spec.get("resourceClaims"))
+        or any(key in (meta.get("annotations") or {}) for key in SHARED),
+        owner=controller(meta, space),
+    )
+
+
+def controller(meta: Resource, namespace: str) -> Owner | None:
+    """Who makes another of it when it is gone."""
+    for one in meta.get("ownerReferences") or ():
+        if one.get("controller"):
+            return Owner(one["apiVersion"], one["kind"], namespace, one["name"], one["uid"])
+    return None
+
+
+def seconds(date: str) -> float:
+    """A date of the API, as 2026-11-22T03:00:00Z. Raises Unknown."""
+    try:
+        return float(calendar.timegm(time.strptime(date, "%Y-%m-%dT%H:%M:%SZ")))
+    except (ValueError, TypeError):
+        raise Unknown(f"{date} is no date") from None
+
+
+def _gpus(container: Resource) -> int:
+    """Whole GPUs and MIG instances."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    named = [n for n in limits if n == GPU + "gpu" or n.startswith(GPU + "mig-")]
+    return sum(int(limits[name]) for name in named)

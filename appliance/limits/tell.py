@@ -1,0 +1,105 @@
+"""What the program says: events beside the work, lines in the journal, metrics and its state in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from appliance.limits.api import Api
+    from appliance.limits.pods import Owner
+
+NAME = "appliance-limits"
+STATE = "/run/appliance-limits/state.json"
+METRICS = "appliance_limits.prom"
+HELP = {
+    "round_timestamp_seconds": ("gauge", "End of the last round"),
+    "success_timestamp_seconds": ("gauge", "End of the last round in which nothing went wrong"),
+    "leader": ("gauge", "1: this host acts, 0: another one does"),
+    "pods": ("gauge", "Pods in the projects' namespaces that have not ended"),
+    "unknown": (
+        "gauge",
+        "Workloads left alone because something about them is not known, by limit",
+    ),
+    "stuck": ("gauge", "Workloads that were ended and are still there"),
+    "ended_total": ("counter", "Workloads ended, by limit"),
+}
+
+
+class Journal:
+    """One line per news: what was said before is not said again until it is different."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def say(self, subject: str, words: str) -> None:
+        """Says it, if that is new; "" ends a trouble."""
+        if self._said.get(subject, "") == words:
+            return
+        self._said[subject] = words
+        sys.stderr.write(f"{subject}: {words or 'well again'}\n")
+
+    def keep(self, subjects: set[str]) -> None:
+        """Forgets what is said of all others."""
+        self._said = {key: said for key, said in self._said.items() if key in subjects}
+
+
+def event(api: Api, about: Owner, reason: str, words: str) -> None:
+    """An event where people look: kubectl describe. Raises Trouble."""
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: UP017 - Python 3.8
+    made = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{about.name[:40]}.limits-", "namespace": about.namespace},
+        "involvedObject": {
+            "apiVersion": about.api_version,
+            "kind": about.kind,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": words[:1000],
+        "source": {"component": NAME},
+        "reportingComponent": NAME,
+        "reportingInstance": os.uname().nodename,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+    api.create(f"/api/v1/namespaces/{about.namespace}/events", made)
+
+
+def state(document: Mapping[str, Any], file: str = STATE) -> None:
+    """Leaves what checks read."""
+    _write(file, json.dumps(document, sort_keys=True) + "\n")
+
+
+def metrics(values: Mapping[str, float], folder: str) -> None:
+    """Leaves what the node exporter reads; keys may carry labels."""
+    lines = []
+    for name, (kind, words) in HELP.items():
+        lines += [
+            f"# HELP appliance_limits_{name} {words}",
+            f"# TYPE appliance_limits_{name} {kind}",
+        ]
+        lines += [
+            f"appliance_limits_{k} {v:.0f}"
+            for k, v in values.items()
+            if k.partition("{")[0] == name
+        ]
+    _write(os.path.join(folder, METRICS), "".join(line + "\n" for line in lines))  # noqa: PTH118
+
+
+def _write(file: str, text: str) -> None:
+    with open(file + ".new", "w", encoding="utf-8") as opened:  # noqa: PTH123
+        opened.write(text)
+    os.chmod(file + ".new", 0o644)  # noqa: PTH101
+    os.replace(file + ".new", file)  # noqa: PTH105

@@ -1,0 +1,105 @@
+"""How long GPUs of pods have been idle, as Prometheus has it from dcgm-exporter; a gap in the samples is no idleness."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from appliance.limits import web
+from appliance.limits.trouble import Trouble, Unknown
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Slices = dict[int, float]
+
+METRICS = {"DCGM_FI_DEV_GPU_UTIL": 1.0, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.01}
+"""Metric -> what still counts as idle. The first is in percent and not there for MIG instances, the second is a part of one."""
+SLICES = 60
+SHORTEST_S = 60
+CLOCK_S = 60.0
+
+
+class Usage:
+    """What one look at Prometheus told, for one length of time."""
+
+    def __init__(
+        self, window: float, step: float, devices: dict[tuple[str, str], list[Slices]]
+    ) -> None:
+        self.window, self.step = window, step
+        self._devices = devices
+
+    def __len__(self) -> int:
+        return len(self._devices)
+
+    def idle_for(self, namespace: str, pod: str, gpus: int) -> float:
+        """Seconds, up to the window, for which all GPUs of the pod have done nothing until now. Raises Unknown."""
+        devices = self._devices.get((namespace, pod), [])
+        if len(devices) != gpus:
+            raise Unknown(f"Prometheus has metrics of {len(devices)} of its {gpus} GPUs")
+        slices = math.ceil(self.window / self.step)
+        for back in range(slices):
+            if any(device.get(back, 0.0) > 0 for device in devices):
+                return back * self.step
+            if any(back not in device for device in devices):
+                raise Unknown(f"its GPUs' metrics have a gap {back * self.step:g} s ago")
+        return self.window
+
+
+def look(prometheus: str, window: float, now: float) -> Usage:
+    """Asks for the last ``window`` seconds in slices; in each, the most any sample showed. Raises Trouble."""
+    step = max(SHORTEST_S, math.ceil(window / SLICES))
+    slices = math.ceil(window / step)
+    end = math.floor(now)
+    devices: dict[tuple[str, str], dict[tuple[str, ...], Slices]] = {}
+    for metric, idle in METRICS.items():
+        for series in _ask(prometheus, f"max_over_time({metric}[{step}s])", end, step, slices):
+            labels = series["metric"]
+            owner = _owner(labels)
+            if owner is None:
+                continue
+            part = tuple(
+                labels.get(k, "") for k in ("UUID", "Hostname", "instance", "gpu", "GPU_I_ID")
+            )
+            known = devices.setdefault(owner, {}).setdefault(part, {})
+            for when, said in series["values"]:
+                value = float(said)
+                if not math.isnan(value):
+                    back = round((end - float(when)) / step)
+                    known[back] = max(known.get(back, 0.0), 0.0 if value <= idle else value)
+    found = {owner: list(parts.values()) for owner, parts in devices.items()}
+    return Usage(slices * step, step, found)
+
+
+def _owner(labels: dict[str, str]) -> tuple[str, str] | None:
+    """Namespace and pod: where the labels of the exporter's own pod stand in the way, the GPU's are called exported."""
+    for prefix in ("exported_", ""):
+        pod = labels.get(prefix + "pod")
+        if pod:
+            return labels.get(prefix + "namespace", ""), pod
+    return None
+
+
+def _ask(
+    prometheus: str, expression: str, end: int, step: int, slices: int
+) -> list[dict[str, Any]]:
+    asked = {"query": expression, "start": end - (slices - 1) * step, "end": end, "step": step}
+    answer = web.ask("GET", f"{prometheus}/api/v1/query_range?{urlencode(asked)}", {})
+    if answer.skew is None or abs(answer.skew) > CLOCK_S:
+        told = "does not say its time" if answer.skew is None else f"differs by {answer.skew:.0f} s"
+        raise Trouble(f"the clock of Prometheus {told}")
+    try:
+        document = json.loads(answer.body)
+        if answer.status != 200 or document["status"] != "success" or document.get("warnings"):
+            why = document.get("error") or "; ".join(
+                document.get("warnings") or ["no reason given"]
+            )
+            raise Trouble(f"Prometheus refuses the question: {why} (HTTP {answer.status})")
+        return [
+            {"metric": dict(s["metric"]), "values": list(s["values"])}
+            for s in document["data"]["result"]
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Trouble(f"Prometheus answered something else (HTTP {answer.status})") from None

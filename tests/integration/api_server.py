@@ -1,0 +1,126 @@
+"""A real API server with its etcd on loopback, from the programs the rack's cluster is built from."""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from appliance.adapters import process
+from appliance.adapters.kubernetes import KubernetesApi, Ref
+from appliance.errors import ApplianceError
+
+CACHE = Path("/var/cache/appliance/lab")
+PROGRAMS = ("etcd", "kube-apiserver")
+LIMIT_S = 120.0
+MISSING = f"no kube-apiserver and etcd in {CACHE}/kubernetes-*: the rack builds them"
+
+
+def built() -> Path | None:
+    """The newest folder of the cache that holds both programs."""
+    found = [
+        folder
+        for folder in CACHE.glob("kubernetes-*/bin")
+        if all(os.access(folder / name, os.X_OK) for name in PROGRAMS)
+    ]
+    return max(found, key=lambda folder: folder.stat().st_mtime, default=None)
+
+
+def established(api: KubernetesApi, definition: Ref) -> bool:
+    """Whether the server serves a custom resource by now."""
+    conditions = (api.get(definition) or {}).get("status", {}).get("conditions") or []
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+@contextmanager
+def running(programs: Path, folder: Path) -> Iterator[Path]:
+    """etcd and the API server on loopback, with a certificate and a token of their own."""
+    token = secrets.token_urlsafe(24)
+    clients, peers, port = ports(3)
+    _certificate(folder)
+    tokens = folder / "tokens"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f'{token},test,test,"system:masters"\n')
+    etcd = [
+        os.fspath(programs / "etcd"),
+        *("--data-dir", os.fspath(folder / "etcd")),
+        *("--listen-client-urls", f"http://127.0.0.1:{clients}"),
+        *("--advertise-client-urls", f"http://127.0.0.1:{clients}"),
+        *("--listen-peer-urls", f"http://127.0.0.1:{peers}"),
+        *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peers}"),
+        *("--initial-cluster", f"default=http://127.0.0.1:{peers}"),
+    ]
+    server = [
+        os.fspath(programs / "kube-apiserver"),
+        f"--etcd-servers=http://127.0.0.1:{clients}",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        f"--tls-cert-file={folder / 'cert.pem'}",
+        f"--tls-private-key-file={folder / 'key.pem'}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://127.0.0.1",
+        f"--service-account-key-file={folder / 'key.pem'}",
+        f"--service-account-signing-key-file={folder / 'key.pem'}",
+        "--service-cluster-ip-range=10.96.0.0/24",
+        "--disable-admission-plugins=ServiceAccount",
+    ]
+    started: list[int] = []
+    try:
+        for name, argv in (("etcd", etcd), ("server", server)):
+            started.append(process.spawn(argv, log=folder / f"{name}.log"))
+        yield _kubeconfig(folder, port, token)
+    finally:
+        for pid in reversed(started):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _kubeconfig(folder: Path, port: int, token: str) -> Path:
+    cluster = {
+        "server": f"https://127.0.0.1:{port}",
+        "certificate-authority": os.fspath(folder / "cert.pem"),
+    }
+    file = folder / "kubeconfig"
+    file.touch(mode=0o600)
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "me"}}],
+        "clusters": [{"name": "it", "cluster": cluster}],
+        "users": [{"name": "me", "user": {"token": token}}],
+    }
+    file.write_text(json.dumps(document))
+    return file
+
+
+def _certificate(folder: Path) -> None:
+    words = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test"
+        f" -addext subjectAltName=IP:127.0.0.1 -keyout {folder}/key.pem -out {folder}/cert.pem"
+    )
+    process.run(words.split())
+
+
+def ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [s.getsockname()[1] for s in held]
+    finally:
+        for s in held:
+            s.close()
+
+
+def until(claim: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        with suppress(ApplianceError):
+            if claim():
+                return
+        time.sleep(0.2)
+    raise AssertionError("the API server did not come up in time")

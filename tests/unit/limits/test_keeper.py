@@ -1,0 +1,309 @@
+"""Work over its limit is warned, then ended so that it stays ended; nothing unknown ends anything."""
+
+import pytest
+
+from appliance.limits.trouble import Trouble
+from tests.unit.limits.conftest import SPACE, World, hang, status
+
+JOB = ("batch/v1", "Job", "train")
+
+
+def idle(_: float) -> float:
+    return 0.0
+
+
+def busy(_: float) -> float:
+    return 40.0
+
+
+def test_interactive_work_is_warned_and_then_ended(world: World) -> None:
+    path = world.owner("statefulsets", "apps/v1", "StatefulSet", "notebook", replicas=1)
+    world.pod("notebook-0", age=7.7, owner=("apps/v1", "StatefulSet", "notebook"))
+    world.use("notebook-0", busy)
+    world.rounds(1)
+    assert (world.said, world.changes) == ([], [])
+    world.rounds(4)
+    assert {reason for _, reason, _ in world.said} == {"LimitNear"}
+    assert {kind for kind, _, _ in world.said} == {"Pod", "StatefulSet"}
+    assert "reaches its time limit of 8 h and ends in about 15 min" in world.said[0][2]
+    assert world.changes == []
+    world.rounds(13.5)
+    assert world.changes == [("PATCH", f"{path}/scale", {"spec": {"replicas": 0}})]
+    assert "kubectl scale --replicas=1" in world.said[-1][2]
+    assert world.keeper.totals == {"time": 1, "idle": 0}
+
+
+def test_a_warning_was_always_given_its_time(world: World) -> None:
+    """Work that is over its limit long since, as after the program was away, is warned first, too."""
+    world.pod("old", age=100)
+    world.rounds(14)
+    assert [reason for _, reason, _ in world.said] == ["LimitNear"]
+    assert world.changes == []
+    world.rounds(3)
+    assert [(method, path.rsplit("/", 1)[-1]) for method, path, _ in world.changes] == [
+        ("DELETE", "old")
+    ]
+
+
+def test_a_job_ends_by_its_deadline_and_stays_to_be_read(world: World) -> None:
+    path = world.owner("jobs", "batch/v1", "Job", "train", owner=("batch/v1", "CronJob", "nightly"))
+    world.pod("train-x", age=100, owner=JOB)
+    world.rounds(16)
+    change = {"metadata": {"uid": "uid-Job-train"}, "spec": {"activeDeadlineSeconds": 1}}
+    assert world.changes == [("PATCH", path, change)]
+
+
+def test_a_deployment_is_ended_and_not_its_replica_set(world: World) -> None:
+    path = world.owner("deployments", "apps/v1", "Deployment", "serve", replicas=3)
+    world.owner(
+        "replicasets", "apps/v1", "ReplicaSet", "serve-1", owner=("apps/v1", "Deployment", "serve")
+    )
+    for name in ("a", "b", "c"):
+        world.pod(name, age=9, owner=("apps/v1", "ReplicaSet", "serve-1"))
+    world.rounds(16)
+    assert world.changes == [("PATCH", f"{path}/scale", {"spec": {"replicas": 0}})]
+
+
+def test_idle_work_ends_and_busy_work_does_not(world: World) -> None:
+    world.pod("idle", age=3)
+    world.use("idle", idle)
+    world.pod("busy", age=3)
+    world.use("busy", lambda ago: 90.0 if 600 < ago < 700 else 0.0)
+    world.rounds(4)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["idle"]
+    assert world.keeper.totals == {"time": 0, "idle": 1}
+
+
+def test_a_workload_is_idle_when_all_its_gpus_are(world: World) -> None:
+    world.owner("jobs", "batch/v1", "Job", "train")
+    for pod, use in (("train-0", idle), ("train-1", busy)):
+        world.pod(pod, age=5, queue="lattice-train", owner=JOB)
+        world.use(pod, use)
+    world.rounds(20)
+    assert (world.changes, world.said) == ([], [])
+
+
+def test_mig_instances_are_judged_by_their_engines(world: World) -> None:
+    world.pod("slice", age=5, resource="nvidia.com/mig-1g.10gb")
+    world.use("slice", idle, GPU_I_ID="7", metric="DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+    world.pod("active", age=5, resource="nvidia.com/mig-1g.10gb")
+    world.use("active", lambda _: 0.3, GPU_I_ID="8", metric="DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+    world.rounds(4)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["slice"]
+
+
+def test_labels_an_exporter_in_the_cluster_gives_are_read(world: World) -> None:
+    world.pod("idle", age=5)
+    mine = {"exported_pod": "idle", "exported_namespace": SPACE, "namespace": "gpu-operator"}
+    world.use("dcgm-exporter-x", idle, **mine)
+    world.rounds(4)
+    assert len(world.changes) == 1
+
+
+@pytest.mark.parametrize(
+    ("gpus", "use", "why"),
+    [
+        (1, None, "metrics of 0 of its 1 GPUs"),
+        (2, idle, "metrics of 1 of its 2 GPUs"),
+        (1, lambda ago: None if 300 <= ago < 400 else 0.0, "a gap 300 s ago"),
+        (1, lambda ago: 0.0 if ago > 120 else None, "a gap 0 s ago"),
+        (1, lambda ago: float("nan") if ago == 60 else 0.0, "a gap 60 s ago"),
+    ],
+    ids=["none", "part", "gap", "stale", "nan"],
+)
+def test_work_with_unknown_use_is_left_alone(
+    world: World, capsys: pytest.CaptureFixture[str], gpus: int, use: object, why: str
+) -> None:
+    world.pod("puzzle", age=7, gpus=gpus)
+    if callable(use):
+        world.use("puzzle", use)
+    seen = world.rounds(20)
+    assert (world.changes, seen["unknown"]["idle"]) == ([], 1)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert why in lines[0]
+
+
+def test_a_part_of_a_gpu_is_left_alone(world: World) -> None:
+    world.pod("part", age=7, gpus=0, annotations={"gpu-fraction": "0.5"})
+    assert world.rounds(20)["unknown"]["idle"] == 1
+    assert world.changes == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [status(500, "out of memory"), status(200, "no matrix"), lambda h: h.answer(200, b"<html>")],
+    ids=["500", "odd", "page"],
+)
+def test_prometheus_out_of_order_ends_nothing_and_keeps_time_limits(
+    world: World, fault: object
+) -> None:
+    world.pod("idle", age=3)
+    world.use("idle", idle)
+    world.pod("late", age=100)
+    for _ in range(200):
+        world.server.faults.append(("GET", "query_range", fault))  # type: ignore[arg-type]
+    seen = world.rounds(16)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["late"]
+    assert "Prometheus" in seen["metrics"]
+
+
+def test_a_partial_answer_of_prometheus_is_none(world: World) -> None:
+    world.pod("idle", age=3)
+    world.use("idle", idle)
+    world.server.warnings = ["a store did not answer"]
+    assert "a store did not answer" in world.rounds(16)["metrics"]
+    assert world.changes == []
+
+
+def test_clocks_that_differ_end_nothing(world: World) -> None:
+    world.pod("late", age=100)
+    world.server.skew = 90
+    with pytest.raises(Trouble, match="clock of the API server differs by 90 s"):
+        world.rounds(16)
+    assert world.changes == []
+
+
+def test_a_clock_that_jumps_costs_a_round_and_no_work(world: World) -> None:
+    world.pod("young", age=1)
+    world.use("young", busy)
+    world.rounds(1)
+    world.wall += 20 * 3600
+    with pytest.raises(Trouble, match="clock jumped"):
+        world.round()
+    world.wall -= 20 * 3600
+    with pytest.raises(Trouble, match="clock jumped"):
+        world.round()
+    world.rounds(16)
+    assert world.changes == []
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"status": {"phase": "Running"}}, "does not say since when"),
+        ({"status": {"phase": "Running", "startTime": "tomorrow"}}, "tomorrow is no date"),
+        ({"age": -2}, "starts in the future"),
+        ({"owner": ("kubeflow.org/v1", "PyTorchJob", "x")}, "which is not known here"),
+        ({"owner": JOB}, "its Job train is gone"),
+    ],
+    ids=["no-start", "odd-start", "future", "foreign-owner", "no-owner"],
+)
+def test_work_nobody_can_judge_is_left_alone(
+    world: World, capsys: pytest.CaptureFixture[str], given: dict[str, object], told: str
+) -> None:
+    world.pod("puzzle", **{"age": 100, "gpus": 0, **given})  # type: ignore[arg-type]
+    seen = world.rounds(20)
+    assert world.changes == []
+    assert sum(seen["unknown"].values()) > 0
+    assert told in capsys.readouterr().err
+
+
+def test_administrators_exempt_work_and_members_cannot(world: World) -> None:
+    world.pod("mine", age=100, annotations={"appliance/limits-exempt": "*"})
+    world.pod("theirs", age=100)
+    notes = {"appliance/limits-exempt": "theirs, others"}
+    meta = {"name": SPACE, "annotations": notes}
+    world.server.put(f"/api/v1/namespaces/{SPACE}", {"metadata": meta})
+    world.rounds(20)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["mine"]
+
+
+def test_the_queue_may_stand_on_the_owner(world: World) -> None:
+    world.owner("jobs", "batch/v1", "Job", "train", labels={"kai.scheduler/queue": "lattice-build"})
+    world.pod("train-x", age=100, queue="", owner=JOB)
+    world.pod("free", age=100, queue="")
+    world.pod("other", age=100, queue="somebody-else")
+    world.rounds(16)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["train"]
+
+
+def test_a_dry_run_warns_and_ends_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.pod("late", age=100)
+    world.rounds(20, world.program("head", dry_run=True))
+    assert world.changes == []
+    assert [(reason, "dry run" in words) for _, reason, words in world.said] == [
+        ("LimitNear", True)
+    ]
+    assert "has reached its time limit of 8 h, and is left (dry run)" in capsys.readouterr().err
+
+
+def test_what_could_not_be_warned_is_not_ended(world: World) -> None:
+    world.pod("late", age=100)
+    for _ in range(34):
+        world.server.faults.append(("POST", "/events", status(403, "events is forbidden")))
+    for _ in range(34):
+        world.wall, world.steady = world.wall + 30, world.steady + 30
+        with pytest.raises(Trouble, match="events is forbidden"):
+            world.round()
+    assert world.changes == []
+
+
+def test_one_refusal_does_not_keep_others_from_their_limit(world: World) -> None:
+    world.pod("a", age=100)
+    world.pod("b", age=100)
+    world.rounds(14)
+    world.server.faults.append(("DELETE", "/pods/a", status(403, "forbidden")))
+    with pytest.raises(Trouble, match="forbidden"):
+        world.rounds(3)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["a", "b"]
+
+
+def test_what_does_not_go_is_told_again_and_counted(world: World) -> None:
+    world.owner("jobs", "batch/v1", "Job", "train")
+    world.pod("train-x", age=100, owner=JOB)
+    seen = world.rounds(24)
+    assert seen["stuck"] == 1
+    assert 2 <= len(world.changes) <= 5
+    assert world.keeper.totals["time"] == 1
+
+
+def test_of_two_programs_one_acts_and_the_other_follows(world: World) -> None:
+    other = world.program("head-2")
+    assert world.round()["leader"]
+    seen = world.round(other)
+    assert (seen["leader"], seen["holder"]) == (False, "head")
+    world.rounds(1, other)
+    world.rounds(1)
+    assert not world.round(other)["leader"]
+    assert world.rounds(3, other)["leader"]
+    assert not world.round()["leader"]
+
+
+def test_of_two_that_take_the_lease_at_once_one_gets_it(world: World) -> None:
+    world.server.faults.append(("PUT", "/leases", status(409, "modified")))
+    assert world.round()["leader"]
+    assert not world.rounds(0.5)["leader"]
+    assert world.rounds(0.5)["leader"]
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_an_api_that_is_busy_is_asked_again(world: World, code: int) -> None:
+    world.server.faults.append(("GET", "/pods", status(code, "busy", Retry_After="1")))
+    world.pod("a", age=1)
+    assert world.round()["pods"] == 1
+
+
+def test_a_token_that_expired_is_one_line(world: World) -> None:
+    world.server.faults.append(("GET", "/leases", status(401, "Unauthorized")))
+    with pytest.raises(Trouble, match=r"the token in .*kubeconfig is not accepted"):
+        world.round()
+
+
+def test_an_api_that_hangs_is_left_in_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("appliance.limits.web.SECONDS", 0.2)
+    for _ in range(3):
+        world.server.faults.append(("GET", "/leases", hang))
+    with pytest.raises(Trouble, match="did not answer in"):
+        world.round()
+
+
+def test_a_pod_that_came_after_under_the_same_name_is_not_deleted(world: World) -> None:
+    path = world.pod("late", age=100)
+    world.rounds(15)
+    world.server.faults.append(
+        ("DELETE", "/pods/late", lambda h: h.answer(409, {"message": "the UID is another"}))
+    )
+    with pytest.raises(Trouble, match="the UID is another"):
+        world.rounds(1)
+    assert path in world.server.store

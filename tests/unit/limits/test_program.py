@@ -1,0 +1,182 @@
+"""The program as a host has it: one file, its settings, its own kubeconfig, and what it leaves behind."""
+
+import json
+import subprocess  # noqa: TID251 - runs the program as a host does
+import sys
+from pathlib import Path
+
+import pytest
+
+from appliance.limits import command, tell, token
+from appliance.limits.api import Api
+from appliance.limits.bundle import executable
+from appliance.limits.rules import parse, words
+from appliance.limits.trouble import Trouble, Unknown
+from tests.unit.limits.conftest import World, status
+
+SETTINGS = {
+    "version": 1,
+    "identity": "head",
+    "prometheus": "http://10.0.0.1:9090",
+    "dry_run": False,
+    "textfiles": "/nowhere",
+}
+KUBECTL = """#!/bin/sh
+echo "$*" >> {log}
+case "$*" in
+  *"config view"*) printf '%s YXV0aG9yaXR5' {server} ;;
+  *"create --raw"*) cat > {body}; echo '{{"status": {{"token": "t-1"}}}}' ;;
+  *) [ -e {account} ] && echo '{{}}' && exit 0; echo 'Error from server (NotFound): x' >&2; exit 1 ;;
+esac
+"""
+
+
+def run(*words: str, program: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-ISB", str(program), *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "appliance-limits"
+    file.write_bytes(executable())
+    return file
+
+
+def test_one_file_of_the_standard_library_alone(program: Path) -> None:
+    shown = run("--help", program=program)
+    assert shown.returncode == 0
+    assert "appliance-limits show" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "No such file"),
+        ("{", "is no JSON"),
+        ("[]", "is not of version 1"),
+        (json.dumps({**SETTINGS, "version": 2}), "is not of version 1"),
+        (json.dumps({**SETTINGS, "more": 1}), "is not of version 1"),
+    ],
+)
+def test_settings_it_does_not_know_are_one_line(
+    program: Path, tmp_path: Path, text: str | None, told: str
+) -> None:
+    file = tmp_path / "limits.json"
+    if text is not None:
+        file.write_text(text)
+    done = run("run", "--file", str(file), program=program)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "told"),
+    [
+        ("{}", 0o644, "open to others"),
+        ("{}", 0o600, "no kubeconfig of this program"),
+        ("apiVersion: v1", 0o600, "no kubeconfig of this program"),
+        (
+            '{"clusters": [{"cluster": {"server": "http://10.0.0.1"}}], "users": [{"user": {"token": "x"}}]}',
+            0o600,
+            "not https",
+        ),
+        (
+            '{"clusters": [{"cluster": {"server": "https://10.0.0.1"}}], "users": [{"user": {"token": "x"}}]}',
+            0o600,
+            "no certificate authority",
+        ),
+    ],
+)
+def test_a_kubeconfig_that_is_careless_is_refused(
+    tmp_path: Path, text: str, mode: int, told: str
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(text)
+    file.chmod(mode)
+    with pytest.raises(Trouble, match=told):
+        Api(str(file))
+
+
+def test_a_round_leaves_state_and_metrics(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tell, "STATE", str(tmp_path / "state.json"))
+    monkeypatch.setattr(tell.state, "__defaults__", (str(tmp_path / "state.json"),))
+    world.pod("puzzle", age=7)
+    world.server.time = world.wall
+    seen = command.look(world.keeper, str(world.file))
+    command.leave(seen, world.keeper, 5.0, str(tmp_path))
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert (state["leader"], state["pods"], state["problem"], state["waits"]) == (True, 1, "", "")
+    lines = (tmp_path / "appliance_limits.prom").read_text().splitlines()
+    assert 'appliance_limits_unknown{limit="idle"} 1' in lines
+    assert "appliance_limits_leader 1" in lines
+    assert "appliance_limits_success_timestamp_seconds 5" in lines
+    named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {line.split("{")[0].split()[0] for line in lines if not line.startswith("#")} == named
+
+
+def test_without_an_account_it_waits(world: World, tmp_path: Path) -> None:
+    seen = command.look(world.keeper, str(tmp_path / "none"))
+    assert "appliance queue apply" in seen["waits"]
+    assert seen["problem"] == ""
+
+
+def test_an_answer_of_another_shape_ends_no_program(world: World) -> None:
+    world.server.faults.append(("GET", "/configmaps", lambda h: h.answer(200, {"items": [{}]})))
+    world.server.time = world.wall
+    assert "was not understood" in command.look(world.keeper, str(world.file))["problem"]
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[]", '{"timeLimit": "8h"}', '{"queue": "q", "timeLimit": "soon"}']
+)
+def test_limits_that_cannot_be_read_are_unknown(said: str) -> None:
+    with pytest.raises(Unknown):
+        parse(said)
+
+
+def test_durations_are_words() -> None:
+    assert [words(s) for s in (28800, 1800, 90, 86400)] == ["8 h", "30 min", "90 s", "24 h"]
+
+
+class Kubectl:
+    """A kubectl that makes tokens for a service account once it is there."""
+
+    def __init__(self, folder: Path, server: str) -> None:
+        self.log, self.body, self.account = folder / "log", folder / "body", folder / "account"
+        place = folder / "bin"
+        place.mkdir()
+        file = place / "kubectl"
+        file.write_text(
+            KUBECTL.format(log=self.log, body=self.body, account=self.account, server=server)
+        )
+        file.chmod(0o755)
+        self.path = f"{place}:/usr/bin:/bin"
+
+
+def test_a_token_is_made_once_and_anew_when_it_is_refused(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = Kubectl(tmp_path, world.server.url)
+    monkeypatch.setenv("PATH", kubectl.path)
+    file = tmp_path / "own"
+    assert "waits for appliance queue apply" in token.renew(str(file), "admin")
+    assert not file.exists()
+    kubectl.account.touch()
+    assert token.renew(str(file), "admin") == "made anew"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(kubectl.body.read_text())["spec"] == {"expirationSeconds": 86400}
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", kubectl.path)
+    assert token.renew(str(file), "admin") == "good for hours yet"
+    world.server.faults.append(("GET", "/configmaps", status(401)))
+    assert token.renew(str(file), "admin") == "made anew"
+    assert "t-1" not in kubectl.log.read_text()
+
+
+def test_kubectl_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Trouble, match="kubectl: No such file"):
+        token.renew(str(tmp_path / "own"), "admin")
