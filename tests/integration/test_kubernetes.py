@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.process import run
 from appliance.lab import rack
 from appliance.lab.spec import RackSpec
 from appliance.models.switch_tree import FAMILY
-from tests.integration.rack import Bench, Event, own_name, run_of
+from tests.integration.rack import PROGRAM, Bench, Event, own_name, run_of
 
 HOSTS = 3
 UNTIL = ("--until", "kubernetes", "--json")
@@ -155,8 +156,8 @@ def test_people_get_a_certificate_of_their_own_and_nodes_their_place_in_the_fabr
         assert api.find("v1", "Secret", "")
     found = {n["metadata"]["name"]: n["metadata"]["labels"] for n in nodes}
     tiers = {host: {k: v for k, v in found[host].items() if k.startswith(FAMILY)} for host in found}
-    told = cluster.program("fabric", "topology", "--format", "json")
-    assert told.returncode == 0, told.stderr
+    argv = ("fabric", "topology", "--format", "json", "--inventory", str(cluster.site))
+    told = run((PROGRAM, *argv), timeout=300)
     labels = json.loads(told.stdout)["labels"]
     assert {host: found for host, found in tiers.items() if found} == labels
     assert set(labels) == {"gpu-1", "gpu-2"}
