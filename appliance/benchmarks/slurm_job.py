@@ -1,4 +1,4 @@
-"""One GPU job over all hosts through real Slurm: it must run everywhere, and accounting must know it."""
+"""One GPU job over all hosts of Slurm through Slurm itself: it must run everywhere, and accounting must know it."""
 
 import re
 import secrets
@@ -12,7 +12,7 @@ from appliance.adapters.ssh import Remote
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement
-from appliance.models.site import Role
+from appliance.models.site import Owner, Role
 
 JOB, ACCOUNTING = "slurm.job", "slurm.job_accounting"
 START_SECONDS = 60
@@ -26,6 +26,7 @@ RECORD_SECONDS = 30.0
 
 SAY = 'echo "appliance-job=$SLURM_JOB_ID node=$SLURMD_NODENAME host=$(hostname -s) gpus=$CUDA_VISIBLE_DEVICES"'
 LINE = re.compile(r"appliance-job=(\d+) node=(\S+) host=(\S+) gpus=(\S*)")
+NOBODY = "every GPU host is of Kubernetes, so Slurm has none to give jobs to"
 BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate allocation")
 
 
@@ -52,10 +53,13 @@ def run(
 ) -> tuple[list[CheckResult], list[Measurement]]:
     """Checks slurm.job and slurm.job_accounting, and the seconds from srun to its end."""
     controls = view.site.with_role(Role.CONTROL)
-    hosts = tuple(host.name for host in view.site.with_role(Role.GPU))
-    if not controls or not hosts:
+    if not controls or not view.site.with_role(Role.GPU):
         why = "the site has no " + ("GPU host" if controls else "control host")
         return [_unknown(view, JOB, why), _unknown(view, ACCOUNTING, why)], []
+    hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.SLURM))
+    if not hosts:
+        results = (_unknown(view, check, NOBODY) for check in (JOB, ACCOUNTING))
+        return [r.model_copy(update={"required": False}) for r in results], []
     control, name = controls[0].name, f"appliance-{secrets.token_hex(4)}"
     began = clock()
     try:
@@ -72,7 +76,7 @@ def run(
 
 
 def command(view: View, name: str, hosts: tuple[str, ...]) -> list[str]:
-    """The srun that asks every GPU host for all its GPUs, once."""
+    """The srun that asks each of these hosts for all its GPUs, once."""
     return [
         "srun",
         f"--job-name={name}",

@@ -306,6 +306,10 @@ class Site(Model):
         """Who gives ``host`` its work."""
         return host.owner or (Owner.KUBERNETES if self.kubernetes else Owner.SLURM)
 
+    def gpu_hosts_of(self, owner: Owner) -> tuple[Host, ...]:
+        """The GPU hosts that ``owner`` gives work."""
+        return tuple(host for host in self.with_role(Role.GPU) if self.owner(host) is owner)
+
     @property
     def brings_cluster(self) -> str | None:
         """The kubeconfig of a Kubernetes cluster of somebody else's, relative to the site's folder."""

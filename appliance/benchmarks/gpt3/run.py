@@ -16,7 +16,7 @@ from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.run import Table
-from appliance.models.site import Role
+from appliance.models.site import Owner, Role
 
 LOSS = "gpt3.loss"
 MODEL = "cpu-3m"
@@ -28,6 +28,7 @@ UNREAL = "trained on processors: proves launch, rendezvous and log reading, says
 GET_TORCH = (
     "install python3-torch on the GPU hosts (Debian and Ubuntu package; on RHEL: pip install torch)"
 )
+NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
 GET_FIGURE = "train GPT-3 with NeMo on the GPUs, then: appliance validate gpt3 --from-logs FOLDER"
@@ -67,6 +68,8 @@ def run(view: View, remote: Remote, deadline: float = 240.0) -> Outcome:
     """
     if why := _unready(view):
         return [not_assessed(LOSS, "cluster", why, fix="appliance deploy")], [], []
+    if not view.site.gpu_hosts_of(Owner.SLURM):
+        return [_owed(view, not_assessed(LOSS, "cluster", NOBODY, required=False))], [], []
     results: list[CheckResult] = []
     runs: list[Run] = []
     for trial in _trials(view, deadline):
@@ -94,7 +97,7 @@ def _unready(view: View) -> str:
 
 
 def _trials(view: View, deadline: float) -> Iterator[Trial]:
-    hosts = len(view.site.with_role(Role.GPU))
+    hosts = len(view.site.gpu_hosts_of(Owner.SLURM))
     partitions = view.site.slurm.partitions
     partition = next((p.name for p in partitions if p.default), partitions[0].name)
     token = uuid.uuid4().hex[:8]

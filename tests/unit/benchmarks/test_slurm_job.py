@@ -19,7 +19,8 @@ from appliance.models.profile import (
     Software,
 )
 from appliance.models.result import CheckResult, Measurement, Status
-from appliance.models.site import Host, Network, Role, Site
+from appliance.models.site import Host, Network, Owner, Role, Site
+from appliance.models.site_kubernetes import KubernetesOptions
 
 PROFILE = Profile(
     version=1,
@@ -238,3 +239,29 @@ def test_a_site_without_controller_or_gpu_hosts_is_not_assessed(left_out: tuple[
     job, record, _ = run(remote, site(*left_out))
     assert {job.status, record.status} == {Status.NOT_ASSESSED}
     assert not remote.asked
+
+
+def owned(**owners: Owner) -> Site:
+    """A site with a cluster, and hosts whose owner is named."""
+    given = site()
+    hosts = tuple(
+        h.model_copy(update={"owner": owners.get(h.name.replace("-", ""))}) for h in given.hosts
+    )
+    return given.model_copy(update={"hosts": hosts, "kubernetes": KubernetesOptions()})
+
+
+def test_hosts_of_kubernetes_are_asked_for_nothing() -> None:
+    remote = FakeRemote(line("gpu-2"))
+    job, record, measured = run(remote, owned(gpu2=Owner.SLURM))
+    assert (job.status, record.status) == (Status.PASS, Status.PASS)
+    assert {"--nodes=1", "--nodelist=gpu-2"} <= set(remote.asked[0][1])
+    assert measured
+
+
+def test_where_slurm_has_no_host_nothing_is_run_and_nothing_missed() -> None:
+    remote = FakeRemote()
+    job, record, measured = run(remote, owned())
+    assert (job.status, job.required) == (Status.NOT_ASSESSED, False)
+    assert (record.status, record.required) == (Status.NOT_ASSESSED, False)
+    assert "of Kubernetes" in job.cause
+    assert (remote.asked, measured) == ([], [])

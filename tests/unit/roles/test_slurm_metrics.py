@@ -11,10 +11,11 @@ from appliance.config import data
 
 PROGRAM = "roles/observe/files/usr/local/libexec/appliance/slurm_metrics.py"
 NODES = """\
-gpu-1      |batch*    |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |
-gpu-1      |debug     |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |
-gpu-2      |batch*    |drained*  |gpu:a100:8(S:0-1)  |gpu:a100:0(IDX:N/A)  |0/0/128/128   |
-head       |batch*    |idle      |(null)             |gpu:0                |0/8/0/8       |
+gpu-1      |batch*    |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |none |
+gpu-1      |debug     |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |none |
+gpu-2      |batch*    |drained*  |gpu:a100:8(S:0-1)  |gpu:a100:0(IDX:N/A)  |0/0/128/128   |new cable|Monday |
+gpu-3      |batch*    |drained   |gpu:a100:8(S:0-1)  |gpu:a100:0(IDX:N/A)  |0/0/128/128   |appliance: a host of kubernetes |
+head       |batch*    |idle      |(null)             |gpu:0                |0/8/0/8       |none |
 """
 JOBS = """\
 7    |batch  |RUNNING |physics |ada |1 |16 |cpu=16,mem=64G,node=1,billing=16,gres/gpu=4 |gres:gpu:4 |2026-11-20T10:00:00 |2026-11-20T10:01:00 |gpu-1 |train |x |
@@ -56,6 +57,19 @@ def test_hosts_and_partitions(program: ModuleType) -> None:
     assert seen['slurm_node_cpus{node="gpu-1"}'] == 128
     assert seen['slurm_partition_gpus{partition="batch"}'] == 16
     assert seen['slurm_partition_nodes{partition="batch",state="idle"}'] == 1
+
+
+def test_a_host_of_somebody_else_is_neither_drained_nor_idle_for_slurm(program: ModuleType) -> None:
+    seen = told(program)
+    assert seen['slurm_node_state{node="gpu-3",state="lent"}'] == 1
+    assert [name for name in seen if 'node="gpu-3",state="drained"' in name] == []
+    assert seen['slurm_partition_nodes{partition="batch",state="lent"}'] == 1
+    assert seen['slurm_partition_gpus{partition="batch"}'] == 16
+
+
+def test_the_reason_is_the_one_role_slurm_drains_by(program: ModuleType) -> None:
+    text = (data.root() / "roles/slurm/library/slurm_node.py").read_text()
+    assert f'OWNED = "{program.LENT}"' in text
 
 
 def test_jobs_by_partition_account_and_one_by_one(program: ModuleType) -> None:

@@ -15,6 +15,7 @@ from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.benchmarks.gpt3.recorded_logs import megatron, step_times
 
 Answer = Callable[[Sequence[str]], Completed]
@@ -125,6 +126,18 @@ def test_on_real_gpu_hosts_training_on_processors_leaves_the_test_undone() -> No
     owed = next(r for r in results if r.id == "gpt3.throughput")
     assert (owed.status, owed.required) == (Status.NOT_ASSESSED, True)
     assert "--from-logs" in owed.fix
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_where_slurm_has_no_host_nothing_is_trained_and_real_gpus_stay_unproved(
+    simulated: bool,
+) -> None:
+    seen, remote = view(2, simulated), FakeRemote(says(GOOD))
+    cluster = seen.site.model_copy(update={"kubernetes": KubernetesOptions()})
+    (result,), measured, _ = gpt3.run(View(seen.profile, cluster, seen.facts), remote)
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, not simulated)
+    assert "of Kubernetes" in result.cause
+    assert (remote.asked, measured) == ([], [])
 
 
 def test_a_loss_that_does_not_fall_fails() -> None:

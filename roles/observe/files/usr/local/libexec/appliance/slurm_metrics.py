@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 PATIENCE = 10
 STATES = ("running", "pending")
+LENT = "appliance: a host of "
+"""Reason by which Slurm keeps its jobs off a host that somebody else gives work."""
 NODES = (
     "sinfo", "-a", "-h", "-N",
-    "-O", "NodeList:.120|,Partition:.80|,StateLong:.40|,Gres:.120|,GresUsed:.120|,CPUsState:.60|",
+    "-O", "NodeList:.120|,Partition:.80|,StateLong:.40|,Gres:.120|,GresUsed:.120|,CPUsState:.60|,Reason:.80|",
 )  # fmt: skip
 JOBS = (
     "squeue", "-a", "-h", "-t", "running,pending,suspended,completing",
@@ -117,20 +119,20 @@ def of_nodes(metrics: Metrics, text: str) -> None:
     nodes: set[str] = set()
     partitions: dict[str, list[int]] = {}
     states: dict[tuple[str, str], int] = {}
-    for name, listed, state, gres, used, cpus in rows(text, 6):
+    for name, listed, told, gres, used, cpus, reason in rows(text, 7):
         partition = default_too(listed)
         have, busy = gpus(gres), gpus(used)
+        lent = reason.startswith(LENT)
+        state = "lent" if lent else plain(told)
         total = partitions.setdefault(partition, [0, 0])
-        total[0] += have
+        total[0] += 0 if lent else have
         total[1] += busy
-        states[partition, plain(state)] = states.get((partition, plain(state)), 0) + 1
+        states[partition, state] = states.get((partition, state), 0) + 1
         if name in nodes:
             continue
         nodes.add(name)
         allocated, _, _, all_cpus = (*cpus.split("/"), "0", "0", "0", "0")[:4]
-        metrics.add(
-            "slurm_node_state", "1 for the state a host has", 1, node=name, state=plain(state)
-        )
+        metrics.add("slurm_node_state", "1 for the state a host has", 1, node=name, state=state)
         metrics.add("slurm_node_gpus", "GPUs of a host", have, node=name)
         metrics.add("slurm_node_gpus_allocated", "GPUs of a host given to jobs", busy, node=name)
         metrics.add("slurm_node_cpus", "Processors of a host", int(all_cpus), node=name)
