@@ -1,6 +1,17 @@
 """Judgements of facts against expectations; one file per area. This tuple is the list of all checks."""
 
-from appliance.checks import base, fabric, gpu, kubernetes, limits, mig, observe, slurm, storage
+from appliance.checks import (
+    base,
+    fabric,
+    gpu,
+    kubernetes,
+    limits,
+    mig,
+    observe,
+    scheduler,
+    slurm,
+    storage,
+)
 from appliance.checks.check import Check
 
 HARDWARE: tuple[Check, ...] = tuple(c for c in gpu.CHECKS if c.id not in gpu.SOFTWARE)
@@ -14,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     *storage.CHECKS,
     *kubernetes.CHECKS,
     *slurm.CHECKS,
+    *scheduler.CHECKS,
     *observe.CHECKS,
     *limits.CHECKS,
 )

@@ -163,7 +163,14 @@ def _counted_at_address(cause: CheckResult, effect: CheckResult) -> bool:
 SLURM_STATE = ("slurm.controller", "slurm.nodes", "slurm.gres", "slurm.accounting")
 DISCOVERED = ("fabric.sm", "fabric.topology", "fabric.cabling", "fabric.links")
 PROMETHEUS = ("observe.targets", "observe.rules", "observe.alerts")
-KUBERNETES_STATE = ("kubernetes.nodes", "kubernetes.topology", "kubernetes.versions")
+KUBERNETES_STATE = (
+    "kubernetes.nodes",
+    "kubernetes.topology",
+    "kubernetes.versions",
+    "scheduler.releases",
+    "scheduler.pods",
+    "scheduler.gpus",
+)
 SPREADS = ("gpu.driver_spread", "gpu.vbios_spread", "base.clock_spread")
 
 CONSEQUENCES: tuple[Consequence, ...] = (
@@ -425,6 +432,42 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "the tree is not whole without that host",
         Reach.SITE,
         _both(_is_unknown, _names_host),
+    ),
+    Consequence(
+        "kubernetes.nodes",
+        ("scheduler.gpus",),
+        "a host that is not ready gives out nothing",
+    ),
+    Consequence(
+        "gpu.count",
+        ("scheduler.gpus",),
+        "the device plugin offers what GPUs there were",
+    ),
+    Consequence(
+        "gpu.driver",
+        ("scheduler.gpus",),
+        "without a driver the device plugin finds no GPU",
+        when=lambda cause, effect: cause.value is None,
+    ),
+    Consequence(
+        "scheduler.releases",
+        ("scheduler.pods",),
+        "what is not installed has no pods",
+        Reach.PART,
+    ),
+    Consequence(
+        "scheduler.releases",
+        ("scheduler.gpus",),
+        "the GPU Operator brings the device plugin",
+        Reach.SITE,
+        _is_of("gpu-operator"),
+    ),
+    Consequence(
+        "scheduler.pods",
+        ("scheduler.gpus",),
+        "the device plugin is a pod of the GPU Operator",
+        Reach.SITE,
+        _is_of("gpu-operator"),
     ),
     Consequence(
         "storage.server",

@@ -10,10 +10,10 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.config import data
 from appliance.errors import ApplianceError
-from appliance.lab import building, kubernetes_build, mounts, nvml
+from appliance.lab import building, helm, kubernetes_build, mounts, nvml
 from appliance.lab.building import Progress
 from appliance.lab.recipe import Recipe, Sources, digest, machine_sources, role_packages
-from appliance.lab.spec import CLUSTER_LAYER, cache_root, racks
+from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, cache_root, racks
 
 # Lists older than this are fetched again, so that a host's own apt-get update has little to do.
 FRESH_SECONDS = 3 * 24 * 3600
@@ -32,6 +32,8 @@ def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
     if cluster:
         made = kubernetes_build.layer(cache_root() / "lab", Path(found["base"]), progress)
         found[CLUSTER_LAYER] = str(made)
+        with _locked(cache_root() / "lab" / "lock", progress):
+            found[CHARTS_LAYER] = str(helm.layer(cache_root() / "lab", progress))
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab.spec import CLUSTER_LAYER, Rack, RackHost
+from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, Rack, RackHost
 
 DISK_GIB = 12
 MACHINE_ID = Path("/etc/machine-id")
@@ -98,7 +98,7 @@ def _image(host: RackHost) -> str:
 
 
 def _layers(rack: Rack) -> tuple[str, ...]:
-    names = (CLUSTER_LAYER, "packages", "base")
+    names = (CHARTS_LAYER, CLUSTER_LAYER, "packages", "base")
     return tuple(rack.layers[name] for name in names if name in rack.layers)
 
 

@@ -16,6 +16,8 @@ STATE_ROOT = Path("/var/lib/appliance/lab")
 MAX_HOSTS = 32
 CLUSTER_LAYER = "kubernetes"
 """The image layer of a rack whose hosts carry a cluster."""
+CHARTS_LAYER = "charts"
+"""The image layer that adds Helm and look-alike charts to the cluster's offline source."""
 
 
 def cache_root() -> Path:

@@ -5,6 +5,7 @@ from pydantic import Field
 from appliance.models.base import Model
 from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.facts_limits import Limits
+from appliance.models.facts_scheduler import SchedulerFacts
 
 Resource = dict[str, str | int | bool | list[str] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
@@ -393,6 +394,7 @@ class HostFacts(Model):
     nfs_client: str = Field(default="", description='"kernel", "libnfs" or "" (none)')
     slurm: Slurm | None = None
     kubernetes: Kubernetes | None = None
+    scheduler: SchedulerFacts | None = None
     observe: Observe | None = None
     limits: Limits | None = None
     xids: tuple[str, ...] = ()

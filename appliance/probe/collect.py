@@ -35,6 +35,7 @@ AREAS = {
     "nfs": ("nfs", 5.0),
     "slurm": ("slurm", 15.0),
     "kubernetes": ("kubernetes", 15.0),
+    "scheduler": ("scheduler", 15.0),
     "observe": ("observe", 5.0),
     "limits": ("limits", 5.0),
     "receipts": ("receipts", 20.0),

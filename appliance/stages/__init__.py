@@ -1,6 +1,17 @@
 """The stages of a deployment, in their order; one file per stage."""
 
-from appliance.stages import base, fabric, gpu, kubernetes, limits, mig, observe, slurm, storage
+from appliance.stages import (
+    base,
+    fabric,
+    gpu,
+    kubernetes,
+    limits,
+    mig,
+    observe,
+    scheduler,
+    slurm,
+    storage,
+)
 from appliance.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = (
@@ -11,6 +22,7 @@ STAGES: tuple[Stage, ...] = (
     storage.STAGE,
     kubernetes.STAGE,
     slurm.STAGE,
+    scheduler.STAGE,
     observe.STAGE,
     limits.STAGE,
 )

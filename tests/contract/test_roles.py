@@ -17,6 +17,7 @@ from appliance.config.secrets import Secret
 from appliance.models.facts import HostFacts
 from appliance.models.site import Site
 from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.models.site_scheduler import SchedulerOptions
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
@@ -144,7 +145,8 @@ def asking(stage: Stage, site: Site) -> Site:
     """The site, with a section for a stage it would not want."""
     if stage.wanted(site):
         return site
-    return site.model_copy(update={"kubernetes": KubernetesOptions()})
+    sections = {"kubernetes": KubernetesOptions(), "scheduler": SchedulerOptions()}
+    return site.model_copy(update=sections)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with facts", "before facts"])

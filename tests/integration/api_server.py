@@ -80,6 +80,27 @@ def running(programs: Path, folder: Path) -> Iterator[Path]:
             os.waitpid(pid, 0)
 
 
+@contextmanager
+def controlled(programs: Path, kubeconfig: Path, folder: Path, names: str) -> Iterator[None]:
+    """These controllers of kube-controller-manager at work, once the server answers."""
+    with KubernetesApi(kubeconfig) as api:
+        until(lambda: api.get(Ref("v1", "Namespace", "default")) is not None)
+    argv = [
+        os.fspath(programs / "kube-controller-manager"),
+        f"--kubeconfig={kubeconfig}",
+        f"--controllers={names}",
+        "--leader-elect=false",
+        "--port=0",
+        "--secure-port=0",
+    ]
+    pid = process.spawn(argv, log=folder / "controllers.log")
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def _kubeconfig(folder: Path, port: int, token: str) -> Path:
     cluster = {
         "server": f"https://127.0.0.1:{port}",

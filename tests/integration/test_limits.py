@@ -5,7 +5,6 @@ There are no kubelets: the test itself says that pods run, and since when. Prome
 
 import json
 import os
-import signal
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -21,16 +20,15 @@ import yaml  # noqa: TID251 - the definitions are data of the test
 
 from appliance.actions import queue as action
 from appliance.actions.opening import Target
-from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
+from appliance.lab import charts
 from appliance.limits import token
 from appliance.limits.api import Api
 from appliance.limits.keeper import Keeper
 from appliance.limits.lease import Lease
 from appliance.limits.trouble import Trouble
-from tests.integration.api_server import MISSING, built, established, running, until
+from tests.integration.api_server import MISSING, built, controlled, established, running, until
 from tests.unit.config.test_impossible_queues import BASE, furnish
-from tests.unit.config.test_queue_rendering import DATA
 
 pytestmark = pytest.mark.rack
 
@@ -54,16 +52,23 @@ class Place(NamedTuple):
     kubeconfig: Path
 
 
+CONTROLLERS = "job,deployment,replicaset,statefulset,resourcequota"
+"""What makes pods of Jobs, Deployments and StatefulSets, and counts quotas."""
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     programs = built()
     if programs is None or not os.access(programs / "kube-controller-manager", os.X_OK):
         pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("limits")
-    with running(programs, folder) as kubeconfig, _controllers(programs, kubeconfig, folder):
+    with (
+        running(programs, folder) as kubeconfig,
+        controlled(programs, kubeconfig, folder, CONTROLLERS),
+    ):
         with KubernetesApi(kubeconfig) as api:
             until(lambda: api.get(Ref("v1", "Namespace", "default")) is not None)
-            for definition in yaml.safe_load_all((DATA / "definitions.yml").read_text()):
+            for definition in yaml.safe_load_all((charts.SOURCES / "kai.yml").read_text()):
                 api.apply(definition)
                 until(partial(established, api, Ref.of(definition)))
             for host in ("gpu-1", "gpu-2", "gpu-3", "gpu-4"):
@@ -259,25 +264,6 @@ def _with_authority(kubeconfig: Path, folder: Path) -> Path:
     file.touch(mode=0o600)
     file.write_text(json.dumps(document))
     return file
-
-
-@contextmanager
-def _controllers(programs: Path, kubeconfig: Path, folder: Path) -> Iterator[None]:
-    """What makes pods of Jobs, Deployments and StatefulSets, and counts quotas."""
-    argv = [
-        os.fspath(programs / "kube-controller-manager"),
-        f"--kubeconfig={kubeconfig}",
-        "--controllers=job,deployment,replicaset,statefulset,resourcequota",
-        "--leader-elect=false",
-        "--port=0",
-        "--secure-port=0",
-    ]
-    pid = process.spawn(argv, log=folder / "controllers.log")
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
 @contextmanager

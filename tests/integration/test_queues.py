@@ -20,6 +20,7 @@ from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.config.queues.rendered import rendered
 from appliance.errors import ClusterFailed
+from appliance.lab import charts
 from appliance.models.queue_plan import Step
 from tests.integration.api_server import MISSING, built, established, running, until
 from tests.unit.config.test_impossible_queues import BASE, furnish
@@ -27,6 +28,7 @@ from tests.unit.config.test_queue_rendering import DATA, PROFILES, VARIANTS
 
 pytestmark = pytest.mark.rack
 
+DEFINITIONS = sorted(charts.SOURCES.glob("*.yml"))
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 
 
@@ -38,7 +40,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]
     folder = tmp_path_factory.mktemp("cluster")
     with running(programs, folder) as kubeconfig, KubernetesApi(kubeconfig) as api:
         until(lambda: api.get(Ref("v1", "Namespace", "default")) is not None)
-        definitions = list(yaml.safe_load_all((DATA / "definitions.yml").read_text()))
+        definitions = [d for file in DEFINITIONS for d in yaml.safe_load_all(file.read_text())]
         for definition in definitions:
             api.apply(definition)
         for definition in definitions:

@@ -54,6 +54,9 @@ MUNGE = of("slurm.munge", "gpu-1")
 SLURMD = of("slurm.daemons", "gpu-1/slurmd")
 SLURMCTLD = of("slurm.daemons", "head/slurmctld")
 DATABASE = of("slurm.daemons", "head/mariadb")
+LATE_NODE = of("kubernetes.nodes", "gpu-1")
+NO_OPERATOR = of("scheduler.releases", "head/gpu-operator")
+SICK_OPERATOR = of("scheduler.pods", "head/gpu-operator")
 CONTROLLER = of("slurm.controller", "cluster")
 NO_SERVER = of("storage.server", "head")
 CASES = (
@@ -172,6 +175,18 @@ CASES = (
         of("kubernetes.topology", "gpu-2", UNKNOWN, "discovery does not meet gpu-1"),
         of("kubernetes.topology", "gpu-2", UNKNOWN, "discovery does not meet gpu-3"),
     ),
+    Case(LATE_NODE, of("scheduler.gpus", "gpu-1"), of("scheduler.gpus", "gpu-2")),
+    Case(SHORT, of("scheduler.gpus", "gpu-1"), of("scheduler.gpus", "gpu-2")),
+    Case(NO_DRIVER, of("scheduler.gpus", "gpu-1"), of("scheduler.gpus", "gpu-2")),
+    Case(
+        NO_OPERATOR,
+        of("scheduler.pods", "head/gpu-operator"),
+        of("scheduler.pods", "head/kai-scheduler"),
+    ),
+    Case(
+        NO_OPERATOR, of("scheduler.gpus", "gpu-1"), of("scheduler.releases", "head/kai-scheduler")
+    ),
+    Case(SICK_OPERATOR, of("scheduler.gpus", "gpu-2"), of("scheduler.pods", "head/kai-scheduler")),
     Case(NO_SERVER, of("storage.mount", "gpu-1/data"), of("storage.scratch", "gpu-1")),
     Case(
         NO_SERVER,

@@ -36,7 +36,7 @@ def run(plugin: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str])
     umask = os.umask(0o022)
 
     def once(
-        name: str, check: bool = False, diff: bool = False, **arguments: Any
+        name: str, /, check: bool = False, diff: bool = False, **arguments: Any
     ) -> dict[str, Any]:
         given = {**arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
         with patch_module_args(given), pytest.raises(SystemExit):

@@ -1,0 +1,154 @@
+"""The scheduler of Kubernetes: its releases, their pods, and the GPUs the cluster may give out."""
+
+from collections.abc import Iterator
+
+from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.config.queues.charts import Release, releases
+from appliance.models.facts import Gpus
+from appliance.models.facts_scheduler import SchedulerFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host, Owner, Role
+
+DEPLOY = "appliance deploy"
+MOST_NAMED = 3
+"""Pods named in one line."""
+
+
+def _told(view: View) -> tuple[str, SchedulerFacts | None, str]:
+    """The first control plane that knows, what it says, or why nobody does."""
+    hosts = view.site.with_role(Role.CONTROL)
+    why = "no host has the role control"
+    for host in hosts:
+        facts = view.facts.get(host.name)
+        if facts is None:
+            why = f"{host.name}, a control plane, did not answer"
+        elif facts.scheduler is None:
+            why = facts.errors.get("scheduler", f"{host.name} has no cluster to ask")
+        elif facts.scheduler.releases is None:
+            why = facts.errors.get("scheduler", f"the API of {host.name} was not asked")
+        else:
+            return host.name, facts.scheduler, ""
+    return hosts[0].name if hosts else "cluster", None, why
+
+
+def wanted(view: View) -> tuple[Release, ...]:
+    """The releases of the site."""
+    options = view.site.scheduler
+    return releases(view.site, view.profile, options) if options else ()
+
+
+def _releases(view: View) -> Iterator[CheckResult]:
+    check = "scheduler.releases"
+    host, known, why = _told(view)
+    for release in wanted(view):
+        target = f"{host}/{release.name}"
+        if known is None or known.releases is None:
+            yield not_assessed(check, target, why)
+            continue
+        place = (release.namespace, release.name)
+        found = next((r for r in known.releases if (r.namespace, r.name) == place), None)
+        limit = release.version or release.line
+        if found is None:
+            yield failed(check, target, f"{release.name} is not installed", DEPLOY, limit=limit)
+        elif found.status != "deployed":
+            cause = f"revision {found.revision} of {release.name} is {found.status}"
+            yield failed(check, target, cause, DEPLOY, value=found.status, limit="deployed")
+        elif found.version.lstrip("v") != limit.lstrip("v"):
+            cause = f"{release.name} is {found.version}, the site's is {limit}"
+            yield failed(check, target, cause, DEPLOY, value=found.version, limit=limit)
+        else:
+            evidence = f"revision {found.revision} in namespace {release.namespace}"
+            yield passed(check, target, found.version, limit=limit, evidence=evidence)
+
+
+def _pods(view: View) -> Iterator[CheckResult]:
+    check = "scheduler.pods"
+    host, known, why = _told(view)
+    for release in wanted(view):
+        target = f"{host}/{release.name}"
+        if known is None or known.pods is None:
+            unread = view.facts[host].errors.get("scheduler", "") if known else ""
+            yield not_assessed(check, target, why or unread or "its pods were not read")
+            continue
+        pods = [pod for pod in known.pods if pod.namespace == release.namespace]
+        waiting = [pod for pod in pods if not pod.ready]
+        look = f"kubectl -n {release.namespace} describe pods"
+        if not pods:
+            cause = f"namespace {release.namespace} has no pod"
+            yield failed(
+                check, target, cause, f"kubectl -n {release.namespace} get events", value=0
+            )
+        elif waiting:
+            words = [f"{pod.name} ({pod.reason})" for pod in waiting[:MOST_NAMED]]
+            more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
+            cause = f"not ready: {', '.join(words)}{more}"
+            ready = len(pods) - len(waiting)
+            yield failed(check, target, cause, look, value=ready, limit=len(pods), unit="pods")
+        else:
+            yield passed(check, target, len(pods), limit=len(pods), unit="pods")
+
+
+def _gpus(view: View) -> Iterator[CheckResult]:
+    check = "scheduler.gpus"
+    _, known, why = _told(view)
+    for host in view.site.with_role(Role.GPU):
+        if view.site.owner(host) is not Owner.KUBERNETES:
+            continue
+        facts = view.facts.get(host.name)
+        if known is None or known.gpus is None:
+            yield not_assessed(check, host.name, why or "the cluster's nodes were not read")
+        elif facts is None or facts.gpus is None:
+            yield not_assessed(check, host.name, f"the GPUs of {host.name} are not known")
+        elif host.name not in known.gpus:
+            cause = f"the cluster has no node {host.name}"
+            yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
+        else:
+            offered, there = known.gpus[host.name], _whole(view, host, facts.gpus)
+            yield _offer(check, host, offered, there)
+
+
+def _offer(check: str, host: Host, offered: int, there: int) -> CheckResult:
+    if offered == there:
+        return passed(check, host.name, offered, limit=there, unit="GPUs")
+    cause = f"the cluster may give out {offered} nvidia.com/gpu, the host has {there}"
+    fix = (
+        "kubectl -n gpu-operator get pods -o wide, and the log of the device plugin on "
+        f"{host.name}: it counts the GPUs when it starts"
+    )
+    return failed(check, host.name, cause, fix, value=offered, limit=there, unit="GPUs")
+
+
+def _whole(view: View, host: Host, gpus: Gpus) -> int:
+    """What the device plugin offers as nvidia.com/gpu: GPUs that are not divided, and with strategy single their parts."""
+    pools = view.site.scheduler.node_pools if view.site.scheduler else ()
+    strategy = next((pool.mig for pool in pools if host.name in pool.hosts), "none")
+    whole = sum(1 for gpu in gpus.devices if not gpu.mig_enabled)
+    parts = sum(len(gpu.mig or ()) for gpu in gpus.devices if gpu.mig_enabled)
+    return whole if strategy == "mixed" else whole + parts
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        "scheduler.releases",
+        "Every chart is installed at its pinned version",
+        _releases,
+        "GPU Operator, Network Operator and the scheduler are releases of Helm. Each must be deployed at the version of "
+        "appliance/config/charts.yml. Pending means that an installation was cut off; failed that one was not rolled back.",
+        "the pinned version of the release line the site or its profile chose",
+    ),
+    ClusterCheck(
+        "scheduler.pods",
+        "The pods of every release are ready",
+        _pods,
+        "All pods in a release's namespace count, those an operator makes too. Usual causes of one that is not ready: its image cannot "
+        "be had, no host has room for it, or it waits for a driver.",
+    ),
+    ClusterCheck(
+        "scheduler.gpus",
+        "The cluster may give out every GPU",
+        _gpus,
+        "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs the driver "
+        "shows on the host. Usual causes of a difference: the device plugin does not run there, or started before the driver was well.",
+        "GPUs the driver shows on the host",
+    ),
+)

@@ -1,0 +1,36 @@
+"""Variables of role scheduler: which releases the first control host installs, and where they come from."""
+
+from appliance.config.queues.charts import Release, releases
+from appliance.config.roles.context import RoleContext, Variables
+from appliance.config.roles.kubernetes import control_hosts
+from appliance.config.roles.kubernetes_release import options
+from appliance.errors import ConfigError
+from appliance.models.site_scheduler import SchedulerOptions
+
+
+def variables(context: RoleContext) -> Variables:
+    """All variables of role scheduler. Raises ConfigError where no exact version of a chart is known."""
+    site, profile = context.site, context.profile
+    first = context.host.name == control_hosts(site)[0].name
+    wanted = releases(site, profile, site.scheduler or SchedulerOptions())
+    return {
+        "scheduler_first": first,
+        "scheduler_releases": [_release(release) for release in wanted] if first else [],
+        "scheduler_source": options(site).source or "",
+    }
+
+
+def _release(release: Release) -> Variables:
+    if release.version is None:
+        raise ConfigError(
+            f"no exact version of chart {release.name} is known for release {release.line}",
+            "choose another release under software, or add its version to appliance/config/charts.yml",
+        )
+    return {
+        "name": release.name,
+        "namespace": release.namespace,
+        "chart": release.chart,
+        "repository": release.repository,
+        "version": release.version,
+        "values": release.values,
+    }

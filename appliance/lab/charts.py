@@ -1,0 +1,179 @@
+"""Look-alikes of the scheduler's charts: their names, versions, values and resources, with pods that do nothing."""
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.config.queues.charts import SHARING_MODES, charts
+from appliance.lab.archives import with_digest
+from appliance.lab.kubernetes_build import HOST_IMAGES
+
+SOURCES = Path(__file__).with_name("chart_source")
+IMAGE = HOST_IMAGES["pause"]
+MARK = "simulated: a look-alike of the appliance's virtual rack"
+PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+"""Classes the KAI chart makes (KAI documentation, 2026-10)."""
+
+Document = dict[str, object]
+
+
+@dataclass(frozen=True)
+class LookAlike:
+    """One chart. ``replicas`` and ``image`` of its pods; a wrong image makes a chart whose pods never come up."""
+
+    name: str
+    version: str
+    replicas: int = 1
+    image: str = IMAGE
+
+    @property
+    def file_name(self) -> str:
+        """As Helm names its archive."""
+        return f"{self.name}-{self.version}.tgz"
+
+    def write(self, folder: Path) -> Path:
+        """The archive with its digest beside it, the same bytes for the same chart."""
+        folder.mkdir(parents=True, exist_ok=True)
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for path, text in self.files().items():
+                entry = tarfile.TarInfo(f"{self.name}/{path}")
+                entry.size = len(text.encode())
+                archive.addfile(entry, io.BytesIO(text.encode()))
+        target = folder / self.file_name
+        target.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+        with_digest(target)
+        return target
+
+    def files(self) -> dict[str, str]:
+        """Its files by path; JSON is YAML."""
+        parts = {"kai-resource-management": "kai-scheduler"}
+        below = parts.get(self.name)
+        about: Document = {
+            "apiVersion": "v2",
+            "name": self.name,
+            "version": self.version,
+            "description": MARK,
+        }
+        found = {
+            "values.yaml": json.dumps(DEFAULTS.get(self.name, {})),
+            "values.schema.json": json.dumps(_schema(SCHEMAS.get(self.name, {}))),
+            "templates/objects.yaml": "---\n".join(map(self._text, self._objects())),
+        }
+        if self.name in DEFINITIONS:
+            found["crds/definitions.yaml"] = (SOURCES / DEFINITIONS[self.name]).read_text()
+        if self.name == "kai-scheduler":
+            found["templates/queue.yaml"] = _DEFAULT_QUEUE
+        if below:
+            about["dependencies"] = [{"name": below, "version": self.version}]
+            inner = LookAlike(below, self.version, self.replicas, self.image).files()
+            found |= {f"charts/{below}/{path}": text for path, text in inner.items()}
+        return {"Chart.yaml": json.dumps(about), **found}
+
+    def _objects(self) -> Iterator[Document]:
+        for name in PODS.get(self.name, (self.name,)):
+            yield self._deployment(name)
+        if self.name == "kai-scheduler":
+            for name, value in PRIORITIES.items():
+                yield {
+                    "apiVersion": "scheduling.k8s.io/v1",
+                    "kind": "PriorityClass",
+                    "metadata": {"name": name},
+                    "value": value,
+                }
+
+    def _deployment(self, name: str) -> Document:
+        labels = {"app": name}
+        container = {"name": "pause", "image": self.image, "imagePullPolicy": "IfNotPresent"}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "labels": labels, "annotations": {"appliance/lab": MARK}},
+            "spec": {
+                "replicas": self.replicas,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+                },
+            },
+        }
+
+    def _text(self, document: Document) -> str:
+        return json.dumps(document) + "\n"
+
+
+def pinned() -> tuple[LookAlike, ...]:
+    """Every chart of the table at each of its versions."""
+    return tuple(
+        LookAlike(chart.chart.rsplit("/", 1)[-1], version)
+        for chart in charts().values()
+        for version in chart.versions.values()
+    )
+
+
+def _schema(properties: Mapping[str, object]) -> Document:
+    """Of the values the appliance gives; a misspelt one is refused."""
+    found = {key: _value(value) for key, value in properties.items()}
+    return {"type": "object", "additionalProperties": False, "properties": found}
+
+
+def _value(given: object) -> object:
+    if isinstance(given, dict):
+        return _schema(given)
+    if isinstance(given, tuple):
+        return {"enum": list(given)}
+    return {"type": given}
+
+
+DEFINITIONS = {"kai-scheduler": "kai.yml", "kai-resource-management": "resource_management.yml"}
+PODS = {"kai-scheduler": ("kai-operator", "kai-scheduler-default", "queue-controller")}
+DEFAULTS: Mapping[str, Document] = {
+    "kai-scheduler": {"defaultQueue": {"createDefaultQueue": True}},
+    "gpu-operator": {"driver": {"enabled": True}, "toolkit": {"enabled": True}},
+}
+_KAI: Document = {
+    "binder": {"plugins": {"hamicore": {"enabled": "boolean"}}},
+    "defaultQueue": {"createDefaultQueue": "boolean"},
+    "global": {
+        "gpuSharing": "boolean",
+        "gpuSharingMode": tuple(SHARING_MODES.values()),
+        "leaderElection": "boolean",
+        "nvFractions": {"set": "boolean"},
+    },
+    "operator": {"replicaCount": "integer"},
+    "scheduler": {"placementStrategy": ("binpack", "spread")},
+}
+_SWITCH: Document = {"enabled": "boolean"}
+SCHEMAS: Mapping[str, Document] = {
+    "kai-scheduler": _KAI,
+    "kai-resource-management": {"kai-scheduler": _KAI, "global": _KAI["global"]},
+    "gpu-operator": {
+        "cdi": _SWITCH,
+        "dcgmExporter": {"enabled": "boolean", "serviceMonitor": _SWITCH},
+        "driver": _SWITCH,
+        "mig": {"strategy": ("single", "mixed")},
+        "migManager": _SWITCH,
+        "nfd": _SWITCH,
+        "toolkit": _SWITCH,
+    },
+    "network-operator": {
+        "maintenanceOperator": _SWITCH,
+        "nfd": _SWITCH,
+        "sriovNetworkOperator": _SWITCH,
+    },
+    "control-plane": {"global": {"domain": "string"}},
+}
+"""Documented names and kinds of the values (charts of KAI, GPU Operator and Network Operator, 2026-10)."""
+
+_DEFAULT_QUEUE = """{{- if .Values.defaultQueue.createDefaultQueue }}
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: default-queue}
+spec: {priority: 100}
+{{- end }}
+"""

@@ -1,0 +1,35 @@
+"""What a control plane knows of the scheduler: Helm's releases, their pods, and the GPUs the cluster may give out."""
+
+from pydantic import Field
+
+from appliance.models.base import Model
+
+
+class HelmRelease(Model):
+    """A release as Helm's newest record of it has it."""
+
+    name: str
+    namespace: str
+    revision: int
+    status: str = Field(description="deployed, failed, pending-upgrade, ...")
+    chart: str = ""
+    version: str = Field(default="", description="Of the chart, as v0.17.0")
+
+
+class ReleasePod(Model):
+    """A pod in a namespace of a release."""
+
+    name: str
+    namespace: str
+    ready: bool
+    reason: str = Field(default="", description="Why it is not ready")
+
+
+class SchedulerFacts(Model):
+    """As the API of a control plane answers. None: not to be had."""
+
+    releases: tuple[HelmRelease, ...] | None = None
+    pods: tuple[ReleasePod, ...] | None = None
+    gpus: dict[str, int] | None = Field(
+        default=None, description="nvidia.com/gpu the cluster may give out, by node"
+    )

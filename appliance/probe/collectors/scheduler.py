@@ -1,0 +1,155 @@
+"""The scheduler as a control plane knows it; nothing on other hosts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+
+from appliance.probe import files
+from appliance.probe.ask import Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.probe.ask import Facts
+
+ADMIN = "/etc/kubernetes/admin.conf"
+RECORD = "sh.helm.release.v1"
+"""Helm keeps each revision of a release in a secret of this kind of name (Helm 3 and 4)."""
+LABELS = (
+    "{range .items[*]}{.metadata.namespace} {.metadata.labels.name} {.metadata.labels.version} "
+    '{.metadata.labels.status}{"\\n"}{end}'
+)
+GPU = "nvidia.com/gpu"
+ENDED = frozenset({"Succeeded"})
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``scheduler``."""
+    if not (ask.has("kubectl") and files.exists(ask.path(ADMIN))):
+        return {"scheduler": None}
+    found: Facts = {"releases": None, "pods": None, "gpus": None}
+    try:
+        found["releases"] = [_release(ask, *row) for row in newest(_records(ask))]
+        spaces = sorted({release["namespace"] for release in found["releases"]})
+        found["pods"] = [pod for space in spaces for pod in pods(_get(ask, "pods", space))]
+        found["gpus"] = gpus(_get(ask, "nodes"))
+    except Unreadable as error:
+        ask.problem("scheduler", str(error))
+    return {"scheduler": found}
+
+
+def newest(said: str) -> list[tuple[str, str, int, str]]:
+    """Namespace, name, revision and status of each release's newest record, from lines of these words."""
+    found: dict[tuple[str, str], tuple[str, str, int, str]] = {}
+    for line in said.splitlines():
+        words = line.split()
+        if len(words) != 4 or not words[2].isdigit():
+            continue
+        space, name, revision, status = words
+        known = found.get((space, name))
+        if known is None or known[2] < int(revision):
+            found[space, name] = (space, name, int(revision), status)
+    return sorted(found.values())
+
+
+def chart(payload: str) -> tuple[str, str]:
+    """Name and version of the chart in a record. Raises Unreadable."""
+    try:
+        packed = base64.b64decode(base64.b64decode(payload))
+        # The window says gzip or zlib by itself; Helm writes gzip.
+        about = json.loads(zlib.decompress(packed, 47))["chart"]["metadata"]
+        return str(about["name"]), str(about["version"])
+    except (binascii.Error, zlib.error, ValueError, KeyError, TypeError):
+        raise Unreadable("a record of Helm's cannot be read") from None
+
+
+def pods(said: dict[str, Any]) -> list[Facts]:
+    """The pods of a list, those that ended well left out."""
+    items = said.get("items") or []
+    return [_pod(item) for item in items if item.get("status", {}).get("phase") not in ENDED]
+
+
+def gpus(said: dict[str, Any]) -> dict[str, int]:
+    """GPUs each node of a list offers; 0 where no device plugin speaks for it. Raises Unreadable."""
+    try:
+        return {
+            item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(GPU, 0))
+            for item in said["items"]
+        }
+    except (KeyError, TypeError, ValueError):
+        raise Unreadable("kubectl printed no list of nodes") from None
+
+
+def _pod(item: dict[str, Any]) -> Facts:
+    status = item.get("status", {})
+    ready = any(
+        c.get("type") == "Ready" and c.get("status") == "True"
+        for c in status.get("conditions") or []
+    )
+    return {
+        "name": item["metadata"]["name"],
+        "namespace": item["metadata"].get("namespace", ""),
+        "ready": ready,
+        "reason": "" if ready else _reason(status),
+    }
+
+
+def _reason(status: dict[str, Any]) -> str:
+    """What its first container waits for, else what the scheduler or kubelet says of the pod."""
+    states = [
+        *(status.get("initContainerStatuses") or []),
+        *(status.get("containerStatuses") or []),
+    ]
+    waits = [s["state"]["waiting"] for s in states if s.get("state", {}).get("waiting")]
+    waits = [w for w in waits if w.get("reason") != "PodInitializing"]
+    if waits:
+        return f"{waits[0].get('reason', 'waiting')}: {waits[0].get('message', '')}"[:200].rstrip(
+            ": "
+        )
+    said = [c for c in status.get("conditions") or [] if c.get("status") != "True"]
+    words = next((c["message"] for c in said if c.get("message")), status.get("message", ""))
+    return str(words or status.get("phase", "no reason given"))[:200]
+
+
+def _records(ask: Ask) -> str:
+    words = ["get", "secrets", "--all-namespaces", "-l", "owner=helm", "-o", "jsonpath=" + LABELS]
+    return _kubectl(ask, words)
+
+
+def _release(ask: Ask, space: str, name: str, revision: int, status: str) -> Facts:
+    words = [
+        "-n",
+        space,
+        "get",
+        "secret",
+        f"{RECORD}.{name}.v{revision}",
+        "-o",
+        "jsonpath={.data.release}",
+    ]
+    title, version = chart(_kubectl(ask, words))
+    return {
+        "name": name,
+        "namespace": space,
+        "revision": revision,
+        "status": status,
+        "chart": title,
+        "version": version,
+    }
+
+
+def _get(ask: Ask, kind: str, space: str = "") -> dict[str, Any]:
+    where = ["-n", space] if space else []
+    try:
+        found: dict[str, Any] = json.loads(_kubectl(ask, [*where, "get", kind, "-o", "json"]))
+    except ValueError:
+        raise Unreadable(f"kubectl printed no list of {kind}") from None
+    return found
+
+
+def _kubectl(ask: Ask, words: list[str]) -> str:
+    known = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
+    return ask.run([*known, *words], 8.0)

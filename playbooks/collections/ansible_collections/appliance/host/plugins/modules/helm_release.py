@@ -1,0 +1,138 @@
+#!/usr/bin/python
+"""Brings one Helm release to a pinned chart version and values; runs where the cluster's kubeconfig is."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: helm_release
+short_description: A Helm release at a pinned version
+description:
+  - Compares the installed release (state, chart version, values, objects that are gone) and does nothing where all is as asked.
+  - An upgrade that fails is rolled back, a first installation that fails is taken away; either is an error with Helm's reason.
+  - A release that a killed run left pending is recovered. While the program of such a run still works, it is waited for.
+  - What comes from an offline source is compared with the digest beside it before use.
+  - No value is ever printed, nor given on a command line.
+options:
+  name: {description: Release., type: str, required: true}
+  namespace: {description: Namespace; made where it is missing., type: str, required: true}
+  chart: {description: Chart as Helm names it; its last part names the archive in an offline source., type: str, required: true}
+  version: {description: Exact version of the chart., type: str, required: true}
+  repository: {description: Chart repository; empty for a chart that names its registry itself., type: str, default: ""}
+  values: {description: What differs from the chart's own values., type: dict, default: {}}
+  source:
+    description: Folder with C(bin/helm) and C(charts/CHART-VERSION.tgz), each with its C(.sha256); empty takes C(helm) of the
+      host and the chart from its registry.
+    type: str
+    default: ""
+  kubeconfig: {description: Of an administrator., type: path, default: /etc/kubernetes/admin.conf}
+  timeout: {description: Seconds its objects may take to be ready., type: int, default: 600}
+"""
+
+EXAMPLES = r"""
+- name: Service | Install a chart
+  appliance.host.helm_release:
+    name: kai-scheduler
+    namespace: kai-scheduler
+    chart: oci://registry.example.com/kai-scheduler
+    version: v0.17.0
+    values: {global: {gpuSharing: true}}
+"""
+
+RETURN = r"""
+differences: {description: What was not as asked., type: list, returned: always}
+revision: {description: Helm's number of the release now., type: int, returned: always}
+resources: {description: What is managed, as kind and name; none of it is the host's., type: list, returned: always}
+"""
+
+import json
+import os
+import tempfile
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.appliance.host.plugins.module_utils.helm import (
+    Helm,
+    Wanted,
+    chart_of,
+    differences,
+    program_of,
+)
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+SPEC = {
+    "name": {"required": True},
+    "namespace": {"required": True},
+    "chart": {"required": True},
+    "version": {"required": True},
+    "repository": {"default": ""},
+    "values": {"type": "dict", "default": {}, "no_log": False},
+    "source": {"default": ""},
+    "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
+    "timeout": {"type": "int", "default": 600},
+}
+
+
+def _values_file(values: dict[str, Any]) -> str:
+    """A file only root can read; JSON is YAML."""
+    number, path = tempfile.mkstemp(prefix="appliance-values-", suffix=".json")
+    with os.fdopen(number, "w") as file:
+        json.dump(values, file)
+    return path
+
+
+def _apply(module: Any) -> dict[str, Any]:
+    given = module.params
+    wanted = Wanted(
+        name=given["name"],
+        namespace=given["namespace"],
+        chart=given["chart"].rsplit("/", 1)[-1],
+        version=given["version"],
+        values=given["values"],
+        timeout=given["timeout"],
+    )
+    program = program_of(given["source"])
+    place = chart_of(given["source"], given["chart"], wanted)
+    helm = Helm(module.run_command, program, given["kubeconfig"])
+    with helm.alone(wanted, wait=not module.check_mode):
+        found = helm.settled(wanted, wait=not module.check_mode)
+        said = differences(wanted, found, helm)
+        if said and not module.check_mode:
+            helm.recover(wanted, found)
+            file = _values_file(wanted.values)
+            try:
+                helm.bring(wanted, place, given["repository"], file)
+            finally:
+                os.unlink(file)
+            found = helm.settled(wanted, wait=False)
+    result: dict[str, Any] = {
+        "changed": bool(said),
+        "differences": said,
+        "revision": found.revision,
+        "resources": [],
+    }
+    if module._diff and said:
+        title = f"release {wanted.name} in {wanted.namespace}"
+        before = "".join(f"{line}\n" for line in said)
+        after = f"{wanted.chart}-{wanted.version}\n"
+        result["diff"] = {
+            "before": before,
+            "after": after,
+            "before_header": title,
+            "after_header": title,
+        }
+    return result
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(SPEC, supports_check_mode=True)
+    try:
+        result = _apply(module)
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Releases by Helm's own engine on a real API server: installed, left alone, upgraded, rolled back, recovered.
+
+The API server, its etcd and the controllers of deployments are those the rack's cluster is built from; where they have not
+been built yet, this is skipped. Charts are the rack's look-alikes; there are no hosts, so that a chart that asks for a pod
+never comes up.
+"""
+
+import json
+import os
+import signal
+import subprocess  # noqa: TID251 - a run that is to be killed must be held by its handle
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.process import run as program
+from appliance.config.load import load_site
+from appliance.config.queues.charts import Release, releases
+from appliance.lab import charts, helm
+from appliance.lab.charts import LookAlike
+from appliance.lab.spec import cache_root
+from tests.integration import api_server
+from tests.integration.api_server import until
+from tests.integration.test_queues import site
+from tests.unit.config.test_queue_rendering import PROFILES, VARIANTS
+
+pytestmark = pytest.mark.rack
+
+COLLECTIONS = Path(__file__).parents[2] / "playbooks/collections"
+MODULE = "ansible_collections.appliance.host.plugins.modules.helm_release"
+CONTROLLERS = "deployment,replicaset,namespace,garbagecollector"
+OLD, NEW = "v1.0.0", "v1.1.0"
+SECRET = "a-word-only-this-test-knows"
+PATIENT_S = 300
+"""A release that will not come up is tried this long, so that it is surely at work when it is killed."""
+
+Answer = dict[str, Any]
+
+
+class Place:
+    """A cluster, an offline source and who works there."""
+
+    def __init__(self, kubeconfig: Path, programs: Path, source: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self.source = source
+        self.env = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PYTHONPATH": str(COLLECTIONS),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        # No pod can run here: what comes up asks for none, what asks for one never comes up.
+        for name in ("sound", "killed", "broken", "fresh"):
+            LookAlike(name, OLD, replicas=0).write(source / "charts")
+            LookAlike(name, NEW, replicas=0).write(source / "charts")
+            LookAlike(name, "v1.2.0", replicas=1).write(source / "charts")
+
+    def argv(self, name: str, version: str, check: bool = False, **given: Any) -> tuple[str, ...]:
+        """The module as Ansible starts it, with its arguments in one document."""
+        known = {"namespace": "it", "chart": f"oci://nowhere/{name}", "source": str(self.source)}
+        words = {
+            "name": name,
+            "version": version,
+            "kubeconfig": str(self.kubeconfig),
+            "timeout": 60,
+        }
+        arguments = {**known, **words, **given, "_ansible_check_mode": check, "_ansible_diff": True}
+        script = (
+            "import json, sys\nfrom ansible.module_utils.testing import patch_module_args\n"
+            f"from {MODULE} import main\n"
+            "with patch_module_args(json.loads(sys.argv[1])):\n    main()\n"
+        )
+        return (sys.executable, "-c", script, json.dumps(arguments))
+
+    def release(self, name: str, version: str, **given: Any) -> Answer:
+        """Runs the module to its end; its answer."""
+        done = program(self.argv(name, version, **given), env=self.env, timeout=400, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        assert lines, done.stderr
+        answer: Answer = json.loads(lines[-1])
+        answer.pop("invocation", None)
+        return answer
+
+    def helm(self, *words: str) -> Any:
+        """What the rack's helm prints, as JSON."""
+        known = (f"--kubeconfig={self.kubeconfig}", "--namespace", "it", "--output", "json")
+        return json.loads(program((str(self.source / "bin/helm"), *words, *known)).stdout)
+
+    def kubectl(self, *words: str) -> str:
+        """What kubectl prints."""
+        argv = ("kubectl", "--kubeconfig", str(self.kubeconfig), "--namespace", "it", *words)
+        return program(argv, env=self.env, check=False).stdout
+
+    def states(self, name: str) -> list[tuple[str, str]]:
+        """State and chart of each revision."""
+        return [(r["status"], r["chart"]) for r in self.helm("history", name)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    programs = api_server.built()
+    if programs is None or not os.access(programs / "kube-controller-manager", os.X_OK):
+        pytest.skip(api_server.MISSING)
+    folder = tmp_path_factory.mktemp("helm")
+    helm.source(cache_root() / "lab", folder / "source", lambda _: None)
+    with (
+        api_server.running(programs, folder) as kubeconfig,
+        api_server.controlled(programs, kubeconfig, folder, CONTROLLERS),
+    ):
+        yield Place(kubeconfig, programs, folder / "source")
+
+
+def test_installed_then_left_alone_then_upgraded(place: Place) -> None:
+    assert place.release("sound", OLD, check=True)["differences"] == ["not installed"]
+    assert place.release("sound", OLD, check=True)["changed"], "a check changed something"
+    first = place.release("sound", OLD)
+    assert first.get("revision") == 1, first
+    again = place.release("sound", OLD)
+    assert (again["changed"], again["revision"]) == (False, 1)
+    upgraded = place.release("sound", NEW)
+    assert upgraded["differences"] == [f"chart sound-{OLD}, not sound-{NEW}"]
+    assert place.states("sound") == [
+        ("superseded", f"sound-{OLD}"),
+        ("deployed", f"sound-{NEW}"),
+    ]
+    assert not place.release("sound", NEW)["changed"]
+
+
+def test_what_somebody_deleted_is_made_again(place: Place) -> None:
+    place.release("sound", NEW)
+    place.kubectl("delete", "deployment", "sound")
+    mended = place.release("sound", NEW)
+    assert mended["differences"] == ["deployments.apps sound is gone"]
+    assert "deployment.apps/sound" in place.kubectl("get", "deployments", "--output", "name")
+    assert not place.release("sound", NEW)["changed"]
+
+
+def test_an_upgrade_that_fails_is_rolled_back_and_said_in_one_line(place: Place) -> None:
+    place.release("broken", OLD)
+    said = place.release("broken", "v1.2.0", timeout=5)
+    assert said["failed"]
+    assert "\n" not in said["msg"]
+    assert said["msg"].startswith(f"broken-v1.2.0 was not installed, broken-{OLD} is back: ")
+    replicas = ("get", "deployment", "broken", "--output", "jsonpath={.spec.replicas}")
+    assert place.kubectl(*replicas) == "0"
+    assert not place.release("broken", OLD)["changed"]
+    assert place.release("broken", NEW)["changed"]
+
+
+def test_a_first_installation_that_fails_leaves_nothing(place: Place) -> None:
+    said = place.release("fresh", "v1.2.0", timeout=5)
+    assert said["msg"].startswith("fresh-v1.2.0 was not installed, nothing of it is left: ")
+    assert "fresh" not in place.kubectl("get", "deployments,secrets", "--output", "name")
+    assert place.release("fresh", OLD)["changed"]
+
+
+@pytest.mark.parametrize("before", [OLD, ""], ids=["upgrade", "first installation"])
+def test_a_release_that_a_kill_left_pending_is_recovered(place: Place, before: str) -> None:
+    name = "killed" if before else "fresh"
+    if before:
+        place.release(name, before)
+    else:
+        place.kubectl("delete", "secret,deployment", "--all")
+    _killed_at_work(place, name)
+    assert place.states(name)[-1][0] == ("pending-upgrade" if before else "pending-install")
+    mended = place.release(name, NEW, timeout=PATIENT_S)
+    assert mended["changed"], mended
+    assert place.states(name)[-1] == ("deployed", f"{name}-{NEW}")
+    assert not place.release(name, NEW)["changed"]
+
+
+def _killed_at_work(place: Place, name: str) -> None:
+    """A run of the module, killed with Helm while its release comes up."""
+    argv = place.argv(name, "v1.2.0", timeout=PATIENT_S)
+    environment = {**os.environ, **place.env}
+    with subprocess.Popen(argv, env=environment, start_new_session=True) as started:
+        until(lambda: any("pending" in s for s, _ in _states_or_none(place, name)))
+        os.killpg(started.pid, signal.SIGKILL)
+
+
+def _states_or_none(place: Place, name: str) -> list[tuple[str, str]]:
+    secrets = place.kubectl("get", "secrets", "-l", f"owner=helm,name={name}", "--output", "name")
+    return place.states(name) if secrets else []
+
+
+def test_helm_that_outlived_its_deployer_is_waited_for(place: Place) -> None:
+    place.kubectl("delete", "secret,deployment", "--all")
+    argv = place.argv("killed", "v1.2.0", timeout=10)
+    with subprocess.Popen(argv, env={**os.environ, **place.env}) as started:
+        until(lambda: any("pending" in s for s, _ in _states_or_none(place, "killed")))
+        started.kill()
+    began = time.monotonic()
+    mended = place.release("killed", OLD)
+    assert mended["differences"] == ["not installed"], "the failed installation was not waited for"
+    assert time.monotonic() - began < PATIENT_S
+
+
+def test_another_archive_than_the_digest_says_is_refused(place: Place, tmp_path: Path) -> None:
+    archive = place.source / "charts" / LookAlike("sound", OLD).file_name
+    kept = archive.read_bytes()
+    archive.write_bytes(kept + b"\0")
+    try:
+        said = place.release("sound", OLD)["msg"]
+    finally:
+        archive.write_bytes(kept)
+    assert said == f"{archive} is not what its .sha256 says: copy the offline source again"
+
+
+def test_a_value_the_chart_does_not_know_is_refused_and_no_value_is_printed(place: Place) -> None:
+    said = place.release("sound", OLD, values={"tokn": SECRET})
+    assert "additional properties 'tokn' not allowed" in said["msg"]
+    assert SECRET not in json.dumps(said)
+
+
+def test_every_look_alike_passes_helms_linter(place: Place) -> None:
+    for chart in charts.pinned():
+        archive = place.source / "charts" / chart.file_name
+        program((str(place.source / "bin/helm"), "lint", str(archive)))
+
+
+def test_every_sites_values_pass_the_charts_schema_and_the_server_takes_what_is_rendered(
+    place: Place, tmp_path: Path
+) -> None:
+    given = {r.values_digest + r.name: r for r in _releases(tmp_path)}
+    assert len(given) >= 6
+    values = tmp_path / "values.json"
+    known = (f"--kubeconfig={place.kubeconfig}", "--namespace", "values", "--timeout", "60s")
+    for release in given.values():
+        assert release.version is not None
+        chart = LookAlike(release.name, release.version, replicas=0).write(tmp_path / "charts")
+        values.write_text(json.dumps(release.values))
+        program(
+            (
+                *(str(place.source / "bin/helm"), "upgrade", release.name, str(chart)),
+                *("--install", "--create-namespace", "--wait", "--server-side=false"),
+                *("--values", str(values), *known),
+            )
+        )
+        # KAI and its resource management bring the same objects, so one makes room for the other.
+        program((str(place.source / "bin/helm"), "uninstall", release.name, "--wait", *known))
+
+
+def _releases(folder: Path) -> Iterator[Release]:
+    """Of four kinds of site on every profile."""
+    for profile in PROFILES:
+        for variant in VARIANTS:
+            place = folder / f"{profile}-{variant}"
+            place.mkdir()
+            loaded = load_site(site(place, variant, profile))
+            assert loaded.site.scheduler is not None
+            yield from releases(loaded.site, loaded.profile, loaded.site.scheduler)

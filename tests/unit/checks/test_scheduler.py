@@ -1,0 +1,178 @@
+"""The scheduler's checks: each trips on its fault, and a missing measurement is never a pass."""
+
+from typing import Any
+
+import pytest
+
+from appliance.checks import scheduler
+from appliance.checks.check import ClusterCheck, View
+from appliance.config.load import load_profile
+from appliance.models.facts import HostFacts
+from appliance.models.facts_scheduler import HelmRelease, ReleasePod, SchedulerFacts
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Site
+from tests.unit.checks.test_kubernetes import facts
+
+PROFILE = load_profile("hpc")
+POOL = [{"name": "cut", "hosts": ["gpu-1"], "mig": "single"}]
+
+
+def site(**scheduler_options: Any) -> Site:
+    """Two GPU hosts of Kubernetes and one of Slurm."""
+    hosts = [
+        {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
+        {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
+        {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12"},
+        {"name": "gpu-3", "roles": ["gpu"], "address": "10.0.0.13", "owner": "slurm"},
+    ]
+    return Site.model_validate(
+        {
+            "version": 1,
+            "name": "acme",
+            "networks": {"management": {"cidr": "10.0.0.0/24"}},
+            "hosts": hosts,
+            "kubernetes": {},
+            "scheduler": scheduler_options,
+        }
+    )
+
+
+def with_gpus(host: str, count: int, **first: Any) -> HostFacts:
+    """A GPU host with so many GPUs, the first of which is as given."""
+    devices = [
+        {"index": i, "uuid": f"u{i}", "name": "g", "bus_id": "b", "memory": 1} for i in range(count)
+    ]
+    devices[0] |= first
+    return facts(host, None, gpus={"driver": "580", "nvml": "12", "devices": devices})
+
+
+WANTED = scheduler.wanted(View(PROFILE, site(), {}))
+RELEASES = tuple(
+    HelmRelease(
+        name=r.name,
+        namespace=r.namespace,
+        revision=2,
+        status="deployed",
+        chart=r.name,
+        version=r.version or "",
+    )
+    for r in WANTED
+)
+PODS = tuple(ReleasePod(name=f"{r.name}-0", namespace=r.namespace, ready=True) for r in WANTED)
+GPUS = {"head": 0, "gpu-1": 8, "gpu-2": 8, "gpu-3": 8}
+
+
+def view(options: Any = None, head: Any = None, **known: Any) -> View:
+    """A site whose control plane says this."""
+    good = {"releases": RELEASES, "pods": PODS, "gpus": GPUS, **known}
+    told = SchedulerFacts(**good).model_dump()
+    seen = {name: with_gpus(name, 8) for name in ("gpu-1", "gpu-2", "gpu-3")}
+    said = {"scheduler": told} if head is None else head
+    return View(PROFILE, site(**(options or {})), {**seen, "head": facts("head", None, **said)})
+
+
+def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
+    check = next(c for c in scheduler.CHECKS if c.id == check_id)
+    assert isinstance(check, ClusterCheck)
+    return {r.target: r for r in check.judge(seen)}
+
+
+def changed(name: str, **given: Any) -> tuple[HelmRelease, ...]:
+    return tuple(r.model_copy(update=given) if r.name == name else r for r in RELEASES)
+
+
+@pytest.mark.parametrize("check", [c.id for c in scheduler.CHECKS])
+def test_a_scheduler_in_order_passes(check: str) -> None:
+    found = judge(check, view())
+    assert {r.status for r in found.values()} == {Status.PASS}
+    assert set(found) == (
+        {"gpu-1", "gpu-2"} if check == "scheduler.gpus" else {f"head/{r.name}" for r in WANTED}
+    )
+
+
+@pytest.mark.parametrize("check", [c.id for c in scheduler.CHECKS])
+@pytest.mark.parametrize("head", [{}, {"errors": {"scheduler": "connection refused"}}])
+def test_what_was_not_asked_is_not_assessed(check: str, head: dict[str, Any]) -> None:
+    found = judge(check, view(head=head))
+    assert {r.status for r in found.values()} == {Status.NOT_ASSESSED}
+    assert all(r.cause for r in found.values())
+    silent = view()
+    found = judge(check, View(PROFILE, silent.site, {}))
+    assert {r.cause for r in found.values()} == {"head, a control plane, did not answer"}
+
+
+def test_what_was_read_in_part_is_not_assessed_for_the_rest() -> None:
+    known = SchedulerFacts(releases=RELEASES).model_dump()
+    half = view(head={"scheduler": known, "errors": {"scheduler": "kubectl: no answer"}})
+    assert judge("scheduler.releases", half)["head/kai-scheduler"].status is Status.PASS
+    pods = judge("scheduler.pods", half)["head/kai-scheduler"]
+    assert (pods.status, pods.cause) == (Status.NOT_ASSESSED, "kubectl: no answer")
+    assert judge("scheduler.gpus", half)["gpu-1"].status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        (changed("kai-scheduler", namespace="other"), "kai-scheduler is not installed"),
+        (
+            changed("kai-scheduler", status="pending-upgrade"),
+            "revision 2 of kai-scheduler is pending-upgrade",
+        ),
+        (changed("kai-scheduler", version="v0.1.0"), "kai-scheduler is v0.1.0, the site's is "),
+    ],
+)
+def test_a_release_that_is_not_the_sites_fails(found: tuple[HelmRelease, ...], cause: str) -> None:
+    results = judge("scheduler.releases", view(releases=found))
+    bad = results.pop("head/kai-scheduler")
+    assert (bad.status, bad.fix) == (Status.FAIL, "appliance deploy")
+    assert bad.cause.startswith(cause)
+    assert {r.status for r in results.values()} == {Status.PASS}
+
+
+def test_a_chart_that_leaves_the_v_out_of_its_version_is_the_same() -> None:
+    found = tuple(r.model_copy(update={"version": r.version.lstrip("v")}) for r in RELEASES)
+    results = judge("scheduler.releases", view(releases=found))
+    assert {r.status for r in results.values()} == {Status.PASS}
+
+
+def test_pods_that_are_not_ready_fail_by_name_and_so_does_a_release_without_any() -> None:
+    sick = [
+        ReleasePod(name=f"p{i}", namespace="gpu-operator", ready=False, reason="ErrImagePull: x")
+        for i in range(5)
+    ]
+    pods = [p for p in PODS if p.namespace != "kai-scheduler"] + sick
+    found = judge("scheduler.pods", view(pods=tuple(pods)))
+    assert found["head/kai-scheduler"].cause == "namespace kai-scheduler has no pod"
+    bad = found["head/gpu-operator"]
+    assert bad.cause == (
+        "not ready: p0 (ErrImagePull: x), p1 (ErrImagePull: x), p2 (ErrImagePull: x) and 2 more"
+    )
+    assert (bad.status, bad.value, bad.limit) == (Status.FAIL, 1, 6)
+
+
+def test_gpus_that_the_cluster_does_not_give_out_fail() -> None:
+    found = judge("scheduler.gpus", view(gpus={"head": 0, "gpu-1": 7}))
+    assert found["gpu-1"].cause == "the cluster may give out 7 nvidia.com/gpu, the host has 8"
+    assert found["gpu-2"].cause == "the cluster has no node gpu-2"
+    assert {r.status for r in found.values()} == {Status.FAIL}
+
+
+def test_a_host_whose_gpus_are_unknown_is_not_assessed() -> None:
+    seen = view()
+    without = {**seen.facts, "gpu-1": facts("gpu-1", None)}
+    found = judge("scheduler.gpus", View(PROFILE, seen.site, without))
+    assert found["gpu-1"].status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(("strategy", "offered"), [("single", 9), ("mixed", 7)])
+def test_a_divided_gpu_counts_as_the_strategy_says(strategy: str, offered: int) -> None:
+    parts = [
+        {"profile": "3g.40gb", "profile_id": 9, "start": i * 4, "size": 4, "id": i}
+        for i in range(2)
+    ]
+    cut = with_gpus("gpu-1", 8, mig_enabled=True, mig=parts)
+    pools = [{**POOL[0], "mig": strategy}]
+    seen = view({"node_pools": pools}, gpus={**GPUS, "gpu-1": offered})
+    found = judge("scheduler.gpus", View(PROFILE, seen.site, {**seen.facts, "gpu-1": cut}))
+    assert found["gpu-1"].status is Status.PASS
+    assert found["gpu-1"].value == offered

@@ -1,0 +1,273 @@
+"""appliance.host.helm_release on a pretended host: what it compares, what it tells Helm, and how it recovers."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+Run = Callable[..., dict[str, Any]]
+Plugin = Callable[[str], ModuleType]
+NOW = datetime.now(UTC).isoformat()
+GIVEN: dict[str, Any] = {
+    "name": "kai-scheduler",
+    "namespace": "kai",
+    "chart": "oci://registry.example.com/kai-scheduler",
+    "version": "v0.17.0",
+    "values": {"global": {"password": "hidden-word"}},
+    "timeout": 60,
+}
+CONFIGURED = "Error: UPGRADE FAILED: context deadline exceeded"
+
+
+def revision(number: int, status: str, version: str = "v0.17.0", updated: str = NOW) -> Any:
+    chart = f"kai-scheduler-{version}"
+    return {"revision": number, "status": status, "chart": chart, "updated": updated}
+
+
+def history(*revisions: Any) -> tuple[int, str, str]:
+    return (0, json.dumps(list(revisions)), "")
+
+
+NONE = (1, "", "Error: release: not found")
+
+
+@pytest.fixture(autouse=True)
+def places(plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = plugin("module_utils.helm")
+    monkeypatch.setattr(module, "LOCKS", str(tmp_path / "lock"))
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture
+def cluster(host: Any) -> Any:
+    """Helm 4 and a release that is as asked."""
+    host.answer("helm version", (0, "v4.3.0+g1", ""))
+    host.answer("helm history", history(revision(1, "deployed")))
+    host.answer("helm get values", (0, json.dumps(GIVEN["values"]), ""))
+    host.answer("helm get manifest", (0, "kind: ConfigMap\n", ""))
+    host.answer("kubectl", (0, "", ""))
+    host.answer("helm upgrade", (0, "", ""))
+    host.answer("helm uninstall", (0, "", ""))
+    return host
+
+
+def test_what_is_as_asked_is_left_alone(run: Run, cluster: Any) -> None:
+    answer = run("helm_release", **GIVEN)
+    assert (answer["changed"], answer["differences"], answer["revision"]) == (False, [], 1)
+    assert cluster.called("helm upgrade") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("helm history", NONE, "not installed"),
+        ("helm history", history(revision(1, "failed")), "revision 1 is failed"),
+        (
+            "helm history",
+            history(revision(1, "deployed", "v0.16.8")),
+            "chart kai-scheduler-v0.16.8, not kai-scheduler-v0.17.0",
+        ),
+        ("helm get values", (0, "null", ""), "value global"),
+        ("helm get values", (0, '{"global": {"password": "old"}}', ""), "value global.password"),
+        (
+            "kubectl",
+            (1, "", 'Error from server (NotFound): configmaps "a" not found'),
+            "configmaps a is gone",
+        ),
+    ],
+)
+def test_what_differs_is_told_without_its_value_and_brought(
+    run: Run, cluster: Any, before: str, after: Any, said: str
+) -> None:
+    cluster.answer(before, after)
+    checked = run("helm_release", check=True, diff=True, **GIVEN)
+    assert (checked["changed"], checked["differences"]) == (True, [said])
+    assert cluster.called("helm upgrade") == []
+    assert "hidden-word" not in json.dumps({**checked, "invocation": None})
+    assert checked["diff"]["before"] == f"{said}\n"
+    assert run("helm_release", **GIVEN)["changed"]
+    assert len(cluster.called("helm upgrade")) == 1
+
+
+def test_a_chart_may_leave_out_the_v_of_its_version(run: Run, cluster: Any) -> None:
+    cluster.answer("helm history", history(revision(1, "deployed", "0.17.0")))
+    assert not run("helm_release", **GIVEN)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("version", "flags"),
+    [
+        ("v3.14.2+g1", "--atomic"),
+        ("v4.3.0", "--rollback-on-failure --server-side=false"),
+    ],
+)
+def test_flags_are_those_of_helms_release(run: Run, cluster: Any, version: str, flags: str) -> None:
+    cluster.answer("helm version", (0, version, ""))
+    cluster.answer("helm history", NONE)
+    run("helm_release", repository="https://charts.example.com", **GIVEN)
+    (command,) = cluster.called("helm upgrade")
+    assert flags in command
+    assert command.startswith(f"helm upgrade kai-scheduler {GIVEN['chart']} --install")
+    assert "--version v0.17.0" in command
+    assert "--repo https://charts.example.com" in command
+    assert "hidden-word" not in command
+
+
+def test_values_lie_in_a_file_of_root_that_is_gone_afterwards(
+    run: Run, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ansible.module_utils.basic import AnsibleModule
+
+    seen: list[tuple[str, Any, int]] = []
+
+    def watched(_: Any, argv: list[str], **rest: Any) -> Any:
+        if "--values" in argv:
+            file = Path(argv[argv.index("--values") + 1])
+            seen.append((str(file), json.loads(file.read_text()), file.stat().st_mode & 0o777))
+        return cluster(_, argv, **rest)
+
+    monkeypatch.setattr(AnsibleModule, "run_command", watched)
+    cluster.answer("helm history", NONE)
+    run("helm_release", **GIVEN)
+    ((path, values, mode),) = seen
+    assert (values, mode) == (GIVEN["values"], 0o600)
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("said", ["v3.13.9", "version.BuildInfo{}"])
+def test_another_helm_is_refused_in_one_line(run: Run, cluster: Any, said: str) -> None:
+    cluster.answer("helm version", (0, said, ""))
+    message = run("helm_release", **GIVEN)["msg"]
+    assert "3.14 or newer" in message
+    assert "\n" not in message
+
+
+def test_a_host_without_helm_says_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible.module_utils.basic import AnsibleModule
+
+    def nothing(*_: Any, **__: Any) -> Any:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(AnsibleModule, "run_command", nothing)
+    assert run("helm_release", **GIVEN)["msg"] == (
+        "helm does not run (No such file or directory): install Helm 3.14 or newer on this host, "
+        "or name an offline source that has it in bin/helm"
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "back"),
+    [
+        (history(revision(1, "superseded", "v0.16.8"), revision(3, "deployed", "v0.16.8")), "kai-scheduler-v0.16.8 is back"),
+        (NONE, "nothing of it is left"),
+        (history(revision(2, "failed")), "revision 2 is failed"),
+    ],
+)  # fmt: skip
+def test_a_failure_says_what_is_there_now_and_why(
+    run: Run, cluster: Any, after: Any, back: str
+) -> None:
+    old = history(revision(1, "deployed", "v0.16.8"))
+    cluster.answer("helm history", old, old, after)
+    cluster.answer("helm upgrade", (1, "", f"warning: x\n{CONFIGURED}\n"))
+    message = run("helm_release", **GIVEN)["msg"]
+    assert message == (
+        f"kai-scheduler-v0.17.0 was not installed, {back}: context deadline exceeded"
+    )
+
+
+def old_stamp() -> str:
+    return datetime.fromtimestamp(time.time() - 3600, UTC).isoformat()
+
+
+def test_a_first_installation_that_was_cut_off_is_begun_anew(run: Run, cluster: Any) -> None:
+    cut = history(revision(1, "pending-install", updated=old_stamp()))
+    cluster.answer("helm history", cut, NONE, history(revision(1, "deployed")))
+    assert run("helm_release", **GIVEN)["differences"] == ["revision 1 is pending-install"]
+    names = [call.split()[1] for call in cluster.calls if call.startswith("helm ")]
+    assert names.index("uninstall") < names.index("upgrade")
+
+
+def test_an_upgrade_that_was_cut_off_loses_its_record_and_is_made_again(
+    run: Run, cluster: Any
+) -> None:
+    cut = (revision(4, "deployed", "v0.16.8"), revision(5, "pending-upgrade", updated=old_stamp()))
+    cluster.answer("helm history", history(*cut))
+    assert run("helm_release", **GIVEN)["changed"]
+    (deleted,) = cluster.called("kubectl")
+    assert "delete secret sh.helm.release.v1.kai-scheduler.v5" in deleted
+    assert cluster.called("helm uninstall") == []
+    assert len(cluster.called("helm upgrade")) == 1
+
+
+def test_somebody_else_who_is_at_work_is_waited_for(run: Run, cluster: Any) -> None:
+    busy = history(revision(1, "deployed", "v0.16.8"), revision(2, "pending-upgrade"))
+    cluster.answer("helm history", busy, busy, history(revision(2, "deployed")))
+    assert not run("helm_release", **GIVEN)["changed"]
+    assert len(cluster.called("helm history")) == 3
+    assert cluster.called("kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 60s delete") == []  # fmt: skip
+
+
+def test_our_own_run_that_was_killed_is_not_waited_for(
+    run: Run, cluster: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "lock").mkdir()
+    (tmp_path / "lock/appliance-helm.kai.kai-scheduler").write_text("2\n")
+    cluster.answer("helm history", history(revision(1, "deployed"), revision(2, "pending-upgrade")))
+    assert run("helm_release", **GIVEN)["differences"] == ["revision 2 is pending-upgrade"]
+
+
+def source(folder: Path) -> Path:
+    """An offline source with Helm and the chart."""
+    for name in ("bin/helm", "charts/kai-scheduler-v0.17.0.tgz"):
+        file = folder / name
+        file.parent.mkdir(parents=True)
+        file.write_text(name)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        Path(f"{file}.sha256").write_text(f"{digest}  {file.name}\n")
+    return folder
+
+
+def test_an_offline_source_is_used_once_its_digests_are_right(
+    run: Run, host: Any, tmp_path: Path
+) -> None:
+    place = source(tmp_path / "source")
+    host.answer(f"{place}/bin/helm version", (0, "v4.3.0", ""))
+    host.answer(f"{place}/bin/helm history", NONE)
+    host.answer(f"{place}/bin/helm upgrade", (0, "", ""))
+    assert run("helm_release", source=str(place), **GIVEN)["changed"]
+    (command,) = host.called(f"{place}/bin/helm upgrade")
+    assert f"{place}/charts/kai-scheduler-v0.17.0.tgz" in command
+
+
+@pytest.mark.parametrize("name", ["bin/helm", "charts/kai-scheduler-v0.17.0.tgz"])
+@pytest.mark.parametrize("what", ["other", "missing", "without digest"])
+def test_what_is_not_as_its_digest_says_is_not_used(
+    run: Run, host: Any, tmp_path: Path, name: str, what: str
+) -> None:
+    place = source(tmp_path / "source")
+    if what == "other":
+        (place / name).write_text("another")
+    else:
+        (place / (name if what == "missing" else f"{name}.sha256")).unlink()
+    message = run("helm_release", source=str(place), **GIVEN)["msg"]
+    assert str(place / name) in message
+    assert host.calls == []
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2026-11-22T03:34:28.636158696Z", 1795318468),
+        ("2026-11-22T05:34:28.6+02:00", 1795318468),
+        ("2026-11-22 03:34:28.6 +0000 UTC", 1795318468),
+        ("yesterday", 0),
+    ],
+)
+def test_helms_times_are_read(plugin: Plugin, text: str, seconds: int) -> None:
+    assert plugin("module_utils.helm").stamp(text) == seconds

@@ -1,0 +1,53 @@
+"""Variables of role scheduler: pinned releases for one host, and no stage where there is nothing to install."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.config.load import LoadedSite, load_site
+from appliance.config.roles.context import RoleContext
+from appliance.config.roles.scheduler import variables
+from appliance.errors import ConfigError
+from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages import scheduler
+from tests.unit.config.test_impossible_queues import BASE, furnish
+from tests.unit.config.test_queue_rendering import DATA
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> LoadedSite:
+    furnish(tmp_path)
+    (tmp_path / "site.yml").write_text(BASE + (DATA / "flat.yml").read_text())
+    return load_site(tmp_path)
+
+
+def context(loaded: LoadedSite, **changes: object) -> RoleContext:
+    site = loaded.site.model_copy(update=changes)
+    return RoleContext(loaded.profile, site, site.host("head"), {}, {})
+
+
+def test_operators_come_before_the_scheduler_each_at_its_version(loaded: LoadedSite) -> None:
+    given = variables(context(loaded, kubernetes=KubernetesOptions(source="/opt/source")))
+    releases = given["scheduler_releases"]
+    assert isinstance(releases, list)
+    assert [r["name"] for r in releases] == ["gpu-operator", "network-operator", "kai-scheduler"]
+    assert all(r["version"] for r in releases)
+    assert (given["scheduler_first"], given["scheduler_source"]) == (True, "/opt/source")
+
+
+def test_a_release_line_without_an_exact_version_is_refused(loaded: LoadedSite) -> None:
+    software = loaded.profile.software.model_copy(update={"kai": "0.13"})
+    other = loaded.profile.model_copy(update={"software": software})
+    site = loaded.site
+    with pytest.raises(ConfigError, match=r"kai-scheduler is known for release 0\.13"):
+        variables(RoleContext(other, site, site.host("head"), {}, {}))
+
+
+def test_the_stage_is_for_a_scheduler_on_a_cluster_of_the_sites_own(loaded: LoadedSite) -> None:
+    own = KubernetesOptions()
+    brought = KubernetesOptions(external="kubeconfig")
+    assert scheduler.wanted(loaded.site.model_copy(update={"kubernetes": own}))
+    assert not scheduler.wanted(loaded.site.model_copy(update={"kubernetes": None}))
+    assert not scheduler.wanted(loaded.site.model_copy(update={"kubernetes": brought}))
+    without = {"kubernetes": own, "scheduler": None}
+    assert not scheduler.wanted(loaded.site.model_copy(update=without))

@@ -1,0 +1,37 @@
+"""The rack's look-alike charts: every pinned version, marked as such, the same bytes each time."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+from appliance.config.queues.charts import charts as table
+from appliance.lab import charts
+from appliance.lab.charts import LookAlike
+
+
+def test_there_is_one_for_every_version_of_the_table() -> None:
+    wanted = {
+        f"{chart.chart.rsplit('/', 1)[-1]}-{version}.tgz"
+        for chart in table().values()
+        for version in chart.versions.values()
+    }
+    assert {chart.file_name for chart in charts.pinned()} == wanted
+
+
+def test_an_archive_is_the_same_each_time_and_has_its_digest(tmp_path: Path) -> None:
+    chart = LookAlike("kai-resource-management", "v0.18.6")
+    one, other = chart.write(tmp_path / "a"), chart.write(tmp_path / "b")
+    assert one.read_bytes() == other.read_bytes()
+    assert one.with_name(f"{one.name}.sha256").read_text().endswith(f"  {one.name}\n")
+    with tarfile.open(fileobj=io.BytesIO(one.read_bytes())) as opened:
+        names = opened.getnames()
+    assert "kai-resource-management/Chart.yaml" in names
+    assert "kai-resource-management/charts/kai-scheduler/crds/definitions.yaml" in names
+
+
+def test_a_look_alike_says_that_it_is_one() -> None:
+    for chart in charts.pinned():
+        files = chart.files()
+        assert json.loads(files["Chart.yaml"])["description"] == charts.MARK
+        assert charts.MARK in files["templates/objects.yaml"]

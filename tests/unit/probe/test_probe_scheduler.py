@@ -1,0 +1,124 @@
+"""Releases, pods and GPUs of a cluster, from what kubectl said."""
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from appliance.models.facts_scheduler import SchedulerFacts
+from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.collectors import scheduler
+
+Grow = Callable[[dict[str, Any]], str]
+RECORDS = (
+    "kai-scheduler kai-scheduler 1 superseded\n"
+    "kai-scheduler kai-scheduler 10 deployed\n"
+    "kai-scheduler kai-scheduler 9 superseded\n"
+    "gpu-operator gpu-operator 1 pending-install\n"
+    "odd line\n"
+)
+
+
+def record(chart: str, version: str) -> str:
+    """A revision as Helm keeps it."""
+    about = {"name": "x", "chart": {"metadata": {"name": chart, "version": version}}}
+    packed = base64.b64encode(gzip.compress(json.dumps(about).encode()))
+    return base64.b64encode(packed).decode()
+
+
+def pod(name: str, phase: str, ready: bool, **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    return {
+        "metadata": {"name": name, "namespace": "kai-scheduler"},
+        "status": {"phase": phase, "conditions": conditions, **status},
+    }
+
+
+def test_the_newest_record_of_each_release_counts() -> None:
+    assert scheduler.newest(RECORDS) == [
+        ("gpu-operator", "gpu-operator", 1, "pending-install"),
+        ("kai-scheduler", "kai-scheduler", 10, "deployed"),
+    ]
+    assert scheduler.newest("") == []
+
+
+def test_a_record_names_its_chart() -> None:
+    assert scheduler.chart(record("kai-scheduler", "v0.17.0")) == ("kai-scheduler", "v0.17.0")
+
+
+@pytest.mark.parametrize("payload", ["", "%%%", base64.b64encode(b"x").decode(), "e30="])
+def test_what_is_no_record_is_not_taken_for_one(payload: str) -> None:
+    with pytest.raises(Unreadable):
+        scheduler.chart(payload)
+
+
+def test_a_pod_that_is_not_ready_says_why() -> None:
+    waiting = {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+    begun = {"state": {"waiting": {"reason": "PodInitializing"}}}
+    unplaced = [
+        {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"},
+        {"type": "Ready", "status": "False"},
+    ]
+    found = scheduler.pods(
+        {
+            "items": [
+                pod("well", "Running", True),
+                pod("done", "Succeeded", False),
+                pod("image", "Pending", False, containerStatuses=[begun, waiting]),
+                pod("room", "Pending", False, conditions=unplaced),
+                pod("lost", "Failed", False, message="The node was low on memory"),
+                pod("new", "Pending", False, conditions=None),
+            ]
+        }
+    )
+    assert {p["name"]: (p["ready"], p["reason"]) for p in found} == {
+        "well": (True, ""),
+        "image": (False, "ErrImagePull: no such image"),
+        "room": (False, "0/3 nodes are available"),
+        "lost": (False, "The node was low on memory"),
+        "new": (False, "Pending"),
+    }
+
+
+def test_a_node_without_a_device_plugin_offers_nothing() -> None:
+    nodes = {
+        "items": [
+            {"metadata": {"name": "a"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}},
+            {"metadata": {"name": "b"}, "status": {}},
+        ]
+    }
+    assert scheduler.gpus(nodes) == {"a": 8, "b": 0}
+    with pytest.raises(Unreadable):
+        scheduler.gpus({})
+
+
+def test_a_control_plane_tells_all(grow: Grow) -> None:
+    nodes = {"items": [{"metadata": {"name": "a"}, "status": {}}]}
+    lists = {
+        "owner=helm": "kai-scheduler kai-scheduler 1 deployed\n",
+        "sh.helm": record("kai-scheduler", "v0.17.0"),
+        "get pods": json.dumps({"items": [pod("well", "Running", True)]}),
+        "get nodes": json.dumps(nodes),
+    }
+    root = grow({"/usr/bin/kubectl": {"when": lists}, "/etc/kubernetes/admin.conf": ""})
+    ask = Ask({}, root)
+    found = SchedulerFacts.model_validate(scheduler.collect(ask)["scheduler"])
+    assert found.releases is not None
+    assert [(r.name, r.version, r.status) for r in found.releases] == [
+        ("kai-scheduler", "v0.17.0", "deployed")
+    ]
+    assert found.pods is not None
+    assert [p.name for p in found.pods] == ["well"]
+    assert found.gpus == {"a": 0}
+    assert ask.errors == {}
+
+
+def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(grow: Grow) -> None:
+    assert scheduler.collect(Ask({}, grow({"/etc/hostname": "gpu-1\n"}))) == {"scheduler": None}
+    refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
+    ask = Ask({}, grow({"/usr/bin/kubectl": refused, "/etc/kubernetes/admin.conf": ""}))
+    assert scheduler.collect(ask)["scheduler"] == {"releases": None, "pods": None, "gpus": None}
+    assert "connection refused" in ask.errors["scheduler"]
