@@ -22,7 +22,6 @@ from appliance.journal import Journal, hold
 from appliance.lab import rack
 from appliance.models.events import Message, Observer
 
-EMBEDDED = "rack"
 RACK_RUNS = Path("/var/lib/appliance/runs")
 """Runs of the embedded rack: beside it, not inside it, so that they outlive it."""
 
@@ -49,9 +48,9 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
     """The site's files, read and judged; raises the embedded rack first where that is wanted."""
     if target.inventory is not None:
         return load_site(target.inventory, target.profile, check_ids=check_ids())
-    found = rack.load(EMBEDDED)
+    found = rack.load(rack.EMBEDDED)
     if raise_rack:
-        spec = rack.RackSpec(profile=target.profile or "hpc")
+        spec = rack.embedded(target.profile)
         found = rack.up(spec, lambda text: observer.handle(Message(text=text)))
     if found is None:
         raise ApplianceError(

@@ -40,15 +40,25 @@ def lab() -> None:
     is_flag=True,
     help="Hosts that carry a Kubernetes cluster; the first time it is compiled, ten minutes.",
 )
+@click.option(
+    "--slurm", default=0, metavar="N", help="With --kubernetes: the first N GPU hosts are Slurm's."
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def up(
-    name: str, hosts: int, profile: str, gpu: str, driver: bool, kubernetes: bool, as_json: bool
+    name: str,
+    hosts: int,
+    profile: str,
+    gpu: str,
+    driver: bool,
+    kubernetes: bool,
+    slurm: int,
+    as_json: bool,
 ) -> None:
     """Raise the rack, or start what of it is down."""
     console = Console(stderr=True)
     with console.status("raising the rack"):
         raised = rack.up(
-            RackSpec(name, hosts, profile, gpu, kubernetes, driver),
+            RackSpec(name, hosts, profile, gpu, kubernetes, driver, slurm),
             lambda line: console.print(f"  {line}", soft_wrap=True),
         )
     if as_json:

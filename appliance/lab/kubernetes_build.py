@@ -84,6 +84,11 @@ def layer(cache: Path, base: Path, progress: Progress) -> Path:
         return made
 
 
+def is_compiled(cache: Path) -> bool:
+    """Whether the programs are there already; without them a first rack takes ten minutes more."""
+    return _target(cache).exists()
+
+
 def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -> Path:
     wanted = _wanted()
     parts = ("trees.sh", "resolver.yaml", "kubelet.service", "10-kubeadm.conf")
@@ -113,8 +118,7 @@ def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -
 
 def _programs(cache: Path, base: Path, progress: Progress) -> Path:
     """The compiled programs, about ten minutes on two processors."""
-    files = sorted(path for path in SOURCES.rglob("*") if path.name in {"compile.sh", "main.go"})
-    target = cache / f"kubernetes-{digest(''.join(file.read_text() for file in files))}"
+    target = _target(cache)
     if target.exists():
         return target
     fresh = cache / f"making-{target.name}"
@@ -127,6 +131,11 @@ def _programs(cache: Path, base: Path, progress: Progress) -> Path:
     out.rename(target)
     mounts.remove(fresh)
     return target
+
+
+def _target(cache: Path) -> Path:
+    files = sorted(path for path in SOURCES.rglob("*") if path.name in {"compile.sh", "main.go"})
+    return cache / f"kubernetes-{digest(''.join(file.read_text() for file in files))}"
 
 
 def _clear(cache: Path, current: set[Path]) -> None:

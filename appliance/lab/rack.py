@@ -4,6 +4,7 @@ import fcntl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from appliance.adapters.process import run
@@ -13,6 +14,7 @@ from appliance.lab import (
     cgroups,
     fabric,
     image,
+    kubernetes_build,
     machine,
     mounts,
     network,
@@ -26,10 +28,12 @@ from appliance.lab import (
 )
 from appliance.lab.building import Progress
 from appliance.lab.hardware import of_profile
-from appliance.lab.spec import STATE_ROOT, Rack, RackHost, RackSpec, load
+from appliance.lab.spec import STATE_ROOT, Rack, RackHost, RackSpec, cache_root, load
 
-__all__ = ["Rack", "RackHost", "RackSpec", "down", "load", "up"]
+__all__ = ["EMBEDDED", "Rack", "RackHost", "RackSpec", "down", "embedded", "load", "up"]
 
+EMBEDDED = "rack"
+"""The rack a verb means that is given no site."""
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
 ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")
@@ -54,6 +58,17 @@ def up(wanted: RackSpec, progress: Progress) -> Rack:
             progress(f"starting {_names(started)}")
             _wait(rack, started, progress)
         return rack
+
+
+def embedded(profile: str | None) -> RackSpec:
+    """What is raised where nobody named a site: the rack that stands, else one that needs no compiler first."""
+    standing = load(EMBEDDED)
+    if standing and profile in (None, standing.spec.profile):
+        return standing.spec
+    wanted = RackSpec(EMBEDDED, profile=profile or "hpc")
+    if kubernetes_build.is_compiled(cache_root() / "lab"):
+        return replace(wanted, hosts=4, kubernetes=True, slurm=2)
+    return wanted
 
 
 def start(rack: Rack, host: RackHost) -> None:

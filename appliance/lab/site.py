@@ -45,6 +45,7 @@ def render(rack: Rack) -> str:
     return environment.from_string(template).render(
         rack=rack,
         profile=_profile(rack.spec.profile),
+        slurm=[host for host in rack.hosts if host.is_gpu][: rack.spec.slurm],
         simulated=SIMULATED_AREAS,
         release=kubernetes_build.RELEASE,
         containerd=kubernetes_build.CONTAINERD,

@@ -29,7 +29,8 @@ def cache_root() -> Path:
 class RackSpec:
     """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's.
 
-    ``kubernetes``: hosts that can carry a cluster, and a site that asks for one.
+    ``kubernetes``: hosts that can carry a cluster, and a site that asks for one. ``slurm``: how many of its GPU hosts,
+    the first, are Slurm's then.
     ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
     """
 
@@ -39,6 +40,7 @@ class RackSpec:
     gpu: str = ""
     kubernetes: bool = False
     driver: bool = False
+    slurm: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):
@@ -48,6 +50,11 @@ class RackSpec:
             )
         if not 1 <= self.hosts <= MAX_HOSTS:
             raise ApplianceError(f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}")
+        if self.slurm and not (self.kubernetes and self.slurm < self.hosts):
+            raise ApplianceError(
+                f"{self.slurm} hosts cannot be set aside for Slurm",
+                "only GPU hosts can, of a rack with --kubernetes; without a cluster all are Slurm's",
+            )
 
 
 @dataclass(frozen=True)

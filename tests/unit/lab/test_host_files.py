@@ -8,7 +8,7 @@ from appliance.lab import cgroups, network, requirements, seed, site
 from appliance.lab.hardware import Hardware
 from appliance.lab.machine import nspawn
 from appliance.lab.spec import RackSpec, numbered
-from appliance.models.site import Role, Site
+from appliance.models.site import Owner, Role, Site
 
 RACK = numbered(RackSpec("test", hosts=3), 2, {})
 
@@ -20,6 +20,15 @@ def test_site_is_one_the_program_accepts(tmp_path: Path) -> None:
     assert found.profile == "hpc"
     assert found.simulated == ("gpu", "fabric")
     assert [host.name for host in found.with_role(Role.GPU)] == ["gpu-1", "gpu-2"]
+
+
+def test_of_a_rack_with_a_cluster_the_first_gpu_hosts_are_slurms(tmp_path: Path) -> None:
+    rack = numbered(RackSpec("test", 4, kubernetes=True, slurm=2), 2, {})
+    file = tmp_path / "site.yml"
+    file.write_text(site.render(rack))
+    found = Site.model_validate(document.read(file).data)
+    assert [h.name for h in found.gpu_hosts_of(Owner.SLURM)] == ["gpu-1", "gpu-2"]
+    assert [h.name for h in found.gpu_hosts_of(Owner.KUBERNETES)] == ["gpu-3"]
 
 
 def test_every_host_is_marked_as_simulated() -> None:

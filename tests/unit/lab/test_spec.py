@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from appliance.errors import ApplianceError
-from appliance.lab import spec
+from appliance.lab import kubernetes_build, rack, spec
 from appliance.lab.hardware import Hardware
 from appliance.lab.spec import RackSpec, numbered
 
@@ -34,6 +35,36 @@ def test_names_that_could_leave_the_state_folder_are_refused(name: str) -> None:
 def test_a_rack_has_at_least_one_host_and_not_too_many(hosts: int) -> None:
     with pytest.raises(ApplianceError, match="1 to 32"):
         RackSpec(hosts=hosts)
+
+
+@pytest.mark.parametrize("given", [{"slurm": 1}, {"kubernetes": True, "slurm": 3, "hosts": 3}])
+def test_only_gpu_hosts_of_a_rack_with_a_cluster_are_set_aside_for_slurm(given: Any) -> None:
+    with pytest.raises(ApplianceError, match="cannot be set aside"):
+        RackSpec(**given)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_without_a_site_a_cluster_comes_where_its_programs_are_compiled(
+    compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    monkeypatch.setattr(kubernetes_build, "is_compiled", lambda _: compiled)
+    found = rack.embedded(None)
+    assert (found.kubernetes, found.hosts, found.slurm) == (
+        (True, 4, 2) if compiled else (False, 3, 0)
+    )
+    assert rack.embedded("balanced").profile == "balanced"
+
+
+def test_without_a_site_the_rack_that_stands_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    monkeypatch.setattr(kubernetes_build, "is_compiled", lambda _: True)
+    standing = RackSpec(hosts=2, profile="balanced")
+    spec.save(numbered(standing, 1, {}))
+    assert rack.embedded(None) == rack.embedded("balanced") == standing
+    assert rack.embedded("hpc") != standing
 
 
 def test_a_saved_rack_is_read_back_as_it_was(
