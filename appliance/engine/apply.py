@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from appliance.engine.learn import relearn
 from appliance.engine.planning import Preparation
+from appliance.engine.roll import run_stage
 from appliance.engine.session import Session
-from appliance.engine.stage_run import Gone, run_stage
+from appliance.engine.stage_run import Gone
 from appliance.engine.threads import threads
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState

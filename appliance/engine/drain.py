@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.kubernetes_nodes import ApiNodes, KubectlNodes, Nodes
 from appliance.engine.session import Session
-from appliance.engine.work import Scheduler, Why
+from appliance.engine.work import ENDING, Scheduler, Why
 from appliance.engine.work_kubernetes import KubernetesHosts
 from appliance.engine.work_slurm import SlurmHosts
 from appliance.errors import ApplianceError, DeadlineExceeded
@@ -15,7 +15,7 @@ from appliance.models.events import Message
 from appliance.models.site import Role
 
 PAUSE = 2.0
-ENDING = 180.0
+GRACE = 180.0
 """Seconds that work which was told to end is waited for; a pod has 30 by default, a job 30 (KillWait)."""
 
 
@@ -63,7 +63,7 @@ def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:
                 scheduler.take_out(host, wanted.why)
         left = _wait(session, asked, hosts, wanted.seconds, False)
         if left and wanted.force and not session.cancelled.is_set():
-            left = _wait(session, asked, hosts, ENDING, True)
+            left = _wait(session, asked, hosts, GRACE, True)
     except BaseException:
         with suppress(ApplianceError):
             resume(session, hosts)
@@ -105,7 +105,9 @@ def _wait(
             if told.get(host) != work:
                 session.tell(Message(text=f"waits for {', '.join(work)}", host=host))
         told = left
-        if time.monotonic() >= deadline or session.cancelled.wait(PAUSE):
+        over = time.monotonic() - deadline
+        ending = all(w.endswith(ENDING) for work in left.values() for w in work)
+        if over >= (GRACE if ending else 0) or session.cancelled.wait(PAUSE):
             return left
 
 

@@ -115,6 +115,7 @@ def _cell(
         why=why,
         minutes=minutes_of(session, stage, host.name) if action.changes else 0.0,
         reboot=action.changes and stage.reboots(host, facts, known.variables),
+        drain=action.changes and stage.drains(host, facts, known.variables),
         known=receipt is not None,
         fingerprint=known.fingerprint,
         pins={d.name: d.expected for d in drifted if d.kind == "package"},

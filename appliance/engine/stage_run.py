@@ -25,18 +25,17 @@ Gone = dict[str, str]
 """Hosts that could no longer be reached, with the stage that found out; all stages of a run share it."""
 
 
-def run_stage(
+def play_and_prove(
     session: Session,
     stage: Stage,
     cells: Sequence[HostStage],
     prepared: Preparation,
     gone: Gone,
+    started: datetime,
 ) -> list[StageOutcome]:
     """Plays the stage on the hosts of these cells; each is proved as soon as it is through. One outcome per cell."""
     if not cells:
         return []
-    started = datetime.now(UTC)
-    _announce(session, stage, cells)
     peers = Peers()
     ends: dict[str, Future[StageOutcome]] = {}
     with threads(len(cells)) as pool:
@@ -54,12 +53,11 @@ def run_stage(
             peers.end()
         for play in plays.values():
             finish(play)
-        outcomes = [ends[c.host].result() for c in cells]
-    _sum_up(session, stage, outcomes, started)
-    return outcomes
+        return [ends[c.host].result() for c in cells]
 
 
-def _announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> None:
+def announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> None:
+    """Says in journal and on the screen that the stage begins on these hosts."""
     hosts = tuple(c.host for c in cells)
     expected = max(c.minutes for c in cells) * 60
     session.tell(StageStarted(stage=stage.name, hosts=hosts, expected_seconds=expected or None))
@@ -69,9 +67,10 @@ def _announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> Non
         )
 
 
-def _sum_up(
+def sum_up(
     session: Session, stage: Stage, outcomes: Sequence[StageOutcome], started: datetime
 ) -> None:
+    """Says how the stage ended."""
     good = sum(o.state is StageState.DONE for o in outcomes)
     session.tell(
         StageDone(
@@ -189,11 +188,12 @@ def _finish(
         fix=session.redact(problem.fix) if problem else "",
         away=bool(problem and problem.away),
     )
-    _tell(session, outcome, result.tasks)
+    tell(session, outcome, result.tasks)
     return outcome
 
 
-def _tell(session: Session, outcome: StageOutcome, tasks: int) -> None:
+def tell(session: Session, outcome: StageOutcome, tasks: int = 0) -> None:
+    """Says in journal and on the screen how a host came through."""
     kinds = {StageState.DONE: "host_done", StageState.FAILED: "host_failed"}
     told = outcome.model_dump(include={"stage", "host", "seconds", "changes", "cause", "fix"})
     session.journal.append(

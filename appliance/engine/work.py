@@ -8,6 +8,9 @@ from appliance.engine.session import Session
 from appliance.errors import ApplianceError
 from appliance.models.site import Owner
 
+ENDING = " (is ending)"
+"""Behind work that was told to end and will, in its own grace period."""
+
 
 class Why(StrEnum):
     """What a host is drained for; kept with the host, so that the next run knows a drain of ours.

@@ -4,7 +4,7 @@ from typing import Any
 
 from appliance.adapters.kubernetes_nodes import Nodes, Resource
 from appliance.engine.session import Session
-from appliance.engine.work import Held, Why, is_ours, runs
+from appliance.engine.work import ENDING, Held, Why, is_ours, runs
 from appliance.errors import ClusterFailed
 from appliance.models.site import Owner
 
@@ -69,11 +69,11 @@ class KubernetesHosts:
         """One step of a pod on its way out, and where it stands."""
         meta = pod["metadata"]
         if meta.get("deletionTimestamp"):
-            return f"{_name(pod)} (is ending)"
+            return _name(pod) + ENDING
         if ends_by_itself(pod) and not force:
             return _name(pod)
         if self._nodes.evict(meta.get("namespace", "default"), meta["name"]):
-            return f"{_name(pod)} (is ending)"
+            return _name(pod) + ENDING
         return f"{_name(pod)} (its disruption budget lets none go now)"
 
     def _node(self, host: str) -> Resource | None:

@@ -37,6 +37,7 @@ class HostStage(Model):
     why: str = ""
     minutes: float = Field(default=0.0, ge=0)
     reboot: bool = False
+    drain: bool = Field(default=False, description="The host must be free of work for it")
     known: bool = Field(default=False, description="The host holds a receipt of this stage")
     fingerprint: str = ""
     pins: dict[str, str] = Field(default_factory=dict)

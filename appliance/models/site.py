@@ -214,10 +214,13 @@ class GpuOptions(Model):
     """Stage gpu, where it changes the driver of a host that works."""
 
     drain_minutes: int = Field(
-        default=30, ge=0, le=10080, description="How long running jobs are waited for"
+        default=30, ge=0, le=10080, description="How long running jobs and pods are waited for"
     )
     interrupt_jobs: bool = Field(
-        default=False, description="Consent to cancel jobs that run longer"
+        default=False, description="Consent to end jobs and pods that run longer"
+    )
+    at_once: int = Field(
+        default=1, ge=1, le=1000, description="Hosts of one owner whose driver is changed at a time"
     )
 
 

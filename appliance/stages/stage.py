@@ -14,7 +14,7 @@ def always(site: Site) -> bool:
 
 
 def never(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Applying it reboots no host."""
+    """Applying it disturbs nobody's work."""
     return False
 
 
@@ -29,7 +29,8 @@ class Stage:
 
     ``wanted``: whether a site has this stage at all. ``learns_from``: stages that change facts the variables are made
     from; where one of them ran, this one's are made again before it starts. ``reboots``: whether applying the
-    variables would reboot a host or unload its drivers, judged by its latest facts.
+    variables would reboot a host or unload its drivers, judged by its latest facts. ``drains``: whether a host must be
+    free of work for that; such hosts go through in waves.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Stage:
     wanted: Callable[[Site], bool] = always
     learns_from: tuple[str, ...] = ()
     reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
+    drains: Callable[[Host, HostFacts | None, Variables], bool] = never
 
     def concerns(self, site: Site, host: Host) -> bool:
         """Whether ``host`` takes part."""

@@ -28,8 +28,6 @@ def variables(context: RoleContext) -> Variables:
         "gpu_fingerprint": source.fingerprint or "",
         "gpu_kernel_modules": kernel_modules(context.profile, source.kernel_modules),
         "gpu_fabric_manager": has_switches(context.profile),
-        "gpu_drain_minutes": site.gpu.drain_minutes,
-        "gpu_interrupt_jobs": site.gpu.interrupt_jobs,
         "gpu_container": _in_container(site, context.facts.get(context.host.name)),
     }
 

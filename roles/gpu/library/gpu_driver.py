@@ -10,20 +10,17 @@ short_description: The NVIDIA driver in one release, changed on a running host
 description:
   - All parts of the driver are kept in one and the same version, held against other upgrades. An installed version of the wanted
     release stays; a newer one of the same branch is not taken by itself.
-  - Where a driver is loaded, the host is first drained in Slurm; jobs and processes are waited for and never interrupted without
-    consent. Then the services are stopped, the modules unloaded, the packages changed and the modules loaded.
+  - Where a driver is loaded, the services that use it are stopped, the modules unloaded, the packages changed and the modules loaded.
+    A process that has a GPU open ends the change before anything is touched. Whoever calls has drained the host.
   - When the new driver does not load, or fewer GPUs answer than before, the version before is put back.
-  - A run that was cut off is taken up where it stopped; a drain of ours is taken back at the end, anybody else's stays.
+  - A run that was cut off is taken up where it stopped.
   - Where the modules do not go, or nouveau does not, O(reboot) is true: reboot and call again.
 options:
   packages: {description: Names, as alternatives separated by "|"; all come in the driver's version., type: list, elements: str, required: true}
   release: {description: Branch or version, as 580 or 580.95.05., type: str, required: true}
   pins: {description: Name to exact version, where a version is to be restored., type: dict, default: {}}
   source: {description: File of the package source, whose lists alone are fetched; all where it is empty., type: str, default: ""}
-  host: {description: Name of this host in Slurm., type: str, required: true}
   clients: {description: Units that use the driver, in the order in which they start; those there are., type: list, elements: str, default: []}
-  drain_minutes: {description: How long running jobs are waited for., type: int, default: 0}
-  interrupt_jobs: {description: Consent to cancel jobs that are left then., type: bool, default: false}
   container: {description: The kernel is not this host's own; secure boot and nouveau are not looked at., type: bool, default: false}
 """
 
@@ -32,7 +29,6 @@ EXAMPLES = r"""
   gpu_driver:
     packages: [nvidia-kernel-open-dkms, nvidia-driver-cuda]
     release: "580"
-    host: gpu-1
 """
 
 RETURN = r"""
@@ -57,7 +53,6 @@ from ansible.module_utils.gpu_packages import (
     of_release,
     upstream,
 )
-from ansible.module_utils.gpu_slurm import Slurm
 from ansible_collections.appliance.host.plugins.module_utils.apt import available
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
@@ -74,7 +69,6 @@ class Change:
         self.module = module
         self.packages: Any = AptDriver(module) if available() else DnfDriver(module)
         self.kernel = Kernel(module)
-        self.slurm = Slurm(module, module.params["host"])
         self.entries = [entry.split("|") for entry in module.params["packages"]]
         self.changed = False
         self.reboot = False
@@ -154,7 +148,7 @@ class Change:
         if not self.note:
             self.note = {"before": installed, "answered": len(versions), "stopped": []}
         if booted and loaded:
-            self._clear(wanted, versions)
+            self._clear()
         try:
             if wanted != installed:
                 self.packages.move(wanted)
@@ -165,21 +159,9 @@ class Change:
         if not self.reboot:
             self._finish()
 
-    def _clear(self, wanted: dict[str, str], versions: list[str]) -> None:
+    def _clear(self) -> None:
         """Nobody uses the driver, and it is unloaded. What stands in the way leaves everything as it was."""
-        target = upstream(next(iter(wanted.values())))
         _remember(self.note)
-        self.slurm.drain(f"{versions[0] if versions else 'not answering'} to {target}")
-        left = self.slurm.wait(self.module.params["drain_minutes"] * 60)
-        if left and self.module.params["interrupt_jobs"]:
-            self.slurm.cancel(left)
-            left = self.slurm.wait(120)
-        if left:
-            self._finish()
-            raise Problem(
-                f"jobs run here ({', '.join(left)}) and the driver can only be changed without them:"
-                " wait for them (gpu.drain_minutes) or allow to cancel them (gpu.interrupt_jobs)"
-            )
         self._stop_clients()
         holders = self.kernel.holders()
         if holders:
@@ -235,7 +217,6 @@ class Change:
             self._prove(old)
             self._start_clients()
         except Problem as second:
-            # Nobody gets this host before a person has looked: our drain stays.
             raise Problem(f"{failed}, and driver {old} does not come back ({second})") from None
         self._finish()
         raise Problem(f"{failed}; rolled back to {old}, which works: choose another release")
@@ -256,10 +237,9 @@ class Change:
                 raise Problem(f"{unit} does not start: {' '.join((err or out).split())}")
 
     def _finish(self) -> None:
-        """Back to work, and nothing left to remember."""
+        """The services that ran run again, and nothing is left to remember."""
         for unit in reversed(self.note.get("stopped", [])):
             self.module.run_command(["systemctl", "start", unit])
-        self.slurm.resume()
         self.note = {}
         if os.path.exists(NOTE):
             os.unlink(NOTE)
@@ -306,10 +286,7 @@ def main() -> None:
             "release": {"required": True},
             "pins": {"type": "dict", "default": {}},
             "source": {"default": ""},
-            "host": {"required": True},
             "clients": {"type": "list", "elements": "str", "default": []},
-            "drain_minutes": {"type": "int", "default": 0},
-            "interrupt_jobs": {"type": "bool", "default": False},
             "container": {"type": "bool", "default": False},
         },
         supports_check_mode=True,

@@ -67,7 +67,6 @@ def test_a_site_that_says_nothing_takes_nvidias_own_repository(example: LoadedSi
     given = _variables(example, {})
     assert given["gpu_source"] == "nvidia"
     assert {given[f"gpu_{name}"] for name in ("mirror", "key", "fingerprint")} == {""}
-    assert given["gpu_interrupt_jobs"] is False
 
 
 def test_a_mirror_is_given_as_it_stands(example: LoadedSite) -> None:

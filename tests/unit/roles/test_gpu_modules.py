@@ -42,7 +42,7 @@ class Failed(Exception):
 
 
 class Host:
-    """A pretended host: its packages, driver, jobs, and all that was done to it, in order."""
+    """A pretended host: its packages, driver, and all that was done to it, in order."""
 
     check_mode = False
 
@@ -55,10 +55,7 @@ class Host:
             "release": "580",
             "pins": {},
             "source": "",
-            "host": "gpu-1",
             "clients": ["nvidia-persistenced.service"],
-            "drain_minutes": 0,
-            "interrupt_jobs": False,
             "container": True,
             **params,
         }
@@ -70,8 +67,6 @@ class Host:
         self.gpus = 8
         self.dead: set[str] = set()
         self.silent: dict[str, int] = {}
-        self.state, self.reason = "IDLE", ""
-        self.jobs: list[str] = []
         self.done: list[str] = []
 
     def fail_json(self, msg: str, **_: Any) -> None:
@@ -82,21 +77,6 @@ class Host:
 
     def run_command(self, argv: list[str], **_: Any) -> tuple[int, str, str]:
         words = argv[2:] if argv[0] == "timeout" else argv
-        said = " ".join(words)
-        if said.startswith("scontrol --oneliner"):
-            reason = f" Reason={self.reason} [root@now]" if self.reason else ""
-            return 0, f"NodeName=gpu-1 State={self.state}{reason}\n", ""
-        if words[0] == "squeue":
-            return 0, "\n".join(self.jobs), ""
-        if said.startswith("scontrol update"):
-            self.done.append("drain" if "State=DRAIN" in said else "resume")
-            self.state = "IDLE+DRAIN" if "State=DRAIN" in said else "IDLE"
-            self.reason = words[-1].removeprefix("Reason=") if "State=DRAIN" in said else ""
-            return 0, "", ""
-        if words[0] == "scancel":
-            self.jobs = []
-            self.done.append("cancel")
-            return 0, "", ""
         if words[0] == "systemctl":
             if words[1] != "is-active":
                 self.done.append(f"{words[1]} {words[2]}")
@@ -176,7 +156,7 @@ def working(version: str = OLD, **params: Any) -> Host:
     return host
 
 
-def test_a_bare_host_gets_the_newest_of_the_branch_without_a_drain(change: Any) -> None:
+def test_a_bare_host_gets_the_newest_of_the_branch(change: Any) -> None:
     host = Host()
     result = change(host)
     assert host.done == [
@@ -193,44 +173,23 @@ def test_an_installed_version_of_the_branch_stays(change: Any) -> None:
     assert host.done == []
 
 
-def test_a_driver_that_works_is_changed_between_drain_and_resume(change: Any) -> None:
+def test_a_driver_that_works_is_unloaded_changed_and_loaded(change: Any) -> None:
     host = working(OLD, release="580.95.05")
     result = change(host)
     assert host.done == [
         "refresh",
-        "drain",
         "stop nvidia-persistenced.service",
         "unload",
         f"install {NEW}",
         "load 580.95.05",
         "restart nvidia-persistenced.service",
         "start nvidia-persistenced.service",
-        "resume",
     ]
     assert (result["before"], result["version"], result["reboot"]) == (
         "580.82.07",
         "580.95.05",
         False,
     )
-
-
-def test_running_jobs_are_named_and_nothing_is_touched(
-    change: Any, modules: dict[str, ModuleType]
-) -> None:
-    host = working(OLD, release="580.95.05")
-    host.jobs = ["12 of ada"]
-    with pytest.raises(modules["gpu_driver"].Problem, match=r"jobs run here \(12 of ada\)"):
-        change(host)
-    assert host.done == ["refresh", "drain", "resume"]
-    assert (host.loaded, host.state) == ("580.82.07", "IDLE")
-
-
-def test_jobs_are_cancelled_only_with_consent(change: Any) -> None:
-    host = working(OLD, release="580.95.05", interrupt_jobs=True)
-    host.jobs = ["12 of ada"]
-    change(host)
-    assert host.done.index("cancel") < host.done.index("unload")
-    assert host.loaded == "580.95.05"
 
 
 def test_processes_on_the_gpus_are_named_and_the_services_come_back(
@@ -240,17 +199,8 @@ def test_processes_on_the_gpus_are_named_and_the_services_come_back(
     host = working(OLD, release="580.95.05")
     with pytest.raises(modules["gpu_driver"].Problem, match=r"python3 \(47\)"):
         change(host)
-    assert host.done[-2:] == ["start nvidia-persistenced.service", "resume"]
+    assert host.done[-1] == "start nvidia-persistenced.service"
     assert host.loaded == "580.82.07"
-
-
-def test_somebody_elses_drain_stays(change: Any) -> None:
-    host = working(OLD, release="580.95.05")
-    host.state, host.reason = "IDLE+DRAIN", "fan is loud"
-    change(host)
-    assert "drain" not in host.done
-    assert "resume" not in host.done
-    assert host.reason == "fan is loud"
 
 
 @pytest.mark.parametrize(
@@ -269,29 +219,25 @@ def test_what_does_not_come_up_is_rolled_back(
         change(host)
     assert why in str(caught.value)
     assert "rolled back to 580.82.07, which works" in str(caught.value)
-    assert (host.loaded, host.state) == ("580.82.07", "IDLE")
+    assert host.loaded == "580.82.07"
     assert set(host.installed.values()) == {OLD}
 
 
-def test_where_nothing_comes_back_the_drain_stays(
+def test_where_nothing_comes_back_both_are_named(
     change: Any, modules: dict[str, ModuleType]
 ) -> None:
     host = working(OLD, release="580.95.05")
     host.dead = {"580.95.05", "580.82.07"}
     with pytest.raises(modules["gpu_driver"].Problem, match="does not come back"):
         change(host)
-    assert host.state == "IDLE+DRAIN"
 
 
-def test_a_change_that_was_cut_off_is_finished_and_its_drain_taken_back(
-    change: Any, tmp_path: Path
-) -> None:
+def test_a_change_that_was_cut_off_is_finished(change: Any, tmp_path: Path) -> None:
     host = working(NEW, release="580.95.05")
-    host.state, host.reason = "IDLE+DRAIN", "appliance: driver 580.82.07 to 580.95.05"
     note = {"before": {}, "answered": 8, "stopped": ["nvidia-persistenced.service"]}
     (tmp_path / "note.json").write_text(json.dumps(note))
     assert change(host)["changed"] is True
-    assert host.done == ["start nvidia-persistenced.service", "resume"]
+    assert host.done == ["start nvidia-persistenced.service"]
     assert list(tmp_path.iterdir()) == []
     assert change(host)["changed"] is False
 

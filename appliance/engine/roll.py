@@ -1,0 +1,154 @@
+"""A stage over its hosts: at once, or in waves where a host must be free of work; a host that fails stops the waves."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from appliance.engine.drain import Drain, drain, resume
+from appliance.engine.earlier import known_facts
+from appliance.engine.gather import Round, Unanswered, ask, each
+from appliance.engine.planning import Preparation
+from appliance.engine.session import Session
+from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
+from appliance.engine.work import Why
+from appliance.errors import ApplianceError
+from appliance.models.events import Message
+from appliance.models.facts import HostFacts
+from appliance.models.plan import HostStage
+from appliance.models.run import StageOutcome, StageState
+from appliance.models.site import Owner, Site
+from appliance.stages.stage import Stage, never
+
+REMEDY = "wait for them (gpu.drain_minutes) or allow to end them (gpu.interrupt_jobs)"
+
+
+def run_stage(
+    session: Session,
+    stage: Stage,
+    cells: Sequence[HostStage],
+    prepared: Preparation,
+    gone: Gone,
+) -> list[StageOutcome]:
+    """Brings the hosts of these cells through the stage. One outcome per cell."""
+    if not cells:
+        return []
+    started = datetime.now(UTC)
+    announce(session, stage, cells)
+    quiet = [c for c in cells if not c.drain]
+    outcomes = play_and_prove(session, stage, quiet, prepared, gone, started)
+    # A change that was cut off may be over by now, and its drain not.
+    known = {c.host for c in quiet if c.known and stage.drains is not never}
+    for outcome in outcomes:
+        if outcome.state is StageState.DONE and outcome.host in known:
+            _give_back(session, outcome.host)
+    for wave in waves(session.site, [c for c in cells if c.drain], session.site.gpu.at_once):
+        failed = next((o.host for o in outcomes if _stops(o)), None)
+        if failed or session.cancelled.is_set():
+            outcomes += _kept(session, stage, wave, failed)
+        else:
+            outcomes += _wave(session, stage, wave, prepared, gone, started)
+    sum_up(session, stage, outcomes, started)
+    by_host = {outcome.host: outcome for outcome in outcomes}
+    return [by_host[cell.host] for cell in cells]
+
+
+def waves(site: Site, cells: Sequence[HostStage], width: int) -> Iterator[list[HostStage]]:
+    """So many hosts of each owner at a time, in the site's order."""
+    by_owner: dict[Owner, list[HostStage]] = {}
+    for cell in cells:
+        by_owner.setdefault(site.owner(site.host(cell.host)), []).append(cell)
+    for begin in range(0, max(map(len, by_owner.values()), default=0), width):
+        yield [cell for queue in by_owner.values() for cell in queue[begin : begin + width]]
+
+
+def _stops(outcome: StageOutcome) -> bool:
+    """Whether what it met would meet the next host, too; work that did not end in time would not."""
+    return outcome.state is StageState.FAILED and outcome.started is not None
+
+
+def _wave(
+    session: Session,
+    stage: Stage,
+    cells: Sequence[HostStage],
+    prepared: Preparation,
+    gone: Gone,
+    started: datetime,
+) -> list[StageOutcome]:
+    before = {host: len(f.gpus.devices) for host, f in _known(session).items() if f.gpus}
+    busy = {
+        host: outcome
+        for host, outcome in each([c.host for c in cells], lambda h: _freed(session, stage, h))
+        if outcome
+    }
+    free = [c for c in cells if c.host not in busy]
+    outcomes = play_and_prove(session, stage, free, prepared, gone, started)
+    for outcome in outcomes:
+        _end(session, outcome, before.get(outcome.host, 0))
+    return [*busy.values(), *outcomes]
+
+
+def _freed(session: Session, stage: Stage, host: str) -> StageOutcome | None:
+    """Drains a host; why it cannot be had, and None where it is free."""
+    given = session.site.gpu
+    wanted = Drain(Why.DRIVER, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
+    try:
+        drain(session, (host,), wanted)
+    except ApplianceError as error:
+        cut = session.cancelled.is_set()
+        outcome = StageOutcome(
+            stage=stage.name,
+            host=host,
+            state=StageState.NOT_RUN if cut else StageState.FAILED,
+            why="interrupted" if cut else "",
+            cause=session.redact(error.message),
+            fix=session.redact(error.hint),
+        )
+        tell(session, outcome)
+        return outcome
+    return None
+
+
+def _end(session: Session, outcome: StageOutcome, before: int) -> None:
+    """Work again for a host that is through, or whose GPUs all answer still; nobody gets another before a person has looked."""
+    if outcome.state is StageState.DONE or (
+        outcome.state is StageState.FAILED
+        and not outcome.away
+        and _works(session, outcome.host, before)
+    ):
+        _give_back(session, outcome.host)
+    elif outcome.state is StageState.FAILED:
+        text = "stays drained: not all of its GPUs answer"
+        session.tell(Message(text=text, level="warning", host=outcome.host))
+
+
+def _works(session: Session, host: str, before: int) -> bool:
+    found = ask(session.remote, host, {"areas": ["gpus"]})
+    if isinstance(found, Unanswered) or not found.gpus:
+        return False
+    return bool(found.gpus.driver) and len(found.gpus.devices) >= before
+
+
+def _give_back(session: Session, host: str) -> None:
+    try:
+        resume(session, (host,))
+    except ApplianceError as error:
+        text = f"is done, and still drained: {error.message}"
+        session.tell(Message(text=text, level="warning", host=host))
+
+
+def _kept(
+    session: Session, stage: Stage, cells: Sequence[HostStage], failed: str | None
+) -> list[StageOutcome]:
+    """Hosts the waves do not reach."""
+    state = StageState.BLOCKED if failed else StageState.NOT_RUN
+    why = f"{failed} failed, so stage {stage.name} goes no further" if failed else "interrupted"
+    fix = f"mend {failed}, then deploy again" if failed else ""
+    for cell in cells:
+        if failed:
+            session.tell(Message(text=f"is left as it is: {why}", level="warning", host=cell.host))
+    return [
+        StageOutcome(stage=stage.name, host=c.host, state=state, why=why, fix=fix) for c in cells
+    ]
+
+
+def _known(session: Session) -> dict[str, HostFacts]:
+    return dict(known_facts(session, Round({}, {})))
