@@ -240,9 +240,11 @@ def test_an_offline_source_is_used_once_its_digests_are_right(
     host.answer(f"{place}/bin/helm version", (0, "v4.3.0", ""))
     host.answer(f"{place}/bin/helm history", NONE)
     host.answer(f"{place}/bin/helm upgrade", (0, "", ""))
-    assert run("helm_release", source=str(place), **GIVEN)["changed"]
+    given = {**GIVEN, "repository": "https://charts.example.com"}
+    assert run("helm_release", source=str(place), **given)["changed"]
     (command,) = host.called(f"{place}/bin/helm upgrade")
     assert f"{place}/charts/kai-scheduler-v0.17.0.tgz" in command
+    assert "--repo" not in command, "Helm would fetch the chart from there"
 
 
 @pytest.mark.parametrize("name", ["bin/helm", "charts/kai-scheduler-v0.17.0.tgz"])

@@ -17,7 +17,7 @@ options:
   namespace: {description: Namespace; made where it is missing., type: str, required: true}
   chart: {description: Chart as Helm names it; its last part names the archive in an offline source., type: str, required: true}
   version: {description: Exact version of the chart., type: str, required: true}
-  repository: {description: Chart repository; empty for a chart that names its registry itself., type: str, default: ""}
+  repository: {description: Chart repository; not asked where there is a source, empty for a chart that names its registry., type: str, default: ""}
   values: {description: What differs from the chart's own values., type: dict, default: {}}
   source:
     description: Folder with C(bin/helm) and C(charts/CHART-VERSION.tgz), each with its C(.sha256); empty takes C(helm) of the
@@ -101,7 +101,7 @@ def _apply(module: Any) -> dict[str, Any]:
             helm.recover(wanted, found)
             file = _values_file(wanted.values)
             try:
-                helm.bring(wanted, place, given["repository"], file)
+                helm.bring(wanted, place, "" if given["source"] else given["repository"], file)
             finally:
                 os.unlink(file)
             found = helm.settled(wanted, wait=False)
