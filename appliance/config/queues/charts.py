@@ -120,11 +120,11 @@ def _sharing(profile: Profile, options: SchedulerOptions) -> Manifest:
 
 
 def _gpu_operator(options: SchedulerOptions) -> Manifest:
-    """Driver and toolkit are the host's: stage gpu brings both, for Slurm too."""
+    """Driver, toolkit and exporter are the host's: stage gpu brings them, for Slurm too."""
     strategies = [pool.mig for pool in options.node_pools if pool.mig != "none"]
     return {
         "cdi": {"enabled": True},
-        "dcgmExporter": {"enabled": True, "serviceMonitor": {"enabled": False}},
+        "dcgmExporter": {"enabled": False},
         "driver": {"enabled": False},
         "mig": {"strategy": strategies[0] if strategies else "single"},
         "migManager": {"enabled": bool(strategies)},
