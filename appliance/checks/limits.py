@@ -96,7 +96,7 @@ def _metrics(view: View) -> Iterator[CheckResult]:
     host, seen = next(iter(acting.items()))
     unknown = seen.unknown.get("idle", 0)
     fix = (
-        "dcgm-exporter must name pods (DCGM_EXPORTER_KUBERNETES=true, or the GPU Operator's) and be scraped; "
+        "dcgm-exporter must name pods (stage gpu has it ask kubelet) and be scraped; "
         f"{LOG} on {host} names the work"
     )
     if not seen.metrics:
