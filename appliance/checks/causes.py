@@ -161,7 +161,13 @@ def _counted_at_address(cause: CheckResult, effect: CheckResult) -> bool:
 
 
 SLURM_STATE = ("slurm.controller", "slurm.nodes", "slurm.gres", "slurm.accounting")
-DISCOVERED = ("fabric.sm", "fabric.topology", "fabric.cabling", "fabric.links")
+DISCOVERED = (
+    "fabric.sm",
+    "fabric.topology",
+    "fabric.cabling",
+    "fabric.links",
+    "fabric.firmware",
+)
 PROMETHEUS = ("observe.targets", "observe.rules", "observe.alerts")
 KUBERNETES_STATE = (
     "kubernetes.nodes",
@@ -283,7 +289,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
     ),
     Consequence(
         "fabric.ports",
-        ("fabric.state", "fabric.active", "fabric.rate", "fabric.errors"),
+        ("fabric.state", "fabric.active", "fabric.rate", "fabric.errors", "fabric.firmware"),
         "without a port there is nothing to judge",
         when=_is_unknown,
     ),

@@ -1,6 +1,12 @@
 """Is the fabric what the profile says: ports, links, rates, errors, one subnet manager, everybody reachable."""
 
-from appliance.checks import fabric_cabling, fabric_ethernet, fabric_links, fabric_services
+from appliance.checks import (
+    fabric_cabling,
+    fabric_ethernet,
+    fabric_firmware,
+    fabric_links,
+    fabric_services,
+)
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck
 from appliance.checks.fabric_errors import judge_errors
 from appliance.checks.fabric_ports import judge_active, judge_ports, judge_rate, judge_state
@@ -69,4 +75,5 @@ CHECKS: tuple[Check, ...] = (
     *fabric_links.CHECKS,
     *fabric_services.CHECKS,
     *fabric_ethernet.CHECKS,
+    *fabric_firmware.CHECKS,
 )

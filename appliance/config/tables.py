@@ -10,6 +10,7 @@ from appliance.config.finding import InvalidConfig
 from appliance.config.schema import check
 from appliance.models.base import Model
 from appliance.models.gpu_part import GpuParts
+from appliance.models.hca_firmware import HcaFirmware
 from appliance.models.mig import MigTable
 from appliance.models.xid import XidMap
 
@@ -26,6 +27,12 @@ def xid_map() -> XidMap:
 def gpu_parts() -> GpuParts:
     """Data sheets of GPUs."""
     return load(PACKAGE / "checks/gpu_parts.yml", GpuParts)
+
+
+@cache
+def hca_firmware() -> HcaFirmware:
+    """From which firmware on adapters are good."""
+    return load(PACKAGE / "checks/hca_firmware.yml", HcaFirmware)
 
 
 @cache

@@ -25,6 +25,7 @@ PATTERNS = {
     site.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
     site.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),
     site.TIME_LIMIT: ("a Slurm time limit", "UNLIMITED, minutes, H:MM:SS or D-HH:MM:SS"),
+    site_fabric.FIRMWARE: ("a version of an adapter's firmware", "as 20.43.8002"),
     site_fabric.ADAPTER: ("an adapter's name", "as mlx5_0"),
     site_fabric.PARTITION_NAME: ("a partition's name", 'letters, digits, "_" and "-", as storage'),
     site.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),

@@ -1,5 +1,6 @@
 """What can be made to go wrong with a rack's simulated fabric: cables, ports, adapters, counters."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from appliance.lab.fault import Action, Fault
 from appliance.lab.netlist import LEAVES, SPINE_SWITCHES, Hca, Switch, hcas
 from appliance.lab.spec import Rack, RackHost
 
+OLD_FIRMWARE = "38.1002"
 SYMBOL_ERRORS, LINK_LOSSES = "500", "3"
 MOST = {"SymbolErrorCounter": 0xFFFF, "LinkDownedCounter": 0xFF}
 HALF_WIDTH, FULL_WIDTH = "16", "3"
@@ -90,6 +92,24 @@ def _bring_back(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
     hca = _hca(rack, host, arguments[0])
     sysfs.write_adapter(host.root, rack, host, hca)
     _set_link(rack, host, hca, True)
+
+
+def _age(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    kind = sysfs.adapter(rack.hardware).firmware.split(".")[0]
+    usual = f"{kind}.{OLD_FIRMWARE}"
+    wanted = arguments[1] if len(arguments) > 1 else usual
+    if not re.fullmatch(r"\d+\.\d+\.\d+", wanted):
+        raise ConfigError(f'"{wanted}" is no version of a firmware', f"as {usual}")
+    _write_firmware(rack, host, arguments, wanted)
+
+
+def _renew(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
+    _write_firmware(rack, host, arguments, sysfs.adapter(rack.hardware).firmware)
+
+
+def _write_firmware(rack: Rack, host: RackHost, arguments: Sequence[str], version: str) -> None:
+    device = _hca(rack, host, arguments[0]).device
+    (host.root / sysfs.ROOT / "class/infiniband" / device / "fw_ver").write_text(f"{version}\n")
 
 
 def _cut_trunk(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
@@ -263,6 +283,18 @@ FABRIC_FAULTS = (
         "fabric.ports",
         "HOST/mlx5_7",
         "mlx5_7 is missing: 7 InfiniBand ports, the class has 8",
+    ),
+    Fault(
+        "firmware",
+        "the adapter has another firmware (by default an old one)",
+        _age,
+        _renew,
+        "DEVICE [VERSION]",
+        1,
+        ("mlx5_6",),
+        "fabric.firmware",
+        "HOST/mlx5_6",
+        "mlx5_6 has firmware 20.38.1002, ConnectX-6 wants 20.43.8002 or newer (of older branches: 20.39.8002)",
     ),
     Fault(
         "switch-link-missing",

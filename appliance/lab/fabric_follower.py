@@ -85,14 +85,20 @@ def follow(rack: Rack) -> None:
                     file.write_text(f"{value}\n")
 
 
-def release_dead_clients(rack: Rack) -> None:
-    """ibsim has ten places and keeps those of killed programs: free them."""
-    attached = clients(fabric.ask(rack, "Attached"))
+def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[Client]:
+    """ibsim has ten places and keeps those of killed programs: free them. Gives who seems dead, for the next look.
+
+    A program that ends well gives its place back, and the next may have it a moment later: whoever lacks its port at one
+    look alone may have just ended, and its place is somebody else's by now. The dead still hold theirs at the next look.
+    """
     owner = {hca.node_id: rack.host(hca.host) for hca in hcas(rack)}
-    for client in attached:
-        host = owner.get(client.node_id)
-        if host and client.port not in _bound(host):
-            fabric.ask(rack, f"X {client.number}")
+    attached = clients(fabric.ask(rack, "Attached"))
+    lost = frozenset(
+        c for c in attached if c.node_id in owner and c.port not in _bound(owner[c.node_id])
+    )
+    for client in lost & suspects:
+        fabric.ask(rack, f"X {client.number}")
+    return lost - suspects
 
 
 def _bound(host: RackHost) -> set[int]:
@@ -105,10 +111,11 @@ def _bound(host: RackHost) -> set[int]:
 
 def main(name: str) -> None:
     """Follow until the rack is gone."""
+    suspects: frozenset[Client] = frozenset()
     while rack := load(name):
         with suppress(ApplianceError):
             follow(rack)
-            release_dead_clients(rack)
+            suspects = release_dead_clients(rack, suspects)
         time.sleep(POLL_SECONDS)
 
 

@@ -8,6 +8,7 @@ from appliance.models.base import Model
 
 HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 ADAPTER = r"^[a-z][a-z0-9_]{0,63}$"
+FIRMWARE = r"^\d{1,3}\.\d{1,3}\.\d{1,5}$"
 PARTITION_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 DEFAULT_PARTITION = "Default"
 FULL_MEMBER = 0x8000
@@ -96,6 +97,11 @@ class FabricOptions(Model):
     )
     ipoib: Ipoib | None = Field(default=None, description="IP over InfiniBand")
     roce: Roce | None = Field(default=None, description="Lossless Ethernet on the host's side")
+    firmware_minimum: tuple[Annotated[str, Field(pattern=FIRMWARE)], ...] = Field(
+        default=(),
+        description="Firmware adapters must have at least, as 20.43.8002: the first number names "
+        "their kind; of others NVIDIA's security bulletins",
+    )
     cabling: Literal["unstated", "rail-optimised", "listed"] = Field(
         default="unstated",
         description="How it is cabled: adapters of one name on one leaf, or as in cables",

@@ -27,6 +27,7 @@ STAGE = Stage(
         "fabric.errors",
         "fabric.cabling",
         "fabric.links",
+        "fabric.firmware",
     ),
     minutes=1.0,
 )

@@ -55,6 +55,7 @@ SITE_RULES: tuple[Rule, ...] = (
     fabric.partitions,
     fabric.ipoib,
     fabric.roce,
+    fabric.firmware,
     cabling.stated,
     cabling.cables,
     cabling.trunks,

@@ -71,6 +71,21 @@ def partitions(case: Case) -> Iterator[Finding]:
                 )
 
 
+def firmware(case: Case) -> Iterator[Finding]:
+    """One minimum for each kind of adapter."""
+    given = case.site.fabric.firmware_minimum
+    kinds: list[tuple[KeyPath, str]] = [
+        (("fabric", "firmware_minimum", i), version.split(".")[0])
+        for i, version in enumerate(given)
+    ]
+    for path, kind, first in repeated(kinds):
+        yield case.problem(
+            path,
+            f"firmware {kind}.x has a minimum already (line {case.line(first)})",
+            "keep one of them",
+        )
+
+
 def roce(case: Case) -> Iterator[Finding]:
     """Lossless Ethernet wants Ethernet ports."""
     if case.site.fabric.roce is None or case.profile is None:

@@ -50,9 +50,10 @@ def profile(link_layer: str = "InfiniBand", ports: int = PORTS) -> Profile:
 JUDGED = tuple(
     i
     for i in STAGE.checks + STAGE.symptoms
-    if i.partition(".")[2] not in {"cabling", "links", "standby", "partitions", "ipoib", "roce"}
+    if i.partition(".")[2]
+    not in {"cabling", "links", "standby", "partitions", "ipoib", "roce", "firmware"}
 )
-"""All checks but those of test_fabric_cabling.py, test_fabric_services.py and test_fabric_ethernet.py."""
+"""All checks but those with a test file of their own, test_fabric_*.py."""
 
 
 def site(subnet_manager: str = "opensm") -> Site:

@@ -77,6 +77,7 @@ REMEDIES = {
     "cables-swapped": "mlx5_1 of gpu-1 goes to port 2 of leaf-2, mlx5_6 of gpu-1 to port 2 of leaf-7",
     "cable-doubled": "from port 33 of leaf-6 to a free port of leaf-3",
     "hca-missing": "lspci",
+    "firmware": "firmware of board MT_0000000223",
     "switch-link-missing": "ports of leaf-4 towards spine-2",
 }
 
