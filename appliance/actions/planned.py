@@ -81,6 +81,22 @@ def select(session: Session, narrowing: Narrowing) -> Selection:
     return Selection(frozenset(narrowing.limit), chosen, narrowing.full)
 
 
+def departing(session: Session, found: Round, chosen: Selection, narrowing: Narrowing) -> Selection:
+    """The same selection with the stages that hosts still have and the site no longer wants."""
+    names = stage_names()
+    last = names.index(narrowing.until) if narrowing.until else len(names)
+    hosts = [h for h in session.site.hosts if not chosen.hosts or h.name in chosen.hosts]
+    gone = [
+        s
+        for s in STAGES
+        if not narrowing.stages
+        and names.index(s.name) <= last
+        and any(s.departs(session.site, h, found.facts.get(h.name)) for h in hosts)
+    ]
+    stages = tuple(s for s in STAGES if s in chosen.stages or s in gone)
+    return Selection(chosen.hosts, stages, chosen.full)
+
+
 def names_of(selection: Selection, narrowing: Narrowing) -> tuple[str, ...]:
     """The stages a run will look at, the benchmarks included where they belong to it."""
     return (*(s.name for s in selection.stages), *([VALIDATE] if narrowing.validates else []))
@@ -109,6 +125,7 @@ def plan_session(session: Session, narrowing: Narrowing) -> Planned:
     """Takes facts and plans; changes nothing."""
     selection = select(session, narrowing)
     found = take_facts(session)
+    selection = departing(session, found, selection, narrowing)
     prepared = prepare(session, known_facts(session, found), selection.stages)
     plan = make_plan(session, found, prepared, selection)
     left = unmended(session, found, selection, plan)

@@ -77,6 +77,11 @@ def _work(
         cells, prepared = relearn(session, stage, cells, prepared, teachers, silent)
     lost = progress.lost(stage.after)
     left_out = [o for c in cells if c.action.changes if (o := _left_out(c, progress.gone, lost))]
+    left_out += [
+        StageOutcome(stage=c.stage, host=c.host, state=StageState.BLOCKED, why=c.why)
+        for c in cells
+        if c.action is Action.BLOCKED
+    ]
     hosts = {o.host for o in left_out}
     able = [c for c in cells if c.action.changes and c.host not in hosts]
     return [*left_out, *run_stage(session, stage, able, prepared, progress.gone)]

@@ -1,12 +1,13 @@
 """What a stage learns from those that ran before it: facts anew, and from them its variables and fingerprint."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from appliance.engine.earlier import known_facts, remember
 from appliance.engine.fingerprint import changed_inputs
 from appliance.engine.planning import Preparation, minutes_of, named, prepare
 from appliance.engine.session import Session
 from appliance.engine.survey import survey
+from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
 from appliance.stages.stage import Stage
 
@@ -26,8 +27,27 @@ def relearn(
     asked = [h.name for h in session.site.hosts if h.name not in silent]
     found = survey(session, asked)
     remember(session, found)
-    anew = prepare(session, known_facts(session, found), (stage,))
-    return [_cell(session, stage, c, prepared, anew, teachers) for c in cells], anew
+    facts = known_facts(session, found)
+    anew = prepare(session, facts, (stage,))
+    learned = [_cell(session, stage, c, prepared, anew, teachers) for c in cells]
+    return [_without_surprise(session, stage, c, anew, facts) for c in learned], anew
+
+
+def _without_surprise(
+    session: Session,
+    stage: Stage,
+    cell: HostStage,
+    now: Preparation,
+    facts: Mapping[str, HostFacts],
+) -> HostStage:
+    """Nobody has consented to a reboot the plan did not name: such a cell waits for a plan that does."""
+    if cell.reboot or not cell.action.changes or (stage.name, cell.host) not in now:
+        return cell
+    host = session.site.host(cell.host)
+    if not stage.reboots(host, facts.get(cell.host), now[stage.name, cell.host].variables):
+        return cell
+    why = f"{cell.why}; it would reboot {cell.host}, which the plan did not say: deploy again"
+    return cell.model_copy(update={"action": Action.BLOCKED, "why": why.removeprefix("; ")})
 
 
 def _cell(

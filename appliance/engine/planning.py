@@ -13,7 +13,7 @@ from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
-from appliance.stages.stage import Stage
+from appliance.stages.stage import PINS, Stage
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,21 @@ def prepare(
     """Variables and fingerprint of every stage on every host it concerns."""
     made: dict[tuple[str, str], Prepared] = {}
     for stage in stages:
-        for host in concerned(stage, session):
+        for host in concerned(stage, session, facts):
             variables = stage.variables(session.context(host, facts))
             inputs = inputs_of(stage, session.data, variables, session.salt)
             made[stage.name, host.name] = Prepared(variables, inputs, fingerprint(inputs))
     return made
 
 
-def concerned(stage: Stage, session: Session) -> tuple[Host, ...]:
-    """Hosts the stage is for."""
-    return tuple(h for h in session.site.hosts if stage.concerns(session.site, h))
+def concerned(stage: Stage, session: Session, facts: Mapping[str, HostFacts]) -> tuple[Host, ...]:
+    """Hosts the stage is for, or is to leave."""
+    site = session.site
+    return tuple(
+        h
+        for h in site.hosts
+        if stage.concerns(site, h) or stage.departs(site, h, facts.get(h.name))
+    )
 
 
 def make_plan(session: Session, found: Round, prepared: Preparation, selection: Selection) -> Plan:
@@ -108,17 +113,18 @@ def _cell(
     receipt = facts.receipts.get(stage.name)
     action, why = _reason(session, view, stage, host, known, receipt, full)
     drifted = receipt.drift if receipt and action is Action.REPAIR else ()
+    pins = {d.name: d.expected for d in drifted if d.kind == "package"}
     return HostStage(
         stage=stage.name,
         host=host.name,
         action=action,
         why=why,
         minutes=minutes_of(session, stage, host.name) if action.changes else 0.0,
-        reboot=action.changes and stage.reboots(host, facts, known.variables),
+        reboot=action.changes and stage.reboots(host, facts, known.variables | {PINS: pins}),
         drain=action.changes and stage.drains(host, facts, known.variables),
         known=receipt is not None,
         fingerprint=known.fingerprint,
-        pins={d.name: d.expected for d in drifted if d.kind == "package"},
+        pins=pins,
     )
 
 
@@ -137,6 +143,8 @@ def _reason(
             Action.RUN,
             f"failed last time: {failed.data.get('cause')}" if failed else "not done yet",
         )
+    if stage.departs(session.site, host, view.facts[host.name]):
+        return Action.RUN, "the site no longer asks for it: what it made is taken away"
     if full:
         return Action.RUN, "--full"
     if receipt.fingerprint != known.fingerprint:

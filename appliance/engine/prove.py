@@ -10,7 +10,7 @@ from appliance.engine.diagnose import Diagnosis, diagnose
 from appliance.engine.gather import Unanswered, ask
 from appliance.engine.judge import judge_host
 from appliance.engine.planning import Prepared
-from appliance.engine.receipts import wanted, write_receipt
+from appliance.engine.receipts import forget, wanted, write_receipt
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError
@@ -87,8 +87,12 @@ def _look(session: Session, stage: Stage, host: str, managed: Managed) -> Proof:
 def _receipted(session: Session, stage: Stage, proof: Proof, prepared: Prepared) -> Proof:
     if proof.problem or proof.facts is None:
         return proof
+    host = session.site.host(proof.facts.host)
     try:
-        write_receipt(session.remote, session.run, stage.name, prepared, proof.facts)
+        if stage.departs(session.site, host, proof.facts):
+            forget(session.remote, host.name, stage.name)
+        else:
+            write_receipt(session.remote, session.run, stage.name, prepared, proof.facts)
     except ApplianceError as error:
         found = diagnose(proof.facts.host, "", error.message)
         return Proof(proof.facts, proof.results, found)

@@ -18,7 +18,7 @@ from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
 from appliance.models.plan import HostStage
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
-from appliance.stages.stage import Stage
+from appliance.stages.stage import MAY_REBOOT, PINS, Stage
 
 Through = Callable[[HostPlay], None]
 Gone = dict[str, str]
@@ -148,7 +148,8 @@ def _variables(
         "ansible_user": access.user,
         "ansible_become": access.become,
         "ansible_python_interpreter": "/usr/bin/python3",
-        "appliance_repair_pins": cell.pins,
+        PINS: cell.pins,
+        MAY_REBOOT: cell.reboot,
     }
     if access.private_key:
         connection["ansible_ssh_private_key_file"] = str(session.folder / access.private_key)

@@ -21,6 +21,7 @@ WATCHERS = (
 )
 """Units NVIDIA's mig-parted stops too, in the order they are stopped in."""
 UNIT = "appliance-mig.service"
+UNIT_FILE = "/etc/systemd/system/" + UNIT
 RUN = os.environ.get("APPLIANCE_MIG_RUN", "/run")
 STOPPED = RUN + "/appliance-mig.stopped"
 """What is stopped now, for the next run if this one is killed."""
@@ -60,8 +61,11 @@ def start_again() -> None:
 
 
 def retire() -> None:
-    """The unit that divides GPUs at boot has nothing to do any more."""
+    """The unit that divides GPUs at boot has nothing to do any more, and goes."""
     _run("systemctl", "disable", "--now", UNIT)
+    if files.exists(UNIT_FILE):
+        os.unlink(UNIT_FILE)  # noqa: PTH108
+        _run("systemctl", "daemon-reload")
 
 
 def reset(index: int) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LOCK = clients.RUN + "/appliance-mig.lock"
 PLANNED = "differs"
+PROGRAM = "/usr/local/sbin/appliance-mig"
 
 
 @contextmanager
@@ -70,12 +71,13 @@ def apply(library: Library, declared: Declared) -> list[dict[str, Any]]:
 
 
 def disable(library: Library) -> list[dict[str, Any]]:
-    """Makes every GPU whole; where all are, nothing divides them at the next boot."""
+    """Makes every GPU whole; where all are, what divides them at boot is taken off the host, this program with it."""
     results = [_applied(library, index, WHOLE) for index in range(_count(library))]
     if good(results):
         clients.retire()
-        if files.exists(DECLARED):
-            os.unlink(DECLARED)  # noqa: PTH108
+        for path in (DECLARED, PROGRAM):
+            if files.exists(path):
+                os.unlink(path)  # noqa: PTH108
     return results
 
 

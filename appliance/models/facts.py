@@ -37,6 +37,13 @@ class Os(Model):
         return f"{self.id}-{self.version_id}"
 
 
+class KernelModule(Model):
+    """A loaded module of the kernel. Only modules from outside its tree tell a version, as a rule."""
+
+    version: str = ""
+    srcversion: str = ""
+
+
 class Cpu(Model):
     """Processors as the kernel counts them."""
 
@@ -372,6 +379,9 @@ class HostFacts(Model):
         default_factory=dict, description="Area -> why it could not be read"
     )
     os: Os
+    modules: dict[str, KernelModule] = Field(
+        default_factory=dict, description="Loaded ones among those a stage brings or evicts"
+    )
     cpu: Cpu
     memory: Memory
     numa: tuple[NumaNode, ...] = ()

@@ -6,7 +6,7 @@ from appliance.config.roles.context import Variables
 from appliance.config.roles.gpu import variables
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role
-from appliance.stages.stage import Stage
+from appliance.stages.stage import PINS, Stage
 
 WORKING = frozenset({"slurm", "kubernetes"})
 """Stages that bring a host work."""
@@ -18,10 +18,18 @@ DRIVER = re.compile(
 
 
 def unloads(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether a driver of another release is loaded: it is unloaded, or the host rebooted where it does not go."""
-    loaded = facts.gpus.driver if facts and facts.gpus else ""
+    """Whether another driver than the wanted one is loaded: it is unloaded, or the host rebooted where it does not go."""
+    if facts is None:
+        return False
+    loaded = facts.gpus.driver if facts.gpus else ""
+    pins = variables.get(PINS)
+    restored = (
+        {n: str(v) for n, v in pins.items() if DRIVER.match(n)} if isinstance(pins, dict) else {}
+    )
     wanted = str(variables["gpu_release"]).split(".")
-    return bool(loaded) and loaded.split(".")[: len(wanted)] != wanted
+    moves = any(loaded not in version for version in restored.values())
+    other = loaded.split(".")[: len(wanted)] != wanted or moves
+    return (bool(loaded) and other) or "nouveau" in facts.modules
 
 
 def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:

@@ -19,4 +19,5 @@ STAGE = Stage(
     checks=("gpu.mig",),
     minutes=0.3,
     wanted=_declared,
+    leaves=True,
 )

@@ -7,6 +7,11 @@ from appliance.config.roles.context import RoleContext, Variables
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role, Site
 
+PINS = "appliance_repair_pins"
+"""The variable that tells a role which package versions a repair restores."""
+MAY_REBOOT = "appliance_may_reboot"
+"""The variable that tells a role whether the plan has named a reboot of this host."""
+
 
 def always(site: Site) -> bool:
     """Every site has this stage."""
@@ -30,7 +35,8 @@ class Stage:
     ``wanted``: whether a site has this stage at all. ``learns_from``: stages that change facts the variables are made
     from; where one of them ran, this one's are made again before it starts. ``reboots``: whether applying the
     variables would reboot a host or unload its drivers, judged by its latest facts. ``drains``: whether a host must be
-    free of work for that; such hosts go through in waves.
+    free of work for that; such hosts go through in waves. ``leaves``: where the site no longer wants it,
+    hosts that had it run it once more, and it takes away what it made.
     """
 
     name: str
@@ -46,7 +52,15 @@ class Stage:
     learns_from: tuple[str, ...] = ()
     reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
     drains: Callable[[Host, HostFacts | None, Variables], bool] = never
+    leaves: bool = False
 
     def concerns(self, site: Site, host: Host) -> bool:
         """Whether ``host`` takes part."""
         return self.wanted(site) and not self.roles.isdisjoint(host.roles)
+
+    def departs(self, site: Site, host: Host, facts: HostFacts | None) -> bool:
+        """Whether ``host`` has it still, though the site wants it no more."""
+        had = bool(facts and self.name in facts.receipts)
+        return (
+            self.leaves and had and not self.wanted(site) and not self.roles.isdisjoint(host.roles)
+        )

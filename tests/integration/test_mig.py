@@ -36,7 +36,10 @@ def plain(deployed: Deployed) -> Iterator[str]:
     mended = deployed.deploy()
     assert mended.returncode in (0, 3), mended.stdout
     assert not parts(deployed)
-    left = "/etc/appliance/mig.json /var/lib/appliance/receipts/mig.json"
+    left = (
+        "/etc/appliance/mig.json /var/lib/appliance/receipts/mig.json /usr/local/sbin/appliance-mig"
+        " /etc/systemd/system/appliance-mig.service"
+    )
     assert "/" not in deployed.shell(HOST, f"ls {left} 2>/dev/null").stdout
     assert deployed.shell(HOST, "systemctl is-enabled appliance-mig").returncode
     assert not deployed.plan().changes

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
+MODULES = ("nvidia", "nouveau", "mlx5_core")
+"""Drivers that stages bring, replace or evict."""
 UNKNOWN = {
     "id": "unknown",
     "version_id": "",
@@ -25,7 +27,7 @@ UNKNOWN = {
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``os``."""
+    """The areas ``os`` and ``modules``."""
     release = os_release(files.read(ask.path("/etc/os-release")))
     kernel = os.uname()
     state, failed = _systemd(ask)
@@ -45,7 +47,18 @@ def collect(ask: Ask) -> Facts:
             "cgroup": cgroup(files.read(ask.path("/proc/self/mountinfo"))),
             "state": state,
             "failed_units": failed,
-        }
+        },
+        "modules": modules(ask),
+    }
+
+
+def modules(ask: Ask) -> dict[str, dict[str, str]]:
+    """Those of MODULES that are loaded, with what they tell of their version."""
+    at = f"{ask.sys}/module/"
+    return {
+        name: {key: files.text(f"{at}{name}/{key}") for key in ("version", "srcversion")}
+        for name in MODULES
+        if files.exists(f"{at}{name}")
     }
 
 

@@ -316,6 +316,49 @@ def test_stage_is_made_anew_from_what_the_one_before_it_changed(
     assert why == "changed by one: x_fabric"
 
 
+def test_a_reboot_that_was_learned_in_the_run_waits_for_a_plan_that_names_it(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = stage_of(
+        "two",
+        learns_from=("one",),
+        variables=taught,
+        reboots=lambda host, facts, variables: bool(facts and facts.nfs_client),
+    )
+    stages = (stage_of("one"), two)
+    before = {h: facts_of(h) for h in HOSTS}
+    prepared = prepare(session, before, stages)
+    plan = make_plan(session, Round(before, {}), prepared, Selection(stages=stages))
+    assert plan.reboots == ()
+    now = {**before, "gpu-1": facts_of("gpu-1", nfs_client="kernel")}
+    monkeypatch.setattr(learn, "survey", lambda *_: Round(now, {}))
+    outcomes = {
+        o.host: o for o in engine.apply(session, plan, stages, prepared) if o.stage == "two"
+    }
+    assert outcomes["gpu-1"].state is StageState.BLOCKED
+    assert "would reboot gpu-1, which the plan did not say" in outcomes["gpu-1"].why
+    assert outcomes["gpu-2"].state is StageState.DONE
+    assert [h for stage, played in ansible.played if stage == "two" for h in played] == [
+        "head",
+        "gpu-2",
+    ]
+
+
+def test_what_a_stage_left_behind_is_forgotten_once_it_has_taken_it_away(
+    session: Session, ansible: FakeAnsible, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = (stage_of("one", wanted=lambda site: False, leaves=True),)
+    had = {h: facts_of(h, receipts={"one": receipt_of("one", "any")}) for h in HOSTS}
+    monkeypatch.setattr(prove, "ask", lambda remote, host, request: had[host])
+    prepared = prepare(session, had, stages)
+    plan = make_plan(session, Round(had, {}), prepared, Selection(stages=stages))
+    outcomes = engine.apply(session, plan, stages, prepared)
+    assert {o.state for o in outcomes} == {StageState.DONE}
+    assert {argv for _, argv, _ in hosts.calls} == {
+        ("rm", "-f", "/var/lib/appliance/receipts/one.json")
+    }
+
+
 def test_stage_that_learns_nothing_new_stays_finished(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
 ) -> None:

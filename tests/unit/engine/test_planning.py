@@ -140,3 +140,27 @@ def test_stage_that_learns_from_one_that_will_run_is_announced_as_open(session: 
     }
     alone = cells(session, Round(facts, {}), stages[1])
     assert {(c.action, c.why) for c in alone.values()} == {(Action.SKIP, "")}
+
+
+def test_a_stage_taken_out_of_the_site_runs_once_more_where_it_was(session: Session) -> None:
+    stage = stage_of("one", wanted=lambda site: False, leaves=True)
+    facts = {h: facts_of(h) for h in HOSTS}
+    facts["gpu-1"] = facts_of("gpu-1", receipts={"one": receipt_of("one", "any")})
+    plan = cells(session, Round(facts, {}), stage)
+    assert plan["gpu-1"].action is Action.RUN
+    assert "no longer asks for it" in plan["gpu-1"].why
+    assert {plan[h].action for h in ("head", "gpu-2")} == {Action.NOT_CONCERNED}
+    staying = stage_of("one", wanted=lambda site: False)
+    assert cells(session, Round(facts, {}), staying)["gpu-1"].action is Action.NOT_CONCERNED
+
+
+def test_what_a_repair_restores_is_known_to_who_judges_reboots(session: Session) -> None:
+    def driver_moves(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+        return variables["appliance_repair_pins"] == {"nvidia-driver": "1-1"}
+
+    facts = finished(
+        session,
+        drift=({"kind": "package", "name": "nvidia-driver", "expected": "1-1", "found": "2-1"},),
+    )
+    plan = cells(session, Round(facts, {}), stage_of("one", reboots=driver_moves))
+    assert all(cell.reboot for cell in plan.values())

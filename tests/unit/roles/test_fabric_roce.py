@@ -26,7 +26,7 @@ def host(tmp_path: Path) -> Path:
         CONFIG: "0\n",
         **{
             f"bin/{name}": f'#!/bin/sh\necho {name} "$@" >>{tmp_path}/said\n'
-            for name in ("dcb", "ip")
+            for name in ("dcb", "ip", "rmdir", "systemctl")
         },
     }
     for at, text in grown.items():
@@ -39,11 +39,25 @@ def host(tmp_path: Path) -> Path:
 
 def said(host: Path, **changes: Any) -> list[str]:
     """The commands it runs on this host."""
+    return called(host, rendered(host, TEMPLATE, fabric_roce={**WANTED, **changes}))
+
+
+def rendered(host: Path, template: str, **variables: Any) -> Path:
+    """A program as the role would write it, kept to the imitated host."""
     environment = Environment(trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string((data.root() / TEMPLATE).read_text())
-    text = template.render(fabric_roce={**WANTED, **changes}).replace("/sys/", f"{host}/sys/")
+    text = environment.from_string((data.root() / template).read_text()).render(**variables)
+    for folder in ("/sys/", "/etc/"):
+        text = text.replace(folder, f"{host}{folder}")
+    program = host / "program"
+    program.write_text(text)
+    program.chmod(0o755)
+    return program
+
+
+def called(host: Path, program: Path, *arguments: str) -> list[str]:
+    """The commands it runs."""
     (host / "said").write_text("")
-    run(("sh", "-c", text), env={"PATH": f"{host}/bin:/usr/bin:/bin"})
+    run((str(program), *arguments), env={"PATH": f"{host}/bin:/usr/bin:/bin"})
     return (host / "said").read_text().splitlines()
 
 
@@ -73,3 +87,67 @@ def test_a_named_adapter_that_is_not_there_is_an_error(host: Path) -> None:
     with pytest.raises(Exception, match="no Ethernet port of mlx5_7"):
         said(host, devices=["mlx5_7"])
     assert (host / "said").read_text() == ""
+
+
+def test_undo_takes_back_what_was_set_and_leaves_nothing_of_itself(host: Path) -> None:
+    unit = host / "etc/systemd/system/appliance-roce.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("")
+    program = rendered(host, TEMPLATE, fabric_roce=WANTED)
+    assert called(host, program, "undo") == [
+        "dcb app del dev eth2 dscp-prio 26:3",
+        "dcb pfc set dev eth2 prio-pfc all:off",
+        f"rmdir {host}/sys/kernel/config/rdma_cm/mlx5_0",
+        "systemctl disable --now appliance-roce.service",
+        "systemctl daemon-reload",
+    ]
+    assert not program.exists()
+    assert not unit.exists()
+
+
+IPOIB = "roles/fabric/templates/usr/local/sbin/appliance-ipoib.j2"
+NET = f"{DEVICES}/mlx5_1/device/net"
+
+
+def ipoib(host: Path, pkey: str) -> Path:
+    """The program of a host whose mlx5_1 carries IP, and that adapter's interface."""
+    for name in ("ib0", f"ib0.{pkey[2:]}") if pkey else ("ib0",):
+        for at in (host / NET / name, host / "sys/class/net" / name):
+            at.mkdir(parents=True, exist_ok=True)
+            (at / "type").write_text("32\n")
+            (at / "mode").write_text("datagram\n")
+    if pkey:
+        (host / NET / f"ib0.{pkey[2:]}" / "parent").write_text("ib0\n")
+    given = {"device": "mlx5_1", "mode": "datagram", "mtu": 2044, "address": "10.1.0.2/24"}
+    return rendered(host, IPOIB, fabric_ipoib={**given, "pkey": pkey})
+
+
+@pytest.mark.parametrize(("pkey", "interface"), [("", "ib0"), ("0x8010", "ib0.8010")])
+def test_ip_on_infiniband_is_set_up_and_taken_away_with_its_partition(
+    host: Path, pkey: str, interface: str
+) -> None:
+    program = ipoib(host, pkey)
+    assert called(host, program)[-1] == f"ip address replace 10.1.0.2/24 dev {interface}"
+    assert called(host, program, "undo") == [
+        f"ip address del 10.1.0.2/24 dev {interface}",
+        "systemctl disable --now appliance-ipoib.service",
+        "systemctl daemon-reload",
+    ]
+    gone = host / "sys/class/net/ib0/delete_child"
+    assert (gone.read_text() if gone.exists() else "").strip() == pkey
+    assert not program.exists()
+
+
+def test_undo_needs_no_adapter(host: Path) -> None:
+    program = rendered(
+        host,
+        IPOIB,
+        fabric_ipoib={
+            "device": "mlx5_9",
+            "mode": "datagram",
+            "mtu": 2044,
+            "address": "10.1.0.2/24",
+            "pkey": "",
+        },
+    )
+    assert "systemctl disable --now appliance-ipoib.service" in called(host, program, "undo")
