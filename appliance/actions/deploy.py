@@ -22,6 +22,7 @@ from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.roll import give_back_left
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
@@ -113,6 +114,7 @@ def _carry_out(
     session: Session, planned: Planned, plan: Plan, findings: Findings, scope: Scope
 ) -> Round:
     """Applies, then judges what the run is about on facts taken after the last change."""
+    give_back_left(session, plan, planned.stages)
     pending = [c for c in plan.pending() if c.stage != VALIDATE]
     if pending:
         findings.outcomes += apply(session, plan, planned.stages, planned.prepared)

@@ -13,12 +13,15 @@ from appliance.engine.work import Why
 from appliance.errors import ApplianceError
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
-from appliance.models.plan import HostStage
+from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Owner, Site
 from appliance.stages.stage import Stage, never
 
 REMEDY = "wait for them (gpu.drain_minutes) or allow to end them (gpu.interrupt_jobs)"
+
+DRAINED, GIVEN_BACK = "drained", "given_back"
+"""Kinds of journal entries."""
 
 
 def run_stage(
@@ -90,6 +93,8 @@ def _freed(session: Session, stage: Stage, host: str) -> StageOutcome | None:
     """Drains a host; why it cannot be had, and None where it is free."""
     given = session.site.gpu
     wanted = Drain(Why.DRIVER, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
+    # Before it: a run that is killed on the way leaves word of it.
+    session.journal.append(session.run, DRAINED, host=host)
     try:
         drain(session, (host,), wanted)
     except ApplianceError as error:
@@ -133,6 +138,22 @@ def _give_back(session: Session, host: str) -> None:
     except ApplianceError as error:
         text = f"is done, and still drained: {error.message}"
         session.tell(Message(text=text, level="warning", host=host))
+    else:
+        session.journal.append(session.run, GIVEN_BACK, host=host)
+
+
+def give_back_left(session: Session, plan: Plan, stages: Sequence[Stage]) -> None:
+    """Hosts an earlier run drained and was ended before it gave them back, though their change was through."""
+    rolled = {stage.name for stage in stages if stage.drains is not never}
+    for cell in plan.cells:
+        if cell.stage in rolled and cell.action is Action.SKIP and _is_left(session, cell.host):
+            _give_back(session, cell.host)
+
+
+def _is_left(session: Session, host: str) -> bool:
+    taken = session.journal.last(DRAINED, host=host)
+    given = session.journal.last(GIVEN_BACK, host=host)
+    return taken is not None and (given is None or given.seq < taken.seq)
 
 
 def _kept(

@@ -199,6 +199,34 @@ def test_a_drain_that_a_killed_change_left_is_taken_back_once_nothing_is_to_be_d
     assert hands.done == ["play gpu-1", "resume gpu-1"]
 
 
+def test_a_run_killed_before_it_gave_a_host_back_leaves_that_to_the_next(
+    session: Session, hands: Hands
+) -> None:
+    found = {h: facts_of(h) for h in HOSTS}
+    prepared = prepare(session, {}, (STAGE,))
+    for host in HOSTS:
+        mark = prepared[STAGE.name, host].fingerprint
+        found[host] = facts_of(host, receipts={STAGE.name: receipt_of(STAGE.name, mark)})
+    plan = make_plan(session, Round(found, {}), prepared, Selection(stages=(STAGE,)))
+    roll.give_back_left(session, plan, (STAGE,))
+    assert hands.done == []
+    session.journal.append("killed", roll.DRAINED, host="gpu-2")
+    roll.give_back_left(session, plan, (STAGE,))
+    roll.give_back_left(session, plan, (STAGE,))
+    assert hands.done == ["resume gpu-2"]
+
+
+def test_a_host_whose_change_is_not_through_stays_drained_until_it_is(
+    session: Session, hands: Hands
+) -> None:
+    session.journal.append("killed", roll.DRAINED, host="gpu-2")
+    found = {h: facts_of(h) for h in HOSTS}
+    prepared = prepare(session, {}, (STAGE,))
+    plan = make_plan(session, Round(found, {}), prepared, Selection(stages=(STAGE,)))
+    roll.give_back_left(session, plan, (STAGE,))
+    assert hands.done == []
+
+
 def facts_with(gpus: object, *stages: str, drifted: str = "") -> HostFacts:
     drift = [{"kind": "package", "name": drifted, "expected": "1", "found": "2"}] if drifted else []
     receipts = {s: receipt_of(s, "f", drift=drift if s == "gpu" else []) for s in stages}
