@@ -76,7 +76,7 @@ def limits(site: Site, projects: tuple[Project, ...], namespaces: dict[str, str]
                 "v1",
                 "ConfigMap",
                 space,
-                {"data": _limits(project)},
+                {"data": lines} if (lines := _limits(project)) else {},
                 namespace=HOME,
                 labels={MARK: "true"},
             ),
