@@ -2,6 +2,7 @@
 
 from appliance.checks import (
     fabric_cabling,
+    fabric_driver,
     fabric_ethernet,
     fabric_firmware,
     fabric_links,
@@ -76,4 +77,5 @@ CHECKS: tuple[Check, ...] = (
     *fabric_services.CHECKS,
     *fabric_ethernet.CHECKS,
     *fabric_firmware.CHECKS,
+    *fabric_driver.CHECKS,
 )

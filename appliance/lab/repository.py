@@ -110,7 +110,7 @@ def _built(drivers: Sequence[Driver], branch: str) -> Iterator[tuple[deb.Package
     layer = nvml.build(cache_root() / "lab")
     folder = cache_root() / "lab" / "debs"
     wanted = [package for driver in drivers for package in packages.of_driver(driver, layer)]
-    for package in (*wanted, *packages.others(branch)):
+    for package in (*wanted, *packages.others(branch), *packages.doca()):
         yield package, _file(package, folder)
 
 

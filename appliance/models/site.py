@@ -204,10 +204,27 @@ class GpuRepository(Model):
     )
 
 
+class DocaRepository(Model):
+    """Where DOCA-OFED comes from. NVIDIA publishes no fingerprint of its key that could be known here."""
+
+    mirror: MirrorUrl = Field(
+        description="DOCA's repository of the release for the hosts' system, or a mirror of it"
+    )
+    key: KeyFile = Field(
+        default="GPG-KEY-Mellanox.pub", description="File of the signing key in the mirror"
+    )
+    fingerprint: Fingerprint = Field(
+        description="Of the signing key, 40 hexadecimal digits: gpg --show-keys FILE"
+    )
+
+
 class Repositories(Model):
     """Package sources besides the distribution's."""
 
     gpu: GpuRepository = Field(default=GpuRepository(), description="NVIDIA's packages")
+    doca: DocaRepository | None = Field(
+        default=None, description="DOCA-OFED; needed with fabric.driver doca"
+    )
 
 
 class GpuOptions(Model):

@@ -85,6 +85,10 @@ class Roce(Model):
 class FabricOptions(Model):
     """Stage fabric. The subnet manager runs on the control hosts unless a switch or UFM does it."""
 
+    driver: Literal["inbox", "doca"] = Field(
+        default="inbox",
+        description="Of the adapters: the kernel's own, or DOCA-OFED in release software.doca_ofed",
+    )
     subnet_manager: Literal["opensm", "external", "none"] = Field(
         default="opensm", description="opensm on the control hosts, or external: a switch or UFM"
     )

@@ -22,6 +22,22 @@ def variables(context: RoleContext) -> Variables:
         "fabric_ipoib": _ipoib(context),
         "fabric_roce": _roce(context),
         "fabric_kernel_modules": list(_modules(context)),
+    } | _driver(context)
+
+
+def _driver(context: RoleContext) -> Variables:
+    """A container has its machine's driver, unless the fabric is simulated and the driver with it."""
+    site, contained = context.site, _contained(context)
+    source = site.repositories.doca
+    if site.fabric.driver == "inbox" or source is None or (contained and not site.simulated):
+        return {"fabric_driver": "inbox", "fabric_container": contained}
+    return {
+        "fabric_driver": "doca",
+        "fabric_doca_release": context.profile.software.doca_ofed or "",
+        "fabric_doca_mirror": source.mirror.rstrip("/"),
+        "fabric_doca_key": source.key,
+        "fabric_doca_fingerprint": source.fingerprint,
+        "fabric_container": contained,
     }
 
 

@@ -56,6 +56,7 @@ SITE_RULES: tuple[Rule, ...] = (
     fabric.ipoib,
     fabric.roce,
     fabric.firmware,
+    fabric.driver,
     cabling.stated,
     cabling.cables,
     cabling.trunks,

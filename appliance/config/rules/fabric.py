@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from appliance.config.compatibility import table
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, nearest, repeated
 from appliance.config.rules.networks import MANAGEMENT
@@ -69,6 +70,24 @@ def partitions(case: Case) -> Iterator[Finding]:
                     f'no host is called "{name}"',
                     nearest(name, known, "hosts"),
                 )
+
+
+def driver(case: Case) -> Iterator[Finding]:
+    """DOCA-OFED comes in a release, from a repository."""
+    if case.site.fabric.driver != "doca":
+        return
+    at: KeyPath = ("fabric", "driver")
+    if case.site.repositories.doca is None:
+        yield case.problem(
+            at,
+            "doca wants a repository to come from",
+            "add repositories.doca: mirror and fingerprint (docs/fabric.md)",
+        )
+    own = case.site.software.get("doca_ofed")
+    if case.profile and not own and case.profile.software.doca_ofed is None:
+        lines = ", ".join(table().lines("doca_ofed"))
+        message = "doca wants a release, and neither profile nor site names one"
+        yield case.problem(at, message, f"add software: doca_ofed, one of {lines}")
 
 
 def firmware(case: Case) -> Iterator[Finding]:

@@ -18,6 +18,8 @@ OLDER = {
 }
 """A version of each branch before the one in ``DRIVERS``."""
 
+DOCA, OFED = "3.1.0-091000", "25.07-0.9.7"
+"""The release of DOCA-OFED a rack's repository carries, one as NVIDIA's own do, and what its kernel module says of itself."""
 TOOLKIT, DCGM, EXPORTER = "1.18.0-1", "1:4.4.1-1", "4.5.2-1"
 SIMULATED = "simulated, for the virtual rack only"
 
@@ -107,6 +109,33 @@ def others(branch: str) -> tuple[Package, ...]:
                 ),
             },
             relations={"Depends": core},
+        ),
+    )
+
+
+def doca() -> tuple[Package, Package]:
+    """DOCA-OFED: a package that pulls in a kernel module, which is there from the next boot on."""
+    version = f"{OFED.partition('-')[0]}.OFED.{OFED}"
+    unit = "lib/systemd/system/appliance-lab-mlx5.service"
+    kernel = "mlnx-ofed-kernel-dkms"
+    return (
+        Package(
+            kernel,
+            version,
+            f"NVIDIA network adapters' kernel modules ({SIMULATED})",
+            {
+                "usr/lib/doca/version": File(f"{OFED}\n"),
+                "usr/bin/ofed_info": File(f"#!/bin/sh\necho OFED-internal-{OFED}:\n", PROGRAM),
+                "usr/sbin/ofed_uninstall.sh": File(_read("ofed_uninstall.sh"), PROGRAM),
+                unit: File(_read("appliance-lab-mlx5.service")),
+            },
+            {f"lib/systemd/system/sysinit.target.wants/{Path(unit).name}": f"../{Path(unit).name}"},
+        ),
+        Package(
+            "doca-ofed",
+            DOCA,
+            f"NVIDIA DOCA-OFED ({SIMULATED})",
+            relations={"Depends": f"{kernel} (= {version})"},
         ),
     )
 

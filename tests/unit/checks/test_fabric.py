@@ -51,7 +51,7 @@ JUDGED = tuple(
     i
     for i in STAGE.checks + STAGE.symptoms
     if i.partition(".")[2]
-    not in {"cabling", "links", "standby", "partitions", "ipoib", "roce", "firmware"}
+    not in {"cabling", "links", "standby", "partitions", "ipoib", "roce", "firmware", "driver"}
 )
 """All checks but those with a test file of their own, test_fabric_*.py."""
 

@@ -156,3 +156,31 @@ def test_lossless_ethernet_is_for_gpu_hosts_that_are_machines() -> None:
         "mtu": 0,
         "devices": [],
     }
+
+
+def test_doca_comes_in_the_sites_release_from_its_repository_and_not_to_containers() -> None:
+    source = {"mirror": "http://m.example/doca/3.1.0/", "fingerprint": "A" * 40}
+
+    def asked(driver: str, container: str = "") -> dict[str, Any]:
+        site = Site.model_validate(
+            {
+                "version": 1,
+                "name": "s",
+                "networks": {"management": {"cidr": "10.0.0.0/24"}},
+                "hosts": [{"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.3"}],
+                "fabric": {"driver": driver},
+                "repositories": {"doca": source},
+            }
+        )
+        fabric = FabricExpectation(link_layer="InfiniBand", ports=8, rate_gbps=200)
+        hardware, software = SimpleNamespace(fabric=fabric), SimpleNamespace(doca_ofed="3.1")
+        profile = cast(Profile, SimpleNamespace(hardware=hardware, software=software))
+        known = cast(HostFacts, SimpleNamespace(os=SimpleNamespace(container=container), ports=[]))
+        return variables(RoleContext(profile, site, site.host("gpu-1"), {}, {"gpu-1": known}))
+
+    found = asked("doca")
+    assert (found["fabric_driver"], found["fabric_doca_release"]) == ("doca", "3.1")
+    assert found["fabric_doca_mirror"] == "http://m.example/doca/3.1.0"
+    assert found["fabric_doca_key"] == "GPG-KEY-Mellanox.pub"
+    assert asked("inbox")["fabric_driver"] == "inbox"
+    assert asked("doca", "podman")["fabric_driver"] == "inbox"

@@ -20,6 +20,7 @@ from appliance.probe.collectors import (
     packages,
     slurm,
     sysctl,
+    system,
     topology,
     units,
     xids,
@@ -65,6 +66,20 @@ def test_a_name_that_has_no_state_does_not_spoil_the_call(name: str, grow: Grow)
 
 def test_where_systemd_does_not_run_units_are_not_taken_for_stopped(grow: Grow) -> None:
     assert units.query(Ask({}, grow({})), ["ssh.service"])["ssh.service"]["active"] == "unknown"
+
+
+def test_loaded_drivers_are_told_with_the_version_that_some_have(grow: Grow) -> None:
+    root = grow(
+        {
+            "/sys/module/mlx5_core/version": "25.07-0.9.7\n",
+            "/sys/module/mlx5_core/srcversion": "ABC\n",
+            "/sys/module/nouveau/refcnt": "0\n",
+        }
+    )
+    assert system.modules(Ask({}, root)) == {
+        "mlx5_core": {"version": "25.07-0.9.7", "srcversion": "ABC"},
+        "nouveau": {"version": "", "srcversion": ""},
+    }
 
 
 def test_a_name_that_is_no_package_is_not_asked_for(grow: Grow) -> None:

@@ -1,11 +1,10 @@
 #!/usr/bin/python
 """Puts a repository's signing key in place, if it is the one that was named."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_key
+module: signing_key
 short_description: A repository's OpenPGP key, accepted by its fingerprint only
 description:
   - Fetches the key where the file is not there or is another one; nothing is written unless its fingerprint is the one given.
@@ -17,7 +16,7 @@ options:
 
 EXAMPLES = r"""
 - name: Install | Trust the repository's key
-  gpu_key:
+  appliance.host.signing_key:
     url: https://mirror.example/nvidia/3bf863cc.pub
     fingerprint: EB693B3035CD5710E231E123A4B469963BF863CC
     path: /usr/share/keyrings/appliance-nvidia.asc
@@ -114,7 +113,7 @@ def main() -> None:
         told = ", ".join(found) or "none"
         module.fail_json(
             msg=f"the key at {url} is not the one that was named: its fingerprint is {told}, wanted is {wanted};"
-            " ask whose repository this is before you change repositories.gpu.fingerprint"
+            " ask whose repository this is before you change its fingerprint in section repositories"
         )
     if not module.check_mode:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)

@@ -1,0 +1,189 @@
+#!/usr/bin/python
+"""Brings the network adapters' driver of this host: the kernel's own, or NVIDIA's DOCA-OFED in a release."""
+
+# ruff: noqa: E402 - Ansible wants the documentation before the imports.
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_driver
+short_description: DOCA-OFED in one release, or the kernel's own driver
+description:
+  - An installed version of the wanted release stays, and is held against other upgrades.
+  - A driver that is in use is changed by a reboot, never by unloading it under the connection this module comes through. Whoever calls it
+    has freed the host of work. Call again after the reboot.
+  - DOCA-OFED that somebody else installed is left alone where the kernel's driver is wanted.
+options:
+  driver: {description: Which one., type: str, choices: [inbox, doca], required: true}
+  release: {description: Of DOCA, as 3.1 or 3.1.0; only with doca., type: str, default: ""}
+  source: {description: File of the package source; where it is, DOCA-OFED is this appliance's., type: path, required: true}
+  may_reboot: {description: Somebody has consented to a reboot., type: bool, default: true}
+"""
+
+EXAMPLES = r"""
+- name: Install | Bring DOCA-OFED
+  fabric_driver:
+    driver: doca
+    release: "3.1"
+    source: /etc/apt/sources.list.d/appliance-doca.sources
+"""
+
+RETURN = r"""
+reboot: {description: Whether the host must be rebooted for the driver to load., type: bool, returned: always}
+resources: {description: What is managed, as kind and name., type: list, returned: always}
+"""
+
+import json
+import os
+import re
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
+from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+PACKAGE = "doca-ofed"
+UNINSTALL = "/usr/sbin/ofed_uninstall.sh"
+"""NVIDIA's own way back (DOCA-Host Installation and Upgrade, DOCA 3.2.1)."""
+MARK = "/etc/appliance/simulated.json"
+OFED = re.compile(r"\d+\.\d+-[\d.]*\d")
+
+
+class Change:
+    """The driver of this host, as it is and as it shall be."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.packages: Any = Apt(module) if available() else Dnf(module)
+        self.changed = False
+
+    def run(self) -> dict[str, Any]:
+        """Bring the driver. Raises Problem."""
+        self.packages.read()
+        doca = self.module.params["driver"] == "doca"
+        installed = self.packages.version(PACKAGE)
+        ours = os.path.exists(self.module.params["source"])
+        fits = (
+            of_release(installed, self.module.params["release"])
+            if doca
+            else not (installed and ours)
+        )
+        if not fits:
+            self.changed = True
+            if self.module.check_mode:
+                return self._result(doca, True)
+            self._consented()
+            self._install() if doca else self._remove()
+        if doca:
+            self._hold()
+        reboot = self._lacks_reboot(doca, ours)
+        if reboot and fits and not self.module.check_mode:
+            self._consented()
+        return self._result(doca, reboot)
+
+    def _consented(self) -> None:
+        if not self.module.params["may_reboot"]:
+            raise Problem(
+                "the adapters' driver changes with a reboot of the host, which the plan did not say: deploy again, and the plan will"
+            )
+
+    def _install(self) -> None:
+        release = self.module.params["release"]
+        self.packages.refresh()
+        offered = self._offered()
+        found = [version for version in offered if of_release(version, release)]
+        if not found:
+            there = ", ".join(offered) or "none"
+            raise Problem(
+                f"no repository of this host offers {PACKAGE} {release} (there is {there}): "
+                "choose software.doca_ofed among them, or another mirror"
+            )
+        name = f"{PACKAGE}={found[0]}" if available() else f"{PACKAGE}-{found[0]}"
+        self.packages.apply([name], [])
+
+    def _remove(self) -> None:
+        if os.path.exists(UNINSTALL):
+            code, out, err = self.module.run_command([UNINSTALL, "--force"])
+            if code:
+                raise Problem(f"{UNINSTALL}: {' '.join((err or out).split())[-200:]}")
+            self.packages.read()
+        if self.packages.version(PACKAGE):
+            self.packages.apply([], [PACKAGE])
+
+    def _offered(self) -> list[str]:
+        """Versions, the newest first."""
+        if available():
+            _, out, _ = self.module.run_command(["apt-cache", "madison", PACKAGE])
+            return [line.split("|")[1].strip() for line in out.splitlines() if "|" in line]
+        form = "%{version}-%{release}\n"
+        argv = ["dnf", "-q", "repoquery", "--showduplicates", "--qf", form, PACKAGE]
+        _, out, _ = self.module.run_command(argv)
+        return out.split()[::-1]
+
+    def _hold(self) -> None:
+        """Against unattended upgrades; on the RHEL family the repository's file excludes it."""
+        if not available() or self.module.check_mode:
+            return
+        found = self.packages.installed.get(PACKAGE)
+        if found and found.desired != "h":
+            self.changed = True
+            self.module.run_command(["apt-mark", "hold", PACKAGE])
+
+    def _lacks_reboot(self, doca: bool, ours: bool) -> bool:
+        loaded = text(f"{sysfs()}/module/mlx5_core/version")
+        if not doca:
+            return bool(loaded) and ours
+        code, out, _ = self.module.run_command(["ofed_info", "-s"])
+        installed = OFED.search(out) if not code else None
+        return not loaded or bool(installed and installed.group() != loaded)
+
+    def _result(self, doca: bool, reboot: bool) -> dict[str, Any]:
+        resources = [{"kind": "package", "name": PACKAGE}] if doca else []
+        changed = self.changed or reboot
+        return {"changed": changed, "reboot": reboot, "resources": resources}
+
+
+def of_release(version: str, release: str) -> bool:
+    """Whether "3.1.0-091000" is of "3.1"."""
+    parts, wanted = re.split(r"[.-]", version.rpartition(":")[2]), release.split(".")
+    return bool(version) and parts[: len(wanted)] == wanted
+
+
+def sysfs() -> str:
+    """Where the kernel tells of its modules; a simulated host has a tree of its own."""
+    try:
+        with open(MARK) as file:
+            return str(json.load(file).get("sysfs") or "/sys")
+    except (OSError, ValueError):
+        return "/sys"
+
+
+def text(path: str) -> str:
+    """What a file says, "" where there is none."""
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        {
+            "driver": {"required": True, "choices": ["inbox", "doca"]},
+            "release": {"default": ""},
+            "source": {"type": "path", "required": True},
+            "may_reboot": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = Change(module).run()
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
