@@ -37,7 +37,7 @@ def _signal_twice() -> None:
 
 
 def _submit_and_interrupt(pool: ThreadPoolExecutor, release: threading.Event) -> None:
-    pool.submit(release.wait, 10)
+    pool.submit(release.wait, 60)
     raise KeyboardInterrupt
 
 
@@ -88,7 +88,7 @@ def test_interrupt_does_not_wait_for_a_thread_that_hangs() -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), threads(1) as pool:
         _submit_and_interrupt(pool, release)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 30
     release.set()
 
 

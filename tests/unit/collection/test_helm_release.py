@@ -13,7 +13,6 @@ import pytest
 
 Run = Callable[..., dict[str, Any]]
 Plugin = Callable[[str], ModuleType]
-NOW = datetime.now(UTC).isoformat()
 GIVEN: dict[str, Any] = {
     "name": "kai-scheduler",
     "namespace": "kai",
@@ -25,7 +24,9 @@ GIVEN: dict[str, Any] = {
 CONFIGURED = "Error: UPGRADE FAILED: context deadline exceeded"
 
 
-def revision(number: int, status: str, version: str = "v0.17.0", updated: str = NOW) -> Any:
+def revision(number: int, status: str, version: str = "v0.17.0", updated: str = "") -> Any:
+    """A revision of the release; ``updated``: this moment."""
+    updated = updated or datetime.now(UTC).isoformat()
     chart = f"kai-scheduler-{version}"
     return {"revision": number, "status": status, "chart": chart, "updated": updated}
 

@@ -26,7 +26,7 @@ def test_an_area_that_hangs_is_left_behind(grow: Grow, monkeypatch: pytest.Monke
     monkeypatch.setitem(collect.AREAS, "disks", ("disks", 0.2))
     began = time.monotonic()
     facts = collect.document(ask(grow({})))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert facts["errors"]["disks"] == "no answer within 0.2 s"
     assert facts["clock"]["time"] > 0
 
@@ -61,7 +61,7 @@ def test_a_program_is_ended_with_its_children_at_its_deadline() -> None:
     began = time.monotonic()
     with pytest.raises(Unreadable, match=r"sh did not answer within 0\.2 s"):
         command.run(["/bin/sh", "-c", "sleep 30 & wait"], 0.2, (0,))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
 
 
 def test_a_failing_program_is_told_with_its_last_word() -> None:
