@@ -15,10 +15,10 @@ def play_fractions(ground: Ground) -> None:
     others = ground.capacity.gpus - 1
     if others:
         ground.submit(Work("held", pods=others, gpus=1))
-        ground.until(lambda now: now.placed("held") == others)
+        ground.until_placed("held", pods=others)
     ground.phase("two")
     ground.submit(Work("half-1", part=0.5), Work("half-2", part=0.5))
-    ground.until(lambda now: now.placed("half-1", "half-2") == 2)
+    ground.until_placed("half-1", "half-2")
     ground.phase("three")
     ground.submit(Work("half-3", part=0.5))
     ground.watch()

@@ -153,6 +153,11 @@ class Ground:
         self.watch(self._settings.quiet / 3)
         return found
 
+    def until_placed(self, *names: str, pods: int | None = None) -> bool:
+        """Observes until so many pods of these are placed (none said: one of each), or patience ends."""
+        count = len(names) if pods is None else pods
+        return self.until(lambda now: now.placed(*names) == count)
+
     def watch(self, seconds: float | None = None) -> None:
         """Observes for a while, ``quiet`` if not said otherwise."""
         end = self._clock.now() + (self._settings.quiet if seconds is None else seconds)

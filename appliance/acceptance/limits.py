@@ -20,7 +20,7 @@ def _play(ground: Ground, limit: str) -> None:
         Work("limited", gpus=1, kind="build", queue="limited"),
         Work("free", gpus=1, kind="build", queue="free"),
     )
-    ground.until(lambda now: now.placed("limited", "free") == 2)
+    ground.until_placed("limited", "free")
     ground.phase("limited")
     ground.watch(LIMIT_S + LATE_S)
 

@@ -13,13 +13,13 @@ def play_gang(ground: Ground) -> None:
     """A gang of all GPUs while one is held: none may start; then all."""
     count = ground.capacity.gpus
     ground.submit(Work("held", gpus=1))
-    ground.until(lambda now: now.placed("held") == 1)
+    ground.until_placed("held")
     ground.phase("too large")
     ground.submit(Work("gang", pods=count, gpus=1, gang=count))
     ground.watch()
     ground.phase("fits")
     ground.remove("held")
-    ground.until(lambda now: now.placed("gang") == count)
+    ground.until_placed("gang", pods=count)
 
 
 def judge_gang(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -37,7 +37,7 @@ def play_packing(ground: Ground) -> None:
     """One pod after the other, as many as the smallest host has GPUs."""
     for number in range(1, _packed(ground.capacity) + 1):
         ground.submit(Work(f"small-{number}", gpus=1))
-        ground.until(lambda now, n=number: now.placed(f"small-{n}") == 1)  # type: ignore[misc]
+        ground.until_placed(f"small-{number}")
     ground.phase("placed")
     ground.watch(0)
 
@@ -64,10 +64,10 @@ def play_consolidation(ground: Ground) -> None:
         ground.submit(Work(f"full-{number}", gpus=node.gpus, kind="build", pinned=node.name))
     for name, node in (("one", first), ("two", second)):
         ground.submit(Work(f"rest-{name}", gpus=node.gpus - 1, kind="build", pinned=node.name))
-        ground.until(lambda now, n=name: now.placed(f"rest-{n}") == 1)  # type: ignore[misc]
+        ground.until_placed(f"rest-{name}")
     for name in ("one", "two"):
         ground.submit(Work(f"small-{name}", gpus=1))
-    ground.until(lambda now: now.placed("small-one", "small-two") == 2)
+    ground.until_placed("small-one", "small-two")
     ground.remove("rest-one", "rest-two")
     ground.phase("apart")
     ground.watch(0)
@@ -101,7 +101,7 @@ def play_topology(ground: Ground) -> None:
     for number, name in enumerate(held):
         ground.submit(Work(f"held-{number}", gpus=sizes[name], kind="build", pinned=name))
     names = tuple(f"held-{number}" for number in range(len(held)))
-    ground.until(lambda now: now.placed(*names) == len(held))
+    ground.until_placed(*names, pods=len(held))
     ground.phase("apart")
     ground.submit(
         Work(
@@ -115,7 +115,7 @@ def play_topology(ground: Ground) -> None:
     ground.watch()
     ground.phase("together")
     ground.remove(f"held-{held.index(domains[chosen][1])}")
-    ground.until(lambda now: now.placed("near") == 2)
+    ground.until_placed("near", pods=2)
 
 
 def judge_topology(seen: Timeline, capacity: Capacity) -> Judgement:

@@ -40,7 +40,7 @@ def play_reclaim(ground: Ground) -> None:
     ground.queue("first", own)
     ground.queue("second", total - own)
     ground.submit(Work("lent", pods=total, gpus=1, queue="first"))
-    ground.until(lambda now: now.placed("lent") == total)
+    ground.until_placed("lent", pods=total)
     ground.phase("owner is back")
     ground.submit(Work("owner", pods=total - own, gpus=1, queue="second"))
     ground.until(lambda now: now.placed("owner") == total - own and now.placed("lent") == own)
@@ -65,7 +65,7 @@ def play_fair_share(ground: Ground) -> None:
     for name in ("first", "second"):
         ground.queue(name, 0, weight=1)
     ground.submit(Work("early", pods=total, gpus=1, queue="first"))
-    ground.until(lambda now: now.placed("early") == total)
+    ground.until_placed("early", pods=total)
     ground.phase("both")
     ground.submit(Work("late", pods=total, gpus=1, queue="second"))
     ground.until(
@@ -91,17 +91,17 @@ def play_priority(ground: Ground) -> None:
     """More urgent work displaces a pod, which comes back; work that is never evicted stays."""
     total = ground.capacity.gpus
     ground.submit(Work("unattended", pods=total, gpus=1, kind="train"))
-    ground.until(lambda now: now.placed("unattended") == total)
+    ground.until_placed("unattended", pods=total)
     ground.phase("urgent")
     ground.submit(Work("urgent", gpus=1, kind="inference"))
-    ground.until(lambda now: now.placed("urgent") == 1)
+    ground.until_placed("urgent")
     ground.phase("resumed")
     ground.remove("urgent")
-    ground.until(lambda now: now.placed("unattended") == total)
+    ground.until_placed("unattended", pods=total)
     ground.phase("interactive")
     ground.remove("unattended")
     ground.submit(Work("interactive", pods=total, gpus=1, kind="build"))
-    ground.until(lambda now: now.placed("interactive") == total)
+    ground.until_placed("interactive", pods=total)
     ground.phase("protected")
     ground.submit(Work("intruder", gpus=1, kind="inference"))
     ground.watch()
@@ -138,13 +138,13 @@ def play_elastic(ground: Ground) -> None:
     ground.queue("first", 1)
     ground.queue("second", total - 1)
     ground.submit(Work("elastic", pods=total, gang=1, gpus=1, queue="first"))
-    ground.until(lambda now: now.placed("elastic") == total)
+    ground.until_placed("elastic", pods=total)
     ground.phase("shrunk")
     ground.submit(Work("owner", pods=total - 1, gang=total - 1, gpus=1, queue="second"))
-    ground.until(lambda now: now.placed("owner") == total - 1)
+    ground.until_placed("owner", pods=total - 1)
     ground.phase("grown")
     ground.remove("owner")
-    ground.until(lambda now: now.placed("elastic") == total)
+    ground.until_placed("elastic", pods=total)
 
 
 def judge_elastic(seen: Timeline, capacity: Capacity) -> Judgement:

@@ -20,7 +20,7 @@ def play_cpu_only(ground: Ground) -> None:
     total = 0 if ground.capacity.taken else ground.capacity.gpus
     if total:
         ground.submit(Work("held", pods=total, gpus=1))
-        ground.until(lambda now: now.placed("held") == total)
+        ground.until_placed("held", pods=total)
     ground.phase("together")
     ground.submit(*(Work(name, pods=PODS, gang=PODS, seconds=10) for name in SHAPES))
     ground.until(
@@ -47,7 +47,7 @@ def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
 def play_metrics(ground: Ground) -> None:
     """One pod in a queue of its own; then Prometheus is asked for it."""
     ground.submit(Work("seen", gpus=1))
-    ground.until(lambda now: now.placed("seen") == 1)
+    ground.until_placed("seen")
     # Prometheus looks every 10 to 60 seconds.
     ground.watch(90)
     for name, metric in SERIES.items():

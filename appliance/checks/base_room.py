@@ -25,9 +25,9 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
         why = facts.errors.get("filesystems") or "no local file system was read"
         return [not_assessed("base.disk", host.name, why)]
     limit = view.limit("base.disk")
-    own = limit is not None and isinstance(limit.value, int | float)
-    least = float(limit.value) if limit and own else FAIL_PERCENT  # type: ignore[arg-type]
-    source = limit.source if limit and own else SOURCE
+    least, source = FAIL_PERCENT, SOURCE
+    if limit and isinstance(limit.value, int | float):
+        least, source = float(limit.value), limit.source
     bad = [result for fs in local if (result := _judge(host, fs, least, source))]
     if bad:
         return bad

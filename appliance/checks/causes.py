@@ -3,163 +3,28 @@
 Only a failure explains, never a warning or a gap; what is explained keeps its own status, so no verdict gets better.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 
+from appliance.checks.consequence import (
+    Consequence,
+    Reach,
+    alerts,
+    both,
+    counted_at_address,
+    is_of,
+    is_unknown,
+    is_xid,
+    names_host,
+    names_part,
+    no_driver,
+    only_of,
+    short_of_gpus,
+    slowed_by_heat,
+)
 from appliance.models.result import CheckResult, Status
 
 FELL_OFF = 79
 """The Xid a driver logs of a GPU that has fallen off the bus (NVIDIA, Xid catalog)."""
-HEAT = 0x40
-"""NVML clock event reason: slowed down by the hardware because of heat."""
-
-
-class Reach(StrEnum):
-    """How far a cause is felt."""
-
-    PART = "the same part of the same host"
-    HOST = "the same host"
-    SITE = "any host, and the cluster"
-
-
-Condition = Callable[[CheckResult, CheckResult], bool]
-"""Whether this cause explains that effect, beyond where they are."""
-
-
-@dataclass(frozen=True)
-class Consequence:
-    """A failure of ``cause`` explains what is not good in ``effects`` (ids, ``area.*``), ``because`` in a clause."""
-
-    cause: str
-    effects: tuple[str, ...]
-    because: str
-    reach: Reach = Reach.HOST
-    when: Condition = lambda cause, effect: True
-
-    def covers(self, cause: CheckResult, effect: CheckResult) -> bool:
-        """Whether ``cause`` explains ``effect``."""
-        return (
-            cause.id == self.cause
-            and cause.name != effect.name
-            and any(fnmatchcase(effect.id, pattern) for pattern in self.effects)
-            and _within(self.reach, cause, effect)
-            and self.when(cause, effect)
-        )
-
-
-def explain(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """The same results; those that follow from another failure say from which."""
-    causes = [r for r in results if r.status is Status.FAIL]
-    return [_explained(result, causes) for result in results]
-
-
-def _explained(result: CheckResult, causes: Sequence[CheckResult]) -> CheckResult:
-    if result.status is Status.PASS:
-        return result
-    found = next(_causes_of(result, causes), None)
-    return result.model_copy(update={"explained_by": found.name}) if found else result
-
-
-def _causes_of(effect: CheckResult, causes: Sequence[CheckResult]) -> Iterator[CheckResult]:
-    for row in CONSEQUENCES:
-        yield from (cause for cause in causes if row.covers(cause, effect))
-
-
-def _within(reach: Reach, cause: CheckResult, effect: CheckResult) -> bool:
-    if reach is Reach.SITE:
-        return True
-    if cause.host is None or cause.host != effect.host:
-        return False
-    return reach is Reach.HOST or bool(_parts(cause) & _parts(effect))
-
-
-def _parts(result: CheckResult) -> set[str]:
-    """``GPU 3,5`` is GPU 3 and GPU 5."""
-    part = result.target.partition("/")[2]
-    kind, _, numbers = part.rpartition(" ")
-    return {f"{kind} {number}" for number in numbers.split(",")} if kind else {part} - {""}
-
-
-def _is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
-    del cause
-    return effect.status is Status.NOT_ASSESSED
-
-
-def _names_host(cause: CheckResult, effect: CheckResult) -> bool:
-    """The effect's own words name the host that failed."""
-    host = re.escape(cause.host or "")
-    return bool(host) and bool(re.search(rf"(?<![\w.-]){host}(?![\w-])", effect.cause))
-
-
-def _names_part(cause: CheckResult, effect: CheckResult) -> bool:
-    """The cause's own words name the part the effect speaks of: "missing mlx5_3"."""
-    return any(part in re.split(r"[\s,;:]+", cause.cause) for part in _parts(effect))
-
-
-def _is_xid(code: int) -> Condition:
-    return lambda cause, effect: effect.unit == "Xid" and effect.value == code
-
-
-def _is_of(*units: str) -> Condition:
-    """The cause is one of these services."""
-    return lambda cause, effect: bool(_parts(cause) & set(units))
-
-
-def _only_of(*units: str) -> Condition:
-    """Every unit the effect calls failed is one of these."""
-
-    def judge(cause: CheckResult, effect: CheckResult) -> bool:
-        del cause
-        named = _listed(effect.cause, "failed: ")
-        return bool(named) and named <= {f"{unit}.service" for unit in units}
-
-    return judge
-
-
-def _alerts(*names: str) -> Condition:
-    """Nothing fires but these."""
-
-    def judge(cause: CheckResult, effect: CheckResult) -> bool:
-        del cause
-        firing = _listed(effect.cause, "firing: ")
-        return bool(firing) and firing <= set(names)
-
-    return judge
-
-
-def _listed(text: str, before: str) -> set[str]:
-    return set(text.removeprefix(before).split(", ")) if text.startswith(before) else set()
-
-
-def _both(*conditions: Condition) -> Condition:
-    return lambda cause, effect: all(condition(cause, effect) for condition in conditions)
-
-
-def _no_driver(cause: CheckResult, effect: CheckResult) -> bool:
-    """No driver answers at all, so nothing could be asked."""
-    return cause.value is None and effect.status is Status.NOT_ASSESSED
-
-
-def _slowed_by_heat(cause: CheckResult, effect: CheckResult) -> bool:
-    del cause
-    reasons = str(effect.value)
-    return reasons.startswith("0x") and bool(int(reasons, 16) & HEAT)
-
-
-def _short_of_gpus(cause: CheckResult, effect: CheckResult) -> bool:
-    """slurmctld's own reason for a node that registers with fewer GPUs than slurm.conf says."""
-    del cause
-    return "gres/gpu count" in effect.cause
-
-
-def _counted_at_address(cause: CheckResult, effect: CheckResult) -> bool:
-    del cause
-    return "/" in effect.target
-
-
 SLURM_STATE = ("slurm.controller", "slurm.nodes", "slurm.gres", "slurm.accounting")
 DISCOVERED = (
     "fabric.sm",
@@ -193,20 +58,20 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         (*SPREADS, *SLURM_STATE, *KUBERNETES_STATE, *DISCOVERED, *PROMETHEUS),
         "what is asked from there, or compared with it, cannot be had",
         Reach.SITE,
-        _both(_is_unknown, _names_host),
+        both(is_unknown, names_host),
     ),
     Consequence(
         "host.reachable",
         ("observe.alerts",),
         "the alert says the same",
         Reach.SITE,
-        _alerts("HostDown"),
+        alerts("HostDown"),
     ),
     Consequence(
         "gpu.driver",
         ("gpu.*",),
         "without a driver no GPU can be asked",
-        when=_no_driver,
+        when=no_driver,
     ),
     Consequence(
         "gpu.driver",
@@ -218,7 +83,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("gpu.driver_spread",),
         "that host is the one that differs",
         Reach.SITE,
-        _names_host,
+        names_host,
     ),
     Consequence(
         "gpu.driver",
@@ -231,32 +96,32 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("gpu.*",),
         "a GPU that does not answer tells nothing of itself",
         Reach.PART,
-        _is_unknown,
+        is_unknown,
     ),
     Consequence(
         "gpu.error",
         ("gpu.count",),
         "the GPU that is missing from the count is the one that does not answer",
-        when=_counted_at_address,
+        when=counted_at_address,
     ),
     Consequence(
         "gpu.error",
         ("gpu.vbios_spread",),
         "its firmware cannot be read",
         Reach.SITE,
-        _both(_is_unknown, lambda cause, effect: cause.target in effect.cause),
+        both(is_unknown, lambda cause, effect: cause.target in effect.cause),
     ),
     Consequence(
         "gpu.error",
         ("gpu.xid",),
         "the driver logs that it has lost the GPU",
-        when=_is_xid(FELL_OFF),
+        when=is_xid(FELL_OFF),
     ),
     Consequence(
         "gpu.count",
         ("gpu.xid",),
         "the driver logs that the GPU has fallen off the bus",
-        when=_is_xid(FELL_OFF),
+        when=is_xid(FELL_OFF),
     ),
     Consequence(
         "gpu.count",
@@ -267,14 +132,14 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "gpu.count",
         ("slurm.nodes",),
         "Slurm takes a node out that registers with too few GPUs",
-        when=_short_of_gpus,
+        when=short_of_gpus,
     ),
     Consequence(
         "gpu.temperature",
         ("gpu.clocks",),
         "the hardware slows down what is too hot",
         Reach.PART,
-        _slowed_by_heat,
+        slowed_by_heat,
     ),
     Consequence(
         "gpu.fabric_manager",
@@ -285,13 +150,13 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "fabric.ports",
         ("fabric.topology", "fabric.cabling", "fabric.state", "fabric.errors"),
         "the adapter that is missing is the one they speak of",
-        when=_names_part,
+        when=names_part,
     ),
     Consequence(
         "fabric.ports",
         ("fabric.state", "fabric.active", "fabric.rate", "fabric.errors", "fabric.firmware"),
         "without a port there is nothing to judge",
-        when=_is_unknown,
+        when=is_unknown,
     ),
     Consequence(
         "fabric.sm",
@@ -310,13 +175,13 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "fabric.state",
         ("fabric.active", "fabric.rate"),
         "a port without a link is not configured and has no rate",
-        when=_is_unknown,
+        when=is_unknown,
     ),
     Consequence(
         "fabric.active",
         ("fabric.rate",),
         "a port that is not active has no rate",
-        when=_is_unknown,
+        when=is_unknown,
     ),
     Consequence(
         "fabric.active",
@@ -346,21 +211,21 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("observe.alerts",),
         "the alert says the same",
         Reach.SITE,
-        _alerts("FilesystemFull", "FilesystemFilling", "InodesGone"),
+        alerts("FilesystemFull", "FilesystemFilling", "InodesGone"),
     ),
     Consequence(
         "base.clock",
         ("base.clock_spread",),
         "that host's clock is the one that is off",
         Reach.SITE,
-        _names_host,
+        names_host,
     ),
     Consequence(
         "base.clock",
         ("observe.alerts",),
         "the alert says the same",
         Reach.SITE,
-        _alerts("ClockOff"),
+        alerts("ClockOff"),
     ),
     Consequence(
         "slurm.munge",
@@ -371,53 +236,53 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "slurm.munge",
         ("base.failed_units",),
         "it is the unit that failed",
-        when=_only_of("munge", "slurmd", "slurmctld", "slurmdbd"),
+        when=only_of("munge", "slurmd", "slurmctld", "slurmdbd"),
     ),
     Consequence(
         "slurm.daemons",
         ("base.failed_units",),
         "it is the unit that failed",
-        when=_only_of("slurmd", "slurmctld", "slurmdbd", "mariadb"),
+        when=only_of("slurmd", "slurmctld", "slurmdbd", "mariadb"),
     ),
     Consequence(
         "slurm.daemons",
         ("slurm.nodes",),
         "without slurmd the host takes no jobs",
-        when=_is_of("slurmd"),
+        when=is_of("slurmd"),
     ),
     Consequence(
         "slurm.daemons",
         ("slurm.daemons",),
         "slurmdbd keeps its records in the database",
-        when=_both(_is_of("mariadb"), lambda cause, effect: effect.target.endswith("/slurmdbd")),
+        when=both(is_of("mariadb"), lambda cause, effect: effect.target.endswith("/slurmdbd")),
     ),
     Consequence(
         "slurm.daemons",
         ("slurm.controller",),
         "slurmctld is the controller",
         Reach.SITE,
-        _is_of("slurmctld"),
+        is_of("slurmctld"),
     ),
     Consequence(
         "slurm.daemons",
         ("slurm.accounting",),
         "accounting is slurmdbd and its database",
         Reach.SITE,
-        _is_of("slurmdbd", "mariadb"),
+        is_of("slurmdbd", "mariadb"),
     ),
     Consequence(
         "slurm.controller",
         ("slurm.nodes", "slurm.gres", "slurm.accounting"),
         "only the controller knows them",
         Reach.SITE,
-        _is_unknown,
+        is_unknown,
     ),
     Consequence(
         "kubernetes.api",
         KUBERNETES_STATE,
         "only the API knows them",
         Reach.SITE,
-        _is_unknown,
+        is_unknown,
     ),
     Consequence(
         "kubernetes.kubelet",
@@ -430,14 +295,14 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("kubernetes.topology",),
         "without a subnet manager discovery meets nobody",
         Reach.SITE,
-        _is_unknown,
+        is_unknown,
     ),
     Consequence(
         "fabric.topology",
         ("kubernetes.topology",),
         "the tree is not whole without that host",
         Reach.SITE,
-        _both(_is_unknown, _names_host),
+        both(is_unknown, names_host),
     ),
     Consequence(
         "kubernetes.nodes",
@@ -466,14 +331,14 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("scheduler.gpus",),
         "the GPU Operator brings the device plugin",
         Reach.SITE,
-        _is_of("gpu-operator"),
+        is_of("gpu-operator"),
     ),
     Consequence(
         "scheduler.pods",
         ("scheduler.gpus",),
         "the device plugin is a pod of the GPU Operator",
         Reach.SITE,
-        _is_of("gpu-operator"),
+        is_of("gpu-operator"),
     ),
     Consequence(
         "storage.server",
@@ -485,13 +350,13 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "storage.server",
         ("base.failed_units",),
         "it is the unit that failed",
-        when=_only_of("nfs-server", "nfs-ganesha"),
+        when=only_of("nfs-server", "nfs-ganesha"),
     ),
     Consequence(
         "storage.scratch",
         ("storage.scratch_size",),
         "what is not mounted has no size",
-        when=lambda cause, effect: _is_unknown(cause, effect) and effect.value is None,
+        when=lambda cause, effect: is_unknown(cause, effect) and effect.value is None,
     ),
     Consequence(
         "observe.exporter",
@@ -502,14 +367,14 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "observe.exporter",
         ("base.failed_units",),
         "it is the unit that failed",
-        when=_only_of("prometheus-node-exporter"),
+        when=only_of("prometheus-node-exporter"),
     ),
     Consequence(
         "observe.targets",
         ("observe.alerts",),
         "the alert says the same",
         Reach.SITE,
-        _alerts("HostDown"),
+        alerts("HostDown"),
     ),
     Consequence(
         "kubernetes.api",
@@ -527,7 +392,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "limits.running",
         ("base.failed_units",),
         "it is the unit that failed",
-        when=_only_of("appliance-limits"),
+        when=only_of("appliance-limits"),
     ),
     Consequence(
         "observe.targets",
@@ -540,7 +405,25 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("observe.alerts",),
         "the alert says the same",
         Reach.SITE,
-        _alerts("UnitFailed"),
+        alerts("UnitFailed"),
     ),
 )
 """In order: the first row that fits names the cause."""
+
+
+def explain(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """The same results; those that follow from another failure say from which."""
+    causes = [r for r in results if r.status is Status.FAIL]
+    return [_explained(result, causes) for result in results]
+
+
+def _explained(result: CheckResult, causes: Sequence[CheckResult]) -> CheckResult:
+    if result.status is Status.PASS:
+        return result
+    found = next(_causes_of(result, causes), None)
+    return result.model_copy(update={"explained_by": found.name}) if found else result
+
+
+def _causes_of(effect: CheckResult, causes: Sequence[CheckResult]) -> Iterator[CheckResult]:
+    for row in CONSEQUENCES:
+        yield from (cause for cause in causes if row.covers(cause, effect))

@@ -159,7 +159,7 @@ def _gres(view: View) -> Iterator[CheckResult]:
 
 def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> CheckResult:
     facts = view.facts.get(host.name)
-    told = {
+    told: dict[str, Any] = {
         "value": found,
         "unit": "GPUs",
         "limit": count,
@@ -168,7 +168,7 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ch
         "simulated": _simulated(view, facts),
     }
     if found == count:
-        return passed("slurm.gres", host.name, **told)  # type: ignore[arg-type]
+        return passed("slurm.gres", host.name, **told)
     cause = f"Slurm offers {found} of {count} GPUs"
     return failed("slurm.gres", host.name, cause, f"ls /dev/nvidia* there, then {DEPLOY}", **told)
 

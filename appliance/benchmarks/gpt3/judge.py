@@ -1,6 +1,7 @@
 """Judges training runs against the published figures; what cannot be compared is never called a pass."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from appliance.benchmarks.gpt3.reference import PLATFORMS, Cell, Reference
 from appliance.benchmarks.gpt3.throughput import (
@@ -100,17 +101,17 @@ def _against(
     published: float,
     reference: Reference,
     allowed: Limit,
-    shown: dict[str, object],
+    shown: dict[str, Any],
 ) -> CheckResult:
     percent = float(allowed.value or 0)
     floor = published * (1 - percent / 100)
     limit = round(floor) if check_id == THROUGHPUT else round(floor, 2)
-    bounds: dict[str, object] = {
+    bounds: dict[str, Any] = {
         "limit": limit,
         "limit_source": f"{published:,.{0 if check_id == THROUGHPUT else 2}f} less {percent:g} %: {reference.appliance.source}; {allowed.source}",
     }
     if value >= floor:
-        return passed(check_id, target(run), **shown, **bounds)  # type: ignore[arg-type]
+        return passed(check_id, target(run), **shown, **bounds)
     short = (1 - value / published) * 100
     cause = f"{short:.1f} % below the published figure ({percent:g} % allowed)"
     return failed(check_id, target(run), cause, SLOW_FIX, **shown, **bounds)

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from appliance.adapters.process import Completed
 from appliance.adapters.ssh import Remote
@@ -159,14 +160,14 @@ def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
         return failed(LOSS, trial.target, f"the training diverged: {diverged}", fix)
     if len(losses) < 2 or len(log.steps) < STEPS:
         return _error(trial, f"{len(losses)} losses of {STEPS} steps printed", fix)
-    shown: dict[str, object] = {
+    shown: dict[str, Any] = {
         "value": round(losses[-1], 3),
         "limit": round(losses[0], 3),
         "limit_source": "the first step's loss: training must lower it",
         "evidence": f"{len(losses)} steps on {trial.nodes} hosts, loss {losses[0]:.3f} to {losses[-1]:.3f}",
     }
     if losses[-1] < losses[0]:
-        return passed(LOSS, trial.target, **shown)  # type: ignore[arg-type]
+        return passed(LOSS, trial.target, **shown)
     return failed(LOSS, trial.target, "the loss does not fall", fix, **shown)
 
 

@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 import pytest
 
 from appliance.checks import CHECKS
-from appliance.checks.causes import CONSEQUENCES, Consequence, explain
+from appliance.checks.causes import CONSEQUENCES, explain
+from appliance.checks.consequence import Consequence
 from appliance.engine.judge import REACHABLE
 from appliance.models.result import CheckResult, Status, Value, overall
 

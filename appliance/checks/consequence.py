@@ -1,0 +1,142 @@
+"""One row of what explains what: how far a cause is felt, and the conditions beyond where it is."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from appliance.models.result import CheckResult, Status
+
+HEAT = 0x40
+"""NVML clock event reason: slowed down by the hardware because of heat."""
+
+
+class Reach(StrEnum):
+    """How far a cause is felt."""
+
+    PART = "the same part of the same host"
+    HOST = "the same host"
+    SITE = "any host, and the cluster"
+
+
+Condition = Callable[[CheckResult, CheckResult], bool]
+"""Whether this cause explains that effect, beyond where they are."""
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """A failure of ``cause`` explains what is not good in ``effects`` (ids, ``area.*``), ``because`` in a clause."""
+
+    cause: str
+    effects: tuple[str, ...]
+    because: str
+    reach: Reach = Reach.HOST
+    when: Condition = lambda cause, effect: True
+
+    def covers(self, cause: CheckResult, effect: CheckResult) -> bool:
+        """Whether ``cause`` explains ``effect``."""
+        return (
+            cause.id == self.cause
+            and cause.name != effect.name
+            and any(fnmatchcase(effect.id, pattern) for pattern in self.effects)
+            and _within(self.reach, cause, effect)
+            and self.when(cause, effect)
+        )
+
+
+def _within(reach: Reach, cause: CheckResult, effect: CheckResult) -> bool:
+    if reach is Reach.SITE:
+        return True
+    if cause.host is None or cause.host != effect.host:
+        return False
+    return reach is Reach.HOST or bool(_parts(cause) & _parts(effect))
+
+
+def _parts(result: CheckResult) -> set[str]:
+    """``GPU 3,5`` is GPU 3 and GPU 5."""
+    part = result.target.partition("/")[2]
+    kind, _, numbers = part.rpartition(" ")
+    return {f"{kind} {number}" for number in numbers.split(",")} if kind else {part} - {""}
+
+
+def is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
+    """The effect could not be had."""
+    del cause
+    return effect.status is Status.NOT_ASSESSED
+
+
+def names_host(cause: CheckResult, effect: CheckResult) -> bool:
+    """The effect's own words name the host that failed."""
+    host = re.escape(cause.host or "")
+    return bool(host) and bool(re.search(rf"(?<![\w.-]){host}(?![\w-])", effect.cause))
+
+
+def names_part(cause: CheckResult, effect: CheckResult) -> bool:
+    """The cause's own words name the part the effect speaks of: "missing mlx5_3"."""
+    return any(part in re.split(r"[\s,;:]+", cause.cause) for part in _parts(effect))
+
+
+def is_xid(code: int) -> Condition:
+    """The effect is this Xid."""
+    return lambda cause, effect: effect.unit == "Xid" and effect.value == code
+
+
+def is_of(*units: str) -> Condition:
+    """The cause is one of these services."""
+    return lambda cause, effect: bool(_parts(cause) & set(units))
+
+
+def only_of(*units: str) -> Condition:
+    """Every unit the effect calls failed is one of these."""
+
+    def judge(cause: CheckResult, effect: CheckResult) -> bool:
+        del cause
+        named = _listed(effect.cause, "failed: ")
+        return bool(named) and named <= {f"{unit}.service" for unit in units}
+
+    return judge
+
+
+def alerts(*names: str) -> Condition:
+    """Nothing fires but these."""
+
+    def judge(cause: CheckResult, effect: CheckResult) -> bool:
+        del cause
+        firing = _listed(effect.cause, "firing: ")
+        return bool(firing) and firing <= set(names)
+
+    return judge
+
+
+def _listed(text: str, before: str) -> set[str]:
+    return set(text.removeprefix(before).split(", ")) if text.startswith(before) else set()
+
+
+def both(*conditions: Condition) -> Condition:
+    """All of them hold."""
+    return lambda cause, effect: all(condition(cause, effect) for condition in conditions)
+
+
+def no_driver(cause: CheckResult, effect: CheckResult) -> bool:
+    """No driver answers at all, so nothing could be asked."""
+    return cause.value is None and effect.status is Status.NOT_ASSESSED
+
+
+def slowed_by_heat(cause: CheckResult, effect: CheckResult) -> bool:
+    """The effect's clock event reasons name heat."""
+    del cause
+    reasons = str(effect.value)
+    return reasons.startswith("0x") and bool(int(reasons, 16) & HEAT)
+
+
+def short_of_gpus(cause: CheckResult, effect: CheckResult) -> bool:
+    """slurmctld's own reason for a node that registers with fewer GPUs than slurm.conf says."""
+    del cause
+    return "gres/gpu count" in effect.cause
+
+
+def counted_at_address(cause: CheckResult, effect: CheckResult) -> bool:
+    """The count names an address: that GPU is on the bus and does not answer."""
+    del cause
+    return "/" in effect.target
