@@ -12,6 +12,7 @@ from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.models.switch_tree import FAMILY
+from tests.unit.engine.world import facts_of
 
 HOSTS = [
     {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
@@ -31,22 +32,7 @@ NAMES = tuple(host.name for host in SITE.hosts)
 
 
 def facts(host: str, cluster: Kubernetes | None, **given: Any) -> HostFacts:
-    os = {"id": "debian", "version_id": "12", "kernel": "6.1", "arch": "x86_64", "boot_id": "b"}
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "t",
-            "cpu_seconds": 0.0,
-            "user": "root",
-            "os": {**os, "uptime_s": 1.0, "hostname": host, "cgroup": "v2"},
-            "cpu": {"model": "x", "sockets": 1, "cores": 1, "threads": 1},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
-            "kubernetes": cluster.model_dump() if cluster else None,
-            **given,
-        }
-    )
+    return facts_of(host, kubernetes=cluster.model_dump() if cluster else None, **given)
 
 
 def node(name: str, **given: Any) -> KubernetesNode:

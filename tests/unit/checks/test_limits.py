@@ -10,6 +10,7 @@ from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from tests.unit.engine.world import facts_of
 
 QUEUES = [
     {"name": "build", "work": "build", "gpu": {"quota": 1}, "time_limit": "8h", "idle_limit": "30m"}
@@ -42,23 +43,8 @@ UNIT = {"load": "loaded", "active": "active", "enabled": "enabled"}
 def facts(
     host: str, seen: dict[str, Any] | None, unit: dict[str, str] | None = UNIT, **given: Any
 ) -> HostFacts:
-    os = {"id": "debian", "version_id": "12", "kernel": "6.1", "arch": "x86_64", "boot_id": "b"}
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "t",
-            "cpu_seconds": 0.0,
-            "user": "root",
-            "os": {**os, "uptime_s": 1.0, "hostname": host, "cgroup": "v2"},
-            "cpu": {"model": "x", "sockets": 1, "cores": 1, "threads": 1},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
-            "units": {limits.UNIT: unit} if unit else {},
-            "limits": seen,
-            **given,
-        }
-    )
+    units = {limits.UNIT: unit} if unit else {}
+    return facts_of(host, units=units, limits=seen, **given)
 
 
 def judge(check_id: str, *known: HostFacts, site: dict[str, Any] = GIVEN) -> list[CheckResult]:
