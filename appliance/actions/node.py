@@ -35,9 +35,14 @@ class Seen:
     error: ApplianceError | None = None
 
     @property
+    def is_known(self) -> bool:
+        """Whether all could be asked, and the declared owner has the host at all."""
+        return self.error is None and self.declared in self.held
+
+    @property
     def settled(self) -> bool:
         """Whether every scheduler takes the declared owner for its owner, and nobody else gives it work."""
-        return self.error is None and all(
+        return self.is_known and all(
             held.owner is self.declared and (owner is self.declared or not held.gives)
             for owner, held in self.held.items()
         )

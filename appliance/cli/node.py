@@ -118,12 +118,15 @@ def _intent(move: Move) -> list[str]:
 
 
 def _lines(seen: Seen) -> list[str]:
-    sign = "✓" if seen.settled else "?" if seen.error else "✗"
+    sign = "✓" if seen.settled else "✗" if seen.is_known else "?"
     said = [f"{owner.value}: {held.said}" for owner, held in seen.held.items()]
     lines = [f"  {sign} {seen.host:<12} {seen.declared.value:<11} {' · '.join(said)}".rstrip()]
     if seen.error:
         lines.append(f"      {seen.error.message}")
         lines += [f"      fix: {seen.error.hint}"] if seen.error.hint else []
+    elif not seen.is_known:
+        lines.append(f"      {seen.declared} does not know it: the host was never brought to it")
+        lines.append(f"      fix: appliance deploy --limit {seen.host}")
     elif not seen.settled:
         lines.append(f"      the site says {seen.declared}, and that is not so everywhere")
         lines.append(f"      fix: appliance node assign {seen.host} {seen.declared}")
@@ -132,7 +135,10 @@ def _lines(seen: Seen) -> list[str]:
 
 
 def _document(seen: Seen) -> dict[str, object]:
-    found: dict[str, object] = {"declared": seen.declared.value, "as_declared": seen.settled}
+    found: dict[str, object] = {
+        "declared": seen.declared.value,
+        "as_declared": seen.settled if seen.is_known else None,
+    }
     for owner, held in seen.held.items():
         found[owner.value] = {
             "owner": held.owner.value if held.owner else None,
@@ -141,5 +147,5 @@ def _document(seen: Seen) -> dict[str, object]:
             "work": list(held.work),
         }
     if seen.error:
-        found |= {"error": seen.error.message, "fix": seen.error.hint, "as_declared": None}
+        found |= {"error": seen.error.message, "fix": seen.error.hint}
     return found

@@ -218,3 +218,13 @@ def test_show_says_what_it_does_not_know(bench: Bench) -> None:
     done = bench.run("show", "--json")
     assert done.return_value == 1
     assert json.loads(done.output)["hosts"]["gpu-1"]["as_declared"] is None
+
+
+def test_a_host_its_owner_has_never_heard_of_is_not_good(bench: Bench) -> None:
+    bench.world.node = None
+    done = bench.run("show")
+    assert done.return_value == 1
+    assert "? gpu-1" in done.output
+    assert "fix: appliance deploy --limit gpu-1" in done.output
+    told = json.loads(bench.run("show", "--json").output)["hosts"]["gpu-1"]
+    assert told["as_declared"] is None
