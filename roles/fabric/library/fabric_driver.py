@@ -113,8 +113,8 @@ class Change:
     def _offered(self) -> list[str]:
         """Versions, the newest first."""
         if available():
-            _, out, _ = self.module.run_command(["apt-cache", "madison", PACKAGE])
-            return [line.split("|")[1].strip() for line in out.splitlines() if "|" in line]
+            found: list[str] = self.packages.offered([PACKAGE]).get(PACKAGE, [])
+            return found
         form = "%{version}-%{release}\n"
         argv = ["dnf", "-q", "repoquery", "--showduplicates", "--qf", form, PACKAGE]
         _, out, _ = self.module.run_command(argv)

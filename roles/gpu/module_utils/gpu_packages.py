@@ -76,19 +76,14 @@ class AptDriver:
     def refresh(self, source: str) -> None:
         """Fetch the lists of one source, or all where none is named. An unsigned one is refused."""
         argv = [*REFRESH, f"Dir::Etc::sourcelist={source}"] if source else list(REFRESH[:3])
-        code, out, err = self._run(argv)
+        code, out, err = self.apt.patiently(argv)
         errors = [line[3:] for line in (out + err).splitlines() if line.startswith("E: ")]
         if code or errors:
             raise Problem(" ".join(errors) or "apt-get update failed")
 
     def offered(self, names: Sequence[str]) -> dict[str, list[str]]:
         """Versions by name."""
-        _, out, _ = self._run(["apt-cache", "madison", *names])
-        found: dict[str, list[str]] = {}
-        for line in out.splitlines():
-            name, version, _ = (part.strip() for part in line.split("|", 2))
-            found.setdefault(name, []).append(version)
-        return found
+        return self.apt.offered(names)
 
     def move(self, wanted: Mapping[str, str]) -> None:
         """Install these versions, whatever was there, and let nobody else change them."""

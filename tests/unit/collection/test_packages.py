@@ -129,6 +129,17 @@ def test_a_busy_lock_is_waited_for(run: Run, host: Host) -> None:
     assert len(host.called("apt-get")) == 3
 
 
+def test_a_lost_race_for_the_cache_of_the_lists_is_run_again(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, BASH, ""), (0, BASH + "zip\tii \t3\t\n", ""))
+    lost = (
+        "E: Problem renaming the file /var/cache/apt/pkgcache.bin.9x50DT to /var/cache/apt/pkgcache.bin - rename "
+        "(2: No such file or directory)\n"
+    )
+    host.answer("apt-get", (100, "", lost), (0, ONE, ""))
+    assert run("packages", present=["zip"])["changed"]
+    assert len(host.called("apt-get")) == 2
+
+
 @pytest.mark.parametrize(
     ("said", "line"),
     [

@@ -69,8 +69,6 @@ class Host:
 
     def run_command(self, argv: list[str], **_: Any) -> tuple[int, str, str]:
         words = argv[2:] if argv[0] == "timeout" else argv
-        if words[0] == "apt-cache":
-            return 0, "".join(f" doca-ofed | {v} | http://x\n" for v in self.offers), ""
         if words[0] == "ofed_info":
             return (0, f"OFED-internal-{MODULES[self.package]}:\n", "") if self.package else (127, "", "")  # fmt: skip
         if words[0] == "apt-mark":
@@ -98,6 +96,9 @@ class Packages:
 
     def refresh(self) -> None:
         pass
+
+    def offered(self, names: list[str]) -> dict[str, list[str]]:
+        return {"doca-ofed": list(self.host.offers)}
 
     def version(self, name: str) -> str:
         return self.host.package

@@ -25,6 +25,8 @@ NOT_KNOWN = re.compile(
 )
 # Not "Unable to lock" or "Could not open lock file": so it is on a full or broken disk, where waiting helps nobody.
 BUSY = re.compile(r"Could not get lock|is another process using it", re.I)
+# apt-get and apt-cache make the cache of the lists anew under no lock: of two at once, one finds its new file gone.
+LOST_RACE = re.compile(r"Problem (?:renaming|unlinking) the file \S*pkgcache\.bin.*\(2: ")
 COUNTS = re.compile(
     r"(\d+) upgraded, (\d+) newly installed, (?:(\d+) reinstalled, )?(?:(\d+) downgraded, )?(\d+) to remove"
 )
@@ -147,15 +149,36 @@ class Apt:
         self.refreshed = True
         if self.module.check_mode:
             return
-        code, out, err = self._patiently(["apt-get", "-q", "update"])
+        code, out, err = self.patiently(["apt-get", "-q", "update"])
         if code:
             self._give_up("refreshing the package lists", out + err)
 
+    def offered(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Versions by name, the newest first, as often as repositories offer them."""
+        _, out, _ = self.patiently(["apt-cache", "madison", *names])
+        found: dict[str, list[str]] = {}
+        for line in out.splitlines():
+            if "|" in line:
+                name, version = (part.strip() for part in line.split("|")[:2])
+                found.setdefault(name, []).append(version)
+        return found
+
+    def patiently(self, argv: list[str]) -> tuple[int, str, str]:
+        """Code, output and errors of one of apt's programs, asked again while another one is in its way."""
+        # DPkg::Lock::Timeout covers dpkg's lock but not the one on the package lists.
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            code, out, err = self._run(argv)
+            again = BUSY.search(err) or LOST_RACE.search(err)
+            if not code or not again or time.monotonic() > end:
+                return code, out, err
+            time.sleep(3)
+
     def _transact(self, request: list[str], doing: str) -> None:
-        code, out, err = self._patiently(["apt-get", *OPTIONS, *request])
+        code, out, err = self.patiently(["apt-get", *OPTIONS, *request])
         if code and not self.refreshed and NOT_KNOWN.search(out + err):
             self.refresh()
-            code, out, err = self._patiently(["apt-get", *OPTIONS, *request])
+            code, out, err = self.patiently(["apt-get", *OPTIONS, *request])
         if code:
             self._give_up(doing, out + err, [word for word in request if "=" in word])
         counts = COUNTS.search(out)
@@ -174,10 +197,7 @@ class Apt:
         raise Problem(f"{doing}: {reason_of(text)}")
 
     def _offered(self, name: str) -> list[str]:
-        _, out, _ = self._run(["apt-cache", "madison", name])
-        return list(
-            dict.fromkeys(line.split("|")[1].strip() for line in out.splitlines() if "|" in line)
-        )
+        return list(dict.fromkeys(self.offered([name]).get(name, [])))
 
     def _hold_again(self, before: set[str]) -> None:
         lost = sorted(
@@ -189,15 +209,6 @@ class Apt:
     def _interrupted(self) -> bool:
         journal = glob.glob("/var/lib/dpkg/updates/[0-9]*")
         return bool(journal) or any(found.interrupted for found in self.installed.values())
-
-    def _patiently(self, argv: list[str]) -> tuple[int, str, str]:
-        # DPkg::Lock::Timeout covers dpkg's lock but not the one on the package lists.
-        end = time.monotonic() + LOCK_SECONDS
-        while True:
-            code, out, err = self._run(argv)
-            if not code or not BUSY.search(err) or time.monotonic() > end:
-                return code, out, err
-            time.sleep(3)
 
     def _run(self, argv: list[str]) -> tuple[int, str, str]:
         answer: tuple[int, str, str] = self.module.run_command(
