@@ -23,6 +23,8 @@ from appliance.models.site import Host, Role
 DEADLINE = 300.0
 Gpus = list[dict[str, Any]]
 DIFFERS, REFUSED, FAILED = "differs", "refused", "failed"
+WHOLE = frozenset({"unchanged", "changed"})
+"""What became of a GPU that is as it was asked to be."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,10 @@ def disable(target: Target, observer: Observer, hosts: tuple[str, ...]) -> Seen:
                     "write layout: disabled under mig in site.yml, then appliance mig apply",
                 )
         seen = _ask(session, [(host, "disable", None) for host in chosen])
-        for name in seen.hosts:
-            forget(session.remote, name, "mig")
+        # Where a GPU stayed as it was, the receipt is what brings the next deployment there to take the rest away.
+        for name, gpus in seen.hosts.items():
+            if gpus and all(g.get("state") in WHOLE for g in gpus):
+                forget(session.remote, name, "mig")
         return seen
 
 

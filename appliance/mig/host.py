@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from appliance.mig import clients
 from appliance.mig.change import BAD, FAILED, REFUSED, UNCHANGED, Outcome, change
 from appliance.mig.gpu import Gpu
-from appliance.mig.layout import DECLARED, WHOLE, Declared, Layout, Refused, differences, words
+from appliance.mig.layout import (
+    DECLARED,
+    WHOLE,
+    Declared,
+    Layout,
+    Refused,
+    differences,
+    parse,
+    words,
+)
 from appliance.mig.processes import named
 from appliance.probe import files
 from appliance.probe.ask import Unreadable
@@ -71,8 +80,17 @@ def apply(library: Library, declared: Declared) -> list[dict[str, Any]]:
 
 
 def disable(library: Library) -> list[dict[str, Any]]:
-    """Makes every GPU whole; where all are, what divides them at boot is taken off the host, this program with it."""
-    results = [_applied(library, index, WHOLE) for index in range(_count(library))]
+    """Makes every GPU whole; where all are, what divides them at boot is taken off the host, this program with it.
+
+    Raises Refused where some of the host's GPUs do not answer: nobody would come back for those.
+    """
+    count, present = _count(library), _present()
+    if count < present:
+        raise Refused(
+            f"{count} of {present} GPUs answer, and one that is missing stays divided: "
+            "nothing was touched; mend the missing ones first"
+        )
+    results = [_applied(library, index, WHOLE) for index in range(count)]
     if good(results):
         clients.retire()
         for path in (DECLARED, PROGRAM):
@@ -101,7 +119,19 @@ def check_count(library: Library, declared: Declared) -> None:
 
 
 def _count(library: Library) -> int:
-    return library.number("nvmlDeviceGetCount_v2") or 0
+    """Of GPUs the driver knows. Raises Refused where there is none: what is not seen is not as it should be."""
+    count = library.number("nvmlDeviceGetCount_v2")
+    if not count:
+        raise Refused("the driver shows no GPU: nothing is known, and nothing was touched")
+    return count
+
+
+def _present() -> int:
+    """GPUs the host has when all are there, as the declared layout counts them; 0 where none is left."""
+    try:
+        return parse(files.read(DECLARED)).present
+    except (OSError, Refused):
+        return 0
 
 
 def _shown(library: Library, index: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from appliance.probe.nvml import (
     SUCCESS,
     UINT,
     ULONG,
+    Failure,
     versioned,
 )
 
@@ -236,7 +237,10 @@ def _name_devices(library: Library, device: Any, found: list[Instance]) -> None:
 
 
 def processes(library: Library, device: Any) -> list[int]:
-    """Ids of the processes that compute on the GPU or a part of it; they may be of another PID namespace. Raises Failure."""
+    """Ids of the processes that compute on the GPU or a part of it; they may be of another PID namespace.
+
+    Raises Failure, also where the driver does not tell: drivers before 510 have no such call.
+    """
 
     class Process(ctypes.Structure):
         _fields_ = (("pid", UINT), ("memory", ULONG), ("instance", UINT), ("part", UINT))
@@ -250,6 +254,8 @@ def processes(library: Library, device: Any) -> list[int]:
             name, device, ctypes.byref(count), ctypes.byref(room)
         ):
             found |= {int(one.pid) for one in room[: min(count.value, 1024)]}
+        elif kind == "Compute":
+            raise Failure("this driver does not tell who computes on a GPU")
     return sorted(found)
 
 

@@ -1,7 +1,7 @@
 """appliance mig: what a user sees and which exit code follows, without a host."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,24 @@ def test_nothing_is_disabled_that_the_site_declares(said: dict[str, Any], hosts:
     refused = run("disable", "--yes")
     assert "the site declares all-balanced for GPUs of gpu-1" in str(refused.exception)
     assert hosts.calls == []
+
+
+def test_a_host_that_stays_divided_keeps_the_receipt_that_brings_stage_mig_back(
+    said: dict[str, Any], hosts: FakeHosts, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def opened(*_: object, **__: object) -> Iterator[Session]:
+        yield session
+
+    monkeypatch.setattr(action, "open_session", opened)
+    answers = {"gpu-1": {"gpus": [UNCHANGED, BUSY]}, "gpu-2": {"gpus": [UNCHANGED]}}
+
+    def answer(host: str, argv: Sequence[str]) -> Completed:
+        return Completed(tuple(argv), 0, "" if argv[0] == "rm" else json.dumps(answers[host]), "")
+
+    hosts.answer = answer
+    action.disable(Target(Path("x")), session.observer, ())
+    assert [host for host, argv, _ in hosts.calls if argv[0] == "rm"] == ["gpu-2"]
 
 
 @pytest.mark.parametrize("verb", ["apply", "disable"])

@@ -12,10 +12,11 @@ import pytest
 
 from appliance.lab.hardware import Hardware
 from appliance.mig import clients
+from appliance.mig import host as module
 from appliance.mig.change import CHANGED, FAILED, PENDING, change
 from appliance.mig.gpu import Gpu
-from appliance.mig.layout import WHOLE, Layout, Spot, words
-from appliance.probe.nvml import Failure
+from appliance.mig.layout import WHOLE, Layout, Refused, Spot, parse, words
+from appliance.probe.nvml import FUNCTION_NOT_FOUND, Failure, Library
 from tests.unit.mig.conftest import MigHost, opened
 
 BALANCED = [
@@ -323,3 +324,57 @@ def test_words_of_a_layout() -> None:
     twice = Layout(True, (Spot(19, 0, 1, "1g.10gb"), Spot(19, 1, 1, "1g.10gb"), HALF.spots[0]))
     assert words(twice) == "3g.40gb, 2 x 1g.10gb"
     assert (words(WHOLE), words(Layout(True))) == ("whole", "empty")
+
+
+def shown(host: MigHost, count: int) -> None:
+    """The driver shows so many GPUs from now on."""
+    host.state["system"]["count"] = count
+    host.write()
+
+
+@pytest.fixture
+def kept(host: MigHost, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """What a divided host keeps: its declared layout and the program. Both GPUs are divided."""
+    apply(host, BALANCED, BALANCED)
+    declared = Path(declare(host, BALANCED, BALANCED))
+    monkeypatch.setattr(module, "DECLARED", str(declared))
+    monkeypatch.setattr(module, "PROGRAM", str(host.program))
+    monkeypatch.setattr(clients, "retire", lambda: None)
+    return declared, host.program
+
+
+def test_whole_gpus_need_nothing_at_boot_any_more(host: MigHost, kept: tuple[Path, Path]) -> None:
+    with opened(host) as library:
+        results = module.disable(library)
+    assert [r["state"] for r in results] == ["changed", "changed"]
+    assert not any(path.exists() for path in kept)
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "shows no GPU"), (1, "1 of 2 GPUs answer")])
+def test_what_divides_gpus_stays_where_some_of_them_are_not_seen(
+    host: MigHost, kept: tuple[Path, Path], count: int, said: str
+) -> None:
+    before = host.smi("-L").stdout
+    shown(host, count)
+    with opened(host) as library, pytest.raises(Refused, match=said):
+        module.disable(library)
+    assert all(path.exists() for path in kept)
+    shown(host, 2)
+    assert host.smi("-L").stdout == before
+
+
+def test_a_gpu_stays_as_it_is_where_nobody_tells_who_uses_it(
+    host: MigHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Library.call
+
+    def older(self: Library, name: str, *arguments: object) -> int:
+        return FUNCTION_NOT_FOUND if name.endswith("Processes_v3") else call(self, name, *arguments)
+
+    monkeypatch.setattr(Library, "call", older)
+    declared = parse(Path(declare(host, BALANCED, BALANCED)).read_text())
+    with opened(host) as library:
+        results = module.apply(library, declared)
+        assert Gpu(library, 0).layout() == WHOLE
+    assert {r["state"] for r in results} == {"failed"}
+    assert "does not tell who computes" in results[0]["why"]
