@@ -1,12 +1,13 @@
 """Health: the checks of every stage on fresh facts; reads hosts only."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from appliance.actions.opening import Target, check_ids, open_session
-from appliance.engine.judge import judge_all
+from appliance.checks.check import not_assessed
+from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
@@ -50,6 +51,7 @@ def look(
         seconds = time.monotonic() - started
         view = view_of(session, found)
         results = [r for r in judge_all(view, found, ids) if not host or r.host == host]
+        results += _unmade(results, checks, host)
         since = _remember(session, results)
         findings.results += results
         if keep:
@@ -63,6 +65,17 @@ def look(
             since,
             str(session.folder_of_run / "report.html") if keep else "",
         )
+
+
+def _unmade(
+    results: Sequence[CheckResult], wanted: Sequence[str], host: str
+) -> Iterable[CheckResult]:
+    """What was asked for by name and gave no verdict at all is not good for that."""
+    if any(r.id not in {REACHABLE, RECEIPTS} for r in results):
+        return
+    for name in wanted:
+        cause = f"{name} has nothing to judge on {host}" if host else f"{name} has nothing to judge"
+        yield not_assessed(name, host or "cluster", cause, fix="list the checks: appliance explain")
 
 
 def _ids(wanted: tuple[str, ...]) -> tuple[str, ...]:

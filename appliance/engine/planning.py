@@ -137,7 +137,10 @@ def _reason(
     receipt: Receipt | None,
     full: bool,
 ) -> tuple[Action, str]:
+    errors = view.facts[host.name].errors
     if receipt is None:
+        if "receipts" in errors and not view.facts[host.name].receipts:
+            return Action.RUN, f"not known whether it is done: {errors['receipts']}"
         failed = session.journal.last("host_failed", stage=stage.name, host=host.name)
         return (
             Action.RUN,
@@ -155,7 +158,7 @@ def _reason(
         return Action.REPAIR, named(what)
     if receipt.unread:
         unread = f"{receipt.unread} of its {receipt.resources} resources could not be compared"
-        return Action.REPAIR, f"{unread}: {view.facts[host.name].errors.get('receipts', '')}"
+        return Action.REPAIR, f"{unread}: {errors.get('receipts', '')}"
     broken = [r for r in judge_host(view, host, stage.checks) if r.status is Status.FAIL]
     if broken:
         return Action.REPAIR, named([_short(r) for r in broken])

@@ -76,7 +76,7 @@ def _wave(
     gone: Gone,
     started: datetime,
 ) -> list[StageOutcome]:
-    before = {host: len(f.gpus.devices) for host, f in _known(session).items() if f.gpus}
+    before = {host: _answering(f) for host, f in _known(session).items() if f.gpus}
     busy = {
         host: outcome
         for host, outcome in each([c.host for c in cells], lambda h: _freed(session, stage, h))
@@ -85,7 +85,7 @@ def _wave(
     free = [c for c in cells if c.host not in busy]
     outcomes = play_and_prove(session, stage, free, prepared, gone, started)
     for outcome in outcomes:
-        _end(session, outcome, before.get(outcome.host, 0))
+        _end(session, outcome, before.get(outcome.host, session.profile.hardware.gpu.count))
     return [*busy.values(), *outcomes]
 
 
@@ -129,7 +129,12 @@ def _works(session: Session, host: str, before: int) -> bool:
     found = ask(session.remote, host, {"areas": ["gpus"]})
     if isinstance(found, Unanswered) or not found.gpus:
         return False
-    return bool(found.gpus.driver) and len(found.gpus.devices) >= before
+    return bool(found.gpus.driver) and _answering(found) >= before
+
+
+def _answering(facts: HostFacts) -> int:
+    """The driver counts those it has lost, too."""
+    return sum(1 for g in facts.gpus.devices if g.bus_id and not g.error) if facts.gpus else 0
 
 
 def _give_back(session: Session, host: str) -> None:

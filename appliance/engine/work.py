@@ -63,10 +63,14 @@ def is_ours(reason: str) -> bool:
     return reason in set(Why)
 
 
+NOT_AT_WORK = frozenset({"inactive", "unknown"})
+"""systemd's words for a unit that was stopped or is not there; what one that failed had started may go on without it."""
+
+
 def runs(session: Session, host: str, unit: str) -> bool:
-    """Whether a service runs on a host; one that cannot be asked is taken to run it."""
+    """Whether a service, or what it left, may run on a host; one that does not say is taken to run it."""
     try:
-        done = session.remote.run(host, ["systemctl", "is-active", "--quiet", unit], timeout=30)
+        done = session.remote.run(host, ["systemctl", "is-active", unit], timeout=30)
     except ApplianceError:
         return True
-    return done.returncode == 0
+    return done.stdout.strip() not in NOT_AT_WORK

@@ -73,7 +73,12 @@ class SlurmHosts:
                 )
             return "", ""
         state, reason = STATE.search(done.stdout), REASON.search(done.stdout.strip())
-        return state.group(1) if state else "", reason.group(1).strip() if reason else ""
+        if not state:
+            said = _last(done.stdout, done.stderr)
+            raise CommandFailed(
+                f"scontrol says no state of {host}: {said}", "try it there", self._control
+            )
+        return state.group(1), reason.group(1).strip() if reason else ""
 
     def _jobs(self, host: str) -> list[str]:
         flags = ("--noheader", f"--nodelist={host}", f"--states={BUSY}", "--format=%A of %u")

@@ -6,7 +6,7 @@ from appliance.config.roles.context import Variables
 from appliance.config.roles.fabric import variables
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role
-from appliance.stages.gpu import WORKING
+from appliance.stages.gpu import may_work
 from appliance.stages.stage import Stage
 
 
@@ -27,7 +27,7 @@ def changes_driver(host: Host, facts: HostFacts | None, variables: Variables) ->
 
 def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     """Whether somebody's work may be there when the host reboots for its driver."""
-    if facts is None or Role.GPU not in host.roles or not WORKING & facts.receipts.keys():
+    if facts is None or Role.GPU not in host.roles or not may_work(facts):
         return False
     return changes_driver(host, facts, variables)
 

@@ -32,9 +32,15 @@ def unloads(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     return (bool(loaded) and other) or "nouveau" in facts.modules
 
 
+def may_work(facts: HostFacts) -> bool:
+    """Whether somebody's work may be there: where it is not known which stages are finished, it may."""
+    unknown = "receipts" in facts.errors and not facts.receipts
+    return unknown or not WORKING.isdisjoint(facts.receipts)
+
+
 def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     """Whether somebody's work may be there while the driver is unloaded, as far as the facts tell."""
-    if facts is None or not WORKING & facts.receipts.keys():
+    if facts is None or not may_work(facts):
         return False
     receipt = facts.receipts.get("gpu")
     drifted = receipt is not None and any(DRIVER.match(d.name) for d in receipt.drift)

@@ -68,6 +68,18 @@ def test_a_failure_that_was_good_in_between_is_new(rack: Rack) -> None:
     assert rack.since() is None
 
 
+@pytest.mark.parametrize(
+    ("check", "host", "target"), [("kubernetes", "", "cluster"), ("gpu.ecc", "head", "head")]
+)
+def test_a_check_that_has_nothing_to_judge_is_not_good(
+    check: str, host: str, target: str, rack: Rack
+) -> None:
+    results = health.look(Target(), Recorder(), (check,), host).results
+    assert overall(results) is Verdict.INCOMPLETE
+    assert results[-1].name == f"{check} {target}"
+    assert "nothing to judge" in results[-1].cause
+
+
 def test_a_host_that_was_never_deployed_is_not_called_good(rack: Rack) -> None:
     results = health.look(Target(), Recorder()).results
     assert any(r.id == "stage.base" and r.target == "gpu-1" for r in results)

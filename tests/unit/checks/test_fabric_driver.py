@@ -78,5 +78,8 @@ def test_a_gpu_host_is_freed_of_work_before_it_reboots_and_a_control_host_has_no
     working = bare.model_copy(update={"receipts": {"slurm": receipt_of("slurm", "f")}})
     assert disturbs(host, working, variables)
     assert not disturbs(host, bare, variables)
+    silent = {"errors": {"receipts": "no answer within 20 s"}, "receipts": {}}
+    mute = bare.model_copy(update=silent)
+    assert disturbs(host, mute, variables)
     assert not disturbs(host, working, {"fabric_driver": "inbox"})
     assert not disturbs(host.model_copy(update={"roles": (Role.CONTROL,)}), working, variables)

@@ -214,7 +214,8 @@ def test_show_tells_owner_and_work(bench: Bench) -> None:
 
 
 def test_show_says_what_it_does_not_know(bench: Bench) -> None:
-    bench.world.broken, bench.world.running = {"kubectl": "Unable to connect"}, {"kubelet"}
+    bench.world.broken = {"kubectl": "Unable to connect"}
+    bench.world.units = {"kubelet": "active"}
     done = bench.run("show", "--json")
     assert done.return_value == 1
     assert json.loads(done.output)["hosts"]["gpu-1"]["as_declared"] is None

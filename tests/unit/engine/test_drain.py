@@ -41,7 +41,7 @@ class World:
         self.pods: list[Pod] = []
         self.budget: set[str] = set()
         self.broken: dict[str, str] = {}
-        self.running: set[str] = set()
+        self.units: dict[str, str] = {}
         self.evicted: list[str] = []
 
     def answer(self, host: str, argv: Sequence[str]) -> Completed:
@@ -51,7 +51,8 @@ class World:
 
     def _answer(self, host: str, words: list[str]) -> tuple[int, str, str]:
         if words[0] == "systemctl":
-            return (0 if words[-1] in self.running else 3), "", ""
+            state = self.units.get(words[-1], "inactive")
+            return (0 if state == "active" else 3), f"{state}\n", ""
         assert host == "head"
         if words[0] in self.broken:
             return 1, "", self.broken[words[0]]
@@ -223,8 +224,17 @@ def test_where_nobody_tells_of_work_a_host_that_may_have_some_is_left_alone(
 ) -> None:
     world.broken = {command: "Unable to contact"}
     drain(session, ("gpu-1",), at_most(0))
-    world.running = {unit}
-    with pytest.raises(error, match=f"{unit} runs on gpu-1, but .*Unable to contact"):
+    for state in ("active", "activating", "failed", ""):
+        world.units = {unit: state}
+        with pytest.raises(error, match=f"{unit} runs on gpu-1, but .*Unable to contact"):
+            drain(session, ("gpu-1",), at_most(0))
+
+
+def test_an_answer_without_a_state_is_not_taken_for_a_host_without_work(
+    session: Session, world: World, hosts: FakeHosts
+) -> None:
+    hosts.answer = lambda host, argv: Completed(tuple(argv), 0, "", "slurm_load_node: odd")
+    with pytest.raises(CommandFailed, match="no state of gpu-1: slurm_load_node: odd"):
         drain(session, ("gpu-1",), at_most(0))
 
 

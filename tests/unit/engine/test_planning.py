@@ -39,6 +39,12 @@ def test_host_without_receipt_runs(session: Session) -> None:
     assert plan["gpu-1"].why == "not done yet"
 
 
+def test_a_host_that_does_not_say_what_was_done_is_not_called_new(session: Session) -> None:
+    mute = facts_of("gpu-1", errors={"receipts": "no answer within 20 s"})
+    plan = cells(session, Round({h: facts_of(h) for h in HOSTS} | {"gpu-1": mute}, {}))
+    assert plan["gpu-1"].why == "not known whether it is done: no answer within 20 s"
+
+
 def test_last_failure_is_the_reason_to_run_again(session: Session) -> None:
     session.journal.append("r0", "host_failed", stage="one", host="gpu-1", cause="disk full")
     plan = cells(session, Round({h: facts_of(h) for h in HOSTS}, {}))

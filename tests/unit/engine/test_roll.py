@@ -23,11 +23,8 @@ from tests.unit.engine.test_apply import ansible as ansible
 from tests.unit.engine.world import Recorder, facts_of, receipt_of, stage_of
 
 HOSTS = ("head", "gpu-1", "gpu-2", "gpu-3", "gpu-4")
-GPUS = {
-    "driver": "580.82.07",
-    "nvml": "12",
-    "devices": ({"index": 0, "uuid": "GPU-0", "name": "x", "bus_id": "0", "memory": 1},),
-}
+GPU = {"index": 0, "uuid": "GPU-0", "name": "x", "bus_id": "0", "memory": 1}
+GPUS = {"driver": "580.82.07", "nvml": "12", "devices": (GPU,)}
 
 
 def is_gpu(host: Host, facts: HostFacts | None, variables: object) -> bool:
@@ -153,7 +150,13 @@ def test_a_host_whose_work_does_not_end_fails_alone_and_the_next_has_its_turn(
 
 
 @pytest.mark.parametrize(
-    ("now", "back"), [(GPUS, True), ({**GPUS, "devices": ()}, False), (None, False)]
+    ("now", "back"),
+    [
+        (GPUS, True),
+        ({**GPUS, "devices": ()}, False),
+        ({**GPUS, "devices": ({**GPU, "error": "GPU is lost"},)}, False),
+        (None, False),
+    ],
 )
 def test_a_host_that_failed_gets_work_again_only_if_all_its_gpus_answer(
     now: Any,
@@ -172,6 +175,14 @@ def test_a_host_that_failed_gets_work_again_only_if_all_its_gpus_answer(
     assert ("resume gpu-1" in hands.done) is back
     told = [e.text for e in recorder.events if isinstance(e, Message) and e.host == "gpu-1"]
     assert any("stays drained" in text for text in told) is not back
+
+
+def test_where_nothing_was_known_before_all_gpus_of_the_class_must_answer(
+    session: Session, hands: Hands, ansible: FakeAnsible
+) -> None:
+    ansible.failures["one", "gpu-1"] = "driver 580.95.05 does not come up"
+    run(session)
+    assert "resume gpu-1" not in hands.done
 
 
 def test_an_interrupt_keeps_what_is_not_begun(
@@ -245,6 +256,8 @@ def facts_with(gpus: object, *stages: str, drifted: str = "") -> HostFacts:
         (facts_with(GPUS, "gpu", "slurm", drifted="nvidia-driver-cuda"), "580", True),
         (facts_with(GPUS, "gpu", "slurm", drifted="nvidia-container-toolkit"), "580", False),
         (None, "580", False),
+        (facts_of("gpu-1", gpus=GPUS, errors={"receipts": "no answer within 20 s"}), "590", True),
+        (facts_of("gpu-1", gpus=GPUS, errors={"receipts": "needs root"}), "580", False),
     ],
 )
 def test_a_host_is_drained_where_its_driver_may_be_unloaded_and_somebody_may_be_at_work(
