@@ -15,7 +15,7 @@ from appliance.engine.record import Findings
 from appliance.engine.session import Session
 from appliance.journal import Entry
 from appliance.models.plan import VALIDATE, Action, HostStage, Plan
-from appliance.models.result import CheckResult, Measurement
+from appliance.models.result import CheckResult, Measurement, Verdict, overall
 from appliance.models.run import StageOutcome, StageState, Table
 from appliance.models.site import Role
 from appliance.stages import STAGES
@@ -54,7 +54,8 @@ def validate_cluster(
     findings.outcomes += [
         StageOutcome(stage=VALIDATE, host=h, state=state, seconds=seconds) for h in hosts
     ]
-    if state is StageState.DONE:
+    # What could not be measured is tried again by the next run.
+    if state is StageState.DONE and overall(outcome.results) is Verdict.PASSED:
         session.journal.append(
             session.run,
             "validated",

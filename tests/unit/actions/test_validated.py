@@ -17,6 +17,7 @@ from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action
 from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageState
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import facts_of, receipt_of, stage_of
@@ -37,7 +38,14 @@ STAGE = stage_of("one", variables=_variables)
 @pytest.fixture(autouse=True)
 def _one_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "STAGES", (STAGE,))
-    monkeypatch.setattr(validation, "run_benchmarks", lambda *_: (Outcome(), StageState.DONE, 1.0))
+    _measured(monkeypatch, Status.PASS)
+
+
+def _measured(monkeypatch: pytest.MonkeyPatch, status: Status, *, required: bool = True) -> None:
+    """What the benchmarks come to from now on."""
+    result = CheckResult(id="slurm.job", target="cluster", status=status, required=required)
+    done = (Outcome((result,)), StageState.DONE, 1.0)
+    monkeypatch.setattr(validation, "run_benchmarks", lambda *_: done)
 
 
 def _facts(client: str, fingerprint: str = "", boot: str = "") -> dict[str, HostFacts]:
@@ -79,6 +87,15 @@ def _again(session: Session, facts: dict[str, HostFacts], **flags: object) -> se
 def test_site_that_was_unknown_before_its_first_run_is_validated_once(session: Session) -> None:
     fingerprint = _first_run(session)
     assert _again(session, _facts("kernel", fingerprint)) == {Action.SKIP}
+
+
+@pytest.mark.parametrize(("required", "action"), [(True, Action.RUN), (False, Action.SKIP)])
+def test_what_could_not_be_measured_is_tried_again(
+    required: bool, action: Action, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _measured(monkeypatch, Status.NOT_ASSESSED, required=required)
+    fingerprint = _first_run(session)
+    assert _again(session, _facts("kernel", fingerprint)) == {action}
 
 
 def test_measuring_something_by_itself_asks_for_nothing_new(session: Session) -> None:
