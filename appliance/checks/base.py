@@ -198,7 +198,7 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_disk,
         "Free space and free inodes of each local file system. A full one stops package installations, logs and jobs in "
-        "ways that seldom say so. NFS is judged on its server.",
+        "ways that seldom say so. A root file system that can only be read fails, too: its disk has errors. NFS is judged on its server.",
     ),
     HostCheck(
         "base.memory",

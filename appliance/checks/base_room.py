@@ -21,16 +21,17 @@ SOURCE = "own choice: what package installations and logs of some days need"
 def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """Every local file system has room: below 5 % fails, below 10 % warns."""
     local = [fs for fs in facts.filesystems if _counts(fs)]
-    if not local:
-        why = facts.errors.get("filesystems") or "no local file system was read"
-        return [not_assessed("base.disk", host.name, why)]
     limit = view.limit("base.disk")
     least, source = FAIL_PERCENT, SOURCE
     if limit and isinstance(limit.value, int | float):
         least, source = float(limit.value), limit.source
-    bad = [result for fs in local if (result := _judge(host, fs, least, source))]
+    bad = [_read_only(host, fs) for fs in facts.filesystems if fs.at == "/" and fs.read_only]
+    bad += [result for fs in local if (result := _judge(host, fs, least, source))]
     if bad:
         return bad
+    if not local:
+        why = facts.errors.get("filesystems") or "no local file system was read"
+        return [not_assessed("base.disk", host.name, why)]
     tightest = min(local, key=_percent)
     return [
         passed(
@@ -68,6 +69,12 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
             fix="ps aux --sort=-rss on the host shows who holds it",
         )
     ]
+
+
+def _read_only(host: Host, fs: Filesystem) -> CheckResult:
+    cause = f"{fs.at} ({fs.source}) can only be read: the kernel does so after errors of its disk"
+    fix = "dmesg on the host names the disk; replace it, or fsck it and boot again"
+    return failed("base.disk", f"{host.name}/{fs.at}", cause, fix, value="read-only")
 
 
 def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult | None:

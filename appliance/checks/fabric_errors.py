@@ -6,7 +6,7 @@ from datetime import datetime
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts, Port
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 
 ID = "fabric.errors"
@@ -63,14 +63,31 @@ class Growth:
 
 def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """Growth since the reading before; without one, only a zero can be judged."""
-    kind = view.profile.hardware.fabric.link_layer
-    ports = [port for port in facts.ports if port.link_layer == kind and port.counters]
-    common = {"unit": "errors", "required": False, "simulated": "fabric" in facts.simulated}
-    if not view.profile.hardware.fabric.ports:
+    expected = view.profile.hardware.fabric
+    if not expected.ports:
         return []
+    common = {"unit": "errors", "required": False, "simulated": "fabric" in facts.simulated}
+    own = [port for port in facts.ports if port.link_layer == expected.link_layer]
+    ports = [port for port in own if not BOUNDS.keys().isdisjoint(port.counters)]
     if not ports:
         why = facts.errors.get("fabric", "no port shows counters")
         return [not_assessed(ID, host.name, why, **common)]
+    results = _counted(view, host, facts, ports, common)
+    mute = [port.device for port in own if port not in ports]
+    if not mute:
+        return results
+    cause = f"{', '.join(mute)}: none of the error counters is shown"
+    told = [result for result in results if result.status is not Status.PASS]
+    return [*told, not_assessed(ID, host.name, cause, **common)]
+
+
+def _counted(
+    view: View,
+    host: Host,
+    facts: HostFacts,
+    ports: list[Port],
+    common: Mapping[str, object],
+) -> list[CheckResult]:
     total = sum(port.counters.get(name, 0) for port in ports for name in BOUNDS)
     if not total:
         return [passed(ID, host.name, 0, evidence=f"{len(ports)} ports", **common)]

@@ -41,7 +41,9 @@ def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
     if not ports:
         cause = facts.errors.get("fabric") or "no Ethernet port of an RDMA adapter was found"
         return [not_assessed("fabric.roce", host.name, cause, **common)]
-    return [_port(host, facts, port, wanted, common) for port in ports]
+    missing = sorted(set(wanted.devices) - {port.device for port in ports})
+    lost = [_missing(host, name, common) for name in missing]
+    return [*lost, *(_port(host, facts, port, wanted, common) for port in ports)]
 
 
 def _excuse(facts: HostFacts) -> str:
@@ -50,6 +52,11 @@ def _excuse(facts: HostFacts) -> str:
     if facts.os.container:
         return "a container's ports are set up by its machine"
     return ""
+
+
+def _missing(host: Host, name: str, common: dict[str, object]) -> CheckResult:
+    cause = f"the site names {name}, and the host shows no Ethernet port of it"
+    return not_assessed("fabric.roce", f"{host.name}/{name}", cause, **common)
 
 
 def _port(
@@ -70,7 +77,8 @@ def _port(
             "that takes its settings from the switch",
             **common,
         )
-    unread = [name for name in ("pfc", "dscp", "tos") if getattr(state, name) is None]
+    read = ("pfc", "dscp", "tos") if wanted.mtu is None else ("pfc", "dscp", "tos", "mtu")
+    unread = [name for name in read if getattr(state, name) is None]
     if unread:
         why = facts.errors.get("fabric", "the host does not show it")
         cause = f"{state.interface}: {', '.join(unread)} could not be read: {why}"

@@ -50,6 +50,9 @@ def judge_topology(view: View) -> Iterable[CheckResult]:
     origin, topology = seen
     hosts = view.site.with_role(Role.GPU)
     adapters = Adapters(topology)
+    if not any(_is_linked(port) for f in gpu_hosts(view).values() if f for port in f.ports):
+        cause = "no port of a GPU host is known to have a link, so there is nothing to find again"
+        return [not_assessed("fabric.topology", "cluster", cause, simulated=simulated)]
     results = [r for host in hosts for r in _host_results(view, host, adapters, simulated)]
     if results:
         return results
@@ -143,6 +146,10 @@ class Adapters:
         return bool(guid) and bool({guid, guid - port.port} & self._guids)
 
 
+def _is_linked(port: Port) -> bool:
+    return port.link_layer == "InfiniBand" and "LINKUP" in port.physical.upper()
+
+
 def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> Iterable[CheckResult]:
     facts = view.facts.get(host.name)
     if facts is None:
@@ -150,8 +157,7 @@ def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> It
         yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
         return
     for port in facts.ports:
-        linked = port.link_layer == "InfiniBand" and "LINKUP" in port.physical.upper()
-        if linked and not seen.has(host, facts, port):
+        if _is_linked(port) and not seen.has(host, facts, port):
             yield failed(
                 "fabric.topology",
                 f"{host.name}/{port.device}",

@@ -111,6 +111,10 @@ def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRes
     least = float(bound.value) if bound and isinstance(bound.value, int | float) else EXPIRY_DAYS
     name, days = min(known.certificates.items(), key=lambda item: item[1])
     told: dict[str, Any] = {"value": days, "unit": "days", "limit": least, "evidence": name}
+    unread = _unread_certificates(facts)
+    if days >= least and unread:
+        yield not_assessed(check, host.name, unread)
+        return
     if days >= least:
         yield passed(check, host.name, **told)
         return
@@ -119,6 +123,14 @@ def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRes
     )
     fix = f"on {host.name}: kubeadm certs renew all, then restart its control plane and kubelet"
     yield failed(check, host.name, what, fix, **told)
+
+
+def _unread_certificates(facts: HostFacts) -> str:
+    """What the probe says of certificates it met and could not read; other troubles of the area are no matter here."""
+    said = facts.errors.get("kubernetes", "").split("; ")
+    return "; ".join(
+        word for word in said if word.startswith(("/etc/kubernetes/pki", "/var/lib/kubelet/pki"))
+    )
 
 
 def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
@@ -162,7 +174,9 @@ def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, str]:
         elif facts.kubernetes is None:
             why = facts.errors.get("kubernetes", f"{host.name} has no kubelet")
         elif facts.kubernetes.nodes is None:
-            why = facts.kubernetes.api or f"the API of {host.name} was not asked"
+            api = facts.kubernetes.api
+            unread = facts.errors.get("kubernetes") if api == "ok" else api
+            why = unread or f"the nodes were not read from the API of {host.name}"
         else:
             return facts.kubernetes.nodes, ""
     return None, why

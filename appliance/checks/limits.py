@@ -14,7 +14,7 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.facts_limits import Limits
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Role
 
 UNIT = "appliance-limits.service"
@@ -63,6 +63,18 @@ def _cluster(view: View) -> Iterator[CheckResult]:
         cause = f"{stuck} workloads were ended at their limit and are still there"
         fix = f"on {acting[0]}: {LOG} names them; then kubectl describe each"
         yield failed(check, "cluster", cause, fix, value=stuck, limit=0)
+    elif acting and (left := _left_alone(known[acting[0]])):
+        cause = f"{left} workloads are left alone, for something about them is not known"
+        fix = f"on {acting[0]}: {LOG} names each with the reason"
+        yield CheckResult(
+            id=check,
+            target="cluster",
+            status=Status.WARN,
+            cause=cause,
+            fix=fix,
+            value=left,
+            limit=0,
+        )
     elif acting:
         seen = known[acting[0]]
         told = f"{acting[0]} acts, {seen.limited} workloads have a limit"
@@ -115,6 +127,11 @@ def _metrics(view: View) -> Iterator[CheckResult]:
         yield passed(check, "cluster", "ok", limit="ok", evidence=f"asked by {host}")
 
 
+def _left_alone(seen: Limits) -> int:
+    """Work nobody can judge by its time; that for want of metrics is limits.metrics's."""
+    return sum(count for limit, count in seen.unknown.items() if limit != "idle")
+
+
 def _rounds(view: View) -> dict[str, Limits]:
     """What the control hosts that answer say of a round that is not old."""
     found = {}
@@ -151,7 +168,7 @@ CHECKS: tuple[Check, ...] = (
         _cluster,
         "The one that holds the Lease sees the pods of all projects. It waits for appliance queue apply, which gives it its account, "
         "rights and limits. It fails on a token that is not accepted, rights that were taken, clocks that differ by a minute, and on "
-        "work that was ended and is still there.",
+        "work that was ended and is still there. It warns of work it leaves alone, as of an owner it does not know how to end.",
     ),
     ClusterCheck(
         "limits.metrics",

@@ -63,7 +63,7 @@ def judge_rules(view: View) -> Iterable[CheckResult]:
         yield passed("observe.rules", "cluster", seen.rules, **common)
         return
     fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then run stage observe again"
-    cause = f"Prometheus has {seen.rules} of {RULES} alert rules"
+    cause = f"Prometheus has {seen.rules} of {RULES} alert rules in working order"
     yield failed("observe.rules", "cluster", cause, fix, value=seen.rules, **common)
 
 
@@ -72,6 +72,10 @@ def judge_alerts(view: View) -> Iterable[CheckResult]:
     server, seen = _server(view)
     if server is None or seen is None:
         yield _silent(view, "observe.alerts", server)
+        return
+    if not seen.firing and not seen.rules:
+        cause = "Prometheus has no alert rule that could fire (observe.rules)"
+        yield not_assessed("observe.alerts", "cluster", cause)
         return
     if not seen.firing:
         yield passed("observe.alerts", "cluster", 0, unit="alerts", limit=0)
@@ -136,8 +140,8 @@ CHECKS: tuple[Check, ...] = (
         id="observe.rules",
         title="Alert rules are loaded",
         judge=judge_rules,
-        explain="Counts the rules Prometheus has loaded. Fewer than the role writes means that the file was changed or "
-        "that Prometheus still runs with an older configuration.",
+        explain="Counts the appliance's rules Prometheus has loaded and can evaluate; rules of the site's own do not count. "
+        "Fewer than the role writes means that the file was changed or that Prometheus still runs with an older configuration.",
     ),
     HostCheck(
         id="observe.exporter",

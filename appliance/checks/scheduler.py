@@ -97,8 +97,11 @@ def _gpus(view: View) -> Iterator[CheckResult]:
         facts = view.facts.get(host.name)
         if known is None or known.gpus is None:
             yield not_assessed(check, host.name, why or "the cluster's nodes were not read")
-        elif facts is None or facts.gpus is None:
+        elif facts is None or facts.gpus is None or not facts.gpus.devices:
             yield not_assessed(check, host.name, f"the GPUs of {host.name} are not known")
+        elif any(gpu.mig_enabled and gpu.mig is None for gpu in facts.gpus.devices):
+            cause = f"what the GPUs of {host.name} are divided into was not read"
+            yield not_assessed(check, host.name, cause)
         elif host.name not in known.gpus:
             cause = f"the cluster has no node {host.name}"
             yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from appliance.limits import owners as owning
@@ -75,8 +76,10 @@ def works(
     grouped: dict[Owner, list[Pod]] = {}
     queues: dict[Owner, str] = {}
     unclear: set[Owner] = set()
+    unlimited = []
     for one in pods:
         if one.queue and one.queue not in known:
+            unlimited.append(one)
             continue
         try:
             root, queue = (
@@ -88,6 +91,7 @@ def works(
         grouped.setdefault(root, []).append(one)
         if queues.setdefault(root, queue) != queue:
             unclear.add(root)
+    unclear |= grouped.keys() & _shared(api, unlimited if grouped else [], owners)
     for root in unclear:
         doubt(str(root), "its pods name different queues")
     return [
@@ -95,6 +99,16 @@ def works(
         for root in grouped
         if root not in unclear and queues[root] in known
     ]
+
+
+def _shared(api: Api, unlimited: list[Pod], owners: owning.Owners) -> set[Owner]:
+    """What owns pods of queues without a limit: it is not ended for the sake of others it owns."""
+    found: set[Owner] = set()
+    for one in unlimited:
+        if one.owner is not None:
+            with suppress(Unknown):
+                found.update(owners.above(api, one.owner))
+    return found
 
 
 def _pod(found: Resource, doubt: Callable[[str, str], None]) -> Pod | None:

@@ -147,7 +147,10 @@ class Keeper:
             except Trouble as error:
                 self._usage[window] = error
             told = self._usage[window]
-            self.seen["metrics"] = str(told) if isinstance(told, Trouble) else "ok"
+            if isinstance(told, Trouble):
+                self.seen["metrics"] = str(told)
+            else:
+                self.seen["metrics"] = self.seen["metrics"] or "ok"
         return self._usage[window]
 
     def _act(self, api: Api, work: Work, due: rules.Due) -> None:

@@ -52,6 +52,11 @@ class Owners:
             here = known.owner
         raise Unknown(f"has more than {STEPS} owners above each other")
 
+    def above(self, api: Api, first: Owner) -> tuple[Owner, ...]:
+        """An owner and the owner of that. Raises Unknown."""
+        known = self._read(api, first) if _group(first) in PLURALS else None
+        return (first, known.owner) if known and known.owner else (first,)
+
     def keep(self, uids: set[str]) -> None:
         """Forgets all others."""
         self._known = {uid: known for uid, known in self._known.items() if uid in uids}

@@ -288,7 +288,7 @@ class Observe(Model):
     """Prometheus as its own API answers on this host; None where it does not answer."""
 
     targets: tuple[Target, ...] = ()
-    rules: int = 0
+    rules: int = Field(default=0, description="Alert rules of the appliance that can be evaluated")
     firing: tuple[str, ...] = ()
 
 

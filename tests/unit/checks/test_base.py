@@ -256,6 +256,13 @@ def test_a_disk_without_inodes_fails() -> None:
     assert "inodes" in result.cause
 
 
+def test_a_root_that_has_become_read_only_fails() -> None:
+    data = {**ROOT, "at": "/data"}
+    (result,) = judge("base.disk", facts(filesystems=[{**ROOT, "read_only": True}, data]))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1//")
+    assert "can only be read" in result.cause
+
+
 def test_file_systems_without_fixed_inodes_and_remote_ones_do_not_count() -> None:
     btrfs = {**ROOT, "at": "/b", "type": "btrfs", "inodes_free": 0}
     nfs = {**ROOT, "at": "/n", "type": "nfs4", "free": 0}

@@ -315,6 +315,16 @@ def test_counters_above_zero_without_a_reading_before_are_shown_but_not_judged()
     assert result.evidence == "mlx5_1 symbol_error 7, mlx5_1 link_downed 2"
 
 
+@pytest.mark.parametrize("counters", [{}, {"port_rcv_data": 12345}])
+def test_a_port_that_shows_no_error_counter_is_not_good(counters: dict[str, int]) -> None:
+    for ports in (
+        [port("gpu-1", 0, counters=counters)],
+        [port("gpu-1", 0), port("gpu-1", 1, counters=counters)],
+    ):
+        result = one("fabric.errors", with_ports(*ports))
+        assert result.status is Status.NOT_ASSESSED
+
+
 def test_old_errors_that_do_not_grow_are_good() -> None:
     result = one("fabric.errors", later(NOISY))
     assert (result.status, result.value, result.evidence) == (Status.PASS, 0, "2 ports in 30 min")
@@ -446,6 +456,15 @@ def test_undiscovered_topology_is_not_assessed() -> None:
     result = one("fabric.topology", view(mute))
     assert result.status is Status.NOT_ASSESSED
     assert "no umad device" in result.cause
+
+
+def test_a_topology_nothing_was_compared_with_is_not_assessed() -> None:
+    bare = {name: facts(name, ports=[]) for name in ("gpu-1", "gpu-2")}
+    result = one(
+        "fabric.topology", View(profile(), site(), {**bare, "head": facts("head", **asked())})
+    )
+    assert result.status is Status.NOT_ASSESSED
+    assert "nothing to find again" in result.cause
 
 
 def test_a_silent_gpu_host_keeps_topology_from_passing() -> None:

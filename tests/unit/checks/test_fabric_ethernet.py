@@ -59,10 +59,10 @@ def test_a_fault_is_told_although_something_else_could_not_be_read() -> None:
     assert found({"pfc": None, "tos": 0}).status is Status.FAIL
 
 
-@pytest.mark.parametrize("name", ["pfc", "dscp", "tos"])
+@pytest.mark.parametrize("name", ["pfc", "dscp", "tos", "mtu"])
 def test_what_could_not_be_read_is_not_assessed(name: str) -> None:
     own = ethernet({**GOOD, name: None}, errors={"fabric": "dcb failed with 1"})
-    result = one("fabric.roce", asking(own))
+    result = one("fabric.roce", asking(own, mtu=9000))
     assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
     assert f"{name} could not be read: dcb failed with 1" in result.cause
 
@@ -71,6 +71,13 @@ def test_a_port_nothing_was_read_of_and_a_host_without_ports_are_not_assessed() 
     for own in (ethernet(None), facts("gpu-1", ports=[])):
         result = one("fabric.roce", asking(own))
         assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+
+
+def test_a_named_adapter_that_is_not_there_is_not_assessed() -> None:
+    seen = asking(ethernet(GOOD), devices=["mlx5_0", "mlx5_9"])
+    missing, there = judge("fabric.roce", seen)
+    assert (missing.target, missing.status) == ("gpu-1/mlx5_9", Status.NOT_ASSESSED)
+    assert there.status is Status.PASS
 
 
 def test_simulated_ports_and_containers_prove_nothing() -> None:

@@ -129,6 +129,20 @@ def test_what_was_not_measured_is_not_assessed(check_id: str, gap: dict[str, Any
     assert on_head(check_id, answer(True, **gap)).status is Status.NOT_ASSESSED
 
 
+def test_a_certificate_that_could_not_be_read_keeps_the_others_from_passing() -> None:
+    unread = "/var/lib/kubelet/pki/kubelet-client-current.pem: openssl failed with 1"
+    result = on_head("kubernetes.certificates", answer(True), errors={"kubernetes": unread})
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, unread)
+    other = {"kubernetes": "kubectl printed no list of nodes"}
+    assert on_head("kubernetes.certificates", answer(True), errors=other).status is Status.PASS
+
+
+def test_nodes_that_could_not_be_read_are_not_assessed_with_the_reason() -> None:
+    head = facts("head", answer(True, nodes=None), errors={"kubernetes": "kubectl timed out"})
+    results = judge("kubernetes.nodes", View(load_profile("hpc"), SITE, {"head": head}))
+    assert {r.cause for r in results.values()} == {"kubectl timed out"}
+
+
 @pytest.mark.parametrize(
     "check_id",
     [c.id for c in kubernetes.CHECKS if isinstance(c, HostCheck) and c.id != "kubernetes.topology"],

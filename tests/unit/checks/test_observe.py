@@ -129,6 +129,11 @@ def test_a_firing_alert_is_a_warning_with_its_name() -> None:
     assert "HostDown" in result.cause
 
 
+def test_no_alert_can_fire_where_no_rule_is_loaded() -> None:
+    result = judged("observe.alerts", facts("head", targets=UP, rules=0))["cluster"]
+    assert result.status is Status.NOT_ASSESSED
+
+
 def test_an_exporter_that_runs_passes() -> None:
     assert judged("observe.exporter", facts("head"))["head"].status is Status.PASS
 

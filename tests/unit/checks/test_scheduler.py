@@ -1,5 +1,6 @@
 """The scheduler's checks: each trips on its fault, and a missing measurement is never a pass."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,16 @@ def test_a_scheduler_in_order_passes(check: str) -> None:
     assert set(found) == (
         {"gpu-1", "gpu-2"} if check == "scheduler.gpus" else {f"head/{r.name}" for r in WANTED}
     )
+
+
+@pytest.mark.parametrize("gpus", [[], [{"mig_enabled": True, "mig": None}]])
+def test_gpus_that_are_not_known_on_the_host_are_not_called_offered(gpus: Any) -> None:
+    plain = {"index": 0, "uuid": "u", "name": "g", "bus_id": "b", "memory": 1}
+    devices = [plain | gpu for gpu in gpus]
+    own = facts("gpu-1", None, gpus={"driver": "580", "nvml": "12", "devices": devices})
+    seen = view(gpus={**GPUS, "gpu-1": 0})
+    result = judge("scheduler.gpus", replace(seen, facts={**seen.facts, "gpu-1": own}))["gpu-1"]
+    assert result.status is Status.NOT_ASSESSED
 
 
 @pytest.mark.parametrize("check", [c.id for c in scheduler.CHECKS])

@@ -64,6 +64,19 @@ def test_a_deployment_is_ended_and_not_its_replica_set(world: World) -> None:
     assert world.changes == [("PATCH", f"{path}/scale", {"spec": {"replicas": 0}})]
 
 
+def test_a_deployment_that_has_pods_in_a_queue_without_a_limit_too_is_left_alone(
+    world: World,
+) -> None:
+    """As while its template is moved from one queue to another."""
+    world.owner("deployments", "apps/v1", "Deployment", "serve", replicas=2)
+    for version, queue in (("serve-1", "lattice-build"), ("serve-2", "lattice-open")):
+        above = ("apps/v1", "Deployment", "serve")
+        world.owner("replicasets", "apps/v1", "ReplicaSet", version, owner=above)
+        world.pod(version, age=9, queue=queue, owner=("apps/v1", "ReplicaSet", version))
+    assert world.rounds(16)["unknown"]["any"] == 1
+    assert world.changes == []
+
+
 def test_idle_work_ends_and_busy_work_does_not(world: World) -> None:
     world.pod("idle", age=3)
     world.use("idle", idle)
@@ -307,3 +320,13 @@ def test_a_pod_that_came_after_under_the_same_name_is_not_deleted(world: World) 
     with pytest.raises(Trouble, match="the UID is another"):
         world.rounds(1)
     assert path in world.server.store
+
+
+def test_metrics_that_failed_for_one_limit_are_not_well_because_another_was_told(
+    world: World,
+) -> None:
+    """Each length of time is a question of its own; the shortest is asked first."""
+    world.owner("jobs", "batch/v1", "Job", "train")
+    world.pod("train-0", age=5, queue="lattice-train", owner=JOB)
+    world.server.faults.append(("GET", "query_range", status(500)))
+    assert "HTTP 500" in world.round()["metrics"]

@@ -1,5 +1,6 @@
 """What each collector makes of its program's answer, good and bad."""
 
+import json
 import os
 import socket
 import struct
@@ -390,7 +391,23 @@ def test_rules_that_fire(prometheus: Serve, said: Said, grow: Grow) -> None:
     )
     address = prometheus([said("prometheus-targets"), rules])
     found = observe.collect(Ask({}, grow({})), address)["observe"]
-    assert (found["rules"], found["firing"]) == (3, ["Hot"])
+    assert (found["rules"], found["firing"]) == (2, ["Hot"])
+
+
+def test_rules_of_the_sites_own_and_such_that_cannot_be_evaluated_do_not_stand_in_for_ours(
+    prometheus: Serve, said: Said, grow: Grow
+) -> None:
+    ours, own = (
+        {"file": f"/etc/prometheus/rules/{name}.yml", "rules": rules}
+        for name, rules in (
+            ("appliance", [{"name": "Hot", "health": "ok"}, {"name": "Ill", "health": "err"}]),
+            ("own", [{"name": "Mine", "health": "ok", "state": "firing"}]),
+        )
+    )
+    told = json.dumps({"status": "success", "data": {"groups": [ours, own]}})
+    address = prometheus([said("prometheus-targets"), f"HTTP/1.0 200 OK\r\n\r\n{told}"])
+    found = observe.collect(Ask({}, grow({})), address)["observe"]
+    assert (found["rules"], found["firing"]) == (1, ["Mine"])
 
 
 def test_another_server_on_the_port_is_an_error(prometheus: Serve, said: Said, grow: Grow) -> None:
