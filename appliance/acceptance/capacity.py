@@ -12,6 +12,8 @@ TRIAL = "appliance/acceptance"
 QUEUES = "queues.scheduling.run.ai"
 CLASSES = ("train", "build", "inference")
 """Priority classes KAI ships: 50, 100 and 125; from 100 on a pod is never evicted."""
+SHUT = ("NoSchedule", "NoExecute")
+"""Effects of a taint that keep pods away which do not tolerate it."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,12 @@ def _node(node: Resource) -> Node:
 
 
 def _open(node: Resource) -> bool:
+    """Whether a trial's pods may be placed there; they tolerate no taint but that of hosts with GPUs."""
     conditions = node.get("status", {}).get("conditions", [])
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-    return ready and not node.get("spec", {}).get("unschedulable", False)
+    spec = node.get("spec", {})
+    shut = any(t["effect"] in SHUT and t["key"] != GPU for t in spec.get("taints", []))
+    return ready and not shut and not spec.get("unschedulable", False)
 
 
 def _holds_gpus(pod: Resource) -> bool:

@@ -315,6 +315,11 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "the device plugin offers what GPUs there were",
     ),
     Consequence(
+        "gpu.error",
+        ("scheduler.gpus",),
+        "the device plugin offers no GPU the driver has lost",
+    ),
+    Consequence(
         "gpu.driver",
         ("scheduler.gpus",),
         "without a driver the device plugin finds no GPU",

@@ -11,6 +11,7 @@ from appliance.config import data
 from appliance.errors import ApplianceError
 from appliance.lab import archives, building, mounts
 from appliance.lab.building import Progress
+from appliance.lab.device_plugin.bundle import LIBRARIES
 from appliance.lab.recipe import digest, role_packages
 from appliance.lab.spec import racks
 
@@ -111,6 +112,7 @@ def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -
         run((*CONFINED, "sh", "-euc", script, "trees.sh", *wanted), timeout=GATHER_SECONDS)
         made = fresh / "layer"
         _offline_source(programs / "bin", out, made / PLACE)
+        shutil.copytree(out / "libraries", made / LIBRARIES, symlinks=True)
     made.rename(target)
     mounts.remove(fresh)
     return target

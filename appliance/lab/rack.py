@@ -27,6 +27,7 @@ from appliance.lab import (
     ssh,
 )
 from appliance.lab.building import Progress
+from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.hardware import of_profile
 from appliance.lab.spec import STATE_ROOT, Rack, RackHost, RackSpec, cache_root, load
 
@@ -142,7 +143,8 @@ def _start(rack: Rack, host: RackHost, public_key: str) -> bool:
 
 def _enable(rack: Rack, host: RackHost) -> None:
     cluster = ("appliance-lab-cluster.service",) if rack.spec.kubernetes else ()
-    units = (*ENABLED_UNITS, *cluster)
+    devices = (device_plugin.UNIT,) if rack.spec.kubernetes and host.is_gpu else ()
+    units = (*ENABLED_UNITS, *cluster, *devices)
     run(("systemctl", f"--root={host.root}", "--quiet", "enable", *units))
     run(
         (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.lab import kernel_log, network, nvml, repository, sysfs
+from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.driver.packages import modprobe
 from appliance.lab.hardware import Hardware
 from appliance.lab.spec import Rack, RackHost
@@ -57,6 +58,9 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
             _write(host.root / name, script, 0o755)
         if rack.spec.driver:
             repository.preinstall(rack, host)
+        if rack.spec.kubernetes:
+            _write(host.root / device_plugin.PROGRAM, device_plugin.executable(), 0o755)
+            _write(host.root / "etc/systemd/system" / device_plugin.UNIT, device_plugin.unit())
         kernel_log.clear(host.root)
 
 
@@ -145,8 +149,8 @@ def _read(name: str) -> str:
     return files("appliance.lab").joinpath("templates", name).read_text()
 
 
-def _write(file: Path, text: str, mode: int | None = None) -> None:
+def _write(file: Path, content: str | bytes, mode: int | None = None) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
     if mode is not None:
         file.chmod(mode)

@@ -135,13 +135,13 @@ class Bench:
         """A shell script on a host, with the site's own key."""
         return lab_ssh.on_host(self.rack, self.rack.host(host), (script,), timeout=60)
 
-    def hurt(self, host: str, kind: str) -> None:
+    def hurt(self, host: str, kind: str, *arguments: str) -> None:
         """Makes something go wrong on a host, through the program."""
-        self._fault(host, kind)
+        self._fault(host, kind, *arguments)
 
-    def heal(self, host: str, kind: str) -> None:
+    def heal(self, host: str, kind: str, *arguments: str) -> None:
         """Makes it good again."""
-        self._fault(host, kind, "--clear")
+        self._fault(host, kind, *arguments, "--clear")
 
     def _fault(self, *words: str) -> None:
         run((PROGRAM, "lab", "fault", "--name", self.rack.name, *words), timeout=120)

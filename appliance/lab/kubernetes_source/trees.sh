@@ -7,6 +7,13 @@ apt-get -qq update
 apt-get -qq --yes --download-only --no-install-recommends install "$@" >/dev/null
 mkdir -p /out/packages
 cp /var/cache/apt/archives/*.deb /out/packages/ 2>/dev/null || true
+
+# What the rack's device plugin is written with, beside the hosts' own packages.
+mkdir -p /out/grpc/partial /out/libraries
+apt-get -qq --yes --download-only --no-install-recommends -o Dir::Cache::archives=/out/grpc install python3-grpcio >/dev/null
+for archive in /out/grpc/*.deb; do dpkg-deb --extract "$archive" /out/libraries; done
+rm -rf /out/libraries/usr/share
+
 apt-get -qq --yes --no-install-recommends install etcd-server etcd-client busybox-static iptables conntrack >/dev/null
 
 tree() { # NAME PROGRAM...: the programs below usr/local/bin, with the libraries they load

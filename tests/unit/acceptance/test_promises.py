@@ -3,6 +3,7 @@
 import pytest
 
 from appliance.acceptance import PROMISES
+from appliance.acceptance.capacity import GPU, read
 from appliance.acceptance.ground import Settings
 from appliance.acceptance.trial import run
 from appliance.errors import ApplianceError
@@ -110,6 +111,19 @@ def test_a_cluster_without_gpus_is_assessed_for_work_without_gpus_alone() -> Non
     verdicts = tried(KaiLike((node("plain", 0),)))
     assessed = {r.id for r in verdicts.values() if r.status is not Status.NOT_ASSESSED}
     assert assessed == {"scheduler.cpu_only"}
+
+
+def test_hosts_that_take_none_of_its_pods_do_not_count() -> None:
+    slurms, control = node("n5", 8), node("head", 0)
+    slurms["spec"]["taints"] = [{"key": "appliance/owner", "effect": "NoExecute"}]
+    control["spec"]["taints"] = [{"key": "node-role.kubernetes.io/master", "effect": "NoSchedule"}]
+    ours = node("n1", 8)
+    ours["spec"]["taints"] = [{"key": GPU, "effect": "NoSchedule"}]
+    soft = node("n2", 4)
+    soft["spec"]["taints"] = [{"key": "old", "effect": "PreferNoSchedule"}]
+    found = read((slurms, control, ours, soft), ())
+    assert [n.name for n in found.nodes] == ["n1", "n2"]
+    assert found.gpus == 12
 
 
 def test_gpus_in_use_by_others_are_left_alone() -> None:

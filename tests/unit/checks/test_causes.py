@@ -178,6 +178,11 @@ CASES = (
     ),
     Case(LATE_NODE, of("scheduler.gpus", "gpu-1"), of("scheduler.gpus", "gpu-2")),
     Case(SHORT, of("scheduler.gpus", "gpu-1"), of("scheduler.gpus", "gpu-2")),
+    Case(
+        of("gpu.error", "gpu-1/GPU 3"),
+        of("scheduler.gpus", "gpu-1"),
+        of("scheduler.gpus", "gpu-2"),
+    ),
     Case(NO_DRIVER, of("scheduler.gpus", "gpu-1"), of("scheduler.gpus", "gpu-2")),
     Case(
         NO_OPERATOR,

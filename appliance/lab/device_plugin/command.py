@@ -1,0 +1,25 @@
+"""The program: looks at the GPUs every few seconds, and keeps kubelet informed."""
+
+from __future__ import annotations
+
+import time
+
+from appliance.lab.device_plugin.gpus import read
+from appliance.lab.device_plugin.inventory import Inventory
+from appliance.lab.device_plugin.service import Service
+
+BEAT_S = 2.0
+
+
+def main() -> None:
+    """Never returns; without a driver or a kubelet it waits for them."""
+    inventory = Inventory()
+    services: dict[str, Service] = {}
+    while True:
+        inventory.see(read())
+        for resource in inventory.resources - services.keys():
+            services[resource] = Service(resource, inventory)
+        for service in services.values():
+            if said := service.keep():
+                print(said, flush=True)  # noqa: T201 - the journal
+        time.sleep(BEAT_S)
