@@ -43,6 +43,9 @@ def lab() -> None:
 @click.option(
     "--slurm", default=0, metavar="N", help="With --kubernetes: the first N GPU hosts are Slurm's."
 )
+@click.option(
+    "--control", default=1, metavar="N", help="With --kubernetes: control planes, one or three."
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def up(
     name: str,
@@ -52,13 +55,14 @@ def up(
     driver: bool,
     kubernetes: bool,
     slurm: int,
+    control: int,
     as_json: bool,
 ) -> None:
     """Raise the rack, or start what of it is down."""
     console = Console(stderr=True)
     with console.status("raising the rack"):
         raised = rack.up(
-            RackSpec(name, hosts, profile, gpu, kubernetes, driver, slurm),
+            RackSpec(name, hosts, profile, gpu, kubernetes, driver, slurm, control),
             lambda line: console.print(f"  {line}", soft_wrap=True),
         )
     if as_json:

@@ -39,13 +39,19 @@ CONTROL_IMAGES = {
     # The name kubeadm asks for; the program is Debian's 3.4.23.
     "etcd": "k8s.gcr.io/etcd:3.4.13-0",
     "rack-resolver": "appliance.local/rack-resolver:1",
+    # The name the role asks for; the program is the rack's own.
+    "kube-vip": "ghcr.io/kube-vip/kube-vip:v0.8.9",
 }
 HOST_IMAGES = {
     "kube-proxy": f"k8s.gcr.io/kube-proxy:v{RELEASE}",
     "pause": "k8s.gcr.io/pause:3.2",
     "busybox": "appliance.local/busybox:1",
 }
-ENTRYPOINTS = {"pause": ("/pause",), "busybox": ("sh",)}
+ENTRYPOINTS = {
+    "pause": ("/pause",),
+    "busybox": ("sh",),
+    "kube-vip": ("/usr/local/bin/busybox", "sh", "/address-holder"),
+}
 NEEDED_GIB = 8
 COMPILE_SECONDS = 5400.0
 GATHER_SECONDS = 900.0
@@ -92,7 +98,7 @@ def is_compiled(cache: Path) -> bool:
 
 def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -> Path:
     wanted = _wanted()
-    parts = ("trees.sh", "resolver.yaml", "kubelet.service", "10-kubeadm.conf")
+    parts = ("trees.sh", "address-holder", "resolver.yaml", "kubelet.service", "10-kubeadm.conf")
     scripts = "".join((SOURCES / name).read_text() for name in parts)
     key = digest(json.dumps([programs.name, wanted, scripts, CONTROL_IMAGES, HOST_IMAGES]))
     target = cache / f"cluster-{key}"

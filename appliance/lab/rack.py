@@ -107,7 +107,8 @@ def _existing(wanted: RackSpec) -> Rack | None:
         raise ApplianceError(
             f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}"
             + (f" with {rack.spec.gpu}" if rack.spec.gpu else "")
-            + (" for Kubernetes" if rack.spec.kubernetes else ""),
+            + (" for Kubernetes" if rack.spec.kubernetes else "")
+            + (f" with {rack.spec.control} control planes" if rack.spec.control > 1 else ""),
             f"appliance lab down --name {rack.name}, or give the new one another --name",
         )
     return rack

@@ -14,6 +14,7 @@ from appliance.lab.hardware import Hardware
 
 STATE_ROOT = Path("/var/lib/appliance/lab")
 MAX_HOSTS = 32
+SEVERAL_CONTROL = 3
 CLUSTER_LAYER = "kubernetes"
 """The image layer of a rack whose hosts carry a cluster."""
 CHARTS_LAYER = "charts"
@@ -30,7 +31,7 @@ class RackSpec:
     """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's.
 
     ``kubernetes``: hosts that can carry a cluster, and a site that asks for one. ``slurm``: how many of its GPU hosts,
-    the first, are Slurm's then.
+    the first, are Slurm's then. ``control``: how many hosts, the first, carry its control plane.
     ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
     """
 
@@ -41,6 +42,7 @@ class RackSpec:
     kubernetes: bool = False
     driver: bool = False
     slurm: int = 0
+    control: int = 1
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):
@@ -50,7 +52,14 @@ class RackSpec:
             )
         if not 1 <= self.hosts <= MAX_HOSTS:
             raise ApplianceError(f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}")
-        if self.slurm and not (self.kubernetes and self.slurm < self.hosts):
+        if self.control != 1 and not (
+            self.kubernetes and self.control == SEVERAL_CONTROL and self.control < self.hosts
+        ):
+            raise ApplianceError(
+                f"a rack of {self.hosts} hosts cannot have {self.control} control planes",
+                f"one, or {SEVERAL_CONTROL} of more hosts with --kubernetes",
+            )
+        if self.slurm and not (self.kubernetes and self.slurm <= self.hosts - self.control):
             raise ApplianceError(
                 f"{self.slurm} hosts cannot be set aside for Slurm",
                 "only GPU hosts can, of a rack with --kubernetes; without a cluster all are Slurm's",
@@ -135,8 +144,15 @@ class Rack:
 
     @property
     def hosts(self) -> tuple[RackHost, ...]:
-        names = ("head", *(f"gpu-{n}" for n in range(1, self.spec.hosts)))
+        control = self.spec.control
+        heads = ("head", *(f"head-{n}" for n in range(2, control + 1)))
+        names = (*heads, *(f"gpu-{n}" for n in range(1, self.spec.hosts - control + 1)))
         return tuple(self._host(number, name) for number, name in enumerate(names))
+
+    @property
+    def virtual_address(self) -> IPv4Address | None:
+        """What several control planes share."""
+        return self.network.network_address + 9 if self.spec.control > 1 else None
 
     def host(self, name: str) -> RackHost:
         """The host called ``name``. Raises ApplianceError."""
@@ -149,11 +165,16 @@ class Rack:
     def _host(self, number: int, name: str) -> RackHost:
         return RackHost(
             name=name,
-            roles=("gpu",) if number else ("control", "storage", "login"),
+            roles=self._roles(number),
             address=str(self.network.network_address + 10 + number),
             machine=f"{self.tag}-{name}",
             folder=self.state_dir / "hosts" / name,
         )
+
+    def _roles(self, number: int) -> tuple[str, ...]:
+        if not number:
+            return ("control", "storage", "login")
+        return ("control",) if number < self.spec.control else ("gpu",)
 
 
 def numbered(

@@ -37,8 +37,12 @@ tree pause /bin-of-kubernetes/pause
 mv /out/trees/pause/usr/local/bin/pause /out/trees/pause/pause
 tree rack-resolver /bin-of-kubernetes/rack-resolver
 tree busybox /bin/busybox
-mkdir -p /out/trees/busybox/bin
-for applet in $(/bin/busybox --list); do ln -s /usr/local/bin/busybox "/out/trees/busybox/bin/$applet"; done
+tree kube-vip /bin/busybox /bin-of-kubernetes/kubectl
+cp /source/address-holder /out/trees/kube-vip/
+for name in busybox kube-vip; do
+    mkdir -p "/out/trees/$name/bin"
+    for applet in $(/bin/busybox --list); do ln -s /usr/local/bin/busybox "/out/trees/$name/bin/$applet"; done
+done
 
 # kube-proxy calls iptables, which finds its extensions where it was built to look for them.
 tree kube-proxy /bin-of-kubernetes/kube-proxy /usr/sbin/xtables-nft-multi /usr/sbin/xtables-legacy-multi /usr/sbin/conntrack

@@ -8,11 +8,12 @@ DOCUMENTATION = r"""
 module: kubeadm_control
 short_description: The control plane of this host
 description:
-  - Without a cluster runs C(kubeadm init), again after one that was cut off. Every bootstrap token it makes is deleted.
+  - C(make) without a cluster runs C(kubeadm init), again after one that was cut off. Every bootstrap token it makes is deleted.
   - With a cluster whose configuration differs writes the static pods and the stored configuration anew.
   - Waits in every case until the API says that it is ready.
 options:
   config: {description: kubeadm's configuration., type: path, required: true}
+  make: {description: Whether this host makes the cluster; one that has joined only follows its configuration., type: bool, default: true}
   skip: {description: Phases of init that are left out., type: list, elements: str, default: []}
   wait: {description: Seconds the API may take., type: int, default: 600}
 """
@@ -138,6 +139,7 @@ def main() -> None:
     module = AnsibleModule(
         {
             "config": {"type": "path", "required": True},
+            "make": {"type": "bool", "default": True},
             "skip": {"type": "list", "elements": "str", "default": []},
             "wait": {"type": "int", "default": 600},
         },
@@ -145,7 +147,8 @@ def main() -> None:
     )
     control = Control(module)
     wanted, there = digest(control.config), stored() if os.path.exists(ADMIN) else ""
-    done = "" if wanted == there else "updated" if there else "made"
+    makes = module.params["make"] and not there
+    done = "" if wanted == there else "made" if makes else "updated"
     if not module.check_mode:
         if done == "made":
             control.make()

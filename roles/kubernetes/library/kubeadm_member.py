@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 module: kubeadm_member
 short_description: This host's membership of a cluster
 description:
-  - C(seen) tells the digest of the authority of the cluster this host is in.
+  - C(seen) tells the digest of the authority of the cluster this host is in, and which of the control planes answers.
   - C(joined) joins with a token where one is given; without, the host is in already. What an earlier cluster, or a join
     that was cut off, left on the host is removed before. The token stands in memory only.
 options:
@@ -19,7 +19,10 @@ options:
   token: {description: Bootstrap token; empty where the host is in the cluster., type: str, default: ""}
   ca_hash: {description: Digest of the cluster's authority., type: str, default: ""}
   certificate_key: {description: Key of the certificates control planes share., type: str, default: ""}
+  control: {description: Whether the host is one of the control planes., type: bool, default: false}
   control_address: {description: Address of this control plane; empty for a host without., type: str, default: ""}
+  desks: {description: Addresses of the other control planes., type: list, elements: str, default: []}
+  wait: {description: Seconds one of them may take to answer; 0 asks once and takes none for an answer., type: int, default: 0}
   skip: {description: Phases of join that are left out., type: list, elements: str, default: []}
 """
 
@@ -31,6 +34,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ca_hash: {description: Digest of the authority this host trusts, empty where it is in no cluster., type: str, returned: seen}
+desk: {description: The first of the other control planes whose API is ready; empty for none., type: str, returned: seen}
 """
 
 import hashlib
@@ -38,6 +42,8 @@ import json
 import os
 import ssl
 import tempfile
+import time
+import urllib.request
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -45,17 +51,31 @@ from ansible.module_utils.basic import AnsibleModule
 MEMORY = "/run"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 CREDENTIALS = "/etc/kubernetes/kubelet.conf"
-CONTROL = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+STATE = "/etc/kubernetes/manifests/etcd.yaml"
+PORT = 6443
+PATIENCE = 5
 
 
-def ca_hash() -> str:
-    """Digest of the authority's certificate, where this host has come through a join."""
+def ca_hash(control: bool = False) -> str:
+    """Digest of the authority's certificate, where this host has come through a join; a control plane has etcd then, too."""
     try:
         with open(AUTHORITY) as file:
             der = ssl.PEM_cert_to_DER_cert(file.read())
     except (OSError, ValueError):
         return ""
-    return hashlib.sha256(der).hexdigest() if os.path.exists(CREDENTIALS) else ""
+    through = (CREDENTIALS, STATE) if control else (CREDENTIALS,)
+    return hashlib.sha256(der).hexdigest() if all(map(os.path.exists, through)) else ""
+
+
+def ready(address: str) -> bool:
+    """Whether the API of a control plane is ready; asked for its answer, not for its identity."""
+    url = f"https://{address}:{PORT}/readyz"
+    anybody = ssl._create_unverified_context()  # whoever joins checks it against the authority
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE, context=anybody) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):
+        return False
 
 
 def document(given: dict[str, Any]) -> dict[str, Any]:
@@ -107,6 +127,20 @@ def _join(module: Any) -> None:
         module.fail_json(msg=f"kubeadm join: {_complaint(err + out)}")
 
 
+def _desk(module: Any) -> str:
+    desks, wait = module.params["desks"], module.params["wait"]
+    end = time.monotonic() + wait
+    while True:
+        found = next(filter(ready, desks), "")
+        if found or not wait or module.check_mode:
+            return found
+        if time.monotonic() > end:
+            module.fail_json(
+                msg=f"no control plane answers: {', '.join(desks)} (port {PORT}, /readyz)"
+            )
+        time.sleep(2)
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -118,13 +152,17 @@ def main() -> None:
             "token": {"default": "", "no_log": True},
             "ca_hash": {"default": ""},
             "certificate_key": {"default": "", "no_log": True},
+            "control": {"type": "bool", "default": False},
             "control_address": {"default": ""},
+            "desks": {"type": "list", "elements": "str", "default": []},
+            "wait": {"type": "int", "default": 0},
             "skip": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
     if module.params["state"] == "seen":
-        module.exit_json(changed=False, ca_hash=ca_hash())
+        seen = ca_hash(module.params["control"])
+        module.exit_json(changed=False, ca_hash=seen, desk=_desk(module))
     wanted = bool(module.params["token"])
     if wanted and not module.check_mode:
         _join(module)

@@ -9,14 +9,17 @@ module: kubeadm_ticket
 short_description: A token for one joining host
 description:
   - C(present) makes a token of 15 minutes for a host that is in no cluster, or in another. For one that is in this
-    cluster, tells whether the cluster has lost it.
+    cluster, tells whether the cluster has lost it. What a control plane of the same name left of itself in etcd, before
+    its host was made anew, is removed.
   - C(absent) deletes the token, and the certificates that were left for a control plane.
 options:
   node: {description: Name of the host., type: str, required: true}
   state: {description: What to do., type: str, choices: [present, absent], default: present}
   member_of: {description: Digest of the authority the host trusts., type: str, default: ""}
   control: {description: Whether it joins as a control plane., type: bool, default: false}
+  address: {description: Its address; a member of etcd that never started has no name., type: str, default: ""}
   config: {description: kubeadm's configuration here., type: path, default: ""}
+  encryption_key: {description: The secret all control planes have; what they share is sealed by a key made from it., type: str, default: ""}
   token_id: {description: Public half of the token to delete., type: str, default: ""}
 """
 
@@ -36,14 +39,24 @@ lost: {description: The host is in this cluster, and the cluster has no node of 
 
 import base64
 import hashlib
+import hmac
+import os
 import ssl
-from typing import Any
+import tempfile
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
 ADMIN = "/etc/kubernetes/admin.conf"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 LIFE = "15m0s"
+MEMORY = "/run"
+PKI = "/etc/kubernetes/pki/etcd"
+ETCDCTL = (
+    "etcdctl", "--endpoints=https://127.0.0.1:2379", f"--cacert={PKI}/ca.crt",
+    f"--cert={PKI}/healthcheck-client.crt", f"--key={PKI}/healthcheck-client.key",
+)  # fmt: skip
 KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "20s")
 
 
@@ -51,6 +64,26 @@ def public_key_hash(pem: str) -> str:
     """The digest kubeadm pins an authority by, of its public key in PEM."""
     body = "".join(line for line in pem.splitlines() if line and not line.startswith("-----"))
     return "sha256:" + hashlib.sha256(base64.b64decode(body)).hexdigest()
+
+
+class Member(NamedTuple):
+    """A member of etcd."""
+
+    number: str
+    name: str
+    address: str
+
+
+def members(said: str) -> list[Member]:
+    """The members C(etcdctl member list) prints, one a line: number, state, name, addresses."""
+    rows = (line.split(", ") for line in said.splitlines())
+    return [Member(row[0], row[2], str(urlsplit(row[3]).hostname)) for row in rows if len(row) > 3]
+
+
+def sealed_by(documents: str, key: str) -> str:
+    """kubeadm's documents with the key for the shared certificates."""
+    kind = "kind: InitConfiguration\n"
+    return documents.replace(kind, f"{kind}certificateKey: {key}\n", 1)
 
 
 class Desk:
@@ -73,10 +106,35 @@ class Desk:
             "ca_hash": public_key_hash(key),
         }
         if self.module.params["control"]:
-            words = ("init", "phase", "upload-certs", "--upload-certs", "--config")
-            said = self.said("kubeadm", *words, self.module.params["config"])
-            found["certificate_key"] = said.splitlines()[-1].strip()
+            self.forget(node)
+            found["certificate_key"] = self.seal(found["ca_hash"])
         return found
+
+    def seal(self, pinned: str) -> str:
+        """Leave the certificates control planes share in the cluster. All who join get the same key: each upload replaces the last."""
+        secret = self.module.params["encryption_key"].encode()
+        key = hmac.new(secret, f"certificates {pinned}".encode(), hashlib.sha256).hexdigest()
+        with open(self.module.params["config"]) as file:
+            text = sealed_by(file.read(), key)
+        handle, path = tempfile.mkstemp(prefix="appliance-upload-", dir=MEMORY)
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+            self.said(
+                "kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", path
+            )
+        finally:
+            os.unlink(path)
+        return key
+
+    def forget(self, node: str) -> None:
+        """Take the host's former self out of etcd and the cluster; etcd admits no member while another of its name is missing."""
+        for member in members(self.said(*ETCDCTL, "member", "list")):
+            if node == member.name or self.module.params["address"] == member.address:
+                self.said(*ETCDCTL, "member", "remove", member.number)
+        self.run(*KUBECTL, "delete", "node", node, "--ignore-not-found", "--wait=false")
+        gone = ("--ignore-not-found", "--force", "--grace-period=0", "--wait=false")
+        self.run(*KUBECTL, "-n", "kube-system", "delete", "pod", f"etcd-{node}", *gone)
 
     def take(self) -> None:
         """Delete what was given; what is gone already is good."""
@@ -115,7 +173,7 @@ class Desk:
     def run(self, *argv: str) -> tuple[int, str, str]:
         """A program, to its end."""
         answer: tuple[int, str, str] = self.module.run_command(
-            list(argv), environ_update={"LC_ALL": "C"}
+            list(argv), environ_update={"LC_ALL": "C", "ETCDCTL_API": "3"}
         )
         return answer
 
@@ -128,7 +186,9 @@ def main() -> None:
             "state": {"choices": ["present", "absent"], "default": "present"},
             "member_of": {"default": ""},
             "control": {"type": "bool", "default": False},
+            "address": {"default": ""},
             "config": {"type": "path", "default": ""},
+            "encryption_key": {"default": "", "no_log": True},
             "token_id": {"default": "", "no_log": False},
         },
         supports_check_mode=True,

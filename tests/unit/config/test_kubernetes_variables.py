@@ -119,6 +119,14 @@ def test_each_release_gets_the_configuration_its_kubeadm_reads(
     assert arguments(init["nodeRegistration"]["kubeletExtraArgs"]) == {"node-ip": "10.0.0.1"}
 
 
+@pytest.mark.parametrize("host", ["head-1", "head-3", "gpu-1"])
+def test_every_host_knows_all_control_planes_and_one_makes_the_cluster(host: str) -> None:
+    found = of(host, site(3, version="1.35"))
+    assert found["kubernetes_control_addresses"] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    assert found["kubernetes_first"] == (host == "head-1")
+    assert (found["kubernetes_virtual_address"] != "") == host.startswith("head")
+
+
 @pytest.mark.parametrize(
     ("version", "taint", "socket"),
     [

@@ -31,6 +31,16 @@ def test_of_a_rack_with_a_cluster_the_first_gpu_hosts_are_slurms(tmp_path: Path)
     assert [h.name for h in found.gpu_hosts_of(Owner.KUBERNETES)] == ["gpu-3"]
 
 
+def test_of_a_rack_with_three_control_planes_the_site_names_their_address(tmp_path: Path) -> None:
+    rack = numbered(RackSpec("test", 4, kubernetes=True, control=3), 2, {})
+    file = tmp_path / "site.yml"
+    file.write_text(site.render(rack))
+    found = Site.model_validate(document.read(file).data)
+    assert found.kubernetes is not None
+    assert str(found.kubernetes.address) == "10.77.2.9"
+    assert len(found.with_role(Role.CONTROL)) == 3
+
+
 def test_every_host_is_marked_as_simulated() -> None:
     mark = json.loads(json.dumps(seed.simulated(RACK.host("gpu-1"))))
     assert mark["by"] == "appliance lab"

@@ -43,6 +43,28 @@ def test_only_gpu_hosts_of_a_rack_with_a_cluster_are_set_aside_for_slurm(given: 
         RackSpec(**given)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"control": 3, "hosts": 5},
+        {"control": 2, "hosts": 5, "kubernetes": True},
+        {"control": 3, "hosts": 3, "kubernetes": True},
+    ],
+)
+def test_control_planes_are_one_or_three_and_leave_a_gpu_host(given: Any) -> None:
+    with pytest.raises(ApplianceError, match="control planes"):
+        RackSpec(**given)
+
+
+def test_three_control_hosts_come_first_and_share_an_address_no_host_has() -> None:
+    made = numbered(RackSpec("t", 5, kubernetes=True, control=3), 3, {})
+    assert [h.name for h in made.hosts] == ["head", "head-2", "head-3", "gpu-1", "gpu-2"]
+    assert [h.roles for h in made.hosts[1:4]] == [("control",), ("control",), ("gpu",)]
+    assert str(made.virtual_address) == "10.77.3.9"
+    assert "10.77.3.9" not in {h.address for h in made.hosts}
+    assert numbered(RackSpec("t", 5, kubernetes=True), 3, {}).virtual_address is None
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_without_a_site_a_cluster_comes_where_its_programs_are_compiled(
     compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -252,3 +252,113 @@ def test_a_restored_member_keeps_its_name_and_address(tmp_path: Path) -> None:
         "--initial-cluster=head=https://10.0.0.1:2380",
         "--initial-advertise-peer-urls=https://10.0.0.1:2380",
     ]
+
+
+def test_a_control_plane_is_in_no_cluster_before_it_has_etcd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AUTHORITY", "CREDENTIALS", "STATE"):
+        monkeypatch.setattr(member, name, str(tmp_path / name))
+    (tmp_path / "AUTHORITY").write_text(
+        "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n"
+    )
+    (tmp_path / "CREDENTIALS").touch()
+    assert member.ca_hash() != ""
+    assert member.ca_hash(control=True) == ""
+    (tmp_path / "STATE").touch()
+    assert member.ca_hash(control=True) == member.ca_hash()
+
+
+def test_members_of_etcd_are_known_by_name_and_by_address_before_they_started() -> None:
+    said = (
+        "59253c36172e2306, started, head-3, https://10.0.0.3:2380, https://10.0.0.3:2379, false\n"
+        "de3d5368f3ab26fa, unstarted, , https://10.0.0.2:2380, , false\n"
+    )
+    assert ticket.members(said) == [
+        ("59253c36172e2306", "head-3", "10.0.0.3"),
+        ("de3d5368f3ab26fa", "", "10.0.0.2"),
+    ]
+    assert ticket.members("") == []
+
+
+class Programs:
+    """Stands for Ansible's module: answers programs from a table, and remembers them."""
+
+    def __init__(self, answers: dict[str, str], **params: Any) -> None:
+        self.params = params
+        self.answers = answers
+        self.ran: list[str] = []
+
+    def run_command(self, argv: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        """See AnsibleModule."""
+        del environ_update
+        line = " ".join(argv)
+        self.ran.append(line)
+        if "upload-certs" in line:
+            self.uploaded = Path(argv[-1]).read_text()
+        return 0, next((said for words, said in self.answers.items() if words in line), ""), ""
+
+
+MEMBERS = (
+    "1, started, head-1, https://10.0.0.1:2380, https://10.0.0.1:2379, false\n"
+    "2, started, head-2, https://10.0.0.2:2380, https://10.0.0.2:2379, false\n"
+    "3, unstarted, , https://10.0.0.3:2380, , false\n"
+)
+ANSWERS = {
+    "token create": "abcdef.secret",
+    "openssl": "-----BEGIN PUBLIC KEY-----\nAAEC\n-----END PUBLIC KEY-----\n",
+    "member list": MEMBERS,
+}
+
+
+def desk_for(folder: Path, node_name: str, address: str, control: bool = True) -> Programs:
+    """A ticket given to a host, and the programs that took."""
+    config = folder / "kubeadm.yml"
+    config.write_text("---\nkind: InitConfiguration\n\n---\nkind: ClusterConfiguration\n")
+    found = Programs(
+        ANSWERS,
+        node=node_name,
+        address=address,
+        control=control,
+        config=str(config),
+        encryption_key="k",
+    )
+    found.params["ticket"] = ticket.Desk(found).give()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "number"), [("head-2", "10.0.0.2", "2"), ("head-3", "10.0.0.3", "3")]
+)
+def test_a_control_host_made_anew_leaves_etcd_before_it_joins(
+    name: str, address: str, number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
+    ran = desk_for(tmp_path, name, address).ran
+    removed = [line for line in ran if "member remove" in line]
+    assert [line.split()[-1] for line in removed] == [number]
+    assert any(f"delete node {name}" in line for line in ran)
+
+
+def test_a_gpu_host_that_joins_takes_nobody_out_of_etcd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
+    assert not any("etcdctl" in w for w in desk_for(tmp_path, "gpu-1", "10.0.0.9", False).ran)
+
+
+def test_control_planes_that_join_at_once_are_given_one_key_outside_any_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
+    second, third = (desk_for(tmp_path, f"head-{n}", f"10.0.0.{n}") for n in (2, 3))
+    key = second.params["ticket"]["certificate_key"]
+    assert key == third.params["ticket"]["certificate_key"]
+    assert len(key) == 64
+    assert f"kind: InitConfiguration\ncertificateKey: {key}\n" in second.uploaded
+    assert not any(key in line for line in second.ran)
+    assert [file.name for file in tmp_path.iterdir()] == ["kubeadm.yml"]
+
+
+def test_no_control_plane_at_a_closed_port_is_taken_for_one_that_is_ready() -> None:
+    assert not member.ready("127.0.0.1")
