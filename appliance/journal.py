@@ -45,7 +45,7 @@ class Journal:
     """Appends and reads entries. Every append is on the disk when it returns. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(folder)
         self.path = folder / "journal.sqlite"
         self._lock = threading.Lock()
         try:
@@ -145,11 +145,9 @@ def hold(folder: Path, run: str, verb: str) -> Iterator[str | None]:
 
     The kernel drops the lock with the process, so a lock can be left only as a note in the file, never as a lock.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / "lock").open("a+") as file:
-        file.seek(0)
-        text = file.read()
-        note: dict[str, str] = json.loads(text) if text.strip() else {}
+    _make(folder)
+    with _lock_file(folder) as file:
+        note = _note(file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -169,6 +167,37 @@ def hold(folder: Path, run: str, verb: str) -> Iterator[str | None]:
             yield note.get("run")
         finally:
             _write(file, "")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def _lock_file(folder: Path) -> TextIO:
+    try:
+        return (folder / "lock").open("a+")
+    except OSError as error:
+        raise _unusable(folder / "lock", error) from error
+
+
+def _unusable(path: Path, error: OSError) -> ApplianceError:
+    return ApplianceError(
+        f"{path}: runs cannot be kept here: {error.strerror}",
+        "correct the owner and mode of the folder, or work as the user it belongs to",
+    )
+
+
+def _note(file: TextIO) -> dict[str, str]:
+    """What the holder wrote; one that is cut off, as by a full disk, says nothing."""
+    file.seek(0)
+    try:
+        note = json.loads(file.read() or "{}")
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
 
 
 def _write(file: TextIO, text: str) -> None:

@@ -44,7 +44,10 @@ def look(
     ids = _ids(checks)
     with open_session(target, "health", observer, only_looks=True) as session:
         if host and host not in {h.name for h in session.site.hosts}:
-            raise ConfigError(f"--host {host}: no such host in site {session.site.name}")
+            raise ConfigError(
+                f"--host {host}: no such host in site {session.site.name}",
+                f"hosts: {', '.join(h.name for h in session.site.hosts)}",
+            )
         findings = Findings()
         started = time.monotonic()
         found = survey(session)

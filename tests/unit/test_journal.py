@@ -92,3 +92,30 @@ def test_the_newest_entry_until_a_time_is_found(tmp_path: Path) -> None:
         assert written is not None
         assert journal.last("facts", host="a", until=written.time) == written
         assert journal.last("facts", host="a", until=written.time - timedelta(seconds=1)) is None
+
+
+def test_a_folder_that_cannot_hold_runs_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    with pytest.raises(ApplianceError, match="runs cannot be kept here") as raised:
+        Journal(tmp_path / "runs")
+    assert raised.value.hint
+    with (
+        pytest.raises(ApplianceError, match="runs cannot be kept here"),
+        hold(tmp_path / "runs", "r", "x"),
+    ):
+        pass
+    (tmp_path / "site" / "lock").mkdir(parents=True)
+    with (
+        pytest.raises(ApplianceError, match="lock: runs cannot"),
+        hold(tmp_path / "site", "r", "x"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("note", ['{"run": "r0", "ver', "[]", "\x00\x00"])
+def test_a_note_that_was_cut_off_does_not_keep_the_site_from_its_next_run(
+    note: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lock").write_text(note)
+    with hold(tmp_path, "r1", "deploy") as left:
+        assert left is None
