@@ -1,6 +1,7 @@
 """Values of ansible-vault files, decrypted by Ansible's own library."""
 
 import os
+import tempfile
 from pathlib import Path
 
 from appliance.config.document import parse
@@ -32,6 +33,8 @@ class Vault:
 
 
 def _decrypt(file: Path) -> dict[str, object]:
+    # Importing it makes Ansible's folder for temporary files, below a HOME that a service's user may not have.
+    os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
     # Ansible takes 0.3 s to import; only sites that use a vault pay for it.
     from ansible.errors import AnsibleError
     from ansible.parsing.vault import VaultLib, VaultSecret

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appliance.adapters.process import run
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
 from appliance.config.secrets import Redactor, Secret, resolve
@@ -68,6 +70,17 @@ def test_secret_of_a_vault(site: Site, site_folder: Path, vault: Path) -> None:
     assert (
         resolve(with_secret(site, {"vault": "vault.yml#token"}), site_folder)["token"] == PASSWORD
     )
+
+
+def test_a_vault_opens_for_a_user_without_a_home(
+    vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """/dev/null is a place where even root can make no folder."""
+    monkeypatch.delenv("ANSIBLE_LOCAL_TEMP")
+    monkeypatch.setenv("HOME", "/dev/null")
+    code = "import sys; from pathlib import Path; from appliance.config.vault import Vault; Vault(Path(sys.argv[1])).read('vault.yml#x')"
+    done = run((sys.executable, "-c", code, str(vault.parent)), check=False)
+    assert 'vault.yml has no key "x"' in done.stderr
 
 
 @pytest.mark.parametrize(
