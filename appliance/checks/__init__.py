@@ -11,6 +11,7 @@ from appliance.checks import (
     scheduler,
     slurm,
     storage,
+    workloads,
 )
 from appliance.checks.check import Check
 
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     *kubernetes.CHECKS,
     *slurm.CHECKS,
     *scheduler.CHECKS,
+    *workloads.CHECKS,
     *observe.CHECKS,
     *limits.CHECKS,
 )

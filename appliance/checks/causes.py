@@ -41,6 +41,9 @@ KUBERNETES_STATE = (
     "scheduler.releases",
     "scheduler.pods",
     "scheduler.gpus",
+    "workloads.releases",
+    "workloads.pods",
+    "workloads.storage_class",
 )
 SPREADS = ("gpu.driver_spread", "gpu.vbios_spread", "base.clock_spread")
 
@@ -344,6 +347,19 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "the device plugin is a pod of the GPU Operator",
         Reach.SITE,
         is_of("gpu-operator"),
+    ),
+    Consequence(
+        "workloads.releases",
+        ("workloads.pods",),
+        "what is not installed has no pods",
+        Reach.PART,
+    ),
+    Consequence(
+        "workloads.releases",
+        ("workloads.storage_class",),
+        "the chart brings the StorageClass",
+        Reach.SITE,
+        is_of("csi-driver-nfs", "local-path-provisioner"),
     ),
     Consequence(
         "storage.server",

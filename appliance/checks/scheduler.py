@@ -14,7 +14,7 @@ MOST_NAMED = 3
 """Pods named in one line."""
 
 
-def _told(view: View) -> tuple[str, SchedulerFacts | None, str]:
+def told(view: View) -> tuple[str, SchedulerFacts | None, str]:
     """The first control plane that knows, what it says, or why nobody does."""
     hosts = view.site.with_role(Role.CONTROL)
     why = "no host has the role control"
@@ -38,9 +38,13 @@ def wanted(view: View) -> tuple[Release, ...]:
 
 
 def _releases(view: View) -> Iterator[CheckResult]:
-    check = "scheduler.releases"
-    host, known, why = _told(view)
-    for release in wanted(view):
+    return judge_releases("scheduler.releases", view, wanted(view))
+
+
+def judge_releases(check: str, view: View, releases: tuple[Release, ...]) -> Iterator[CheckResult]:
+    """Each of the releases is deployed at its version."""
+    host, known, why = told(view)
+    for release in releases:
         target = f"{host}/{release.name}"
         if known is None or known.releases is None:
             yield not_assessed(check, target, why)
@@ -62,9 +66,13 @@ def _releases(view: View) -> Iterator[CheckResult]:
 
 
 def _pods(view: View) -> Iterator[CheckResult]:
-    check = "scheduler.pods"
-    host, known, why = _told(view)
-    for release in wanted(view):
+    return judge_pods("scheduler.pods", view, wanted(view))
+
+
+def judge_pods(check: str, view: View, releases: tuple[Release, ...]) -> Iterator[CheckResult]:
+    """All pods in the namespace of each of the releases are ready."""
+    host, known, why = told(view)
+    for release in releases:
         target = f"{host}/{release.name}"
         if known is None or known.pods is None:
             unread = view.facts[host].errors.get("scheduler", "") if known else ""
@@ -90,7 +98,7 @@ def _pods(view: View) -> Iterator[CheckResult]:
 
 def _gpus(view: View) -> Iterator[CheckResult]:
     check = "scheduler.gpus"
-    _, known, why = _told(view)
+    _, known, why = told(view)
     for host in view.site.with_role(Role.GPU):
         if view.site.owner(host) is not Owner.KUBERNETES:
             continue

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import site, site_fabric, site_scheduler
+from appliance.models import site, site_fabric, site_scheduler, site_workloads
 
 PATTERNS = {
     site.FINGERPRINT: (
@@ -40,6 +40,12 @@ PATTERNS = {
     ),
     site_scheduler.MIG_PROFILE: ("a MIG profile", "as 1g.10gb"),
     site_scheduler.DOMAIN: ("a domain name", "as runai.example.com"),
+    site_workloads.CHART_VERSION: ("a version of a chart", "as 1.7.0 or v4.13.4"),
+    site_workloads.SHA256: ("a SHA-256 digest", "64 hexadecimal digits, as sha256sum prints them"),
+    site_workloads.IMAGE: (
+        "an image",
+        "registry, name and tag or digest, as registry.example.com/team/busybox:1.36.1",
+    ),
     site_scheduler.SUBJECT: ("a user or group", "as alice@example.com or vision-team"),
 }
 KINDS = {

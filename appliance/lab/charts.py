@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.config.queues.charts import SHARING_MODES, charts
+from appliance.config.workloads.table import table
 from appliance.lab.archives import with_digest
 from appliance.lab.kubernetes_build import HOST_IMAGES
 
@@ -68,6 +69,8 @@ class LookAlike:
             found["crds/definitions.yaml"] = (SOURCES / DEFINITIONS[self.name]).read_text()
         if self.name == "kai-scheduler":
             found["templates/queue.yaml"] = _DEFAULT_QUEUE
+        if self.name in CLASSES:
+            found["templates/class.yaml"] = CLASSES[self.name]
         if below:
             about["dependencies"] = [{"name": below, "version": self.version}]
             inner = LookAlike(below, self.version, self.replicas, self.image).files()
@@ -108,12 +111,14 @@ class LookAlike:
 
 
 def pinned() -> tuple[LookAlike, ...]:
-    """Every chart of the table at each of its versions."""
-    return tuple(
+    """Every chart of the scheduler's table at each of its versions, and every add-on's."""
+    schedulers = (
         LookAlike(chart.chart.rsplit("/", 1)[-1], version)
         for chart in charts().values()
         for version in chart.versions.values()
     )
+    addons = (LookAlike(addon.name, addon.version) for addon in table().addons)
+    return (*schedulers, *addons)
 
 
 def _schema(properties: Mapping[str, object]) -> Document:
@@ -167,8 +172,37 @@ SCHEMAS: Mapping[str, Document] = {
         "sriovNetworkOperator": _SWITCH,
     },
     "control-plane": {"global": {"domain": "string"}},
+    "csi-driver-nfs": {
+        "controller": {"enableSnapshotter": "boolean"},
+        "feature": {"enableFSGroupPolicy": "boolean"},
+        "storageClass": {
+            "create": "boolean",
+            "name": "string",
+            "annotations": "object",
+            "parameters": "object",
+            "reclaimPolicy": ("Delete", "Retain"),
+            "volumeBindingMode": ("Immediate", "WaitForFirstConsumer"),
+            "mountOptions": "array",
+        },
+    },
+    "local-path-provisioner": {
+        "nodePathMap": "array",
+        "storageClass": {
+            "create": "boolean",
+            "name": "string",
+            "defaultClass": "boolean",
+            "provisionerName": "string",
+            "reclaimPolicy": ("Delete", "Retain"),
+        },
+    },
+    "metrics-server": {"args": "array"},
+    "kubeflow-trainer": {
+        "jobset": {"install": "boolean"},
+        "runtimes": {"defaultEnabled": "boolean"},
+    },
+    "kuberay-operator": {"batchScheduler": {"name": "string"}},
 }
-"""Documented names and kinds of the values (charts of KAI, GPU Operator and Network Operator, 2026-10)."""
+"""Documented names and kinds of the values (each chart's own values at the version of its table, 2026-11)."""
 
 _DEFAULT_QUEUE = """{{- if .Values.defaultQueue.createDefaultQueue }}
 apiVersion: scheduling.run.ai/v2
@@ -177,3 +211,24 @@ metadata: {name: default-queue}
 spec: {priority: 100}
 {{- end }}
 """
+
+_CLASS = """{{- with .Values.storageClass }}{{- if .create }}
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: "{{ .name }}", annotations: ANNOTATIONS}
+provisioner: PROVISIONER
+parameters: {{ .parameters | default dict | toJson }}
+mountOptions: {{ .mountOptions | default list | toJson }}
+reclaimPolicy: {{ .reclaimPolicy }}
+{{- end }}{{- end }}
+"""
+_MARKED = '{storageclass.kubernetes.io/is-default-class: "{{ .defaultClass }}"}'
+CLASSES: Mapping[str, str] = {
+    "csi-driver-nfs": _CLASS.replace("ANNOTATIONS", "{{ .annotations | toJson }}").replace(
+        "PROVISIONER", "nfs.csi.k8s.io"
+    ),
+    "local-path-provisioner": _CLASS.replace("ANNOTATIONS", _MARKED).replace(
+        "PROVISIONER", "{{ .provisionerName }}"
+    ),
+}
+"""The classes of volumes that these charts make."""

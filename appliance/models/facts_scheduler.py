@@ -33,3 +33,6 @@ class SchedulerFacts(Model):
     gpus: dict[str, int] | None = Field(
         default=None, description="nvidia.com/gpu the cluster may give out, by node"
     )
+    default_classes: tuple[str, ...] | None = Field(
+        default=None, description="StorageClasses for claims that name none"
+    )

@@ -12,6 +12,7 @@ from appliance.models.site_fabric import FabricOptions, HostName
 from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.models.site_mig import MigOptions
 from appliance.models.site_scheduler import SchedulerOptions
+from appliance.models.site_workloads import WorkloadsOptions
 
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
@@ -305,6 +306,9 @@ class Site(Model):
     )
     scheduler: SchedulerOptions | None = Field(
         default=None, description="Queues of Kubernetes; none: it has none"
+    )
+    workloads: WorkloadsOptions | None = Field(
+        default=None, description="What is installed for the cluster's users; none: nothing"
     )
     software: dict[str, str] = Field(
         default_factory=dict, description="Releases that differ from the profile's"

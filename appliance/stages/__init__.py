@@ -11,6 +11,7 @@ from appliance.stages import (
     scheduler,
     slurm,
     storage,
+    workloads,
 )
 from appliance.stages.stage import Stage
 
@@ -23,6 +24,7 @@ STAGES: tuple[Stage, ...] = (
     kubernetes.STAGE,
     slurm.STAGE,
     scheduler.STAGE,
+    workloads.STAGE,
     observe.STAGE,
     limits.STAGE,
 )

@@ -18,6 +18,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.site import Site
 from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.models.site_scheduler import SchedulerOptions
+from appliance.models.site_workloads import Addon, NfsCsi, WorkloadsOptions
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
@@ -145,7 +146,11 @@ def asking(stage: Stage, site: Site) -> Site:
     """The site, with a section for a stage it would not want."""
     if stage.wanted(site):
         return site
-    sections = {"kubernetes": KubernetesOptions(), "scheduler": SchedulerOptions()}
+    sections = {
+        "kubernetes": KubernetesOptions(),
+        "scheduler": SchedulerOptions(),
+        "workloads": WorkloadsOptions(nfs_csi=NfsCsi(), kuberay=Addon()),
+    }
     return site.model_copy(update=sections)
 
 

@@ -20,6 +20,7 @@ import pytest
 from appliance.adapters.process import run as program
 from appliance.config.load import load_site
 from appliance.config.queues.charts import Release, releases
+from appliance.config.workloads import releases as workloads
 from appliance.lab import charts, helm
 from appliance.lab.charts import LookAlike
 from appliance.lab.spec import cache_root
@@ -27,6 +28,8 @@ from tests.integration import api_server
 from tests.integration.api_server import until
 from tests.integration.test_queues import site
 from tests.unit.config.test_queue_rendering import PROFILES, VARIANTS
+from tests.unit.config.test_workloads import ALL
+from tests.unit.config.test_workloads import load as with_workloads
 
 pytestmark = pytest.mark.rack
 
@@ -35,6 +38,11 @@ MODULE = "ansible_collections.appliance.host.plugins.modules.helm_release"
 CONTROLLERS = "deployment,replicaset,namespace,garbagecollector"
 OLD, NEW = "v1.0.0", "v1.1.0"
 SECRET = "a-word-only-this-test-knows"
+SECTIONS = {
+    "all": ALL,
+    "few": "workloads: {nfs_csi: {on_delete: retain}, trainer: {}, metrics_server: {kubelet_certificates: signed}}\n",
+}
+"""Of section workloads."""
 PATIENT_S = 300
 """A release that will not come up is tried this long, so that it is surely at work when it is killed."""
 
@@ -215,6 +223,18 @@ def test_a_value_the_chart_does_not_know_is_refused_and_no_value_is_printed(plac
     assert SECRET not in json.dumps(said)
 
 
+def test_a_release_is_taken_away_once_nobody_needs_it(place: Place) -> None:
+    assert place.release("fresh", OLD)["changed"]
+    said = place.release("fresh", OLD, state="absent", holders=["deployments.apps"])
+    assert said["msg"].startswith("fresh is still needed by it/"), said
+    assert place.states("fresh") == [("deployed", f"fresh-{OLD}")]
+    given = {"state": "absent", "holders": ["rayjobs.ray.io"], "driver": "nfs.csi.k8s.io"}
+    assert place.release("fresh", OLD, check=True, **given)["differences"] == ["installed"]
+    assert place.release("fresh", OLD, **given)["changed"]
+    assert place.kubectl("get", "deployment", "fresh", "--output", "name") == ""
+    assert not place.release("fresh", OLD, **given)["changed"]
+
+
 def test_every_look_alike_passes_helms_linter(place: Place) -> None:
     for chart in charts.pinned():
         archive = place.source / "charts" / chart.file_name
@@ -252,3 +272,7 @@ def _releases(folder: Path) -> Iterator[Release]:
             loaded = load_site(site(place, variant, profile))
             assert loaded.site.scheduler is not None
             yield from releases(loaded.site, loaded.profile, loaded.site.scheduler)
+    for name, text in SECTIONS.items():
+        place = folder / name
+        place.mkdir()
+        yield from workloads.releases(with_workloads(place, text).site)

@@ -19,6 +19,7 @@ from appliance.config.rules import (
     services,
     software,
     storage,
+    workloads,
 )
 from appliance.config.rules.base import Case, Rule
 from appliance.config.rules.limits import limits
@@ -83,6 +84,10 @@ SITE_RULES: tuple[Rule, ...] = (
     quotas.bounds,
     quotas.limits,
     quotas.sums,
+    workloads.cluster,
+    workloads.charts,
+    workloads.volumes,
+    workloads.trials,
     services.access,
     files.needed_secrets,
     files.secret_places,

@@ -24,6 +24,7 @@ LABELS = (
     '{.metadata.labels.status}{"\\n"}{end}'
 )
 GPU = "nvidia.com/gpu"
+DEFAULT = "storageclass.kubernetes.io/is-default-class"
 ENDED = frozenset({"Succeeded"})
 
 
@@ -31,12 +32,13 @@ def collect(ask: Ask) -> Facts:
     """The area ``scheduler``."""
     if not (ask.has("kubectl") and files.exists(ask.path(ADMIN))):
         return {"scheduler": None}
-    found: Facts = {"releases": None, "pods": None, "gpus": None}
+    found: Facts = {"releases": None, "pods": None, "gpus": None, "default_classes": None}
     try:
         found["releases"] = [_release(ask, *row) for row in newest(_records(ask))]
         spaces = sorted({release["namespace"] for release in found["releases"]})
         found["pods"] = [pod for space in spaces for pod in pods(_get(ask, "pods", space))]
         found["gpus"] = gpus(_get(ask, "nodes"))
+        found["default_classes"] = default_classes(_get(ask, "storageclasses"))
     except Unreadable as error:
         ask.problem("scheduler", str(error))
     return {"scheduler": found}
@@ -82,6 +84,15 @@ def gpus(said: dict[str, Any]) -> dict[str, int]:
         }
     except (KeyError, TypeError, ValueError):
         raise Unreadable("kubectl printed no list of nodes") from None
+
+
+def default_classes(said: dict[str, Any]) -> list[str]:
+    """StorageClasses of a list that are marked as the default. Raises Unreadable."""
+    try:
+        marks = {i["metadata"]["name"]: i["metadata"].get("annotations") for i in said["items"]}
+    except (KeyError, TypeError):
+        raise Unreadable("kubectl printed no list of StorageClasses") from None
+    return sorted(name for name, mark in marks.items() if (mark or {}).get(DEFAULT) == "true")
 
 
 def _pod(item: dict[str, Any]) -> Facts:

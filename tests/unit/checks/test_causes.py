@@ -193,6 +193,16 @@ CASES = (
         NO_OPERATOR, of("scheduler.gpus", "gpu-1"), of("scheduler.releases", "head/kai-scheduler")
     ),
     Case(SICK_OPERATOR, of("scheduler.gpus", "gpu-2"), of("scheduler.pods", "head/kai-scheduler")),
+    Case(
+        of("workloads.releases", "head/jobset"),
+        of("workloads.pods", "head/jobset"),
+        of("workloads.pods", "head/lws"),
+    ),
+    Case(
+        of("workloads.releases", "head/csi-driver-nfs"),
+        of("workloads.storage_class", "cluster"),
+        of("workloads.pods", "head/jobset"),
+    ),
     Case(NO_SERVER, of("storage.mount", "gpu-1/data"), of("storage.scratch", "gpu-1")),
     Case(
         NO_SERVER,

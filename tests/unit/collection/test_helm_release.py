@@ -274,3 +274,82 @@ def test_what_is_not_as_its_digest_says_is_not_used(
 )
 def test_helms_times_are_read(plugin: Plugin, text: str, seconds: int) -> None:
     assert plugin("module_utils.helm").stamp(text) == seconds
+
+
+def removal(**given: Any) -> dict[str, Any]:
+    """Arguments that take the release away."""
+    return {**GIVEN, "state": "absent", **given}
+
+
+def test_a_release_is_taken_away_once(run: Run, cluster: Any) -> None:
+    assert run("helm_release", check=True, **removal())["changed"]
+    assert cluster.called("helm uninstall") == []
+    assert run("helm_release", **removal())["differences"] == ["installed"]
+    assert len(cluster.called("helm uninstall")) == 1
+    cluster.answer("helm history", NONE)
+    assert not run("helm_release", **removal())["changed"]
+    assert len(cluster.called("helm uninstall")) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "listed", "named"),
+    [
+        ({"holders": ["rayjobs.ray.io"]}, "kai-team/a\nkai-team/b\n", "kai-team/a, kai-team/b"),
+        ({"holders": ["x"]}, "n/a\nn/b\nn/c\nn/d\n", "n/a, n/b, n/c and 1 more"),
+        ({"driver": "nfs"}, "nfs pv-1\nother pv-2\n pv-3\n", "volume pv-1"),
+    ],
+)
+def test_what_people_still_need_is_not_taken_away(
+    run: Run, cluster: Any, given: dict[str, Any], listed: str, named: str
+) -> None:
+    cluster.answer("kubectl", (0, listed, ""))
+    assert run("helm_release", **removal(**given))["msg"] == (
+        f"kai-scheduler is still needed by {named}: delete them first, or leave kai-scheduler in the site"
+    )
+    assert cluster.called("helm uninstall") == []
+
+
+def test_kinds_the_cluster_does_not_know_hold_nothing_and_a_silent_api_is_no_answer(
+    run: Run, cluster: Any
+) -> None:
+    cluster.answer("kubectl", (1, "", 'error: the server doesn\'t have a resource type "x"'))
+    assert run("helm_release", **removal(holders=["x"]))["changed"]
+    cluster.answer("kubectl", (1, "", "Unable to connect to the server"))
+    message = run("helm_release", **removal(holders=["x"]))["msg"]
+    assert message == "x cannot be listed: Unable to connect to the server"
+    assert len(cluster.called("helm uninstall")) == 1
+
+
+def test_an_archive_of_the_source_must_be_the_one_pinned(
+    run: Run, host: Any, tmp_path: Path
+) -> None:
+    place = source(tmp_path / "source")
+    message = run("helm_release", source=str(place), sha256="0" * 64, **GIVEN)["msg"]
+    assert "is another archive than the one pinned: its sha256 is " in message
+    assert host.calls == []
+
+
+def test_a_chart_with_a_pinned_digest_is_fetched_and_compared_first(
+    run: Run, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ansible.module_utils.basic import AnsibleModule
+
+    def pulling(_: Any, argv: list[str], **rest: Any) -> Any:
+        if argv[1] == "pull":
+            folder = Path(argv[argv.index("--destination") + 1])
+            (folder / "kai-scheduler-v0.17.0.tgz").write_text("archive")
+        return cluster(_, argv, **rest)
+
+    monkeypatch.setattr(AnsibleModule, "run_command", pulling)
+    cluster.answer("helm pull", (0, "", ""))
+    cluster.answer("helm history", NONE)
+    given = {**GIVEN, "repository": "https://charts.example.com"}
+    said = run("helm_release", sha256="0" * 64, **given)["msg"]
+    assert said.startswith("kai-scheduler-v0.17.0 is another archive than the one pinned")
+    assert cluster.called("helm upgrade") == []
+    right = hashlib.sha256(b"archive").hexdigest()
+    assert run("helm_release", sha256=right, **given)["changed"]
+    assert "--repo https://charts.example.com" in cluster.called("helm pull")[-1]
+    (command,) = cluster.called("helm upgrade")
+    assert "--repo" not in command
+    assert "kai-scheduler-v0.17.0.tgz" in command

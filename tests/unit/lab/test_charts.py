@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 from appliance.config.queues.charts import charts as table
+from appliance.config.workloads.table import table as addons
 from appliance.lab import charts
 from appliance.lab.charts import LookAlike
 
@@ -15,7 +16,7 @@ def test_there_is_one_for_every_version_of_the_table() -> None:
         f"{chart.chart.rsplit('/', 1)[-1]}-{version}.tgz"
         for chart in table().values()
         for version in chart.versions.values()
-    }
+    } | {f"{addon.name}-{addon.version}.tgz" for addon in addons().addons}
     assert {chart.file_name for chart in charts.pinned()} == wanted
 
 

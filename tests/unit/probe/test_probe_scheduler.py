@@ -95,6 +95,23 @@ def test_a_node_without_a_device_plugin_offers_nothing() -> None:
         scheduler.gpus({})
 
 
+DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
+CLASSES = {
+    "items": [
+        {"metadata": {"name": "nfs", "annotations": DEFAULT}},
+        {"metadata": {"name": "old", "annotations": dict.fromkeys(DEFAULT, "false")}},
+        {"metadata": {"name": "plain"}},
+    ]
+}
+
+
+def test_only_classes_marked_so_are_the_default() -> None:
+    assert scheduler.default_classes(CLASSES) == ["nfs"]
+    assert scheduler.default_classes({"items": []}) == []
+    with pytest.raises(Unreadable):
+        scheduler.default_classes({})
+
+
 def test_a_control_plane_tells_all(grow: Grow) -> None:
     nodes = {"items": [{"metadata": {"name": "a"}, "status": {}}]}
     lists = {
@@ -102,6 +119,7 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
         "sh.helm": record("kai-scheduler", "v0.17.0"),
         "get pods": json.dumps({"items": [pod("well", "Running", True)]}),
         "get nodes": json.dumps(nodes),
+        "get storageclasses": json.dumps(CLASSES),
     }
     root = grow({"/usr/bin/kubectl": {"when": lists}, "/etc/kubernetes/admin.conf": ""})
     ask = Ask({}, root)
@@ -113,6 +131,7 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     assert found.pods is not None
     assert [p.name for p in found.pods] == ["well"]
     assert found.gpus == {"a": 0}
+    assert found.default_classes == ("nfs",)
     assert ask.errors == {}
 
 
@@ -120,5 +139,6 @@ def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(grow:
     assert scheduler.collect(Ask({}, grow({"/etc/hostname": "gpu-1\n"}))) == {"scheduler": None}
     refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
     ask = Ask({}, grow({"/usr/bin/kubectl": refused, "/etc/kubernetes/admin.conf": ""}))
-    assert scheduler.collect(ask)["scheduler"] == {"releases": None, "pods": None, "gpus": None}
+    unread = ("releases", "pods", "gpus", "default_classes")
+    assert scheduler.collect(ask)["scheduler"] == dict.fromkeys(unread)
     assert "connection refused" in ask.errors["scheduler"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import re
 import time
 from contextlib import contextmanager
 
+from ansible_collections.appliance.host.plugins.module_utils.helm_archive import sha256
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     os_reason,
@@ -29,6 +29,11 @@ STATE = "/var/cache/appliance/helm"
 POLL_SECONDS = 5.0
 SPARE_SECONDS = 60.0
 """Helm rolls back after its time is over, and that takes time too."""
+ITEMS = '{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
+VOLUMES = (
+    r"{range .items[*]}{.metadata.annotations.pv\.kubernetes\.io/provisioned-by} {.metadata.name}"
+    '{"\\n"}{end}'
+)
 PENDING = ("pending-install", "pending-upgrade", "pending-rollback", "uninstalling")
 SOUND = ("deployed", "superseded")
 _VERSION = re.compile(r"v(\d+)\.(\d+)")
@@ -104,34 +109,6 @@ def stamp(text: str) -> float:
         sign = 1 if zone[0] == "+" else -1
         seconds -= sign * (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60)
     return float(seconds)
-
-
-def proved(path: str) -> str:
-    """The path, where the file is what the digest beside it says. Raises Problem."""
-    try:
-        with open(path + ".sha256") as file:
-            stated = file.read().split()[0]
-        found = hashlib.sha256()
-        with open(path, "rb") as file:
-            for block in iter(lambda: file.read(1 << 20), b""):
-                found.update(block)
-    except (OSError, IndexError):
-        raise Problem(
-            f"the offline source lacks {path} or the digest beside it, {path}.sha256"
-        ) from None
-    if found.hexdigest() != stated:
-        raise Problem(f"{path} is not what its .sha256 says: copy the offline source again")
-    return path
-
-
-def program_of(source: str) -> str:
-    """Helm's program: the offline source's, or the host's own."""
-    return proved(os.path.join(source, "bin/helm")) if source else "helm"
-
-
-def chart_of(source: str, chart: str, wanted: Wanted) -> str:
-    """The chart as Helm is told of it: an archive of the offline source, or where it is fetched."""
-    return proved(os.path.join(source, "charts", f"{wanted.title}.tgz")) if source else chart
 
 
 def plain(title: str) -> str:
@@ -292,11 +269,7 @@ class Helm:
             return
         if found.sound is None:
             # Nothing of it has ever worked: Helm takes no upgrade of it, so it is begun anew.
-            words = ["uninstall", wanted.name, "--wait", "--timeout", f"{wanted.timeout}s"]
-            code, out, err = self._helm(words, wanted.namespace)
-            if code and "not found" not in err:
-                why = telling_line(err or out)
-                raise Problem(f"what is left of release {wanted.name} cannot be removed: {why}")
+            self.remove(wanted)
             return
         # Helm keeps each revision in a secret; without the one that never ended, the last sound one is the newest.
         secret = f"sh.helm.release.v1.{wanted.name}.v{found.last.number}"
@@ -304,6 +277,44 @@ class Helm:
         code, out, err = self._kubectl(words)
         if code:
             raise Problem(f"secret {secret} cannot be deleted: {telling_line(err or out)}")
+
+    def remove(self, wanted: Wanted) -> None:
+        """Take the release away, with all Helm made of it."""
+        words = ["uninstall", wanted.name, "--wait", "--timeout", f"{wanted.timeout}s"]
+        code, out, err = self._helm(words, wanted.namespace)
+        if code and "not found" not in err:
+            why = telling_line(err or out)
+            raise Problem(f"what is left of release {wanted.name} cannot be removed: {why}")
+
+    def held(self, holders: list[str], driver: str) -> list[str]:
+        """What people still have of a release: resources of these kinds, volumes of this driver."""
+        found = [name for kind in holders for name in self._rows(kind, ITEMS)]
+        volumes = (
+            [row.split() for row in self._rows("persistentvolumes", VOLUMES)] if driver else []
+        )
+        return found + [f"volume {row[1]}" for row in volumes if len(row) == 2 and row[0] == driver]
+
+    def _rows(self, kind: str, path: str) -> list[str]:
+        words = ["get", kind, "--all-namespaces", "--output", f"jsonpath={path}"]
+        code, out, err = self._kubectl(words)
+        if code and "doesn't have a resource type" not in err:
+            raise Problem(f"{kind} cannot be listed: {telling_line(err or out)}")
+        return [line.strip() for line in out.splitlines() if line.strip()] if not code else []
+
+    def fetch(self, wanted: Wanted, chart: str, repository: str, pinned: str, folder: str) -> str:
+        """The archive of a chart in a folder, which is the one pinned. Raises Problem."""
+        words = ["pull", chart, "--version", wanted.version, "--destination", folder]
+        words += ["--repo", repository] if repository else []
+        code, out, err = self._helm(words, wanted.namespace)
+        archives = [name for name in os.listdir(folder) if name.endswith(".tgz")]
+        if code or len(archives) != 1:
+            raise Problem(f"{wanted.title} cannot be fetched: {reason(err or out)}")
+        path = os.path.join(folder, archives[0])
+        if (found := sha256(path)) != pinned:
+            raise Problem(
+                f"{wanted.title} is another archive than the one pinned: its sha256 is {found}"
+            )
+        return path
 
     def bring(self, wanted: Wanted, place: str, repository: str, values: str) -> None:
         """Install or upgrade, and go back where that fails."""

@@ -10,7 +10,8 @@ description:
   - Compares the installed release (state, chart version, values, objects that are gone) and does nothing where all is as asked.
   - An upgrade that fails is rolled back, a first installation that fails is taken away; either is an error with Helm's reason.
   - A release that a killed run left pending is recovered. While the program of such a run still works, it is waited for.
-  - What comes from an offline source is compared with the digest beside it before use.
+  - What comes from an offline source is compared with the digest beside it before use; where a digest is pinned, what is fetched too.
+  - C(state=absent) takes a release away, unless people still have something that goes with it.
   - No value is ever printed, nor given on a command line.
 options:
   name: {description: Release., type: str, required: true}
@@ -24,6 +25,10 @@ options:
       host and the chart from its registry.
     type: str
     default: ""
+  sha256: {description: Digest the chart's archive must have; empty for any., type: str, default: ""}
+  state: {description: Whether it shall be there., type: str, choices: [present, absent], default: present}
+  holders: {description: Kinds of resources that must be gone before it is taken away., type: list, elements: str, default: []}
+  driver: {description: Maker of volumes that must be gone before it is taken away., type: str, default: ""}
   kubeconfig: {description: Of an administrator., type: path, default: /etc/kubernetes/admin.conf}
   timeout: {description: Seconds its objects may take to be ready., type: int, default: 600}
 """
@@ -52,13 +57,19 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.helm import (
+    Found,
     Helm,
     Wanted,
-    chart_of,
     differences,
+)
+from ansible_collections.appliance.host.plugins.module_utils.helm_archive import (
+    chart_of,
     program_of,
 )
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+MOST_NAMED = 3
+"""Things named in one line."""
 
 SPEC = {
     "name": {"required": True},
@@ -68,6 +79,10 @@ SPEC = {
     "repository": {"default": ""},
     "values": {"type": "dict", "default": {}, "no_log": False},
     "source": {"default": ""},
+    "sha256": {"default": ""},
+    "state": {"choices": ["present", "absent"], "default": "present"},
+    "holders": {"type": "list", "elements": "str", "default": []},
+    "driver": {"default": ""},
     "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
     "timeout": {"type": "int", "default": 600},
 }
@@ -81,6 +96,36 @@ def _values_file(values: dict[str, Any]) -> str:
     return path
 
 
+def _bring(given: dict[str, Any], helm: Helm, wanted: Wanted, place: str) -> None:
+    """Install or upgrade; a chart with a pinned digest is fetched and compared first."""
+    repository = "" if given["source"] else given["repository"]
+    file = _values_file(wanted.values)
+    try:
+        with tempfile.TemporaryDirectory(prefix="appliance-chart-") as folder:
+            if given["sha256"] and not given["source"]:
+                place = helm.fetch(wanted, place, repository, given["sha256"], folder)
+                repository = ""
+            helm.bring(wanted, place, repository, file)
+    finally:
+        os.unlink(file)
+
+
+def _absent(module: Any, helm: Helm, wanted: Wanted, found: Found) -> dict[str, Any]:
+    """Take it away where it is there and nobody needs it."""
+    said = ["installed"] if found.last else []
+    if said:
+        held = helm.held(module.params["holders"], module.params["driver"])
+        if held:
+            more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
+            raise Problem(
+                f"{wanted.name} is still needed by {', '.join(held[:MOST_NAMED])}{more}: "
+                f"delete them first, or leave {wanted.name} in the site"
+            )
+        if not module.check_mode:
+            helm.remove(wanted)
+    return {"changed": bool(said), "differences": said, "revision": 0, "resources": []}
+
+
 def _apply(module: Any) -> dict[str, Any]:
     given = module.params
     wanted = Wanted(
@@ -92,18 +137,18 @@ def _apply(module: Any) -> dict[str, Any]:
         timeout=given["timeout"],
     )
     program = program_of(given["source"])
-    place = chart_of(given["source"], given["chart"], wanted)
+    place = ""
+    if given["state"] == "present":
+        place = chart_of(given["source"], given["chart"], wanted.title, given["sha256"])
     helm = Helm(module.run_command, program, given["kubeconfig"])
     with helm.alone(wanted, wait=not module.check_mode):
         found = helm.settled(wanted, wait=not module.check_mode)
+        if given["state"] == "absent":
+            return _absent(module, helm, wanted, found)
         said = differences(wanted, found, helm)
         if said and not module.check_mode:
             helm.recover(wanted, found)
-            file = _values_file(wanted.values)
-            try:
-                helm.bring(wanted, place, "" if given["source"] else given["repository"], file)
-            finally:
-                os.unlink(file)
+            _bring(given, helm, wanted, place)
             found = helm.settled(wanted, wait=False)
     result: dict[str, Any] = {
         "changed": bool(said),

@@ -1,0 +1,102 @@
+"""Rules over what is installed for a cluster's users."""
+
+from collections.abc import Iterator
+
+from appliance.config.compatibility import RELEASE
+from appliance.config.finding import Finding, KeyPath
+from appliance.config.queues.tree import leaf_name
+from appliance.config.rules.base import Case, nearest
+from appliance.config.workloads.releases import wanted
+from appliance.config.workloads.table import table
+from appliance.config.workloads.values import exports, nfs_export
+
+SECTION = "workloads"
+
+
+def cluster(case: Case) -> Iterator[Finding]:
+    """There is a cluster of the site's own to install it on, and it is new enough."""
+    options, own = case.site.workloads, case.site.kubernetes
+    if options is None or not case.checked.whole("kubernetes"):
+        return
+    if own is None or own.external is not None:
+        what = "somebody else's cluster" if own else "no cluster"
+        message = f"wants a cluster of the site's own, and the site has {what}"
+        yield case.problem((SECTION,), message, "describe one under kubernetes, or take it out")
+        return
+    chosen = own.version or case.site.software.get("kubernetes")
+    if chosen is None and case.profile is not None:
+        chosen = case.profile.software.kubernetes
+    for addon in wanted(case.site):
+        if chosen and RELEASE.match(chosen) and not addon.kubernetes.accepts(chosen):
+            message = f"{addon.name} {addon.version} wants Kubernetes {addon.kubernetes}, but {chosen} is chosen"
+            remedy = f"take Kubernetes {addon.kubernetes.nearest(chosen)}, or leave it out"
+            yield case.problem((SECTION, addon.key), message, remedy)
+
+
+def charts(case: Case) -> Iterator[Finding]:
+    """Each chart can be had from somewhere."""
+    own = case.site.kubernetes
+    if own is None or own.source is not None or not case.checked.whole("kubernetes"):
+        return
+    for addon in wanted(case.site):
+        if not addon.published:
+            message = (
+                f"nobody publishes a chart of {addon.name}, and kubernetes.source is not given"
+            )
+            remedy = (
+                f"put charts/{addon.name}-{addon.version}.tgz into an offline source, as "
+                "docs/workloads.md says, and name its folder under kubernetes.source"
+            )
+            yield case.problem((SECTION, addon.key), message, remedy)
+
+
+def volumes(case: Case) -> Iterator[Finding]:
+    """Volumes have an export they can be made on, and one class is the default."""
+    options = case.site.workloads
+    if options is None:
+        return
+    nfs, local = options.nfs_csi, options.local_path
+    known = exports(case.site)
+    if nfs is not None and case.checked.whole("storage") and case.checked.whole("hosts"):
+        path: KeyPath = (SECTION, "nfs_csi", "export")
+        if not known:
+            message = "no export may be written: storage has none"
+            yield case.problem((SECTION, "nfs_csi"), message, "add one to storage.exports")
+        elif (chosen := nfs_export(case.site, options)) not in known:
+            read_only = [e.path for e in case.site.storage.exports if e.read_only]
+            why = "may only be read" if chosen in read_only else "is exported by nobody"
+            yield case.problem(path, f"{chosen} {why}", nearest(chosen, list(known), "exports"))
+    if nfs is None or local is None:
+        return
+    if nfs.default_class and local.default_class:
+        message = "nfs_csi is the default class already: a cluster has one"
+        remedy = "set nfs_csi.default_class: false, or leave this one out"
+        yield case.problem((SECTION, "local_path", "default_class"), message, remedy)
+    if nfs.class_name == local.class_name:
+        message = f'nfs_csi calls its class "{nfs.class_name}" too'
+        yield case.problem((SECTION, "local_path", "class_name"), message, "take another name")
+
+
+def trials(case: Case) -> Iterator[Finding]:
+    """Trials have a queue, and images that are overridden are images of a trial."""
+    options = case.site.workloads
+    if options is None:
+        return
+    for name in options.images:
+        if name not in table().images:
+            message = f'no trial has an image called "{name}"'
+            remedy = nearest(name, list(table().images), "images")
+            yield case.problem((SECTION, "images", name), message, remedy)
+    if not case.checked.whole("scheduler"):
+        return
+    projects = case.site.scheduler.projects if case.site.scheduler else ()
+    chosen = next((p for p in projects if options.project in (None, p.name)), None)
+    if options.project is not None and chosen is None:
+        message = f'no project is called "{options.project}"'
+        remedy = nearest(options.project, [p.name for p in projects], "projects")
+        yield case.problem((SECTION, "project"), message, remedy)
+    queues = [q.name for q in chosen.queues] if chosen else []
+    if options.queue is not None and (chosen or not projects) and options.queue not in queues:
+        whole = leaf_name(chosen.name, options.queue) if chosen else options.queue
+        message = f'no queue is called "{whole}"'
+        yield case.problem((SECTION, "queue"), message, nearest(options.queue, queues, "queues"))

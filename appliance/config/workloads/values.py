@@ -1,0 +1,131 @@
+"""What a site's choices make of each chart's values. A chart without an entry is installed as it comes."""
+
+from collections.abc import Callable, Mapping
+
+from appliance.config.queues.manifest import Manifest
+from appliance.config.roles.kubernetes import members
+from appliance.config.roles.storage import server_host
+from appliance.models.site import Site
+from appliance.models.site_scheduler import SchedulerOptions
+from appliance.models.site_workloads import WorkloadsOptions
+
+SCHEDULER = "kai-scheduler"
+NCONNECT = 8
+"""TCP connections per mount, as the hosts' own mounts have."""
+UNLISTED = "DEFAULT_PATH_FOR_NON_LISTED_NODES"
+"""The local-path provisioner's word for every host that is not named."""
+LOCAL_PROVISIONER = "rancher.io/local-path"
+LOCAL_FOLDER = "local-path"
+PLAIN_LOCAL = "/opt/local-path-provisioner"
+
+
+def scheduler_name(options: SchedulerOptions | None) -> str:
+    """Who places pods of the queues."""
+    return SCHEDULER if options else "default-scheduler"
+
+
+def exports(site: Site) -> dict[str, str]:
+    """Exports that may be written, by path, each with its server as every host of the cluster reaches it."""
+    found = {e.path: _server(site) for e in site.storage.exports if not e.read_only}
+    return found | {e.path: e.server for e in site.storage.external}
+
+
+def nfs_export(site: Site, options: WorkloadsOptions) -> str:
+    """The export volumes are made on; "" where there is none."""
+    chosen = options.nfs_csi.export if options.nfs_csi else None
+    return chosen or next(iter(exports(site)), "")
+
+
+def local_folder(site: Site, options: WorkloadsOptions) -> str:
+    """Where the hosts keep local volumes."""
+    given = options.local_path.path if options.local_path else None
+    scratch = site.storage.scratch
+    return given or (f"{scratch.at}/{LOCAL_FOLDER}" if scratch else PLAIN_LOCAL)
+
+
+def values(key: str, site: Site, options: WorkloadsOptions) -> Manifest:
+    """The values of one add-on."""
+    make = MAKERS.get(key)
+    return make(site, options) if make else {}
+
+
+def _server(site: Site) -> str:
+    """In the storage network only where all have it: one StorageClass serves every host."""
+    host = server_host(site)
+    if host is None:
+        return ""
+    inside = all("storage" in h.addresses for h in (host, *members(site)))
+    return str(host.addresses["storage"] if inside else host.address)
+
+
+def _nfs_csi(site: Site, options: WorkloadsOptions) -> Manifest:
+    """Exports squash root, so that a volume's folder is nobody's: it is open to the pods it is mounted in."""
+    given = options.nfs_csi
+    assert given is not None
+    path = nfs_export(site, options)
+    default = {"storageclass.kubernetes.io/is-default-class": str(given.default_class).lower()}
+    parameters = {
+        "server": exports(site).get(path, ""),
+        "share": path,
+        "subDir": "${pvc.metadata.namespace}/${pvc.metadata.name}-${pv.metadata.name}",
+        "mountPermissions": "0777",
+        "onDelete": given.on_delete,
+    }
+    return {
+        "controller": {"enableSnapshotter": False},
+        "feature": {"enableFSGroupPolicy": False},
+        "storageClass": {
+            "create": True,
+            "name": given.class_name,
+            "annotations": default,
+            "parameters": parameters,
+            "reclaimPolicy": "Delete",
+            "volumeBindingMode": "Immediate",
+            "mountOptions": ["nfsvers=4.1", "hard", f"nconnect={NCONNECT}"],
+        },
+    }
+
+
+def _local_path(site: Site, options: WorkloadsOptions) -> Manifest:
+    given = options.local_path
+    assert given is not None
+    return {
+        "nodePathMap": [{"node": UNLISTED, "paths": [local_folder(site, options)]}],
+        "storageClass": {
+            "create": True,
+            "name": given.class_name,
+            "defaultClass": given.default_class,
+            "provisionerName": LOCAL_PROVISIONER,
+            "reclaimPolicy": "Delete",
+        },
+    }
+
+
+def _metrics_server(site: Site, options: WorkloadsOptions) -> Manifest:
+    del site
+    given = options.metrics_server
+    assert given is not None
+    return {
+        "args": ["--kubelet-insecure-tls"] if given.kubelet_certificates == "self-signed" else []
+    }
+
+
+def _trainer(site: Site, options: WorkloadsOptions) -> Manifest:
+    """It stands on JobSet, and brings it where nobody else does."""
+    del site
+    return {"jobset": {"install": options.jobset is None}, "runtimes": {"defaultEnabled": True}}
+
+
+def _kuberay(site: Site, options: WorkloadsOptions) -> Manifest:
+    del options
+    # So that pods of a RayCluster's label get KAI's name and queue.
+    return {"batchScheduler": {"name": SCHEDULER}} if site.scheduler else {}
+
+
+MAKERS: Mapping[str, Callable[[Site, WorkloadsOptions], Manifest]] = {
+    "nfs_csi": _nfs_csi,
+    "local_path": _local_path,
+    "metrics_server": _metrics_server,
+    "trainer": _trainer,
+    "kuberay": _kuberay,
+}

@@ -1,0 +1,89 @@
+"""The site's section ``workloads``: what users of the cluster find there besides its scheduler."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from appliance.models.base import Model
+from appliance.models.site_kubernetes import FOLDER
+from appliance.models.site_scheduler import Label
+
+CHART_VERSION = r"^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$"
+SHA256 = r"^[0-9a-f]{64}$"
+IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
+
+Image = Annotated[str, Field(pattern=IMAGE)]
+
+
+class Addon(Model):
+    """A chart that is installed because its section is there."""
+
+    version: str | None = Field(
+        default=None,
+        pattern=CHART_VERSION,
+        description="Of the chart; none: the one of appliance/config/workloads.yml",
+    )
+    sha256: str | None = Field(
+        default=None,
+        pattern=SHA256,
+        description="Digest of the chart's archive, where it shall be this one and no other",
+    )
+
+
+class NfsCsi(Addon):
+    """Volumes on an export of stage storage."""
+
+    export: str | None = Field(
+        default=None,
+        pattern=FOLDER,
+        description="Path of an export, own or external; none: the first one that may be written",
+    )
+    class_name: Label = Field(default="nfs", description="Name of the StorageClass")
+    default_class: bool = Field(default=True, description="Claims that name no class get this one")
+    on_delete: Literal["delete", "retain", "archive"] = Field(
+        default="delete", description="What becomes of a volume's folder when its claim is deleted"
+    )
+
+
+class LocalPath(Addon):
+    """Volumes in a folder of the host a pod runs on."""
+
+    path: str | None = Field(
+        default=None,
+        pattern=FOLDER,
+        description="Folder on the hosts; none: local-path in storage.scratch",
+    )
+    class_name: Label = Field(default="local-path", description="Name of the StorageClass")
+    default_class: bool = Field(default=False, description="Claims that name no class get this one")
+
+
+class MetricsServer(Addon):
+    """What kubectl top and autoscaling read."""
+
+    kubelet_certificates: Literal["self-signed", "signed"] = Field(
+        default="self-signed",
+        description="self-signed: as kubeadm leaves them, not verified; signed: by the cluster's authority",
+    )
+
+
+class WorkloadsOptions(Model):
+    """Stage workloads. Each section that is there is installed; one that is taken out is removed."""
+
+    project: Label | None = Field(
+        default=None, description="Whose queue trials use; none: the first project"
+    )
+    queue: Label | None = Field(
+        default=None, description="Queue of that project; none: its first for training"
+    )
+    images: dict[str, Image] = Field(
+        default_factory=dict,
+        description="Images of trials that differ from appliance/config/workloads.yml, by name",
+    )
+    nfs_csi: NfsCsi | None = Field(default=None, description="Volumes on NFS")
+    local_path: LocalPath | None = Field(default=None, description="Volumes on a host's own disks")
+    metrics_server: MetricsServer | None = Field(default=None, description="Metrics of pods")
+    jobset: Addon | None = Field(default=None, description="Groups of jobs")
+    lws: Addon | None = Field(default=None, description="Leaders with their workers")
+    mpi_operator: Addon | None = Field(default=None, description="MPI jobs")
+    trainer: Addon | None = Field(default=None, description="Kubeflow Trainer")
+    kuberay: Addon | None = Field(default=None, description="Ray clusters and jobs")

@@ -1,0 +1,25 @@
+"""Stage ``workloads``: what users of a cluster of the site's own making find there, by Helm."""
+
+from appliance.config.roles.workloads import variables
+from appliance.models.site import Role, Site
+from appliance.stages import kubernetes
+from appliance.stages.stage import Stage
+
+
+def wanted(site: Site) -> bool:
+    """Whether the site asks for anything on a cluster that is made here."""
+    return site.workloads is not None and kubernetes.wanted(site)
+
+
+STAGE = Stage(
+    name="workloads",
+    title="Workloads: volumes, job operators, notebooks, serving",
+    roles=frozenset({Role.CONTROL}),
+    after=("kubernetes", "scheduler"),
+    ansible_roles=("workloads",),
+    variables=variables,
+    checks=("workloads.releases", "workloads.pods", "workloads.storage_class"),
+    minutes=5.0,
+    wanted=wanted,
+    leaves=True,
+)

@@ -1,0 +1,46 @@
+"""Helm's program and archives of charts: used only where they are what their digests say."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
+
+def proved(path: str, pinned: str = "") -> str:
+    """The path, where the file is what the digest beside it says, and the one pinned if any. Raises Problem."""
+    try:
+        with open(path + ".sha256") as file:
+            stated = file.read().split()[0]
+        found = sha256(path)
+    except (OSError, IndexError):
+        raise Problem(
+            f"the offline source lacks {path} or the digest beside it, {path}.sha256"
+        ) from None
+    if found != stated:
+        raise Problem(f"{path} is not what its .sha256 says: copy the offline source again")
+    if pinned and found != pinned:
+        raise Problem(f"{path} is another archive than the one pinned: its sha256 is {found}")
+    return path
+
+
+def sha256(path: str) -> str:
+    """Digest of a file. Raises OSError."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest()
+
+
+def program_of(source: str) -> str:
+    """Helm's program: the offline source's, or the host's own."""
+    return proved(os.path.join(source, "bin/helm")) if source else "helm"
+
+
+def chart_of(source: str, chart: str, title: str, pinned: str) -> str:
+    """The chart as Helm is told of it: an archive of the offline source, or where it is fetched."""
+    if not source:
+        return chart
+    return proved(os.path.join(source, "charts", f"{title}.tgz"), pinned)

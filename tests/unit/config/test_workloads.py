@@ -1,0 +1,205 @@
+"""Section workloads: what is refused before a host is touched, and what the role is given."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.config.finding import InvalidConfig, render
+from appliance.config.load import LoadedSite, load_site
+from appliance.config.roles.context import RoleContext
+from appliance.config.roles.workloads import variables
+from appliance.config.workloads.releases import section
+from appliance.config.workloads.table import table
+from appliance.models.site_workloads import WorkloadsOptions
+from appliance.stages import workloads as stage
+from tests.unit.config.test_impossible_queues import BASE, furnish
+from tests.unit.config.test_queue_rendering import DATA
+
+CLUSTER = "kubernetes: {version: '1.35', source: /opt/source}\n"
+STORAGE = "storage: {exports: [{path: /srv/data}, {path: /srv/ro, read_only: true}]}\n"
+QUEUES = (DATA / "flat.yml").read_text()
+KEYS = [addon.key for addon in table().addons]
+ALL = "workloads:\n" + "".join(f"  {key}: {{}}\n" for key in KEYS)
+
+
+def load(folder: Path, text: str, cluster: str = CLUSTER, storage: str = STORAGE) -> LoadedSite:
+    furnish(folder)
+    secrets = BASE.replace(
+        "secrets:\n", "secrets:\n  kubernetes_encryption_key: {file: secrets/munge_key}\n"
+    )
+    (folder / "site.yml").write_text(secrets + QUEUES + storage + cluster + text)
+    return load_site(folder)
+
+
+def given(loaded: LoadedSite, host: str = "head") -> dict[str, Any]:
+    site = loaded.site
+    return dict(variables(RoleContext(loaded.profile, site, site.host(host), {}, {})))
+
+
+REFUSED = [
+    ("{nfs_csi: {export: /srv/dat}}", "nfs_csi.export", "is exported by nobody", "/srv/data"),
+    ("{nfs_csi: {export: /srv/ro}}", "nfs_csi.export", "may only be read", "/srv/data"),
+    (
+        "{nfs_csi: {}, local_path: {default_class: true}}",
+        "local_path.default_class",
+        "the default class already",
+        "default_class: false",
+    ),
+    (
+        "{nfs_csi: {class_name: fast}, local_path: {class_name: fast}}",
+        "local_path.class_name",
+        "nfs_csi calls its class",
+        "another name",
+    ),
+    ("{project: tem}", "project", 'no project is called "tem"', 'did you mean "team"?'),
+    ("{queue: tran}", "queue", 'no queue is called "team-tran"', 'did you mean "train"?'),
+    ("{images: {buzybox: a/b:1}}", "images.buzybox", "no trial has an image", "images"),
+    ("{kuberay: {version: latest}}", "kuberay.version", "not a version of a chart", "as 1.7.0"),
+    ("{kuberay: {sha256: abc}}", "kuberay.sha256", "not a SHA-256 digest", "sha256sum"),
+    ("{images: {jobset: 'a b'}}", "images.jobset", "is not an image", "registry, name and tag"),
+    ("{kube_ray: {}}", "kube_ray", "is not known here", 'did you mean "kuberay"?'),
+]
+
+
+@pytest.mark.parametrize(("text", "key", "says", "remedy"), REFUSED, ids=[r[1] for r in REFUSED])
+def test_what_cannot_be_is_refused_with_its_line(
+    text: str, key: str, says: str, remedy: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        load(tmp_path, f"workloads: {text}\n")
+    found = refused.value.findings
+    assert [f.key for f in found] == [f"workloads.{key}"], render(found)
+    assert says in found[0].message
+    assert remedy in found[0].remedy
+    assert found[0].line == len((tmp_path / "site.yml").read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        ("", "the site has no cluster"),
+        ("kubernetes: {external: kubeconfig}\n", "somebody else's cluster"),
+        ("kubernetes: {version: '1.27', source: /opt/source}\n", "wants Kubernetes from 1.31"),
+        ("kubernetes: {version: '1.35'}\n", "kubernetes.source is not given"),
+    ],
+)
+def test_a_cluster_that_cannot_carry_it_is_refused(cluster: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").touch(mode=0o600)
+    with pytest.raises(InvalidConfig) as refused:
+        load(tmp_path, "workloads: {trainer: {}, mpi_operator: {}}\n", cluster)
+    assert [f for f in refused.value.findings if says in f.message], render(refused.value.findings)
+
+
+def test_volumes_on_nfs_want_an_export(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="no export may be written"):
+        load(tmp_path, "workloads: {nfs_csi: {}}\n", storage="")
+
+
+def test_every_row_has_a_section_and_every_section_a_row() -> None:
+    others = {"project", "queue", "images"}
+    assert set(KEYS) == set(WorkloadsOptions.model_fields) - others
+    assert [a.key for a in table().addons if section(WorkloadsOptions(), a) is not None] == []
+    spaces = [addon.namespace for addon in table().addons]
+    assert len(set(spaces)) == len(spaces), "the pods of two add-ons could not be told apart"
+
+
+def test_all_add_ons_come_in_their_order_each_pinned_in_a_namespace_of_its_own(
+    tmp_path: Path,
+) -> None:
+    loaded = load(tmp_path, ALL)
+    assert stage.STAGE.wanted(loaded.site)
+    found = given(loaded)
+    assert [r["name"] for r in found["workloads_releases"]] == [a.name for a in table().addons]
+    assert all(r["version"] for r in found["workloads_releases"])
+    assert found["workloads_unwanted"] == []
+    labels = {n["metadata"]["name"]: n["metadata"]["labels"] for n in found["workloads_namespaces"]}
+    assert {r["namespace"] for r in found["workloads_releases"]} == set(labels)
+    mark, _, stage_name = found["workloads_mark"].partition("=")
+    assert {label[mark] for label in labels.values()} == {stage_name}
+    standard = "pod-security.kubernetes.io/enforce"
+    assert labels["csi-nfs"][standard] == "privileged"
+    assert labels["metrics-server"][standard] == "restricted"
+
+
+def test_another_control_host_installs_and_removes_nothing(tmp_path: Path) -> None:
+    loaded = load(tmp_path, ALL)
+    site = loaded.site
+    more = site.hosts[0].model_copy(update={"name": "head-2"})
+    other = site.model_copy(update={"hosts": (*site.hosts, more)})
+    found = dict(variables(RoleContext(loaded.profile, other, more, {}, {})))
+    assert not found["workloads_first"]
+    lists = ("workloads_releases", "workloads_unwanted", "workloads_namespaces")
+    assert [found[name] for name in lists] == [[], [], []]
+
+
+def test_what_is_taken_out_of_the_site_is_taken_away_last_first(tmp_path: Path) -> None:
+    found = given(load(tmp_path, "workloads: {jobset: {}}\n"))
+    gone = [addon["name"] for addon in found["workloads_unwanted"]]
+    assert gone == [a.name for a in reversed(table().addons) if a.key != "jobset"]
+    volumes = {a["name"]: a["driver"] for a in found["workloads_unwanted"] if a["driver"]}
+    assert set(volumes) == {"csi-driver-nfs", "local-path-provisioner"}
+    operators = [a for a in found["workloads_unwanted"] if not a["driver"]]
+    held = {a["name"]: bool(a["holders"]) for a in operators}
+    assert held.pop("metrics-server") is False
+    assert all(held.values())
+
+
+def test_a_site_without_the_section_leaves_the_stage(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "")
+    assert not stage.STAGE.wanted(loaded.site)
+    assert stage.STAGE.leaves
+    found = given(loaded)
+    assert found["workloads_releases"] == []
+    assert len(found["workloads_unwanted"]) == len(KEYS)
+
+
+def test_the_default_class_lies_on_the_first_export_that_may_be_written(tmp_path: Path) -> None:
+    (release,) = given(load(tmp_path, "workloads: {nfs_csi: {}}\n"))["workloads_releases"]
+    made = release["values"]["storageClass"]
+    assert made["name"] == "nfs"
+    assert made["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert (made["parameters"]["server"], made["parameters"]["share"]) == (
+        "10.0.0.10",
+        "/srv/data",
+    )
+
+
+def test_the_storage_network_carries_volumes_where_every_host_has_it(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "workloads: {nfs_csi: {}}\n")
+    hosts = [
+        h.model_copy(update={"addresses": {"storage": f"10.8.0.{i}"}})
+        for i, h in enumerate(loaded.site.hosts, 1)
+    ]
+    server = []
+    for known in (hosts, [*hosts[:-1], loaded.site.hosts[-1]]):
+        site = loaded.site.model_copy(update={"hosts": tuple(known)})
+        made = variables(RoleContext(loaded.profile, site, site.hosts[0], {}, {}))
+        releases: Any = made["workloads_releases"]
+        server.append(releases[0]["values"]["storageClass"]["parameters"]["server"])
+    assert server == ["10.8.0.1", "10.0.0.10"]
+
+
+def test_a_version_of_the_sites_own_comes_without_the_tables_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = next(a for a in table().addons if a.key == "kuberay")
+    known = table().model_copy(update={"addons": (row.model_copy(update={"sha256": "a" * 64}),)})
+    monkeypatch.setattr("appliance.config.workloads.releases.table", lambda: known)
+    found: list[tuple[str, str]] = []
+    for text in ("{}", "{version: 1.6.0}", f"{{version: 1.6.0, sha256: {'b' * 64}}}"):
+        folder = tmp_path / str(len(found))
+        folder.mkdir()
+        (release,) = given(load(folder, f"workloads: {{kuberay: {text}}}\n"))["workloads_releases"]
+        found.append((release["version"], release["sha256"]))
+    assert found == [(row.version, "a" * 64), ("1.6.0", ""), ("1.6.0", "b" * 64)]
+
+
+def test_trainer_brings_jobset_only_where_the_site_does_not(tmp_path: Path) -> None:
+    install = []
+    for i, text in enumerate(("{trainer: {}}", "{trainer: {}, jobset: {}}")):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        releases = given(load(folder, f"workloads: {text}\n"))["workloads_releases"]
+        install.append(releases[-1]["values"]["jobset"]["install"])
+    assert install == [True, False]
