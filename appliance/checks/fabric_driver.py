@@ -40,11 +40,15 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
         fix = "appliance deploy --stage fabric installs it and reboots the host, as its plan says"
         return [failed(ID, host.name, cause, fix, value=INBOX, **common)]
     installed = _installed(facts)
-    if installed and not _of_release(installed, release):
+    if not installed:
+        cause = "NVIDIA's driver is loaded, and which release of DOCA-OFED it is of is not known"
+        fix = "appliance deploy --stage fabric installs the release"
+        return [not_assessed(ID, host.name, cause, fix=fix, value=module.version, **common)]
+    if not _of_release(installed, release):
         cause = f"DOCA-OFED {installed} is installed, not {release}"
         fix = "appliance deploy --stage fabric; the repository must offer the release"
         return [failed(ID, host.name, cause, fix, value=installed, **common)]
-    evidence = f"DOCA-OFED {installed}" if installed else ""
+    evidence = f"DOCA-OFED {installed}"
     return [passed(ID, host.name, module.version, evidence=evidence, **common)]
 
 
@@ -81,7 +85,10 @@ def _inbox(host: Host, facts: HostFacts, version: str, common: dict[str, object]
 
 
 def _installed(facts: HostFacts) -> str:
-    """The version stage fabric left there."""
+    """The version that is there, where the stage that just ran asks for it; else the one it left."""
+    for seen in facts.resources:
+        if (seen.get("kind"), seen.get("name")) == ("package", PACKAGE):
+            return str(seen.get("version") or "")
     receipt = facts.receipts.get("fabric")
     return receipt.versions.get(PACKAGE, "") if receipt else ""
 

@@ -40,6 +40,18 @@ def test_the_kernels_own_in_place_of_doca_another_release_or_none_fails() -> Non
     assert {one(ID, having(v)).status for v in ("", None)} == {Status.FAIL}
 
 
+def test_a_release_is_judged_as_it_is_now_and_not_as_the_stage_left_it_before() -> None:
+    now = ({"kind": "package", "name": "doca-ofed", "version": "3.1.0-091000"},)
+    assert one(ID, having("25.07-0.9.7", "2.9.1-1", resources=now)).status is Status.PASS
+    gone = ({"kind": "package", "name": "doca-ofed", "version": None},)
+    assert one(ID, having("25.07-0.9.7", "3.1.0-091000", resources=gone)).status is not Status.PASS
+
+
+def test_a_driver_of_a_release_nobody_knows_is_not_assessed() -> None:
+    result = one(ID, having("25.07-0.9.7"))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+
+
 def test_doca_that_was_to_go_fails_and_somebody_elses_is_a_warning() -> None:
     ours = one(ID, having("25.07-0.9.7", "3.1.0-091000", driver="inbox"))
     assert (ours.status, ours.value) == (Status.FAIL, "25.07-0.9.7")
