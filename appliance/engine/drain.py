@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from appliance.adapters.kubernetes_nodes import ApiNodes, KubectlNodes, Nodes
+from appliance.adapters.kubernetes_nodes import KUBECTL, ApiNodes, KubectlNodes, Nodes
 from appliance.engine.session import Session
 from appliance.engine.work import ENDING, Scheduler, Why
 from appliance.engine.work_kubernetes import KubernetesHosts
@@ -45,10 +45,21 @@ def schedulers(session: Session) -> tuple[Scheduler, ...]:
         nodes: Nodes = (
             ApiNodes(session.folder / given.external)
             if given.external
-            else KubectlNodes(session.remote, control[0].name)
+            else KubectlNodes(session.remote, _desk(session, [h.name for h in control]))
         )
         found += (KubernetesHosts(session, nodes),)
     return found
+
+
+def _desk(session: Session, control: Sequence[str]) -> str:
+    """The first control host whose API is ready; the last where none is, whose failure then tells."""
+    *others, last = control
+    for host in others:
+        with suppress(ApplianceError):
+            done = session.remote.run(host, [*KUBECTL, "get", "--raw", "/readyz"], timeout=30)
+            if not done.returncode:
+                return host
+    return last
 
 
 def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from appliance.config.roles.base import in_container
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.roles.kubernetes_kubelet import kubelet
-from appliance.config.roles.kubernetes_release import Release, options, release
+from appliance.config.roles.kubernetes_release import Release, options, refuse_leap, release
 from appliance.config.roles.topology import label_families, node_labels
 from appliance.errors import ConfigError
 from appliance.models.site import Host, Role, Site
@@ -23,13 +23,16 @@ Document = dict[str, object]
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role kubernetes. Raises ConfigError without a control host or its secret."""
+    """All variables of role kubernetes. Raises ConfigError without a control host or its secret, or for another release than runs."""
     site, host = context.site, context.host
     given, chosen = options(site), release(context)
     control = control_hosts(site)
     first = control[0]
     is_control = Role.CONTROL in host.roles
-    container = in_container(site, context.facts.get(host.name))
+    facts = context.facts.get(host.name)
+    if facts and facts.kubernetes:
+        refuse_leap(host.name, facts.kubernetes.version, chosen)
+    container = in_container(site, facts)
     return {
         "kubernetes_version": str(chosen),
         "kubernetes_control": is_control,

@@ -1,5 +1,6 @@
 """Which Kubernetes a site runs, and what differs between its minor releases."""
 
+import re
 from dataclasses import dataclass
 
 from appliance.config.roles.context import RoleContext
@@ -10,6 +11,7 @@ from appliance.models.site_kubernetes import KubernetesOptions
 OLDEST, NEWEST = 20, 36
 KUBEADM_API = {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"}
 """kubeadm's configuration API from a minor release on (Kubernetes changelogs 1.22 and 1.31)."""
+MINOR = re.compile(r"^v?1\.(\d+)")
 SOCKET = "/run/containerd/containerd.sock"
 
 
@@ -63,6 +65,23 @@ def release(context: RoleContext) -> Release:
             "nobody chose a release of Kubernetes", "set kubernetes.version in site.yml, as 1.35"
         )
     return parse(chosen)
+
+
+def refuse_leap(host: str, present: str, wanted: Release) -> None:
+    """Raises ConfigError where a host's kubelet is of another minor release: a deployment does not upgrade a cluster."""
+    found = MINOR.match(present)
+    old = int(found.group(1)) if found else wanted.minor
+    if old == wanted.minor:
+        return
+    if wanted.minor < old:
+        fix = (
+            f'set kubernetes.version: "1.{old}": kubeadm takes no cluster back to an older release'
+        )
+    elif wanted.minor > old + 1:
+        fix = f"upgrade to 1.{old + 1} first, one minor release after the other: docs/kubernetes.md"
+    else:
+        fix = "upgrade host by host, and change site.yml after that: docs/kubernetes.md"
+    raise ConfigError(f"{host} runs Kubernetes 1.{old}, and the site asks for {wanted}", fix)
 
 
 def parse(text: str) -> Release:

@@ -13,6 +13,7 @@ from appliance.config.roles.topology import label_families
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts, Topology
+from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Site
 from appliance.models.switch_tree import FAMILY
 from appliance.stages.kubernetes import wanted
@@ -344,3 +345,27 @@ def test_a_fabric_nobody_has_discovered_yet_takes_no_label_away() -> None:
     given = site()
     context = RoleContext(load_profile("balanced"), given, given.host("gpu-1"), {}, {})
     assert label_families(context) == [FAMILY]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fix"),
+    [
+        ("1.34", "takes no cluster back"),
+        ("1.36.1", "upgrade host by host"),
+        ("1.37", "upgrade to 1.36 first"),
+    ],
+)
+def test_another_minor_release_than_runs_is_refused_before_a_host_is_met(
+    wanted: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("appliance.config.roles.kubernetes_release.NEWEST", 37)
+    runs = facts("gpu-1").model_copy(update={"kubernetes": Kubernetes(version="v1.35.2")})
+    with pytest.raises(ConfigError, match=r"gpu-1 runs Kubernetes 1\.35,") as refused:
+        of("gpu-1", site(1, version=wanted), runs)
+    assert fix in refused.value.hint
+
+
+@pytest.mark.parametrize("version", ["v1.35.2", "", "unknown"])
+def test_the_release_that_runs_or_one_nobody_tells_is_deployed(version: str) -> None:
+    runs = facts("gpu-1").model_copy(update={"kubernetes": Kubernetes(version=version)})
+    assert of("gpu-1", site(1, version="1.35.7"), runs)["kubernetes_version"] == "1.35.7"

@@ -245,3 +245,15 @@ def test_an_interrupt_gives_the_host_back(session: Session, world: World) -> Non
         drain(session, ("gpu-1",), at_most(600, force=True))
     assert world.jobs
     assert world.reasons["gpu-1"] == ""
+
+
+def test_of_several_control_planes_one_that_is_ready_is_asked(
+    session: Session, hosts: FakeHosts
+) -> None:
+    hosts.answer = lambda host, argv: Completed(tuple(argv), int(host == "head-2"), "", "")
+    hosts.down = {"head"}
+    three = ("head", "head-2", "head-3")
+    assert draining._desk(session, three) == "head-3"
+    assert draining._desk(session, ("head",)) == "head"
+    hosts.answer = lambda host, argv: Completed(tuple(argv), 0, "", "")
+    assert draining._desk(session, three) == "head-2"
