@@ -2,6 +2,7 @@
 
 from appliance.checks import (
     base,
+    containers,
     fabric,
     gpu,
     kubernetes,
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     *storage.CHECKS,
     *kubernetes.CHECKS,
     *slurm.CHECKS,
+    *containers.CHECKS,
     *scheduler.CHECKS,
     *workloads.CHECKS,
     *observe.CHECKS,

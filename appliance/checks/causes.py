@@ -380,6 +380,12 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         when=lambda cause, effect: is_unknown(cause, effect) and effect.value is None,
     ),
     Consequence(
+        "storage.scratch",
+        ("slurm.container_room",),
+        "the folder lies on the scratch",
+        when=is_unknown,
+    ),
+    Consequence(
         "observe.exporter",
         ("observe.targets",),
         "without an exporter there is nothing to scrape",

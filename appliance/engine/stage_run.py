@@ -18,7 +18,7 @@ from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
 from appliance.models.plan import HostStage
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
-from appliance.stages.stage import MAY_REBOOT, PINS, Stage
+from appliance.stages.stage import MAY_REBOOT, PINS, SITE_FOLDER, Stage
 
 Through = Callable[[HostPlay], None]
 Gone = dict[str, str]
@@ -150,6 +150,7 @@ def _variables(
         "ansible_python_interpreter": "/usr/bin/python3",
         PINS: cell.pins,
         MAY_REBOOT: cell.reboot,
+        SITE_FOLDER: str(session.folder.absolute()),
     }
     if access.private_key:
         connection["ansible_ssh_private_key_file"] = str(session.folder / access.private_key)

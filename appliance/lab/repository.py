@@ -108,13 +108,14 @@ def preinstall(rack: Rack, host: RackHost) -> None:
 def _built(drivers: Sequence[Driver], branch: str) -> Iterator[tuple[deb.Package, Path]]:
     """Every package with its file, built where the cache lacks it."""
     layer = nvml.build(cache_root() / "lab")
-    folder = cache_root() / "lab" / "debs"
     wanted = [package for driver in drivers for package in packages.of_driver(driver, layer)]
     for package in (*wanted, *packages.others(branch), *packages.doca()):
-        yield package, _file(package, folder)
+        yield package, archive_of(package)
 
 
-def _file(package: deb.Package, folder: Path) -> Path:
+def archive_of(package: deb.Package) -> Path:
+    """The package's file, built where the cache lacks it."""
+    folder = cache_root() / "lab" / "debs"
     parts = [package.control.encode()]
     parts += [f"{p} {f.mode}".encode() + f.data for p, f in sorted(package.files.items())]
     parts += [f"{p} {t}".encode() for p, t in sorted(package.links.items())]

@@ -1,5 +1,6 @@
 """The site folder of a rack: what an owner would write by hand for machines like these."""
 
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from jinja2 import Environment, StrictUndefined
 
 from appliance.adapters.process import run
 from appliance.config.fresh import write_cluster_key, write_secrets
-from appliance.lab import kubernetes_build, repository
+from appliance.lab import containers, kubernetes_build, repository
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import Rack
 
@@ -30,7 +31,8 @@ def write(rack: Rack) -> None:
     if rack.spec.kubernetes:
         write_cluster_key(rack.site_dir / "secrets")
     (rack.site_dir / "known_hosts").write_text(known_hosts(rack))
-    (rack.site_dir / "site.yml").write_text(render(rack))
+    pinned = containers.write(rack.site_dir)
+    (rack.site_dir / "site.yml").write_text(render(rack, pinned))
 
 
 def known_hosts(rack: Rack) -> str:
@@ -38,8 +40,8 @@ def known_hosts(rack: Rack) -> str:
     return "".join(f"{host.name},{host.address} {public_host_key(host)}\n" for host in rack.hosts)
 
 
-def render(rack: Rack) -> str:
-    """The text of site.yml."""
+def render(rack: Rack, pinned: Mapping[str, containers.Pinned] | None = None) -> str:
+    """The text of site.yml. ``pinned``: the files that bring containers into jobs, where the folder has them."""
     template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text()
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
@@ -53,6 +55,9 @@ def render(rack: Rack) -> str:
         mirror=repository.address(rack),
         key=repository.KEY,
         fingerprint=repository.fingerprint(rack),
+        containers=pinned or {},
+        enroot=containers.ENROOT,
+        pyxis=containers.PYXIS,
     )
 
 

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.facts_containers import Containers
 from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.facts_limits import Limits
 from appliance.models.facts_scheduler import SchedulerFacts
@@ -403,6 +404,7 @@ class HostFacts(Model):
     packages: dict[str, str] = Field(default_factory=dict)
     nfs_client: str = Field(default="", description='"kernel", "libnfs" or "" (none)')
     slurm: Slurm | None = None
+    containers: Containers | None = None
     kubernetes: Kubernetes | None = None
     scheduler: SchedulerFacts | None = None
     observe: Observe | None = None

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.profile import Limit
+from appliance.models.site_containers import ContainerOptions
 from appliance.models.site_fabric import FabricOptions, HostName
 from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.models.site_mig import MigOptions
@@ -268,6 +269,9 @@ class SlurmOptions(Model):
     )
     accounts: tuple[Account, ...] = Field(
         default=(Account(name="default", users=("root",)),), description="Who pays"
+    )
+    containers: ContainerOptions | None = Field(
+        default=None, description="Containers in jobs (Pyxis, enroot); none: no containers"
     )
 
 

@@ -34,6 +34,7 @@ AREAS = {
     "packages": ("packages", 15.0),
     "nfs": ("nfs", 5.0),
     "slurm": ("slurm", 15.0),
+    "containers": ("containers", 15.0),
     "kubernetes": ("kubernetes", 15.0),
     "scheduler": ("scheduler", 15.0),
     "observe": ("observe", 5.0),

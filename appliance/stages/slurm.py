@@ -19,6 +19,9 @@ STAGE = Stage(
         "slurm.nodes",
         "slurm.gres",
         "slurm.accounting",
+        "slurm.pyxis",
+        "slurm.enroot",
     ),
+    symptoms=("slurm.container_room",),
     minutes=3.0,
 )

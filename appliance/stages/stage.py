@@ -9,6 +9,8 @@ from appliance.models.site import Host, Role, Site
 
 PINS = "appliance_repair_pins"
 """The variable that tells a role which package versions a repair restores."""
+SITE_FOLDER = "appliance_site_folder"
+"""The variable that tells a role where paths of the site's files start on this machine."""
 MAY_REBOOT = "appliance_may_reboot"
 """The variable that tells a role whether the plan has named a reboot of this host."""
 

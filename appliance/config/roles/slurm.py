@@ -3,6 +3,7 @@
 import re
 from dataclasses import asdict, dataclass
 
+from appliance.config.roles.containers import containers
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.roles.topology import slurm_switches
 from appliance.errors import ConfigError
@@ -75,6 +76,7 @@ def variables(context: RoleContext) -> Variables:
         "slurm_owner": site.owner(context.host).value,
         "slurm_scratch": _scratch(context),
         "slurm_switches": slurm_switches(context),
+        "slurm_containers": containers(context.site),
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from appliance.config.finding import Finding
 from appliance.config.rules import (
     cabling,
+    containers,
     fabric,
     files,
     gpu,
@@ -101,6 +102,8 @@ SITE_RULES: tuple[Rule, ...] = (
     kubernetes.kubeconfig,
     gpu.repository,
     gpu.kernel_modules,
+    containers.releases,
+    containers.files,
     software.overrides,
     software.compatible,
 )

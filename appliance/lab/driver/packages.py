@@ -79,12 +79,20 @@ def others(branch: str) -> tuple[Package, ...]:
     cuda = DRIVERS.get(branch, DRIVERS["580"])[1] // 1000
     core = "datacenter-gpu-manager-4-core"
     ctk = _read("nvidia-ctk").replace("@VERSION@", TOOLKIT.partition("-")[0])
+    cli = _read("nvidia-container-cli").replace("@VERSION@", TOOLKIT.partition("-")[0])
     return (
         Package(
             "nvidia-container-toolkit",
             TOOLKIT,
             f"NVIDIA container toolkit ({SIMULATED})",
             {"usr/bin/nvidia-ctk": File(ctk, PROGRAM)},
+            relations={"Depends": "libnvidia-container-tools"},
+        ),
+        Package(
+            "libnvidia-container-tools",
+            TOOLKIT,
+            f"NVIDIA container runtime's command line ({SIMULATED})",
+            {"usr/bin/nvidia-container-cli": File(cli, PROGRAM)},
         ),
         Package(
             core,

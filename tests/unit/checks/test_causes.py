@@ -215,6 +215,11 @@ CASES = (
         of("storage.scratch_size", "gpu-1", UNKNOWN, value=11),
     ),
     Case(
+        of("storage.scratch", "gpu-1"),
+        of("slurm.container_room", "gpu-1", UNKNOWN),
+        of("slurm.container_room", "gpu-2", UNKNOWN),
+    ),
+    Case(
         of("observe.exporter", "gpu-1"),
         of("observe.targets", "gpu-1"),
         of("observe.targets", "gpu-2"),

@@ -83,6 +83,14 @@ def test_a_pin_may_go_back_and_keeps_its_hold(run: Run, host: Host) -> None:
     assert host.called("apt-mark") == ["apt-mark hold bash"]
 
 
+def test_a_file_says_which_version_be_it_older(run: Run, host: Host) -> None:
+    host.answer("apt-get", (0, ONE, ""))
+    run("packages", present=["/files/enroot_4.1.2-1_amd64.deb"])
+    (call,) = host.called("apt-get")
+    assert call.endswith("--allow-change-held-packages install /files/enroot_4.1.2-1_amd64.deb")
+    assert "--allow-downgrades" in call
+
+
 def test_a_version_that_is_gone_is_one_clear_line(run: Run, host: Host) -> None:
     host.answer("apt-get", (100, "", "E: Version '5.1' for 'bash' was not found\n"))
     host.answer("apt-get -q update", (0, "", ""))

@@ -132,7 +132,8 @@ class Apt:
         """Install and remove in one transaction, refreshing the lists only when that helps."""
         held = {name for name, found in self.installed.items() if found.desired == "h"}
         request = ["install", *wanted, *(f"{name}-" for name in unwanted)]
-        if any("=" in name for name in wanted):
+        # A pin and a file say which version, be it older than the installed one.
+        if any("=" in name or "/" in name for name in wanted):
             request[:0] = ["--allow-downgrades", "--allow-change-held-packages"]
         if not lists_present():
             self.refresh()

@@ -1,0 +1,44 @@
+"""The site's section ``slurm.containers``: enroot and Pyxis, from files whose content is pinned."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from appliance.models.base import Model
+
+SHA256 = r"^[0-9a-f]{64}$"
+FOLDER = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
+PACKAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(deb|rpm)$"
+ARCHIVE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(tar\.gz|tgz|tar\.xz)$"
+
+Digest = Annotated[str, Field(pattern=SHA256, description="As sha256sum prints it")]
+
+
+class PinnedPackage(Model):
+    """A package, and what its file must be."""
+
+    file: str = Field(pattern=PACKAGE, description="Path, relative to the site's folder")
+    sha256: Digest
+
+
+class PinnedArchive(Model):
+    """A source archive, and what it must be."""
+
+    file: str = Field(pattern=ARCHIVE, description="Path, relative to the site's folder")
+    sha256: Digest
+
+
+class ContainerOptions(Model):
+    """Containers in Slurm jobs; their releases stand in ``software``."""
+
+    enroot: tuple[PinnedPackage, ...] = Field(
+        min_length=1, description="Packages of enroot for the hosts' system"
+    )
+    pyxis: PinnedArchive = Field(
+        description="Source of Pyxis, built on each host for its own Slurm"
+    )
+    at: str | None = Field(
+        default=None,
+        pattern=FOLDER,
+        description="Folder of images and containers on GPU hosts; none: enroot on the scratch, else /var/lib/enroot",
+    )
