@@ -11,7 +11,7 @@ from appliance.adapters.prometheus import Prometheus
 from appliance.models.result import CheckResult
 
 
-class _Api:
+class Api:
     """A trial's door on the program's own."""
 
     def __init__(self, api: KubernetesApi) -> None:
@@ -27,7 +27,9 @@ class _Api:
         self._api.delete(Ref(*name))
 
 
-class _WallClock:
+class WallClock:
+    """Time as it is."""
+
     def now(self) -> float:
         return time.monotonic()
 
@@ -41,10 +43,10 @@ def prove(
     """A verdict for each promise, as it comes. Raises ApplianceError where the cluster does not answer at all."""
     series = Prometheus(prometheus).has if prometheus else None
     with KubernetesApi(kubeconfig) as api:
-        yield from run(_Api(api), _WallClock(), settings, series=series, told=told)
+        yield from run(Api(api), WallClock(), settings, series=series, told=told)
 
 
 def take_away(kubeconfig: Path) -> None:
     """Removes what a trial that was killed has left."""
     with KubernetesApi(kubeconfig) as api:
-        clean(_Api(api))
+        clean(Api(api))

@@ -28,23 +28,30 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("v1", "ConfigMap"): ("configmaps", True),
     ("v1", "Namespace"): ("namespaces", False),
     ("v1", "Node"): ("nodes", False),
+    ("v1", "PersistentVolumeClaim"): ("persistentvolumeclaims", True),
     ("v1", "Pod"): ("pods", True),
     ("v1", "ResourceQuota"): ("resourcequotas", True),
     ("v1", "Secret"): ("secrets", True),
     ("v1", "ServiceAccount"): ("serviceaccounts", True),
     ("batch/v1", "Job"): ("jobs", True),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("customresourcedefinitions", False),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): ("jobsets", True),
     ("kai.resources/v1alpha1", "Department"): ("departments", False),
     ("kai.resources/v1alpha1", "NodePool"): ("nodepools", False),
     ("kai.resources/v1alpha1", "Project"): ("projects", False),
     ("kai.scheduler/v1", "SchedulingShard"): ("schedulingshards", False),
     ("kai.scheduler/v1alpha1", "Topology"): ("topologies", False),
+    ("kubeflow.org/v2beta1", "MPIJob"): ("mpijobs", True),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): ("leaderworkersets", True),
+    ("ray.io/v1", "RayJob"): ("rayjobs", True),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("clusterroles", False),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("clusterrolebindings", False),
     ("rbac.authorization.k8s.io/v1", "Role"): ("roles", True),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("rolebindings", True),
     ("scheduling.k8s.io/v1", "PriorityClass"): ("priorityclasses", False),
     ("scheduling.run.ai/v2", "Queue"): ("queues", False),
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): ("trainjobs", True),
+    ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): ("trainingruntimes", True),
 }
 """Plural, and whether it lies in a namespace. Written down, because a server of custom resources alone has no /apis."""
 
@@ -160,7 +167,7 @@ class KubernetesApi:
         if answer.status == 404:
             raise ClusterFailed(
                 f"{ref}: the cluster does not know {ref.kind} of {ref.api_version}, or not its namespace",
-                "install the scheduler's chart first, at the version queue render names",
+                "install the chart that brings it first: appliance deploy; namespaces of projects: appliance queue apply",
             )
         return answer.document
 

@@ -9,13 +9,13 @@ from appliance.acceptance.ground import Settings
 from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
 from appliance.benchmarks import BENCHMARKS
-from appliance.cli import options, scheduler_trial
+from appliance.cli import options, scheduler_trial, workloads_trial
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
 from appliance.report.console import findings_list, run_summary
 from appliance.report.findings import findings
 
-NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME]
+NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME, workloads_trial.NAME]
 DEFAULTS = Settings()
 
 
@@ -37,7 +37,9 @@ DEFAULTS = Settings()
     "--image", default=DEFAULTS.image, show_default=True, help="scheduler only: has sleep."
 )
 @click.option("--gpu-image", default="", help="scheduler only: has PyTorch, for the memory cap.")
-@click.option("--clean", is_flag=True, help="scheduler only: take away what a killed trial left.")
+@click.option(
+    "--clean", is_flag=True, help="Take away what a killed trial of scheduler or workloads left."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Every step as a line.")
 @options.json_option("The record of the run as one JSON object.")
 def validate(
@@ -60,6 +62,7 @@ def validate(
     All benchmarks of a site:     appliance validate --inventory mysite
     One of them:                  appliance validate storage --inventory mysite
     The scheduler's promises:     appliance validate scheduler --inventory mysite
+    What stage workloads installs: appliance validate workloads --inventory mysite
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
@@ -70,6 +73,12 @@ def validate(
         target = options.target(inventory, profile)
         cluster = find(kubeconfig, target, options.quiet())
         return scheduler_trial.try_promises(cluster, settings, prometheus, clean, as_json)
+    if workloads_trial.NAME in benchmarks:
+        if len(benchmarks) > 1:
+            raise click.UsageError("workloads are tried alone: appliance validate workloads")
+        target = options.target(inventory, profile)
+        cluster = find(kubeconfig, target, options.quiet())
+        return workloads_trial.try_hellos(target, cluster, clean, as_json)
     if from_logs:
         if benchmarks != ("gpt3",):
             raise click.UsageError("--from-logs goes with: appliance validate gpt3")

@@ -13,22 +13,26 @@ from pathlib import Path
 import pytest
 import yaml  # noqa: TID251 - the definitions are data of the test
 
+from appliance.acceptance.hello import HELLOS, Hello, Where
 from appliance.actions import queue as action
 from appliance.actions.opening import Target
 from appliance.actions.queue_difference import differences
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.config.queues.rendered import rendered
+from appliance.config.workloads.table import table
 from appliance.errors import ClusterFailed
 from appliance.lab import charts
 from appliance.models.queue_plan import Step
 from tests.integration.api_server import MISSING, built, established, running, until
+from tests.unit.acceptance.test_hello import templates
 from tests.unit.config.test_impossible_queues import BASE, furnish
 from tests.unit.config.test_queue_rendering import DATA, PROFILES, VARIANTS
 
 pytestmark = pytest.mark.rack
 
 DEFINITIONS = sorted(charts.SOURCES.glob("*.yml"))
+HOME = Where("kai-trial", "team-train", "kai-scheduler", table().images, "nfs")
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 
 
@@ -106,6 +110,27 @@ def test_a_queue_with_a_pod_stays(cluster: KubernetesApi, tmp_path: Path) -> Non
     assert [c.name for c in made.changes if c.step is Step.DELETE] == ["team-train"]
     action.apply(made, wanted, cluster, lambda _: None)
     assert cluster.get(Ref("scheduling.run.ai/v2", "Queue", "team-train")) is None
+
+
+@pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
+def test_trials_of_workloads_are_admitted_and_nothing_of_them_is_dropped(
+    cluster: KubernetesApi, hello: Hello
+) -> None:
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME.namespace}})
+    made = hello.make(HOME)
+    for resource in made:
+        cluster.apply(resource)
+        found = cluster.get(Ref.of(resource))
+        assert found is not None
+        assert not differences(resource, found)
+    # The definitions leave pods' templates open: as pods the server knows every field of them.
+    for number, template in enumerate(templates(made)):
+        meta = {**template["metadata"], "name": f"as-pod-{number}", "namespace": HOME.namespace}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+        cluster.apply(pod)
+        cluster.delete(Ref.of(pod))
+    for resource in made:
+        cluster.delete(Ref.of(resource))
 
 
 def test_the_definitions_bite(cluster: KubernetesApi) -> None:

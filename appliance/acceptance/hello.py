@@ -1,0 +1,209 @@
+"""The smallest piece of work of each add-on: through the queue of a project, within pod security standard restricted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from appliance.acceptance.workload import QUEUE_LABEL
+
+Resource = dict[str, Any]
+Ended = Callable[[Resource], bool | None]
+HELLO = "appliance/hello"
+NAME = "appliance-hello"
+SMALL = {"cpu": "100m", "memory": "128Mi"}
+RAY = {"cpu": "1", "memory": "2Gi"}
+SAY = ["sh", "-c", "echo hello from $(hostname)"]
+MPI_SSH = "/home/mpiuser/.ssh"
+"""Where the sample image of the MPI Operator looks for keys; its user is 1000."""
+RAY_SAYS = "import ray; ray.init(); assert ray.get(ray.remote(lambda: 42).remote()) == 42"
+
+
+@dataclass(frozen=True)
+class Where:
+    """A project's namespace and queue, who schedules it, and images by name."""
+
+    namespace: str
+    queue: str
+    scheduler: str
+    images: dict[str, str]
+    storage_class: str = ""
+
+
+@dataclass(frozen=True)
+class Hello:
+    """``key``: its section in the site. ``ended``: whether the last resource of ``make`` is done, and well; None: not yet."""
+
+    key: str
+    title: str
+    make: Callable[[Where], list[Resource]]
+    ended: Ended
+
+
+def labels(where: Where, key: str) -> dict[str, str]:
+    """Of everything a trial makes."""
+    return {HELLO: key, QUEUE_LABEL: where.queue}
+
+
+def resource(where: Where, key: str, api_version: str, kind: str, **body: Any) -> Resource:
+    """A resource of a trial."""
+    meta = {"name": f"{NAME}-{key.replace('_', '-')}", "namespace": where.namespace}
+    meta |= {"labels": labels(where, key)}  # type: ignore[dict-item]
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, **body}
+
+
+def pod(
+    where: Where,
+    key: str,
+    image: str,
+    *,
+    name: str = "hello",
+    command: list[str] | None = None,
+    asked: dict[str, str] | None = None,
+    restart: str = "Never",
+    user: int = 1000,
+    **container: Any,
+) -> Resource:
+    """A pod's template, without any right it does not need."""
+    asked = asked or SMALL
+    confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    made = {
+        "name": name,
+        "image": where.images[image],
+        "resources": {"limits": asked, "requests": asked},
+        "securityContext": confined,
+        **({"command": command} if command else {}),
+        **container,
+    }
+    return {
+        "metadata": {"labels": labels(where, key)},
+        "spec": {
+            "schedulerName": where.scheduler,
+            "restartPolicy": restart,
+            "automountServiceAccountToken": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": user,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [made],
+        },
+    }
+
+
+def job(template: Resource, pods: int = 1) -> Resource:
+    """What Jobs, and kinds that are made of Jobs, hold."""
+    return {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": template}
+
+
+def condition(good: str, bad: str) -> Ended:
+    """By the resource's conditions."""
+
+    def judge(found: Resource) -> bool | None:
+        said = found.get("status", {}).get("conditions") or []
+        true = {c["type"] for c in said if c.get("status") == "True"}
+        return True if good in true else False if bad in true else None
+
+    return judge
+
+
+def state(key: str, good: str, bad: str) -> Ended:
+    """By one word of the resource's status."""
+    return lambda found: {good: True, bad: False}.get(found.get("status", {}).get(key, ""))
+
+
+def _volume(where: Where) -> list[Resource]:
+    key = "nfs_csi"
+    claim = resource(
+        where,
+        key,
+        "v1",
+        "PersistentVolumeClaim",
+        spec={
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": where.storage_class,
+            "resources": {"requests": {"storage": "1Mi"}},
+        },
+    )
+    command = ["sh", "-c", "echo hello > /data/hello && grep -q hello /data/hello"]
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    template = pod(where, key, "plain", command=command, volumeMounts=mounts)
+    named = {"claimName": claim["metadata"]["name"]}
+    template["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": named}]
+    return [claim, resource(where, key, "batch/v1", "Job", spec=job(template))]
+
+
+def _jobset(where: Where) -> list[Resource]:
+    template = {"spec": job(pod(where, "jobset", "plain", command=SAY))}
+    jobs = [{"name": name, "replicas": 1, "template": template} for name in ("driver", "workers")]
+    spec = {"replicatedJobs": jobs, "failurePolicy": {"maxRestarts": 0}}
+    return [resource(where, "jobset", "jobset.x-k8s.io/v1alpha2", "JobSet", spec=spec)]
+
+
+def _lws(where: Where) -> list[Resource]:
+    """A server's shape: it does not end, and is good once leader and worker run."""
+    worker = pod(where, "lws", "plain", command=["sleep", "3600"], restart="Always")
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": worker}}
+    return [resource(where, "lws", "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec=spec)]
+
+
+def _mpi(where: Where) -> list[Resource]:
+    key = "mpi_operator"
+    launcher = pod(where, key, "mpi", command=["mpirun", "-n", "2", "/home/mpiuser/pi"])
+    daemon = ["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"]
+    worker = pod(where, key, "mpi", command=daemon, restart="Never")
+    spec = {
+        "slotsPerWorker": 1,
+        "sshAuthMountPath": MPI_SSH,
+        "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
+        "mpiReplicaSpecs": {
+            "Launcher": {"replicas": 1, "template": launcher},
+            "Worker": {"replicas": 2, "template": worker},
+        },
+    }
+    return [resource(where, key, "kubeflow.org/v2beta1", "MPIJob", spec=spec)]
+
+
+def _trainer(where: Where) -> list[Resource]:
+    """A runtime of its own says who schedules; those the chart brings leave that open."""
+    key, api = "trainer", "trainer.kubeflow.org/v1alpha1"
+    template = pod(where, key, "plain", name="node", command=SAY)
+    step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    node = {"name": "node", "template": {"metadata": step, "spec": {"template": template}}}
+    body = {"mlPolicy": {"numNodes": 2}, "template": {"spec": {"replicatedJobs": [node]}}}
+    runtime = resource(where, key, api, "TrainingRuntime", spec=body)
+    named = {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime"}
+    named |= {"name": runtime["metadata"]["name"]}
+    spec = {"runtimeRef": named, "trainer": {"numNodes": 2}}
+    return [runtime, resource(where, key, api, "TrainJob", spec=spec)]
+
+
+def _ray(where: Where) -> list[Resource]:
+    key = "kuberay"
+    head = pod(where, key, "ray", name="ray-head", asked=RAY, restart="Always")
+    worker = pod(where, key, "ray", name="ray-worker", asked=RAY, restart="Always")
+    group = {"groupName": "workers", "replicas": 1, "minReplicas": 1, "maxReplicas": 1}
+    spec = {
+        "entrypoint": f"python -c '{RAY_SAYS}'",
+        "submissionMode": "HTTPMode",
+        "shutdownAfterJobFinishes": True,
+        "backoffLimit": 0,
+        "rayClusterSpec": {
+            "headGroupSpec": {"rayStartParams": {}, "template": head},
+            "workerGroupSpecs": [{**group, "rayStartParams": {}, "template": worker}],
+        },
+    }
+    return [resource(where, key, "ray.io/v1", "RayJob", spec=spec)]
+
+
+HELLOS: tuple[Hello, ...] = (
+    Hello(
+        "nfs_csi", "A volume on NFS is made and written", _volume, condition("Complete", "Failed")
+    ),
+    Hello("jobset", "Two jobs as one set", _jobset, state("terminalState", "Completed", "Failed")),
+    Hello("lws", "A leader with its worker", _lws, condition("Available", "Failed")),
+    Hello("mpi_operator", "An MPI job on two workers", _mpi, condition("Succeeded", "Failed")),
+    Hello("trainer", "A training job on two nodes", _trainer, condition("Complete", "Failed")),
+    Hello(
+        "kuberay", "A Ray job on its own cluster", _ray, state("jobStatus", "SUCCEEDED", "FAILED")
+    ),
+)

@@ -1,0 +1,112 @@
+"""Tries what is installed for users: each add-on's smallest work through the queue, a verdict, and nothing left."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from appliance.acceptance.ground import Clock, Door, Resource
+from appliance.acceptance.hello import HELLO, Hello, Where
+from appliance.acceptance.workload import QUEUE_LABEL
+from appliance.errors import ApplianceError
+from appliance.models.result import CheckResult, Status
+
+PATIENCE_S, BEAT_S = 600.0, 3.0
+NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
+Told = Callable[[Hello], None]
+
+
+def run(
+    door: Door, clock: Clock, where: Where, hellos: Iterable[Hello], told: Told
+) -> Iterator[CheckResult]:
+    """A verdict for each, as it comes. Raises ApplianceError where the cluster does not answer at all."""
+    for hello in hellos:
+        told(hello)
+        clean(door, where, (hello,))
+        try:
+            yield _tried(door, clock, where, hello)
+        except ApplianceError as error:
+            yield _result(hello, Status.NOT_ASSESSED, error.message, error.hint)
+        finally:
+            clean(door, where, (hello,))
+
+
+def clean(door: Door, where: Where, hellos: Iterable[Hello]) -> None:
+    """Takes away what a trial made, also one that was killed; the last made goes first."""
+    for hello in hellos:
+        for made in reversed(hello.make(where)):
+            for found in door.find(made["apiVersion"], made["kind"], f"{HELLO}={hello.key}"):
+                meta = found["metadata"]
+                door.delete((made["apiVersion"], made["kind"], meta["name"], meta["namespace"]))
+
+
+def _tried(door: Door, clock: Clock, where: Where, hello: Hello) -> CheckResult:
+    made = hello.make(where)
+    for resource in made:
+        door.apply(resource)
+    last, began = made[-1], clock.now()
+    pods: dict[str, Resource] = {}
+    ended: bool | None = None
+    while ended is None and clock.now() - began < PATIENCE_S:
+        clock.sleep(BEAT_S)
+        selector = f"{HELLO}={hello.key}"
+        pods |= {p["metadata"]["name"]: p for p in door.find("v1", "Pod", selector)}
+        found = door.find(last["apiVersion"], last["kind"], selector)
+        ended = next((hello.ended(item) for item in found), None)
+        if why := next((w for p in pods.values() if (w := _no_image(p))), ""):
+            fix = "put it into your mirror, or name another under workloads.images"
+            return _result(hello, Status.FAIL, why, fix)
+    return _judged(hello, where, ended, list(pods.values()), clock.now() - began)
+
+
+def _judged(
+    hello: Hello, where: Where, ended: bool | None, pods: list[Resource], seconds: float
+) -> CheckResult:
+    look = f"kubectl -n {where.namespace} get events; the log of the add-on's operator"
+    stray = [p for p in pods if not _through(p, where)]
+    if stray:
+        cause = f"pod {stray[0]['metadata']['name']} went past queue {where.queue}"
+        fix = f"it must have schedulerName {where.scheduler} and label {QUEUE_LABEL}"
+        return _result(hello, Status.FAIL, cause, fix)
+    if ended is False:
+        return _result(hello, Status.FAIL, "it failed", look)
+    if not pods:
+        cause = f"no pod of it was seen in {seconds:.0f} s"
+        return _result(hello, Status.NOT_ASSESSED if ended else Status.FAIL, cause, look)
+    if ended:
+        evidence = f"{len(pods)} pods through queue {where.queue} in {seconds:.0f} s"
+        return _result(hello, Status.PASS, evidence=evidence)
+    waiting = [p for p in pods if not p["spec"].get("nodeName")]
+    if waiting:
+        cause = f"{len(waiting)} of {len(pods)} pods waited {seconds:.0f} s: {_said(waiting[0])}"
+        fix = f"try again when queue {where.queue} has room: appliance queue show"
+        return _result(hello, Status.NOT_ASSESSED, cause, fix)
+    return _result(hello, Status.FAIL, f"its pods run, but it did not end in {seconds:.0f} s", look)
+
+
+def _through(pod: Resource, where: Where) -> bool:
+    found = (pod["metadata"]["labels"].get(QUEUE_LABEL), pod["spec"].get("schedulerName"))
+    return found == (where.queue, where.scheduler)
+
+
+def _no_image(pod: Resource) -> str:
+    for container in pod.get("status", {}).get("containerStatuses") or []:
+        waits = container.get("state", {}).get("waiting") or {}
+        if waits.get("reason") in NO_IMAGE:
+            return f"image {container.get('image', '')} cannot be had: {waits['reason']}"
+    return ""
+
+
+def _said(pod: Resource) -> str:
+    said = pod.get("status", {}).get("conditions") or []
+    return next((c["message"] for c in said if c.get("message")), "no reason given")[:200]
+
+
+def _result(
+    hello: Hello, status: Status, cause: str = "", fix: str = "", evidence: str = ""
+) -> CheckResult:
+    return CheckResult(
+        id=f"workloads.{hello.key}",
+        target="cluster",
+        status=status,
+        cause=cause,
+        fix=fix,
+        evidence=evidence,
+    )

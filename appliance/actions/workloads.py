@@ -1,0 +1,66 @@
+"""Validate workloads: each installed add-on's smallest work through a project's queue, and everything taken away again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from appliance.acceptance.hello import HELLOS, Where
+from appliance.acceptance.hello_trial import Told, clean, run
+from appliance.actions.opening import Target, check_ids
+from appliance.actions.scheduler import Api, WallClock
+from appliance.adapters.kubernetes import KubernetesApi
+from appliance.config.load import load_site
+from appliance.config.queues.namespaces import namespace_of
+from appliance.config.queues.tree import leaf_name
+from appliance.config.workloads.table import table
+from appliance.config.workloads.values import scheduler_name
+from appliance.errors import ConfigError
+from appliance.models.result import CheckResult
+from appliance.models.site import Site
+
+
+def place(site: Site) -> Where:
+    """Where a site's trials run. Raises ConfigError where it installs nothing, or has no queue."""
+    options, scheduler = site.workloads, site.scheduler
+    if options is None:
+        raise ConfigError(
+            f"site {site.name} has no section workloads",
+            "name what shall be installed, as docs/workloads.md shows",
+        )
+    projects = scheduler.projects if scheduler else ()
+    project = next((p for p in projects if options.project in (None, p.name)), None)
+    if project is None or (scheduler and scheduler.kind == "runai"):
+        raise ConfigError(
+            f"site {site.name} describes no queue a trial could use",
+            "describe a project under scheduler, as docs/queues.md shows",
+        )
+    training = [q for q in project.queues if q.work == "train"] or list(project.queues)
+    queue = next((q for q in project.queues if q.name == options.queue), training[0])
+    return Where(
+        namespace=namespace_of(project.name),
+        queue=leaf_name(project.name, queue.name),
+        scheduler=scheduler_name(scheduler),
+        images={**table().images, **options.images},
+        storage_class=options.nfs_csi.class_name if options.nfs_csi else "",
+    )
+
+
+def prove(target: Target, kubeconfig: Path, told: Told) -> Iterator[CheckResult]:
+    """A verdict for each add-on of the site that has a trial, as it comes."""
+    site = _site(target)
+    where = place(site)
+    chosen = [h for h in HELLOS if getattr(site.workloads, h.key) is not None]
+    with KubernetesApi(kubeconfig) as api:
+        yield from run(Api(api), WallClock(), where, chosen, told)
+
+
+def take_away(target: Target, kubeconfig: Path) -> None:
+    """Removes what a trial that was killed has left."""
+    where = place(_site(target))
+    with KubernetesApi(kubeconfig) as api:
+        clean(Api(api), where, HELLOS)
+
+
+def _site(target: Target) -> Site:
+    if target.inventory is None:
+        raise ConfigError("workloads belong to a site", "name it with --inventory DIR")
+    return load_site(target.inventory, target.profile, check_ids=check_ids()).site

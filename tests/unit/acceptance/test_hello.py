@@ -1,0 +1,194 @@
+"""Trials of what is installed for users: manifests that keep to queue and rights, and verdicts that can be wrong."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from appliance.acceptance.ground import Name, Resource
+from appliance.acceptance.hello import HELLO, HELLOS, Hello, Where
+from appliance.acceptance.hello_trial import PATIENCE_S, clean, run
+from appliance.acceptance.workload import QUEUE_LABEL
+from appliance.actions.workloads import place
+from appliance.adapters.kubernetes import KINDS
+from appliance.config.workloads.table import table
+from appliance.errors import ApplianceError, ConfigError
+from appliance.models.result import CheckResult, Status
+from appliance.models.site_workloads import WorkloadsOptions
+from tests.unit.checks.test_scheduler import site
+
+WHERE = Where("kai-team", "team-train", "kai-scheduler", table().images, "nfs")
+DONE: dict[str, Resource] = {
+    "nfs_csi": {"conditions": [{"type": "Complete", "status": "True"}]},
+    "jobset": {"terminalState": "Completed"},
+    "lws": {"conditions": [{"type": "Available", "status": "True"}]},
+    "mpi_operator": {"conditions": [{"type": "Succeeded", "status": "True"}]},
+    "trainer": {"conditions": [{"type": "Complete", "status": "True"}]},
+    "kuberay": {"jobStatus": "SUCCEEDED"},
+}
+FAILED: Resource = {"conditions": [{"type": "Failed", "status": "True"}], "terminalState": "Failed"}
+FAILED |= {"jobStatus": "FAILED"}
+each_hello = pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
+
+
+def templates(found: Any) -> list[Resource]:
+    """Every pod's template in a resource."""
+    if isinstance(found, list):
+        return [t for item in found for t in templates(item)]
+    if not isinstance(found, dict):
+        return []
+    own = [found] if "containers" in found.get("spec", {}) else []
+    return own + [t for value in found.values() for t in templates(value)]
+
+
+class Cluster:
+    """Whose operators make one pod of each template; a fault makes them go astray."""
+
+    def __init__(self, *faults: str) -> None:
+        self.faults = set(faults)
+        self.things: dict[tuple[str, str], Resource] = {}
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+    def apply(self, resource: Resource) -> None:
+        if "not installed" in self.faults:
+            raise ApplianceError("the cluster does not know it", "appliance deploy")
+        self.things[resource["kind"], resource["metadata"]["name"]] = copy.deepcopy(resource)
+
+    def delete(self, name: Name) -> None:
+        del self.things[name[1], name[2]]
+
+    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+        del api_version
+        key = selector.partition("=")[2]
+        made = [t for t in self.things.values() if t["metadata"]["labels"][HELLO] == key]
+        if kind == "Pod":
+            found = [t for thing in made for t in templates(thing)]
+            return (
+                [] if "no pods" in self.faults else [self._pod(i, t) for i, t in enumerate(found)]
+            )
+        return [{**t, "status": self._status(key)} for t in made if t["kind"] == kind]
+
+    def _status(self, key: str) -> Resource:
+        if "fails" in self.faults:
+            return FAILED
+        ends = not self.faults & {"never ends", "no room", "no image"}
+        return DONE[key] if ends else {}
+
+    def _pod(self, number: int, template: Resource) -> Resource:
+        pod = copy.deepcopy(template)
+        pod["metadata"]["name"] = f"pod-{number}"
+        if "other scheduler" in self.faults:
+            pod["spec"]["schedulerName"] = "default-scheduler"
+        if "other queue" in self.faults:
+            pod["metadata"]["labels"][QUEUE_LABEL] = "other"
+        if "no room" in self.faults:
+            pod["status"] = {"conditions": [{"message": "queue is over its quota"}]}
+            return pod
+        pod["spec"]["nodeName"] = "gpu-1"
+        if "no image" in self.faults:
+            waiting = {"waiting": {"reason": "ImagePullBackOff"}}
+            pod["status"] = {"containerStatuses": [{"image": "a/b:1", "state": waiting}]}
+        return pod
+
+
+def tried(hello: Hello, *faults: str) -> tuple[CheckResult, Cluster]:
+    cluster = Cluster(*faults)
+    (result,) = run(cluster, cluster, WHERE, (hello,), lambda _: None)
+    return result, cluster
+
+
+@each_hello
+def test_work_that_ends_well_through_its_queue_passes_and_leaves_nothing(hello: Hello) -> None:
+    result, cluster = tried(hello)
+    assert (result.status, result.id) == (Status.PASS, f"workloads.{hello.key}")
+    assert "through queue team-train" in result.evidence
+    assert cluster.things == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "says"),
+    [
+        ("fails", Status.FAIL, "it failed"),
+        ("never ends", Status.FAIL, "did not end"),
+        ("no image", Status.FAIL, "image a/b:1 cannot be had: ImagePullBackOff"),
+        ("other scheduler", Status.FAIL, "went past queue team-train"),
+        ("other queue", Status.FAIL, "went past queue team-train"),
+        ("no room", Status.NOT_ASSESSED, "queue is over its quota"),
+        ("no pods", Status.NOT_ASSESSED, "no pod of it was seen"),
+        ("not installed", Status.NOT_ASSESSED, "the cluster does not know it"),
+    ],
+)
+@each_hello
+def test_each_fault_has_its_verdict_and_remedy_and_leaves_nothing(
+    hello: Hello, fault: str, status: Status, says: str
+) -> None:
+    result, cluster = tried(hello, fault)
+    assert (result.status, says in result.cause) == (status, True), result
+    assert result.fix
+    assert cluster.things == {}
+    assert cluster.time <= PATIENCE_S + 10
+
+
+@each_hello
+def test_every_pod_names_queue_and_scheduler_and_needs_no_right(hello: Hello) -> None:
+    made = hello.make(WHERE)
+    found = templates(made)
+    assert found
+    assert all((r["apiVersion"], r["kind"]) in KINDS for r in made)
+    for resource in [*made, *found]:
+        assert resource["metadata"]["labels"] == {HELLO: hello.key, QUEUE_LABEL: WHERE.queue}
+    for template in found:
+        spec = template["spec"]
+        assert spec["schedulerName"] == WHERE.scheduler
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not spec["automountServiceAccountToken"]
+        for container in spec["containers"]:
+            confined = container["securityContext"]
+            assert confined["capabilities"] == {"drop": ["ALL"]}
+            assert confined["allowPrivilegeEscalation"] is False
+            assert container["image"] in table().images.values()
+            assert container["resources"]["limits"] == container["resources"]["requests"]
+
+
+def test_what_a_killed_trial_left_is_taken_away() -> None:
+    cluster = Cluster()
+    for hello in HELLOS:
+        for resource in hello.make(WHERE):
+            cluster.apply(resource)
+    clean(cluster, WHERE, HELLOS)
+    assert cluster.things == {}
+
+
+QUEUES = [{"name": "build", "work": "build"}, {"name": "train"}, {"name": "night"}]
+PROJECTS = [{"name": "a", "queues": QUEUES}, {"name": "b", "queues": QUEUES}]
+
+
+@pytest.mark.parametrize(
+    ("given", "namespace", "queue"),
+    [
+        ({}, "kai-a", "a-train"),
+        ({"project": "b"}, "kai-b", "b-train"),
+        ({"project": "b", "queue": "build"}, "kai-b", "b-build"),
+    ],
+)
+def test_trials_use_the_projects_first_queue_for_training_or_the_one_named(
+    given: dict[str, str], namespace: str, queue: str
+) -> None:
+    options = WorkloadsOptions.model_validate({**given, "images": {"plain": "mirror/busybox:1"}})
+    where = place(site(projects=PROJECTS).model_copy(update={"workloads": options}))
+    assert (where.namespace, where.queue) == (namespace, queue)
+    assert where.images["plain"] == "mirror/busybox:1"
+
+
+def test_a_site_without_the_section_or_without_a_queue_is_told_so() -> None:
+    with pytest.raises(ConfigError, match="no section workloads"):
+        place(site(projects=PROJECTS))
+    with pytest.raises(ConfigError, match="no queue a trial could use"):
+        place(site().model_copy(update={"workloads": WorkloadsOptions()}))
