@@ -1,11 +1,13 @@
 """The one door to X.509: a key pair of one's own, a request for it, and what came back."""
 
+import warnings
 from dataclasses import dataclass
 from datetime import datetime
 
 from cryptography import x509  # noqa: TID251 - the door
 from cryptography.hazmat.primitives import hashes, serialization  # noqa: TID251 - the door
 from cryptography.hazmat.primitives.asymmetric import ec  # noqa: TID251 - the door
+from cryptography.utils import CryptographyDeprecationWarning  # noqa: TID251 - the door
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID  # noqa: TID251 - the door
 
 from appliance.errors import ApplianceError
@@ -57,7 +59,10 @@ class KeyPair:
     def signed(self, answer: str) -> Signed:
         """The certificates of an answer, one's own the last. Raises ApplianceError where it is not for this key."""
         try:
-            *authority, own = x509.load_pem_x509_certificates(answer.encode())
+            with warnings.catch_warnings():
+                # kubeadm 1.20 gives its authority the serial number 0, which RFC 5280 does not allow.
+                warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+                *authority, own = x509.load_pem_x509_certificates(answer.encode())
         except ValueError:
             raise ApplianceError("no certificate came back") from None
         if not authority or own.public_key() != self.key.public_key():

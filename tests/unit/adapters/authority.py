@@ -9,12 +9,12 @@ from cryptography.x509.oid import NameOID  # noqa: TID251
 
 
 class Authority:
-    """Signs requests."""
+    """Signs requests; ``serial`` is its own certificate's number."""
 
-    def __init__(self) -> None:
+    def __init__(self, serial: int | None = None) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
-        self.pem = self._signed(self._name, self._key.public_key(), 3650)
+        self.pem = self._signed(self._name, self._key.public_key(), 3650, serial)
 
     def sign(self, request: str, days: int) -> str:
         """The certificate for a request, in PEM."""
@@ -23,10 +23,17 @@ class Authority:
         assert isinstance(key, ec.EllipticCurvePublicKey)
         return self._signed(found.subject, key, days)
 
-    def _signed(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, days: int) -> str:
+    def _signed(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        days: int,
+        serial: int | None = None,
+    ) -> str:
         now = datetime.now(UTC)
-        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name)
-        builder = builder.public_key(key).serial_number(x509.random_serial_number())
+        number = x509.random_serial_number() if serial is None else serial
+        builder = x509.CertificateBuilder(serial_number=number).public_key(key)
+        builder = builder.subject_name(subject).issuer_name(self._name)
         builder = builder.not_valid_before(now).not_valid_after(now + timedelta(days=days))
         made = builder.sign(self._key, hashes.SHA256())
         return made.public_bytes(serialization.Encoding.PEM).decode()

@@ -18,6 +18,14 @@ def test_a_request_asks_for_a_clients_certificate_and_is_signed_for_its_key() ->
     assert pair.pem != KeyPair.fresh().pem
 
 
+def test_an_authority_of_an_old_kubeadm_numbered_0_is_taken_without_a_warning() -> None:
+    pair = KeyPair.fresh()
+    with pytest.warns(UserWarning, match="serial number"):
+        authority = Authority(serial=0)
+    found = pair.signed(authority.pem + authority.sign(pair.request("ada", "x"), 7))
+    assert found.authority == authority.pem
+
+
 @pytest.mark.parametrize("answer", ["", "hello", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
 def test_an_answer_without_a_certificate_is_refused(answer: str) -> None:
     with pytest.raises(ApplianceError, match="no certificate came back"):

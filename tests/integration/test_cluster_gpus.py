@@ -1,0 +1,154 @@
+"""Simulated GPUs on a real cluster: what its device plugin advertises, who gets them, and the scheduler's promises tried there."""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from appliance.acceptance.ground import MINE, Settings
+from appliance.actions import scheduler
+from appliance.adapters.kubernetes import KubernetesApi
+from appliance.lab import rack
+from appliance.lab.spec import RackSpec
+from appliance.models.result import CheckResult, Status
+from tests.integration.rack import PROGRAM, Deployment, own_name
+from tests.integration.test_kubernetes import SECONDS, Cluster
+
+IMAGE = "appliance.local/busybox:1"
+STOCK = "default-scheduler"
+PAIRS = Path(__file__).with_name("gpu_pairs.yaml")
+OFFERED = r"-o jsonpath='{.status.allocatable.nvidia\.com/gpu}'"
+PATIENCE_S = 240.0
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane and two GPU hosts, with an administrator's kubeconfig, and KAI's resources without KAI."""
+    name = own_name("gpus")
+    rack.down(name)
+    spec = replace(RackSpec(name, 3), kubernetes=True)
+    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("gpus"), [])
+    try:
+        site = found.site / "site.yml"
+        site.write_text(f"{site.read_text()}\nscheduler: {{}}\n")
+        found.brought_up()
+        assert found.deploy("--stage", "scheduler", "--json").end(SECONDS) in (0, 3)
+        done = found.program("kubeconfig", "--json", "--days", "1")
+        assert done.returncode == 0, done.stderr
+        yield found
+    finally:
+        for deployment in found.started:
+            deployment.stop()
+        rack.down(name)
+
+
+def until(reached: Callable[[], bool], what: str) -> None:
+    """Waits until it is so."""
+    end = time.monotonic() + PATIENCE_S
+    while not reached():
+        assert time.monotonic() < end, f"not within {PATIENCE_S:g} s: {what}"
+        time.sleep(1)
+
+
+def offers(cluster: Cluster, host: str, count: str) -> None:
+    """Waits until the cluster may give out so many GPUs of a host."""
+    until(lambda: cluster.kubectl(f"get node {host} {OFFERED}") == count, f"{count} GPUs on {host}")
+
+
+def judged(cluster: Cluster) -> dict[str, str]:
+    """What health says of the GPUs the cluster may give out, by host."""
+    done = cluster.program("health", "--json", "--check", "scheduler")
+    results = json.loads(done.stdout)["results"]
+    return {r["target"]: r["status"] for r in results if r["id"] == "scheduler.gpus"}
+
+
+def test_every_gpu_host_offers_its_gpus_and_the_head_none(cluster: Cluster) -> None:
+    offers(cluster, "gpu-1", "8")
+    offers(cluster, "gpu-2", "8")
+    assert cluster.kubectl(f"get node head {OFFERED}") == ""
+
+
+def test_pods_get_gpus_of_their_own_and_one_too_many_waits(cluster: Cluster) -> None:
+    offers(cluster, "gpu-1", "8")
+    cluster.kubectl(f"apply -f - <<'END'\n{PAIRS.read_text()}\nEND")
+    pods = "get pods -l app=pairs --no-headers"
+    until(lambda: cluster.kubectl(pods).count(" Running ") == 4, "four pods of two GPUs run")
+    said = cluster.kubectl("logs -l app=pairs --tail=1 --ignore-errors").splitlines()
+    names = [name for line in said for name in line.split()[0].split(",")]
+    nodes = [node for line in said for node in line.split()[1:]]
+    told = cluster.said("gpu-1", "nvidia-smi --query-gpu=uuid --format=csv,noheader 2>/dev/null")
+    assert sorted(names) == sorted(told.split())
+    assert sorted(nodes) == [f"/dev/nvidia{index}" for index in range(8)]
+    assert cluster.kubectl(pods).count(" Pending ") == 1
+    events = cluster.kubectl("get events --field-selector reason=FailedScheduling")
+    assert "Insufficient nvidia.com/gpu" in events
+    cluster.kubectl("delete job pairs --wait=true")
+
+
+def test_a_lost_gpu_is_no_longer_offered_and_health_says_so(cluster: Cluster) -> None:
+    offers(cluster, "gpu-1", "8")
+    assert judged(cluster) == {"gpu-1": "pass", "gpu-2": "pass"}
+    try:
+        cluster.hurt("gpu-1", "gpu-lost", "3")
+        offers(cluster, "gpu-1", "7")
+        assert judged(cluster) == {"gpu-1": "fail", "gpu-2": "pass"}
+    finally:
+        cluster.heal("gpu-1", "gpu-lost", "3")
+    offers(cluster, "gpu-1", "8")
+
+
+def test_a_kubelet_that_starts_anew_is_told_again(cluster: Cluster) -> None:
+    told = "journalctl -u appliance-lab-device-plugin -o cat | grep -c 'gpu: registered' || true"
+    before = int(cluster.said("gpu-2", told))
+    cluster.said("gpu-2", "systemctl restart kubelet")
+    until(lambda: int(cluster.said("gpu-2", told)) > before, "the plugin registers again")
+    offers(cluster, "gpu-2", "8")
+
+
+def tried(cluster: Cluster) -> dict[str, CheckResult]:
+    """The verdict of each promise on Kubernetes' own scheduler."""
+    settings = Settings(scheduler=STOCK, image=IMAGE, patience=90.0, quiet=12.0)
+    file = cluster.site / "kubeconfig"
+    return {r.id: r for r in scheduler.prove(file, settings, "", lambda _: None)}
+
+
+def left(cluster: Cluster) -> list[str]:
+    """What carries the trial's label."""
+    kinds = ("Namespace", "Pod", "ConfigMap")
+    with KubernetesApi(cluster.site / "kubeconfig") as api:
+        found = [item for kind in kinds for item in api.find("v1", kind, MINE)]
+        found += [*api.find("batch/v1", "Job", MINE)]
+        found += api.find("scheduling.run.ai/v2", "Queue", MINE)
+    return [f"{item['kind']} {item['metadata']['name']}" for item in found]
+
+
+def test_an_interrupted_trial_leaves_nothing(cluster: Cluster) -> None:
+    words = ("--scheduler-name", STOCK, "--image", IMAGE)
+    argv = (PROGRAM, "validate", "scheduler", "--inventory", str(cluster.site), *words)
+    trial = Deployment(cluster.logs / "trial", argv, {})
+    cluster.started.append(trial)
+    until(lambda: any(name.startswith("Pod gang-") for name in left(cluster)), "pods of a gang")
+    trial.send(signal.SIGINT)
+    assert trial.end(PATIENCE_S) == 130, trial.tail
+    until(lambda: not left(cluster), "nothing is left")
+
+
+def test_the_stock_scheduler_passes_no_promise_but_the_one_it_keeps(cluster: Cluster) -> None:
+    verdicts = tried(cluster)
+    said = {name: (r.status.value, r.cause) for name, r in verdicts.items()}
+    passed = {name for name, r in verdicts.items() if r.status is Status.PASS}
+    unknown = {name for name, r in verdicts.items() if r.status is Status.NOT_ASSESSED}
+    assert passed == {"scheduler.cpu_only"}, said
+    assert unknown == {
+        "scheduler.topology",
+        "scheduler.memory_cap",
+        "scheduler.mig",
+        "scheduler.metrics",
+    }, said
+    until(lambda: not left(cluster), "nothing is left")
