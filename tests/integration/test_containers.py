@@ -28,7 +28,7 @@ cp spank_pyxis.so {PLUGIN}
 
 @pytest.fixture(scope="module")
 def with_containers(deployed: Deployed) -> Iterator[Deployed]:
-    """The shared rack with the section its site.yml carries as a comment; without it again at the end."""
+    """The shared rack with the section its site.yml carries as a comment; without it again at the end, and with nothing left to do."""
     file = deployed.site / "site.yml"
     before = file.read_text()
     text, mark, section = before.partition("# Containers in Slurm jobs")
@@ -42,7 +42,7 @@ def with_containers(deployed: Deployed) -> Iterator[Deployed]:
         yield deployed
     finally:
         file.write_text(before)
-        gone = deployed.deploy(*STAGE)
+        gone = deployed.deploy()
     assert gone.returncode == 0, gone.stdout + gone.stderr
     _nothing_is_left(deployed)
 
