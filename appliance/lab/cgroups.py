@@ -1,6 +1,8 @@
 """One control group per host, which tells its processes apart from all others and can freeze them."""
 
+import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,11 +80,17 @@ def members(host: RackHost) -> tuple[int, ...]:
     """Every process of the host, the supervisor on the machine included."""
     found: set[int] = set()
     for top in hierarchies().all():
-        for procs in (top / PARENT / host.machine).rglob("cgroup.procs"):
+        for group in _groups(top / PARENT / host.machine):
             with suppress(OSError):
+                procs = (group / "cgroup.procs").read_text()
                 # The kernel writes 0 for a process outside our PID namespace, and to kill 0 is to kill ourselves.
-                found.update(int(pid) for pid in procs.read_text().split() if pid != "0")
+                found.update(int(pid) for pid in procs.split() if pid != "0")
     return tuple(sorted(found))
+
+
+def _groups(top: Path) -> Iterator[Path]:
+    """A group and all below it. The host's systemd removes some while they are read, which os.walk takes as it is."""
+    return (Path(folder) for folder, _, _ in os.walk(top))
 
 
 def init(host: RackHost) -> int | None:
@@ -130,7 +138,7 @@ def remove(host: RackHost) -> None:
     """Remove the host's groups, and the shared parent once it is empty."""
     for top in hierarchies().every():
         group = top / PARENT / host.machine
-        for folder in (*sorted(group.rglob("*/"), reverse=True), group, group.parent):
+        for folder in (*sorted(_groups(group), reverse=True), group.parent):
             with suppress(OSError):
                 folder.rmdir()
 

@@ -1,0 +1,50 @@
+"""Processes of a rack's host are found in groups that come and go."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from appliance.lab import cgroups
+
+HOST: Any = SimpleNamespace(machine="r1-rack-gpu-1")
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    group: Path = tmp_path / cgroups.PARENT / HOST.machine
+    for name, pids in (("", "0\n"), ("payload", "7\n8\n"), ("payload/gone.service", "9\n"), ("payload/z.service", "11\n")):  # fmt: skip
+        (group / name).mkdir(parents=True)
+        (group / name / "cgroup.procs").write_text(pids)
+    found = SimpleNamespace(all=lambda: (tmp_path,), every=lambda: (tmp_path,))
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: found)
+    return group
+
+
+def test_all_processes_of_a_host_are_found_and_never_0(top: Path) -> None:
+    assert cgroups.members(HOST) == (7, 8, 9, 11)
+
+
+def test_a_group_that_goes_while_it_is_read_stops_nobody(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = os.scandir
+
+    def scandir(path: Any) -> Iterator[os.DirEntry[str]]:
+        if str(path).endswith("gone.service"):
+            raise FileNotFoundError(path)
+        return scan(path)
+
+    (top / "payload/gone.service/cgroup.procs").unlink()
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert cgroups.members(HOST) == (7, 8, 11)
+
+
+def test_groups_are_removed_from_the_innermost(top: Path) -> None:
+    for procs in top.rglob("cgroup.procs"):
+        procs.unlink()
+    cgroups.remove(HOST)
+    assert not top.parent.exists()
