@@ -1,114 +1,22 @@
 """The smallest piece of work of each add-on: through the queue of a project, within pod security standard restricted."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from appliance.acceptance import hello_data
+from appliance.acceptance.hello_parts import (
+    Hello,
+    Resource,
+    Where,
+    condition,
+    job,
+    pod,
+    resource,
+    state,
+)
 
-from appliance.acceptance.workload import QUEUE_LABEL
-
-Resource = dict[str, Any]
-Ended = Callable[[Resource], bool | None]
-HELLO = "appliance/hello"
-NAME = "appliance-hello"
-SMALL = {"cpu": "100m", "memory": "128Mi"}
 RAY = {"cpu": "1", "memory": "2Gi"}
 SAY = ["sh", "-c", "echo hello from $(hostname)"]
 MPI_SSH = "/home/mpiuser/.ssh"
 """Where the sample image of the MPI Operator looks for keys; its user is 1000."""
 RAY_SAYS = "import ray; ray.init(); assert ray.get(ray.remote(lambda: 42).remote()) == 42"
-
-
-@dataclass(frozen=True)
-class Where:
-    """A project's namespace and queue, who schedules it, and images by name."""
-
-    namespace: str
-    queue: str
-    scheduler: str
-    images: dict[str, str]
-    storage_class: str = ""
-
-
-@dataclass(frozen=True)
-class Hello:
-    """``key``: its section in the site. ``ended``: whether the last resource of ``make`` is done, and well; None: not yet."""
-
-    key: str
-    title: str
-    make: Callable[[Where], list[Resource]]
-    ended: Ended
-
-
-def labels(where: Where, key: str) -> dict[str, str]:
-    """Of everything a trial makes."""
-    return {HELLO: key, QUEUE_LABEL: where.queue}
-
-
-def resource(where: Where, key: str, api_version: str, kind: str, **body: Any) -> Resource:
-    """A resource of a trial."""
-    meta = {"name": f"{NAME}-{key.replace('_', '-')}", "namespace": where.namespace}
-    meta |= {"labels": labels(where, key)}  # type: ignore[dict-item]
-    return {"apiVersion": api_version, "kind": kind, "metadata": meta, **body}
-
-
-def pod(
-    where: Where,
-    key: str,
-    image: str,
-    *,
-    name: str = "hello",
-    command: list[str] | None = None,
-    asked: dict[str, str] | None = None,
-    restart: str = "Never",
-    user: int = 1000,
-    **container: Any,
-) -> Resource:
-    """A pod's template, without any right it does not need."""
-    asked = asked or SMALL
-    confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    made = {
-        "name": name,
-        "image": where.images[image],
-        "resources": {"limits": asked, "requests": asked},
-        "securityContext": confined,
-        **({"command": command} if command else {}),
-        **container,
-    }
-    return {
-        "metadata": {"labels": labels(where, key)},
-        "spec": {
-            "schedulerName": where.scheduler,
-            "restartPolicy": restart,
-            "automountServiceAccountToken": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": user,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [made],
-        },
-    }
-
-
-def job(template: Resource, pods: int = 1) -> Resource:
-    """What Jobs, and kinds that are made of Jobs, hold."""
-    return {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": template}
-
-
-def condition(good: str, bad: str) -> Ended:
-    """By the resource's conditions."""
-
-    def judge(found: Resource) -> bool | None:
-        said = found.get("status", {}).get("conditions") or []
-        true = {c["type"] for c in said if c.get("status") == "True"}
-        return True if good in true else False if bad in true else None
-
-    return judge
-
-
-def state(key: str, good: str, bad: str) -> Ended:
-    """By one word of the resource's status."""
-    return lambda found: {good: True, bad: False}.get(found.get("status", {}).get(key, ""))
 
 
 def _volume(where: Where) -> list[Resource]:
@@ -206,4 +114,5 @@ HELLOS: tuple[Hello, ...] = (
     Hello(
         "kuberay", "A Ray job on its own cluster", _ray, state("jobStatus", "SUCCEEDED", "FAILED")
     ),
+    *hello_data.HELLOS,
 )

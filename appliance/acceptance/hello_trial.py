@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from appliance.acceptance.ground import Clock, Door, Resource
-from appliance.acceptance.hello import HELLO, Hello, Where
+from appliance.acceptance.hello_parts import HELLO, Hello, Where
 from appliance.acceptance.workload import QUEUE_LABEL
 from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from appliance.acceptance.hello import HELLOS, Where
+from appliance.acceptance.hello import HELLOS
+from appliance.acceptance.hello_parts import Where
 from appliance.acceptance.hello_trial import Told, clean, run
 from appliance.actions.opening import Target, check_ids
 from appliance.actions.scheduler import Api, WallClock

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from appliance.acceptance.hello import HELLOS, Hello
+from appliance.acceptance.hello import HELLOS
+from appliance.acceptance.hello_parts import Hello
 from appliance.actions import workloads as action
 from appliance.actions.opening import Target
 from appliance.cli.trial_tables import show

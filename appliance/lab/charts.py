@@ -201,6 +201,7 @@ SCHEMAS: Mapping[str, Document] = {
         "runtimes": {"defaultEnabled": "boolean"},
     },
     "kuberay-operator": {"batchScheduler": {"name": "string"}},
+    "spark-operator": {"spark": {"jobNamespaces": "array"}},
 }
 """Documented names and kinds of the values (each chart's own values at the version of its table, 2026-11)."""
 

@@ -87,3 +87,4 @@ class WorkloadsOptions(Model):
     mpi_operator: Addon | None = Field(default=None, description="MPI jobs")
     trainer: Addon | None = Field(default=None, description="Kubeflow Trainer")
     kuberay: Addon | None = Field(default=None, description="Ray clusters and jobs")
+    spark_operator: Addon | None = Field(default=None, description="Spark applications")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml  # noqa: TID251 - the definitions are data of the test
 
-from appliance.acceptance.hello import HELLOS, Hello, Where
+from appliance.acceptance.hello import HELLOS
+from appliance.acceptance.hello_parts import Hello, Where
 from appliance.actions import queue as action
 from appliance.actions.opening import Target
 from appliance.actions.queue_difference import differences

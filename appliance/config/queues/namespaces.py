@@ -6,6 +6,7 @@ import json
 from appliance.config.queues.limits import limits
 from appliance.config.queues.manifest import Manifest, manifest
 from appliance.config.queues.tree import leaf_name
+from appliance.config.workloads.releases import wanted
 from appliance.models.site import Site
 from appliance.models.site_scheduler import Project, Queue
 
@@ -15,6 +16,7 @@ NGC_KEY = "ngc_api_key"
 NAME = "appliance"
 MEMBERS = "appliance-members"
 READERS = "appliance-queue-readers"
+SPARK = "spark"
 RBAC = "rbac.authorization.k8s.io/v1"
 
 # What a member works with. No secrets, no roles, no quotas; pods/exec is how a notebook's terminal is reached.
@@ -86,9 +88,12 @@ def _inside(site: Site, project: Project) -> list[Manifest]:
     if NGC_KEY in site.secrets:
         body = {"imagePullSecrets": [{"name": PULL_SECRET}]}
         found.append(manifest(site.name, "v1", "ServiceAccount", "default", body, namespace=space))
+    if site.workloads and site.workloads.spark_operator:
+        found += _driver(site, space)
     if subjects := _subjects(project):
         rules = [
             *({"apiGroups": [g], "resources": r, "verbs": VERBS} for g, r in WORK),
+            *({"apiGroups": [g], "resources": r, "verbs": VERBS} for g, r in _kinds(site)),
             *(
                 {"apiGroups": [g], "resources": r, "verbs": ["get", "list", "watch"]}
                 for g, r in LOOK
@@ -108,6 +113,29 @@ def _inside(site: Site, project: Project) -> list[Manifest]:
             ),
         ]
     return found
+
+
+def _kinds(site: Site) -> list[tuple[str, list[str]]]:
+    """What is installed for users: a resource of each of their operators' groups."""
+    held = [holder.partition(".") for addon in wanted(site) for holder in addon.holders]
+    return [(group, [resource]) for resource, _, group in held]
+
+
+def _driver(site: Site, space: str) -> list[Manifest]:
+    """The account of Spark's drivers, which make their executors; nothing that a member may not do (Spark 4.0, RBAC)."""
+    resources = ["configmaps", "persistentvolumeclaims", "pods", "services"]
+    rules = [{"apiGroups": [""], "resources": resources, "verbs": [*VERBS, "deletecollection"]}]
+    group = "rbac.authorization.k8s.io"
+    pull = {"imagePullSecrets": [{"name": PULL_SECRET}]} if NGC_KEY in site.secrets else None
+    bound = {
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": SPARK},
+        "subjects": [{"kind": "ServiceAccount", "name": SPARK, "namespace": space}],
+    }
+    return [
+        manifest(site.name, "v1", "ServiceAccount", SPARK, pull, namespace=space),
+        manifest(site.name, RBAC, "Role", SPARK, {"rules": rules}, namespace=space),
+        manifest(site.name, RBAC, "RoleBinding", SPARK, bound, namespace=space),
+    ]
 
 
 def _readers(site: Site, projects: tuple[Project, ...]) -> list[Manifest]:

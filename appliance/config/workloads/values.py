@@ -122,10 +122,17 @@ def _kuberay(site: Site, options: WorkloadsOptions) -> Manifest:
     return {"batchScheduler": {"name": SCHEDULER}} if site.scheduler else {}
 
 
+def _spark(site: Site, options: WorkloadsOptions) -> Manifest:
+    """It looks after every namespace: those of projects are made by queue apply, which may come after it."""
+    del site, options
+    return {"spark": {"jobNamespaces": [""]}}
+
+
 MAKERS: Mapping[str, Callable[[Site, WorkloadsOptions], Manifest]] = {
     "nfs_csi": _nfs_csi,
     "local_path": _local_path,
     "metrics_server": _metrics_server,
     "trainer": _trainer,
     "kuberay": _kuberay,
+    "spark_operator": _spark,
 }

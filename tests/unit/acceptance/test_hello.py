@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from appliance.acceptance.ground import Name, Resource
-from appliance.acceptance.hello import HELLO, HELLOS, Hello, Where
+from appliance.acceptance.hello import HELLOS
+from appliance.acceptance.hello_parts import HELLO, Hello, Where
 from appliance.acceptance.hello_trial import PATIENCE_S, clean, run
 from appliance.acceptance.workload import QUEUE_LABEL
 from appliance.actions.workloads import place
@@ -25,9 +26,10 @@ DONE: dict[str, Resource] = {
     "mpi_operator": {"conditions": [{"type": "Succeeded", "status": "True"}]},
     "trainer": {"conditions": [{"type": "Complete", "status": "True"}]},
     "kuberay": {"jobStatus": "SUCCEEDED"},
+    "spark_operator": {"applicationState": {"state": "COMPLETED"}},
 }
 FAILED: Resource = {"conditions": [{"type": "Failed", "status": "True"}], "terminalState": "Failed"}
-FAILED |= {"jobStatus": "FAILED"}
+FAILED |= {"jobStatus": "FAILED", "applicationState": {"state": "FAILED"}}
 each_hello = pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
 
 
@@ -148,13 +150,23 @@ def test_every_pod_names_queue_and_scheduler_and_needs_no_right(hello: Hello) ->
         assert spec["schedulerName"] == WHERE.scheduler
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert not spec["automountServiceAccountToken"]
+        assert spec["automountServiceAccountToken"] == ("serviceAccountName" in spec)
         for container in spec["containers"]:
             confined = container["securityContext"]
             assert confined["capabilities"] == {"drop": ["ALL"]}
             assert confined["allowPrivilegeEscalation"] is False
             assert container["image"] in table().images.values()
             assert container["resources"]["limits"] == container["resources"]["requests"]
+
+
+def test_only_a_spark_driver_has_rights_in_the_cluster() -> None:
+    found = [t["spec"] for hello in HELLOS for t in templates(hello.make(WHERE))]
+    known = [
+        (s["serviceAccountName"], s["containers"][0]["name"])
+        for s in found
+        if "serviceAccountName" in s
+    ]
+    assert known == [("spark", "spark-kubernetes-driver")]
 
 
 def test_what_a_killed_trial_left_is_taken_away() -> None:

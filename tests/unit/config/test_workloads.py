@@ -7,6 +7,7 @@ import pytest
 
 from appliance.config.finding import InvalidConfig, render
 from appliance.config.load import LoadedSite, load_site
+from appliance.config.queues.rendered import rendered
 from appliance.config.roles.context import RoleContext
 from appliance.config.roles.workloads import variables
 from appliance.config.workloads.releases import section
@@ -23,12 +24,14 @@ KEYS = [addon.key for addon in table().addons]
 ALL = "workloads:\n" + "".join(f"  {key}: {{}}\n" for key in KEYS)
 
 
-def load(folder: Path, text: str, cluster: str = CLUSTER, storage: str = STORAGE) -> LoadedSite:
+def load(
+    folder: Path, text: str, cluster: str = CLUSTER, storage: str = STORAGE, queues: str = QUEUES
+) -> LoadedSite:
     furnish(folder)
     secrets = BASE.replace(
         "secrets:\n", "secrets:\n  kubernetes_encryption_key: {file: secrets/munge_key}\n"
     )
-    (folder / "site.yml").write_text(secrets + QUEUES + storage + cluster + text)
+    (folder / "site.yml").write_text(secrets + queues + storage + cluster + text)
     return load_site(folder)
 
 
@@ -193,6 +196,42 @@ def test_a_version_of_the_sites_own_comes_without_the_tables_digest(
         (release,) = given(load(folder, f"workloads: {{kuberay: {text}}}\n"))["workloads_releases"]
         found.append((release["version"], release["sha256"]))
     assert found == [(row.version, "a" * 64), ("1.6.0", ""), ("1.6.0", "b" * 64)]
+
+
+def in_projects(folder: Path, text: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """What queue apply makes, by kind and name."""
+    folder.mkdir()
+    members = QUEUES.replace("- name: team", "- name: team\n      users: [alice@example.com]")
+    loaded = load(folder, text, queues=members)
+    made = rendered(loaded.site, loaded.profile).resources
+    return {(r["kind"], r["metadata"]["name"]): r for r in made}
+
+
+def test_members_may_make_what_is_installed_for_them(tmp_path: Path) -> None:
+    groups = [
+        {
+            group
+            for rule in made["Role", "appliance-members"]["rules"]
+            for group in rule["apiGroups"]
+        }
+        for made in (in_projects(tmp_path / "all", ALL), in_projects(tmp_path / "none", ""))
+    ]
+    operators = {h.partition(".")[2] for addon in table().addons for h in addon.holders}
+    assert "ray.io" in operators
+    assert groups[0] - groups[1] == operators
+
+
+def test_spark_drivers_have_an_account_that_may_no_more_than_members(tmp_path: Path) -> None:
+    found = in_projects(tmp_path / "all", ALL)
+    bound = found["RoleBinding", "spark"]
+    (subject,) = bound["subjects"]
+    account = found["ServiceAccount", subject["name"]]["metadata"]
+    assert (account["name"], account["namespace"]) == (subject["name"], subject["namespace"])
+    (rule,) = found["Role", bound["roleRef"]["name"]]["rules"]
+    own = next(r for r in found["Role", "appliance-members"]["rules"] if "pods" in r["resources"])
+    assert set(rule["resources"]) <= set(own["resources"])
+    assert set(rule["verbs"]) - set(own["verbs"]) == {"deletecollection"}
+    assert not [key for key in in_projects(tmp_path / "none", "") if key[1] == "spark"]
 
 
 def test_trainer_brings_jobset_only_where_the_site_does_not(tmp_path: Path) -> None:
