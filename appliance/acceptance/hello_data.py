@@ -1,11 +1,21 @@
 """The smallest piece of work of the add-ons that spread data over hosts. On processors alone: GPUs are not their promise."""
 
+from typing import Any
+
 from appliance.acceptance.hello_parts import Hello, Resource, Where, pod, resource, state
 from appliance.config.queues.namespaces import SPARK
 
 JVM = {"cpu": "1", "memory": "896Mi"}
 """What Spark asks for itself: its memory below and 384 MiB beside it (spark.kubernetes, minimum overhead)."""
 HEAP = {"cores": 1, "coreLimit": "1", "memory": "512m"}
+DASK = {"cpu": "500m", "memory": "1Gi"}
+DASK_SAYS = (
+    "from dask.distributed import Client; client = Client(timeout=600); client.wait_for_workers(1); "
+    "assert client.submit(sum, [40, 2]).result() == 42"
+)
+"""The job is there before its scheduler, so it waits for it."""
+DASK_PORTS = {"tcp-comm": 8786, "http-dashboard": 8787}
+"""Names by which the operator finds them."""
 SPARK_USER = 185
 SPARK_PI = {
     "type": "Scala",
@@ -43,11 +53,58 @@ def _spark(where: Where) -> list[Resource]:
     return [resource(where, key, "sparkoperator.k8s.io/v1beta2", "SparkApplication", spec=spec)]
 
 
+def _dask(where: Where) -> list[Resource]:
+    """Each part has its own Deployment or pod; the operator tells workers and job where the scheduler is."""
+    key = "dask_operator"
+    served = {
+        "ports": [{"name": name, "containerPort": port} for name, port in DASK_PORTS.items()],
+        "readinessProbe": {"httpGet": {"port": "http-dashboard", "path": "/health"}},
+    }
+    job = _dask_pod(where, "job", ["python", "-c", DASK_SAYS], "Never")
+    scheduler = _dask_pod(where, "scheduler", ["dask", "scheduler"], "Always", **served)
+    worker = _dask_pod(
+        where, "worker", ["dask", "worker", "--name", "$(DASK_WORKER_NAME)"], "Always"
+    )
+    service = {
+        "type": "ClusterIP",
+        "selector": {
+            "dask.org/cluster-name": resource(where, key, "", "")["metadata"]["name"],
+            "dask.org/component": "scheduler",
+        },
+        "ports": [{"name": n, "port": p, "targetPort": n} for n, p in DASK_PORTS.items()],
+    }
+    cluster = {"worker": {"replicas": 1, **worker}, "scheduler": {"service": service, **scheduler}}
+    spec = {"job": job, "cluster": {"spec": cluster}}
+    return [resource(where, key, "kubernetes.dask.org/v1", "DaskJob", spec=spec)]
+
+
+def _dask_pod(
+    where: Where, name: str, command: list[str], restart: str, **container: Any
+) -> Resource:
+    return pod(
+        where,
+        "dask_operator",
+        "dask",
+        name=name,
+        command=command,
+        asked=DASK,
+        restart=restart,
+        env=[{"name": "HOME", "value": "/tmp"}],
+        **container,
+    )
+
+
 HELLOS: tuple[Hello, ...] = (
     Hello(
         "spark_operator",
         "A Spark application with its driver and an executor",
         _spark,
         state("applicationState.state", "COMPLETED", "FAILED", "SUBMISSION_FAILED"),
+    ),
+    Hello(
+        "dask_operator",
+        "A Dask job on its own cluster",
+        _dask,
+        state("jobStatus", "Successful", "Failed"),
     ),
 )

@@ -42,6 +42,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("kai.scheduler/v1", "SchedulingShard"): ("schedulingshards", False),
     ("kai.scheduler/v1alpha1", "Topology"): ("topologies", False),
     ("kubeflow.org/v2beta1", "MPIJob"): ("mpijobs", True),
+    ("kubernetes.dask.org/v1", "DaskJob"): ("daskjobs", True),
     ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): ("leaderworkersets", True),
     ("ray.io/v1", "RayJob"): ("rayjobs", True),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("clusterroles", False),

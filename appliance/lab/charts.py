@@ -202,6 +202,7 @@ SCHEMAS: Mapping[str, Document] = {
     },
     "kuberay-operator": {"batchScheduler": {"name": "string"}},
     "spark-operator": {"spark": {"jobNamespaces": "array"}},
+    "dask-kubernetes-operator": {"podSecurityContext": {"seccompProfile": {"type": "string"}}},
 }
 """Documented names and kinds of the values (each chart's own values at the version of its table, 2026-11)."""
 

@@ -88,3 +88,4 @@ class WorkloadsOptions(Model):
     trainer: Addon | None = Field(default=None, description="Kubeflow Trainer")
     kuberay: Addon | None = Field(default=None, description="Ray clusters and jobs")
     spark_operator: Addon | None = Field(default=None, description="Spark applications")
+    dask_operator: Addon | None = Field(default=None, description="Dask clusters and jobs")

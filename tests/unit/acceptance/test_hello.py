@@ -26,10 +26,13 @@ DONE: dict[str, Resource] = {
     "mpi_operator": {"conditions": [{"type": "Succeeded", "status": "True"}]},
     "trainer": {"conditions": [{"type": "Complete", "status": "True"}]},
     "kuberay": {"jobStatus": "SUCCEEDED"},
+    "dask_operator": {"jobStatus": "Successful"},
     "spark_operator": {"applicationState": {"state": "COMPLETED"}},
 }
 FAILED: Resource = {"conditions": [{"type": "Failed", "status": "True"}], "terminalState": "Failed"}
 FAILED |= {"jobStatus": "FAILED", "applicationState": {"state": "FAILED"}}
+OTHERWISE: dict[str, Resource] = {"dask_operator": {"jobStatus": "Failed"}}
+"""Words of failure that differ."""
 each_hello = pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
 
 
@@ -78,7 +81,7 @@ class Cluster:
 
     def _status(self, key: str) -> Resource:
         if "fails" in self.faults:
-            return FAILED
+            return FAILED | OTHERWISE.get(key, {})
         ends = not self.faults & {"never ends", "no room", "no image"}
         return DONE[key] if ends else {}
 
