@@ -1,6 +1,6 @@
 """The smallest piece of work of each add-on: through the queue of a project, within pod security standard restricted."""
 
-from appliance.acceptance import hello_data
+from appliance.acceptance import hello_data, hello_services
 from appliance.acceptance.hello_parts import (
     Hello,
     Resource,
@@ -115,4 +115,5 @@ HELLOS: tuple[Hello, ...] = (
         "kuberay", "A Ray job on its own cluster", _ray, state("jobStatus", "SUCCEEDED", "FAILED")
     ),
     *hello_data.HELLOS,
+    *hello_services.HELLOS,
 )

@@ -69,8 +69,8 @@ class LookAlike:
             found["crds/definitions.yaml"] = (SOURCES / DEFINITIONS[self.name]).read_text()
         if self.name == "kai-scheduler":
             found["templates/queue.yaml"] = _DEFAULT_QUEUE
-        if self.name in CLASSES:
-            found["templates/class.yaml"] = CLASSES[self.name]
+        if self.name in MADE:
+            found["templates/made.yaml"] = MADE[self.name]
         if below:
             about["dependencies"] = [{"name": below, "version": self.version}]
             inner = LookAlike(below, self.version, self.replicas, self.image).files()
@@ -202,6 +202,19 @@ SCHEMAS: Mapping[str, Document] = {
     },
     "kuberay-operator": {"batchScheduler": {"name": "string"}},
     "spark-operator": {"spark": {"jobNamespaces": "array"}},
+    "mlflow": {
+        "artifactRoot": {
+            "defaultArtifactsDestination": "string",
+            "proxiedArtifactStorage": "boolean",
+        },
+        "backendStore": {"defaultSqlitePath": "string"},
+        "extraDeploy": "array",
+        "extraVolumeMounts": "array",
+        "extraVolumes": "array",
+        "podSecurityContext": {"seccompProfile": {"type": "string"}},
+        "serverAllowedHosts": "array",
+        "strategy": {"type": ("RollingUpdate", "Recreate")},
+    },
     "dask-kubernetes-operator": {"podSecurityContext": {"seccompProfile": {"type": "string"}}},
 }
 """Documented names and kinds of the values (each chart's own values at the version of its table, 2026-11)."""
@@ -225,12 +238,13 @@ reclaimPolicy: {{ .reclaimPolicy }}
 {{- end }}{{- end }}
 """
 _MARKED = '{storageclass.kubernetes.io/is-default-class: "{{ .defaultClass }}"}'
-CLASSES: Mapping[str, str] = {
+MADE: Mapping[str, str] = {
     "csi-driver-nfs": _CLASS.replace("ANNOTATIONS", "{{ .annotations | toJson }}").replace(
         "PROVISIONER", "nfs.csi.k8s.io"
     ),
     "local-path-provisioner": _CLASS.replace("ANNOTATIONS", _MARKED).replace(
         "PROVISIONER", "{{ .provisionerName }}"
     ),
+    "mlflow": "{{- range .Values.extraDeploy }}\n---\n{{ toJson . }}\n{{- end }}\n",
 }
-"""The classes of volumes that these charts make."""
+"""What these charts make of their values beside pods."""

@@ -9,6 +9,7 @@ from appliance.models.site_kubernetes import FOLDER
 from appliance.models.site_scheduler import Label
 
 CHART_VERSION = r"^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$"
+STORAGE = r"^[1-9]\d*(Mi|Gi|Ti)$"
 SHA256 = r"^[0-9a-f]{64}$"
 IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 
@@ -66,6 +67,15 @@ class MetricsServer(Addon):
     )
 
 
+class Mlflow(Addon):
+    """Runs, their metrics and their files, on one volume."""
+
+    storage: str = Field(default="50Gi", pattern=STORAGE, description="Size of its volume")
+    storage_class: Label | None = Field(
+        default=None, description="StorageClass of its volume; none: the cluster's default"
+    )
+
+
 class WorkloadsOptions(Model):
     """Stage workloads. Each section that is there is installed; one that is taken out is removed."""
 
@@ -89,3 +99,4 @@ class WorkloadsOptions(Model):
     kuberay: Addon | None = Field(default=None, description="Ray clusters and jobs")
     spark_operator: Addon | None = Field(default=None, description="Spark applications")
     dask_operator: Addon | None = Field(default=None, description="Dask clusters and jobs")
+    mlflow: Mlflow | None = Field(default=None, description="Tracking of experiments")

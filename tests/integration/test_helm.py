@@ -35,7 +35,7 @@ pytestmark = pytest.mark.rack
 
 COLLECTIONS = Path(__file__).parents[2] / "playbooks/collections"
 MODULE = "ansible_collections.appliance.host.plugins.modules.helm_release"
-CONTROLLERS = "deployment,replicaset,namespace,garbagecollector"
+CONTROLLERS = "deployment,replicaset,namespace,garbagecollector,persistentvolume-binder"
 OLD, NEW = "v1.0.0", "v1.1.0"
 SECRET = "a-word-only-this-test-knows"
 SECTIONS = {
@@ -43,6 +43,17 @@ SECTIONS = {
     "few": "workloads: {nfs_csi: {on_delete: retain}, trainer: {}, metrics_server: {kubelet_certificates: signed}}\n",
 }
 """Of section workloads."""
+VOLUME = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "values"},
+    "spec": {
+        "capacity": {"storage": "1Ti"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/nowhere"},
+    },
+}
+"""For a chart's claim: Helm waits until it is bound."""
 PATIENT_S = 300
 """A release that will not come up is tried this long, so that it is surely at work when it is killed."""
 
@@ -246,7 +257,9 @@ def test_every_sites_values_pass_the_charts_schema_and_the_server_takes_what_is_
 ) -> None:
     given = {r.values_digest + r.name: r for r in _releases(tmp_path)}
     assert len(given) >= 6
-    values = tmp_path / "values.json"
+    values, volume = tmp_path / "values.json", tmp_path / "volume.json"
+    volume.write_text(json.dumps(VOLUME))
+    place.kubectl("apply", "--filename", str(volume))
     known = (f"--kubeconfig={place.kubeconfig}", "--namespace", "values", "--timeout", "60s")
     for release in given.values():
         assert release.version is not None

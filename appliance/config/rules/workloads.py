@@ -66,6 +66,12 @@ def volumes(case: Case) -> Iterator[Finding]:
             read_only = [e.path for e in case.site.storage.exports if e.read_only]
             why = "may only be read" if chosen in read_only else "is exported by nobody"
             yield case.problem(path, f"{chosen} {why}", nearest(chosen, list(known), "exports"))
+    mlflow = options.mlflow
+    default = any(section and section.default_class for section in (nfs, local))
+    if mlflow and mlflow.storage_class is None and not default and case.checked.whole(SECTION):
+        message = "keeps its runs on a volume, and no class of volumes is the default"
+        remedy = "add nfs_csi, or name a class under mlflow.storage_class"
+        yield case.problem((SECTION, "mlflow"), message, remedy)
     if nfs is None or local is None:
         return
     if nfs.default_class and local.default_class:

@@ -16,6 +16,11 @@ UNLISTED = "DEFAULT_PATH_FOR_NON_LISTED_NODES"
 """The local-path provisioner's word for every host that is not named."""
 LOCAL_PROVISIONER = "rancher.io/local-path"
 LOCAL_FOLDER = "local-path"
+MLFLOW = "mlflow"
+MLFLOW_DATA = "/mlflow/data"
+MLFLOW_HOST = f"{MLFLOW}.{MLFLOW}"
+MLFLOW_ADDRESS = f"http://{MLFLOW_HOST}"
+"""Service and namespace, as pods reach it."""
 PLAIN_LOCAL = "/opt/local-path-provisioner"
 
 
@@ -134,6 +139,44 @@ def _dask(site: Site, options: WorkloadsOptions) -> Manifest:
     return {"podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}
 
 
+def _mlflow(site: Site, options: WorkloadsOptions) -> Manifest:
+    """One server with its database and files on one volume, which stays when the release goes."""
+    del site
+    given = options.mlflow
+    assert given is not None
+    asked = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": given.storage}},
+        **({"storageClassName": given.storage_class} if given.storage_class else {}),
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": MLFLOW, "annotations": {"helm.sh/resource-policy": "keep"}},
+        "spec": asked,
+    }
+    return {
+        "artifactRoot": {
+            "proxiedArtifactStorage": True,
+            "defaultArtifactsDestination": f"{MLFLOW_DATA}/artifacts",
+        },
+        "backendStore": {"defaultSqlitePath": f"{MLFLOW_DATA}/mlflow.db"},
+        "extraDeploy": [claim],
+        "extraVolumeMounts": [{"name": "data", "mountPath": MLFLOW_DATA}],
+        "extraVolumes": [{"name": "data", "persistentVolumeClaim": {"claimName": MLFLOW}}],
+        "podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        # By these names alone, and by a port forwarded to this host (MLflow 3.5 and newer refuses others).
+        "serverAllowedHosts": [
+            MLFLOW_HOST,
+            f"{MLFLOW_HOST}.svc",
+            f"{MLFLOW_HOST}.svc.*",
+            "localhost:*",
+        ],
+        # SQLite is one process's.
+        "strategy": {"type": "Recreate"},
+    }
+
+
 MAKERS: Mapping[str, Callable[[Site, WorkloadsOptions], Manifest]] = {
     "nfs_csi": _nfs_csi,
     "local_path": _local_path,
@@ -142,4 +185,5 @@ MAKERS: Mapping[str, Callable[[Site, WorkloadsOptions], Manifest]] = {
     "kuberay": _kuberay,
     "spark_operator": _spark,
     "dask_operator": _dask,
+    "mlflow": _mlflow,
 }

@@ -26,6 +26,7 @@ DONE: dict[str, Resource] = {
     "mpi_operator": {"conditions": [{"type": "Succeeded", "status": "True"}]},
     "trainer": {"conditions": [{"type": "Complete", "status": "True"}]},
     "kuberay": {"jobStatus": "SUCCEEDED"},
+    "mlflow": {"conditions": [{"type": "Complete", "status": "True"}]},
     "dask_operator": {"jobStatus": "Successful"},
     "spark_operator": {"applicationState": {"state": "COMPLETED"}},
 }

@@ -12,6 +12,7 @@ from appliance.config.roles.context import RoleContext
 from appliance.config.roles.workloads import variables
 from appliance.config.workloads.releases import section
 from appliance.config.workloads.table import table
+from appliance.config.workloads.values import MLFLOW_ADDRESS
 from appliance.models.site_workloads import WorkloadsOptions
 from appliance.stages import workloads as stage
 from tests.unit.config.test_impossible_queues import BASE, furnish
@@ -61,6 +62,13 @@ REFUSED = [
     ("{kuberay: {version: latest}}", "kuberay.version", "not a version of a chart", "as 1.7.0"),
     ("{kuberay: {sha256: abc}}", "kuberay.sha256", "not a SHA-256 digest", "sha256sum"),
     ("{images: {jobset: 'a b'}}", "images.jobset", "is not an image", "registry, name and tag"),
+    ("{mlflow: {}}", "mlflow", "no class of volumes is the default", "mlflow.storage_class"),
+    (
+        "{mlflow: {storage: 50G, storage_class: own}}",
+        "mlflow.storage",
+        "not a size of a volume",
+        "as 50Gi",
+    ),
     ("{kube_ray: {}}", "kube_ray", "is not known here", 'did you mean "kuberay"?'),
 ]
 
@@ -144,8 +152,7 @@ def test_what_is_taken_out_of_the_site_is_taken_away_last_first(tmp_path: Path) 
     assert set(volumes) == {"csi-driver-nfs", "local-path-provisioner"}
     operators = [a for a in found["workloads_unwanted"] if not a["driver"]]
     held = {a["name"]: bool(a["holders"]) for a in operators}
-    assert held.pop("metrics-server") is False
-    assert all(held.values())
+    assert [name for name, some in held.items() if not some] == ["mlflow", "metrics-server"]
 
 
 def test_a_site_without_the_section_leaves_the_stage(tmp_path: Path) -> None:
@@ -232,6 +239,33 @@ def test_spark_drivers_have_an_account_that_may_no_more_than_members(tmp_path: P
     assert set(rule["resources"]) <= set(own["resources"])
     assert set(rule["verbs"]) - set(own["verbs"]) == {"deletecollection"}
     assert not [key for key in in_projects(tmp_path / "none", "") if key[1] == "spark"]
+
+
+def test_mlflow_keeps_database_and_files_on_one_volume_that_outlives_it(tmp_path: Path) -> None:
+    text = "workloads: {mlflow: {storage: 1Ti, storage_class: own}}\n"
+    (release,) = given(load(tmp_path, text))["workloads_releases"]
+    made = release["values"]
+    (claim,), (volume,), (mount,) = (
+        made[key] for key in ("extraDeploy", "extraVolumes", "extraVolumeMounts")
+    )
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["spec"]["storageClassName"] == "own"
+    assert claim["spec"]["resources"]["requests"] == {"storage": "1Ti"}
+    assert volume["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+    kept = (
+        made["backendStore"]["defaultSqlitePath"],
+        made["artifactRoot"]["defaultArtifactsDestination"],
+    )
+    assert {str(Path(path).parent) for path in kept} == {mount["mountPath"]}
+    assert volume["name"] == mount["name"]
+    reached = MLFLOW_ADDRESS.removeprefix("http://")
+    assert reached == f"{release['name']}.{release['namespace']}"
+    assert reached in made["serverAllowedHosts"]
+
+
+def test_mlflow_takes_the_default_class_where_it_names_none(tmp_path: Path) -> None:
+    found = given(load(tmp_path, "workloads: {nfs_csi: {}, mlflow: {}}\n"))["workloads_releases"]
+    assert "storageClassName" not in found[-1]["values"]["extraDeploy"][0]["spec"]
 
 
 def test_trainer_brings_jobset_only_where_the_site_does_not(tmp_path: Path) -> None:

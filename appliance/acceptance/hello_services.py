@@ -1,0 +1,41 @@
+"""The smallest piece of work of the add-ons that pods talk to."""
+
+from appliance.acceptance.hello_parts import Hello, Resource, Where, condition, job, pod, resource
+from appliance.config.workloads.values import MLFLOW_ADDRESS
+
+CLIENT = {"cpu": "500m", "memory": "1Gi"}
+MLFLOW_SAYS = f"""
+import mlflow
+mlflow.set_tracking_uri("{MLFLOW_ADDRESS}")
+mlflow.set_experiment("appliance-hello")
+with mlflow.start_run() as run:
+    mlflow.log_metric("answer", 42)
+    mlflow.log_text("hello", "hello.txt")
+kept = mlflow.get_run(run.info.run_id)
+assert kept.data.metrics["answer"] == 42, kept
+assert mlflow.artifacts.load_text(f"{{kept.info.artifact_uri}}/hello.txt") == "hello"
+mlflow.delete_run(run.info.run_id)
+"""
+"""A metric and a file are kept and read back, the file through the server too."""
+
+
+def _mlflow(where: Where) -> list[Resource]:
+    template = pod(
+        where,
+        "mlflow",
+        "mlflow",
+        command=["python", "-c", MLFLOW_SAYS],
+        asked=CLIENT,
+        env=[{"name": "HOME", "value": "/tmp"}],
+    )
+    return [resource(where, "mlflow", "batch/v1", "Job", spec=job(template))]
+
+
+HELLOS: tuple[Hello, ...] = (
+    Hello(
+        "mlflow",
+        "A run is tracked with a metric and a file",
+        _mlflow,
+        condition("Complete", "Failed"),
+    ),
+)
