@@ -15,13 +15,15 @@ SMALL = {"cpu": "100m", "memory": "128Mi"}
 
 @dataclass(frozen=True)
 class Where:
-    """A project's namespace and queue, who schedules it, and images by name."""
+    """A project's namespace and queue, who schedules it, and images by name; ``model``: one that is served, and where."""
 
     namespace: str
     queue: str
     scheduler: str
     images: dict[str, str]
     storage_class: str = ""
+    model: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The smallest piece of work of the add-ons that pods talk to."""
 
+import json
+
 from appliance.acceptance.hello_parts import Hello, Resource, Where, condition, job, pod, resource
 from appliance.config.workloads.values import MLFLOW_ADDRESS
 
@@ -31,6 +33,16 @@ def _mlflow(where: Where) -> list[Resource]:
     return [resource(where, "mlflow", "batch/v1", "Job", spec=job(template))]
 
 
+def _vllm(where: Where) -> list[Resource]:
+    """One word of the model, by the same API its users have."""
+    asked = json.dumps({"model": where.model, "prompt": "hello", "max_tokens": 1})
+    ask = "wget -q -O - --header 'Content-Type: application/json' --post-data"
+    listed = f"wget -q -O - {where.address}/models | grep -q '\"{where.model}\"'"
+    said = f"{ask} '{asked}' {where.address}/completions | grep -q '\"choices\"'"
+    template = pod(where, "vllm", "plain", command=["sh", "-c", f"{listed} && {said}"])
+    return [resource(where, "vllm", "batch/v1", "Job", spec=job(template))]
+
+
 HELLOS: tuple[Hello, ...] = (
     Hello(
         "mlflow",
@@ -38,4 +50,5 @@ HELLOS: tuple[Hello, ...] = (
         _mlflow,
         condition("Complete", "Failed"),
     ),
+    Hello("vllm", "A served model answers", _vllm, condition("Complete", "Failed")),
 )

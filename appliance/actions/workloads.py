@@ -12,6 +12,7 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
 from appliance.config.queues.namespaces import namespace_of
 from appliance.config.queues.tree import leaf_name
+from appliance.config.workloads.serving import address, project_of
 from appliance.config.workloads.table import table
 from appliance.config.workloads.values import scheduler_name
 from appliance.errors import ConfigError
@@ -27,8 +28,7 @@ def place(site: Site) -> Where:
             f"site {site.name} has no section workloads",
             "name what shall be installed, as docs/workloads.md shows",
         )
-    projects = scheduler.projects if scheduler else ()
-    project = next((p for p in projects if options.project in (None, p.name)), None)
+    project = project_of(site, options)
     if project is None or (scheduler and scheduler.kind == "runai"):
         raise ConfigError(
             f"site {site.name} describes no queue a trial could use",
@@ -36,12 +36,15 @@ def place(site: Site) -> Where:
         )
     training = [q for q in project.queues if q.work == "train"] or list(project.queues)
     queue = next((q for q in project.queues if q.name == options.queue), training[0])
+    served = options.vllm.models[0] if options.vllm else None
     return Where(
         namespace=namespace_of(project.name),
         queue=leaf_name(project.name, queue.name),
         scheduler=scheduler_name(scheduler),
         images={**table().images, **options.images},
         storage_class=options.nfs_csi.class_name if options.nfs_csi else "",
+        model=served.name if served else "",
+        address=address(served) if served else "",
     )
 
 

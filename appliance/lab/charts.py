@@ -215,6 +215,19 @@ SCHEMAS: Mapping[str, Document] = {
         "serverAllowedHosts": "array",
         "strategy": {"type": ("RollingUpdate", "Recreate")},
     },
+    "vllm-stack": {
+        "routerSpec": {"enableRouter": "boolean"},
+        "servingEngineSpec": {
+            "containerSecurityContext": "object",
+            "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+            "modelSpec": "array",
+            "runtimeClassName": "string",
+            "schedulerName": "string",
+            "securityContext": "object",
+            "strategy": "object",
+            "tolerations": "array",
+        },
+    },
     "dask-kubernetes-operator": {"podSecurityContext": {"seccompProfile": {"type": "string"}}},
 }
 """Documented names and kinds of the values (each chart's own values at the version of its table, 2026-11)."""

@@ -10,6 +10,7 @@ from appliance.models.site_scheduler import Label
 
 CHART_VERSION = r"^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$"
 STORAGE = r"^[1-9]\d*(Mi|Gi|Ti)$"
+BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
 SHA256 = r"^[0-9a-f]{64}$"
 IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 
@@ -76,6 +77,36 @@ class Mlflow(Addon):
     )
 
 
+class ServedModel(Model):
+    """One model behind an API of its own."""
+
+    name: Label = Field(max_length=32, description="In its address and in requests")
+    path: str = Field(
+        pattern=BELOW, description="Folder of its safetensors, below the export's path"
+    )
+    gpus: int = Field(default=1, ge=1, le=8, description="GPUs of one host it is spread over")
+    cpu: int = Field(default=8, ge=1, description="Processors")
+    memory: str = Field(default="64Gi", pattern=STORAGE, description="Memory of the host")
+    max_length: int | None = Field(
+        default=None, ge=1, description="Longest context in tokens; none: the model's own"
+    )
+
+
+class Vllm(Addon):
+    """Models on vLLM, read from an export by the model streamer."""
+
+    export: str | None = Field(
+        default=None,
+        pattern=FOLDER,
+        description="Path of an export, own or external, that holds models; none: the first",
+    )
+    queue: Label | None = Field(
+        default=None,
+        description="Queue of workloads.project, else of the first project; none: its first for inference",
+    )
+    models: tuple[ServedModel, ...] = Field(min_length=1, description="What is served")
+
+
 class WorkloadsOptions(Model):
     """Stage workloads. Each section that is there is installed; one that is taken out is removed."""
 
@@ -87,7 +118,7 @@ class WorkloadsOptions(Model):
     )
     images: dict[str, Image] = Field(
         default_factory=dict,
-        description="Images of trials that differ from appliance/config/workloads.yml, by name",
+        description="Images of trials, and of vLLM, that differ from appliance/config/workloads.yml, by name",
     )
     nfs_csi: NfsCsi | None = Field(default=None, description="Volumes on NFS")
     local_path: LocalPath | None = Field(default=None, description="Volumes on a host's own disks")
@@ -100,3 +131,4 @@ class WorkloadsOptions(Model):
     spark_operator: Addon | None = Field(default=None, description="Spark applications")
     dask_operator: Addon | None = Field(default=None, description="Dask clusters and jobs")
     mlflow: Mlflow | None = Field(default=None, description="Tracking of experiments")
+    vllm: Vllm | None = Field(default=None, description="Serving of models")

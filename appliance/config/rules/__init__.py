@@ -88,6 +88,8 @@ SITE_RULES: tuple[Rule, ...] = (
     workloads.cluster,
     workloads.charts,
     workloads.volumes,
+    workloads.models,
+    workloads.serving,
     workloads.trials,
     services.access,
     files.needed_secrets,

@@ -6,9 +6,11 @@ from appliance.config.compatibility import RELEASE
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.queues.tree import leaf_name
 from appliance.config.rules.base import Case, nearest
+from appliance.config.workloads.exports import readable, writable
 from appliance.config.workloads.releases import wanted
+from appliance.config.workloads.serving import SERVING, models_export, project_of, queue_of
 from appliance.config.workloads.table import table
-from appliance.config.workloads.values import exports, nfs_export
+from appliance.config.workloads.values import nfs_export
 
 SECTION = "workloads"
 
@@ -56,7 +58,7 @@ def volumes(case: Case) -> Iterator[Finding]:
     if options is None:
         return
     nfs, local = options.nfs_csi, options.local_path
-    known = exports(case.site)
+    known = writable(case.site)
     if nfs is not None and case.checked.whole("storage") and case.checked.whole("hosts"):
         path: KeyPath = (SECTION, "nfs_csi", "export")
         if not known:
@@ -81,6 +83,56 @@ def volumes(case: Case) -> Iterator[Finding]:
     if nfs.class_name == local.class_name:
         message = f'nfs_csi calls its class "{nfs.class_name}" too'
         yield case.problem((SECTION, "local_path", "class_name"), message, "take another name")
+
+
+def models(case: Case) -> Iterator[Finding]:
+    """Models that are served can be read, are told apart, and fit a host."""
+    options = case.site.workloads
+    given = options.vllm if options else None
+    if given is None:
+        return
+    where: KeyPath = (SECTION, "vllm")
+    if case.checked.whole("storage"):
+        known, chosen = readable(case.site), models_export(case.site, given)
+        if not known:
+            yield case.problem(
+                where, "models have no export they are read from", "add one to storage.exports"
+            )
+        elif chosen not in known:
+            remedy = nearest(chosen, list(known), "exports")
+            yield case.problem((*where, "export"), f"{chosen} is exported by nobody", remedy)
+    names = [model.name for model in given.models]
+    has = case.profile.hardware.gpu.count if case.profile else None
+    for i, model in enumerate(given.models):
+        if model.name in names[:i]:
+            message = f'two models are called "{model.name}"'
+            yield case.problem((*where, "models", i, "name"), message, "take another name")
+        if has is not None and model.gpus > has:
+            message = f"wants {model.gpus} GPUs, and a host has {has}"
+            yield case.problem((*where, "models", i, "gpus"), message, f"at most {has}")
+
+
+def serving(case: Case) -> Iterator[Finding]:
+    """What is served has a queue its GPUs come from."""
+    options = case.site.workloads
+    given = options.vllm if options else None
+    if options is None or given is None:
+        return
+    where: KeyPath = (SECTION, "vllm")
+    project = project_of(case.site, options)
+    if not case.checked.whole("scheduler") or (options.project is not None and project is None):
+        return
+    if project is None:
+        message = "no project has a queue its GPUs could come from"
+        yield case.problem(where, message, "describe one under scheduler, as docs/queues.md shows")
+    elif queue_of(project, given) is None and given.queue is None:
+        message = f"project {project.name} has no queue for {SERVING}"
+        remedy = f"give it one (work: {SERVING}), or name another under vllm.queue"
+        yield case.problem(where, message, remedy)
+    elif queue_of(project, given) is None:
+        message = f'no queue is called "{leaf_name(project.name, str(given.queue))}"'
+        remedy = nearest(str(given.queue), [q.name for q in project.queues], "queues")
+        yield case.problem((*where, "queue"), message, remedy)
 
 
 def trials(case: Case) -> Iterator[Finding]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from appliance.config.queues.manifest import Manifest
-from appliance.config.roles.kubernetes import members
-from appliance.config.roles.storage import server_host
+from appliance.config.workloads import serving
+from appliance.config.workloads.exports import writable
 from appliance.models.site import Site
 from appliance.models.site_scheduler import SchedulerOptions
 from appliance.models.site_workloads import WorkloadsOptions
@@ -29,16 +29,10 @@ def scheduler_name(options: SchedulerOptions | None) -> str:
     return SCHEDULER if options else "default-scheduler"
 
 
-def exports(site: Site) -> dict[str, str]:
-    """Exports that may be written, by path, each with its server as every host of the cluster reaches it."""
-    found = {e.path: _server(site) for e in site.storage.exports if not e.read_only}
-    return found | {e.path: e.server for e in site.storage.external}
-
-
 def nfs_export(site: Site, options: WorkloadsOptions) -> str:
     """The export volumes are made on; "" where there is none."""
     chosen = options.nfs_csi.export if options.nfs_csi else None
-    return chosen or next(iter(exports(site)), "")
+    return chosen or next(iter(writable(site)), "")
 
 
 def local_folder(site: Site, options: WorkloadsOptions) -> str:
@@ -54,15 +48,6 @@ def values(key: str, site: Site, options: WorkloadsOptions) -> Manifest:
     return make(site, options) if make else {}
 
 
-def _server(site: Site) -> str:
-    """In the storage network only where all have it: one StorageClass serves every host."""
-    host = server_host(site)
-    if host is None:
-        return ""
-    inside = all("storage" in h.addresses for h in (host, *members(site)))
-    return str(host.addresses["storage"] if inside else host.address)
-
-
 def _nfs_csi(site: Site, options: WorkloadsOptions) -> Manifest:
     """Exports squash root, so that a volume's folder is nobody's: it is open to the pods it is mounted in."""
     given = options.nfs_csi
@@ -70,7 +55,7 @@ def _nfs_csi(site: Site, options: WorkloadsOptions) -> Manifest:
     path = nfs_export(site, options)
     default = {"storageclass.kubernetes.io/is-default-class": str(given.default_class).lower()}
     parameters = {
-        "server": exports(site).get(path, ""),
+        "server": writable(site).get(path, ""),
         "share": path,
         "subDir": "${pvc.metadata.namespace}/${pvc.metadata.name}-${pv.metadata.name}",
         "mountPermissions": "0777",
@@ -177,6 +162,10 @@ def _mlflow(site: Site, options: WorkloadsOptions) -> Manifest:
     }
 
 
+def _vllm(site: Site, options: WorkloadsOptions) -> Manifest:
+    return serving.values(site, options, scheduler_name(site.scheduler))
+
+
 MAKERS: Mapping[str, Callable[[Site, WorkloadsOptions], Manifest]] = {
     "nfs_csi": _nfs_csi,
     "local_path": _local_path,
@@ -186,4 +175,5 @@ MAKERS: Mapping[str, Callable[[Site, WorkloadsOptions], Manifest]] = {
     "spark_operator": _spark,
     "dask_operator": _dask,
     "mlflow": _mlflow,
+    "vllm": _vllm,
 }

@@ -26,6 +26,7 @@ DONE: dict[str, Resource] = {
     "mpi_operator": {"conditions": [{"type": "Succeeded", "status": "True"}]},
     "trainer": {"conditions": [{"type": "Complete", "status": "True"}]},
     "kuberay": {"jobStatus": "SUCCEEDED"},
+    "vllm": {"conditions": [{"type": "Complete", "status": "True"}]},
     "mlflow": {"conditions": [{"type": "Complete", "status": "True"}]},
     "dask_operator": {"jobStatus": "Successful"},
     "spark_operator": {"applicationState": {"state": "COMPLETED"}},
@@ -180,6 +181,18 @@ def test_what_a_killed_trial_left_is_taken_away() -> None:
             cluster.apply(resource)
     clean(cluster, WHERE, HELLOS)
     assert cluster.things == {}
+
+
+def test_the_model_that_is_asked_is_the_sites_first() -> None:
+    options = WorkloadsOptions.model_validate(
+        {"vllm": {"models": [{"name": "llama", "path": "l"}, {"name": "other", "path": "o"}]}}
+    )
+    where = place(site(projects=PROJECTS).model_copy(update={"workloads": options}))
+    (job,) = next(hello for hello in HELLOS if hello.key == "vllm").make(where)
+    said = job["spec"]["template"]["spec"]["containers"][0]["command"][-1]
+    assert "http://vllm-stack-llama-engine-service.vllm/v1/models" in said
+    assert '{"model": "llama"' in said
+    assert "other" not in said
 
 
 QUEUES = [{"name": "build", "work": "build"}, {"name": "train"}, {"name": "night"}]

@@ -1,5 +1,6 @@
 """Section workloads: what is refused before a host is touched, and what the role is given."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ CLUSTER = "kubernetes: {version: '1.35', source: /opt/source}\n"
 STORAGE = "storage: {exports: [{path: /srv/data}, {path: /srv/ro, read_only: true}]}\n"
 QUEUES = (DATA / "flat.yml").read_text()
 KEYS = [addon.key for addon in table().addons]
-ALL = "workloads:\n" + "".join(f"  {key}: {{}}\n" for key in KEYS)
+SERVED = "{queue: train, models: [{name: llama, path: llama/3-8b}]}"
+GIVEN = {"vllm": SERVED}
+"""Sections that are nothing without what they are given."""
+ALL = "workloads:\n" + "".join(f"  {key}: {GIVEN.get(key, '{}')}\n" for key in KEYS)
 
 
 def load(
@@ -66,8 +70,35 @@ REFUSED = [
     (
         "{mlflow: {storage: 50G, storage_class: own}}",
         "mlflow.storage",
-        "not a size of a volume",
+        "not a size",
         "as 50Gi",
+    ),
+    ("{vllm: {}}", "vllm.models", "is missing", 'add "models: ..."'),
+    ("{vllm: {models: []}}", "vllm.models", "is empty", "at least one"),
+    (
+        "{vllm: {models: [{name: a, path: /a}], queue: train}}",
+        "vllm.models[0].path",
+        "not a folder below the export",
+        "without a leading /",
+    ),
+    (
+        "{vllm: {models: [{name: a, path: a}, {name: a, path: b}], queue: train}}",
+        "vllm.models[1].name",
+        "two models",
+        "another name",
+    ),
+    (
+        "{vllm: {models: [{name: a, path: a}], queue: train, export: /srv/dat}}",
+        "vllm.export",
+        "is exported by nobody",
+        "/srv/data",
+    ),
+    ("{vllm: {models: [{name: a, path: a}]}}", "vllm", "no queue for inference", "vllm.queue"),
+    (
+        "{vllm: {models: [{name: a, path: a}], queue: tran}}",
+        "vllm.queue",
+        'no queue is called "team-tran"',
+        'did you mean "train"?',
     ),
     ("{kube_ray: {}}", "kube_ray", "is not known here", 'did you mean "kuberay"?'),
 ]
@@ -152,7 +183,9 @@ def test_what_is_taken_out_of_the_site_is_taken_away_last_first(tmp_path: Path) 
     assert set(volumes) == {"csi-driver-nfs", "local-path-provisioner"}
     operators = [a for a in found["workloads_unwanted"] if not a["driver"]]
     held = {a["name"]: bool(a["holders"]) for a in operators}
-    assert [name for name, some in held.items() if not some] == ["mlflow", "metrics-server"]
+    assert [name for name, some in held.items() if not some] == [
+        *("vllm-stack", "mlflow", "metrics-server")
+    ]
 
 
 def test_a_site_without_the_section_leaves_the_stage(tmp_path: Path) -> None:
@@ -266,6 +299,64 @@ def test_mlflow_keeps_database_and_files_on_one_volume_that_outlives_it(tmp_path
 def test_mlflow_takes_the_default_class_where_it_names_none(tmp_path: Path) -> None:
     found = given(load(tmp_path, "workloads: {nfs_csi: {}, mlflow: {}}\n"))["workloads_releases"]
     assert "storageClassName" not in found[-1]["values"]["extraDeploy"][0]["spec"]
+
+
+def served(folder: Path, model: str = "") -> dict[str, Any]:
+    text = SERVED.replace("path:", f"{model}path:").replace("{queue", "{export: /srv/ro, queue")
+    (release,) = given(load(folder, f"workloads: {{vllm: {text}}}\n"))["workloads_releases"]
+    engines: dict[str, Any] = release["values"]["servingEngineSpec"]
+    return engines
+
+
+def test_a_served_model_has_its_gpus_from_the_queue_and_its_weights_streamed(
+    tmp_path: Path,
+) -> None:
+    engines = served(tmp_path)
+    (engine,) = engines["modelSpec"]
+    assert engines["schedulerName"] == "kai-scheduler"
+    assert engine["podLabels"] == {"kai.scheduler/queue": "team-train"}
+    assert engine["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert engine["resources"]["limits"] == engine["resources"]["requests"]
+    said = engine["vllmConfig"]["extraArgs"]
+    assert said[said.index("--load-format") + 1] == "runai_streamer"
+    assert f"{engine['repository']}:{engine['tag']}" == table().images["vllm"]
+    (volume,), (mount,) = engine["extraVolumes"], engine["extraVolumeMounts"]
+    assert volume["nfs"] == {"server": "10.0.0.10", "path": "/srv/ro", "readOnly": True}
+    assert volume["name"] == mount["name"]
+    assert engine["modelURL"] == f"{mount['mountPath']}/llama/3-8b"
+
+
+def test_a_model_over_several_gpus_is_read_in_parts(tmp_path: Path) -> None:
+    (engine,) = served(tmp_path, "gpus: 4, max_length: 8192, ")["modelSpec"]
+    assert engine["resources"]["limits"]["nvidia.com/gpu"] == "4"
+    assert engine["vllmConfig"]["tensorParallelSize"] == 4
+    assert engine["vllmConfig"]["maxModelLen"] == 8192
+    said = engine["vllmConfig"]["extraArgs"]
+    assert json.loads(said[said.index("--model-loader-extra-config") + 1]) == {"distributed": True}
+
+
+@pytest.mark.parametrize(
+    ("storage", "queues", "says"),
+    [
+        ("", QUEUES, "no export they are read from"),
+        (STORAGE, "", "no project has a queue"),
+    ],
+)
+def test_models_want_an_export_and_a_queue(
+    storage: str, queues: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidConfig, match=says):
+        load(tmp_path, f"workloads: {{vllm: {SERVED}}}\n", storage=storage, queues=queues)
+
+
+def test_a_model_is_no_bigger_than_a_host(tmp_path: Path) -> None:
+    text = "workloads: {vllm: {queue: train, models: [{name: a, path: a, gpus: 8}]}}\n"
+    loaded = load(tmp_path, text)
+    assert loaded.profile.hardware.gpu.count == 8
+    profile = (tmp_path / "site.yml").read_text().replace("profile: hpc", "profile: cost-efficient")
+    (tmp_path / "site.yml").write_text(profile)
+    with pytest.raises(InvalidConfig, match="wants 8 GPUs, and a host has"):
+        load_site(tmp_path)
 
 
 def test_trainer_brings_jobset_only_where_the_site_does_not(tmp_path: Path) -> None:
