@@ -3,6 +3,7 @@
 import json
 
 from appliance.acceptance.hello_parts import Hello, Resource, Where, condition, job, pod, resource
+from appliance.config.workloads.notebooks import ADDRESS
 from appliance.config.workloads.values import MLFLOW_ADDRESS
 
 CLIENT = {"cpu": "500m", "memory": "1Gi"}
@@ -21,6 +22,17 @@ mlflow.delete_run(run.info.run_id)
 """A metric and a file are kept and read back, the file through the server too."""
 
 
+NOTEBOOK_SAYS = f"""
+import urllib.request
+from nbclient import NotebookClient
+from nbformat import v4
+urllib.request.urlopen("{ADDRESS}/hub/health", timeout=60)
+book = v4.new_notebook(cells=[v4.new_code_cell("print(6 * 7)")])
+done = NotebookClient(book, timeout=300, kernel_name="python3").execute()
+assert done.cells[0].outputs[0].text == "42\\n", done
+"""
+
+
 def _mlflow(where: Where) -> list[Resource]:
     template = pod(
         where,
@@ -31,6 +43,19 @@ def _mlflow(where: Where) -> list[Resource]:
         env=[{"name": "HOME", "value": "/tmp"}],
     )
     return [resource(where, "mlflow", "batch/v1", "Job", spec=job(template))]
+
+
+def _jupyter(where: Where) -> list[Resource]:
+    """In the notebooks' own image. That the hub starts one is not tried: it would need a person's login."""
+    template = pod(
+        where,
+        "jupyter",
+        "notebook",
+        command=["python", "-c", NOTEBOOK_SAYS],
+        asked=CLIENT,
+        env=[{"name": "HOME", "value": "/tmp"}],
+    )
+    return [resource(where, "jupyter", "batch/v1", "Job", spec=job(template))]
 
 
 def _vllm(where: Where) -> list[Resource]:
@@ -48,6 +73,12 @@ HELLOS: tuple[Hello, ...] = (
         "mlflow",
         "A run is tracked with a metric and a file",
         _mlflow,
+        condition("Complete", "Failed"),
+    ),
+    Hello(
+        "jupyter",
+        "The hub answers, and a notebook is run from start to end",
+        _jupyter,
         condition("Complete", "Failed"),
     ),
     Hello("vllm", "A served model answers", _vllm, condition("Complete", "Failed")),

@@ -29,7 +29,7 @@ def place(site: Site) -> Where:
             "name what shall be installed, as docs/workloads.md shows",
         )
     project = project_of(site, options)
-    if project is None or (scheduler and scheduler.kind == "runai"):
+    if project is None:
         raise ConfigError(
             f"site {site.name} describes no queue a trial could use",
             "describe a project under scheduler, as docs/queues.md shows",

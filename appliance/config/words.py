@@ -41,6 +41,7 @@ PATTERNS = {
     site_scheduler.MIG_PROFILE: ("a MIG profile", "as 1g.10gb"),
     site_scheduler.DOMAIN: ("a domain name", "as runai.example.com"),
     site_workloads.CHART_VERSION: ("a version of a chart", "as 1.7.0 or v4.13.4"),
+    site_workloads.AUTHENTICATOR: ("a name of an authenticator", "as generic-oauth"),
     site_workloads.STORAGE: ("a size", "as 50Gi"),
     site_workloads.BELOW: ("a folder below the export", "as llama/3-8b, without a leading /"),
     site_workloads.SHA256: ("a SHA-256 digest", "64 hexadecimal digits, as sha256sum prints them"),

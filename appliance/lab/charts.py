@@ -136,7 +136,10 @@ def _value(given: object) -> object:
 
 
 DEFINITIONS = {"kai-scheduler": "kai.yml", "kai-resource-management": "resource_management.yml"}
-PODS = {"kai-scheduler": ("kai-operator", "kai-scheduler-default", "queue-controller")}
+PODS = {
+    "jupyterhub": ("hub", "proxy"),
+    "kai-scheduler": ("kai-operator", "kai-scheduler-default", "queue-controller"),
+}
 DEFAULTS: Mapping[str, Document] = {
     "kai-scheduler": {"defaultQueue": {"createDefaultQueue": True}},
     "gpu-operator": {"driver": {"enabled": True}, "toolkit": {"enabled": True}},
@@ -214,6 +217,28 @@ SCHEMAS: Mapping[str, Document] = {
         "podSecurityContext": {"seccompProfile": {"type": "string"}},
         "serverAllowedHosts": "array",
         "strategy": {"type": ("RollingUpdate", "Recreate")},
+    },
+    "jupyterhub": {
+        "cull": {"enabled": "boolean", "maxAge": "integer", "timeout": "integer"},
+        "hub": {
+            "config": "object",
+            "db": {"pvc": {"annotations": "object", "storageClassName": "string"}},
+            "extraEnv": "object",
+        },
+        "prePuller": {"continuous": _SWITCH, "hook": _SWITCH},
+        "proxy": {"service": {"type": ("ClusterIP", "NodePort", "LoadBalancer")}},
+        "scheduling": {"userPlaceholder": _SWITCH, "userScheduler": _SWITCH},
+        "singleuser": {
+            "cloudMetadata": {"blockWithIptables": "boolean"},
+            "cpu": {"guarantee": "number", "limit": "number"},
+            "extraLabels": "object",
+            "extraResource": {"guarantees": "object", "limits": "object"},
+            "extraTolerations": "array",
+            "image": {"name": "string", "tag": "string"},
+            "memory": {"guarantee": "string", "limit": "string"},
+            "networkPolicy": {"egressAllowRules": {"privateIPs": "boolean"}},
+            "storage": {"capacity": "string", "dynamic": {"storageClass": "string"}},
+        },
     },
     "vllm-stack": {
         "routerSpec": {"enableRouter": "boolean"},

@@ -24,6 +24,11 @@ NodeLabel = Annotated[str, Field(pattern=NODE_LABEL)]
 Subject = Annotated[str, Field(pattern=SUBJECT)]
 
 
+def minutes(duration: str) -> int:
+    """A duration as 30m, 8h or 1d in minutes."""
+    return int(duration[:-1]) * {"m": 1, "h": 60, "d": 1440}[duration[-1]]
+
+
 class Amount(Model):
     """A part of one resource: guaranteed, at most, and how much of what is idle."""
 

@@ -1,6 +1,6 @@
 """The site's section ``workloads``: what users of the cluster find there besides its scheduler."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from appliance.models.site_scheduler import Label
 CHART_VERSION = r"^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$"
 STORAGE = r"^[1-9]\d*(Mi|Gi|Ti)$"
 BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
+AUTHENTICATOR = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 SHA256 = r"^[0-9a-f]{64}$"
 IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 
@@ -77,6 +78,35 @@ class Mlflow(Addon):
     )
 
 
+class Jupyter(Addon):
+    """JupyterHub: a notebook for each person, in a queue for interactive work."""
+
+    authenticator: str = Field(
+        pattern=AUTHENTICATOR,
+        description="Who lets people in, as JupyterHub calls it: generic-oauth, ldapauthenticator.LDAPAuthenticator",
+    )
+    config: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Its settings and others of the hub, by class, as JupyterHub documents them",
+    )
+    client_secret: Label | None = Field(
+        default=None,
+        description="Secret in namespace jupyterhub that holds OAUTH_CLIENT_SECRET; none: not needed",
+    )
+    queue: Label | None = Field(
+        default=None,
+        description="Queue of workloads.project, else of the first project; none: its first for build",
+    )
+    cpu: int = Field(default=2, ge=1, description="Processors of a notebook")
+    memory: str = Field(default="8Gi", pattern=STORAGE, description="Memory of a notebook")
+    gpus: int = Field(default=0, ge=0, le=8, description="GPUs of a notebook")
+    storage: str = Field(default="10Gi", pattern=STORAGE, description="Size of a home")
+    storage_class: Label | None = Field(
+        default=None,
+        description="StorageClass of homes and of the hub; none: the cluster's default",
+    )
+
+
 class ServedModel(Model):
     """One model behind an API of its own."""
 
@@ -131,4 +161,5 @@ class WorkloadsOptions(Model):
     spark_operator: Addon | None = Field(default=None, description="Spark applications")
     dask_operator: Addon | None = Field(default=None, description="Dask clusters and jobs")
     mlflow: Mlflow | None = Field(default=None, description="Tracking of experiments")
+    jupyter: Jupyter | None = Field(default=None, description="Notebooks")
     vllm: Vllm | None = Field(default=None, description="Serving of models")

@@ -9,7 +9,7 @@ from appliance.config.rules.base import Case, nearest, repeated
 from appliance.config.tables import mig_table
 from appliance.models.profile import Software
 from appliance.models.site import Owner, Role
-from appliance.models.site_scheduler import DEFAULT_POOL, Queue
+from appliance.models.site_scheduler import DEFAULT_POOL, Queue, minutes
 
 POOLS: KeyPath = ("scheduler", "node_pools")
 PROJECTS: KeyPath = ("scheduler", "projects")
@@ -17,7 +17,6 @@ HOSTNAME = "kubernetes.io/hostname"
 SHIPPED = ("train", "build-preemptible", "build", "inference")
 """Priority classes the KAI chart makes."""
 
-MINUTES = {"m": 1, "h": 60, "d": 1440}
 SHARING = {"hami": "0.16", "nvidia": "0.18"}
 """The KAI line that first has each way to cap a part of a GPU."""
 
@@ -295,11 +294,6 @@ def members(case: Case) -> Iterator[Finding]:
                 if name.startswith("system:"):
                     message = f"{name} belongs to Kubernetes itself"
                     yield case.problem(path, message, "name people's groups")
-
-
-def minutes(duration: str) -> int:
-    """A duration as 30m, 8h or 1d in minutes."""
-    return int(duration[:-1]) * MINUTES[duration[-1]]
 
 
 def _queues(case: Case) -> Iterator[tuple[KeyPath, Queue]]:

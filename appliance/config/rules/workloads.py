@@ -1,5 +1,6 @@
 """Rules over what is installed for a cluster's users."""
 
+import re
 from collections.abc import Iterator
 
 from appliance.config.compatibility import RELEASE
@@ -7,12 +8,15 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.queues.tree import leaf_name
 from appliance.config.rules.base import Case, nearest
 from appliance.config.workloads.exports import readable, writable
+from appliance.config.workloads.notebooks import INTERACTIVE
 from appliance.config.workloads.releases import wanted
 from appliance.config.workloads.serving import SERVING, models_export, project_of, queue_of
 from appliance.config.workloads.table import table
 from appliance.config.workloads.values import nfs_export
 
 SECTION = "workloads"
+OPEN = ("dummy", "dummyauthenticator", "nullauthenticator", "tmpauthenticator")
+SECRET_NAME = re.compile(r"(secret|password|token)$")
 
 
 def cluster(case: Case) -> Iterator[Finding]:
@@ -68,12 +72,12 @@ def volumes(case: Case) -> Iterator[Finding]:
             read_only = [e.path for e in case.site.storage.exports if e.read_only]
             why = "may only be read" if chosen in read_only else "is exported by nobody"
             yield case.problem(path, f"{chosen} {why}", nearest(chosen, list(known), "exports"))
-    mlflow = options.mlflow
     default = any(section and section.default_class for section in (nfs, local))
-    if mlflow and mlflow.storage_class is None and not default and case.checked.whole(SECTION):
-        message = "keeps its runs on a volume, and no class of volumes is the default"
-        remedy = "add nfs_csi, or name a class under mlflow.storage_class"
-        yield case.problem((SECTION, "mlflow"), message, remedy)
+    for key, given in (("mlflow", options.mlflow), ("jupyter", options.jupyter)):
+        if given and given.storage_class is None and not default and case.checked.whole(SECTION):
+            message = "keeps its data on volumes, and no class of volumes is the default"
+            remedy = f"add nfs_csi, or name a class under {key}.storage_class"
+            yield case.problem((SECTION, key), message, remedy)
     if nfs is None or local is None:
         return
     if nfs.default_class and local.default_class:
@@ -112,27 +116,60 @@ def models(case: Case) -> Iterator[Finding]:
             yield case.problem((*where, "models", i, "gpus"), message, f"at most {has}")
 
 
-def serving(case: Case) -> Iterator[Finding]:
-    """What is served has a queue its GPUs come from."""
+def queues(case: Case) -> Iterator[Finding]:
+    """Engines and notebooks have a queue of their kind."""
     options = case.site.workloads
-    given = options.vllm if options else None
-    if options is None or given is None:
+    if options is None or not case.checked.whole("scheduler"):
         return
-    where: KeyPath = (SECTION, "vllm")
     project = project_of(case.site, options)
-    if not case.checked.whole("scheduler") or (options.project is not None and project is None):
+    known = case.site.scheduler.projects if case.site.scheduler else ()
+    if options.project is not None and options.project not in [p.name for p in known]:
         return
-    if project is None:
-        message = "no project has a queue its GPUs could come from"
-        yield case.problem(where, message, "describe one under scheduler, as docs/queues.md shows")
-    elif queue_of(project, given) is None and given.queue is None:
-        message = f"project {project.name} has no queue for {SERVING}"
-        remedy = f"give it one (work: {SERVING}), or name another under vllm.queue"
-        yield case.problem(where, message, remedy)
-    elif queue_of(project, given) is None:
-        message = f'no queue is called "{leaf_name(project.name, str(given.queue))}"'
-        remedy = nearest(str(given.queue), [q.name for q in project.queues], "queues")
-        yield case.problem((*where, "queue"), message, remedy)
+    for key, given, work in (
+        ("vllm", options.vllm, SERVING),
+        ("jupyter", options.jupyter, INTERACTIVE),
+    ):
+        where: KeyPath = (SECTION, key)
+        if given is None:
+            continue
+        if project is None:
+            message = "no project has a queue it could use"
+            remedy = "describe one under scheduler, as docs/queues.md shows"
+            yield case.problem(where, message, remedy)
+        elif queue_of(project, given.queue, work) is not None:
+            continue
+        elif given.queue is None:
+            message = f"project {project.name} has no queue for {work}"
+            remedy = f"give it one (work: {work}), or name another under {key}.queue"
+            yield case.problem(where, message, remedy)
+        else:
+            message = f'no queue is called "{leaf_name(project.name, given.queue)}"'
+            remedy = nearest(given.queue, [q.name for q in project.queues], "queues")
+            yield case.problem((*where, "queue"), message, remedy)
+
+
+def notebooks(case: Case) -> Iterator[Finding]:
+    """Nobody is let in without proof, no secret stands in the site, and a notebook fits a host."""
+    options = case.site.workloads
+    given = options.jupyter if options else None
+    if given is None:
+        return
+    where: KeyPath = (SECTION, "jupyter")
+    if given.authenticator.rpartition(".")[2].lower() in OPEN:
+        message = f"{given.authenticator} lets anybody in under any name"
+        remedy = "take one that asks for proof, as generic-oauth"
+        yield case.problem((*where, "authenticator"), message, remedy)
+    for section, settings in given.config.items():
+        for name in settings:
+            if SECRET_NAME.search(name):
+                remedy = "keep it in a Secret of namespace jupyterhub, as docs/workloads.md says"
+                yield case.problem(
+                    (*where, "config", section, name), "a secret must not stand here", remedy
+                )
+    has = case.profile.hardware.gpu.count if case.profile else None
+    if has is not None and given.gpus > has:
+        message = f"wants {given.gpus} GPUs, and a host has {has}"
+        yield case.problem((*where, "gpus"), message, f"at most {has}")
 
 
 def trials(case: Case) -> Iterator[Finding]:

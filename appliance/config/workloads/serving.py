@@ -18,16 +18,18 @@ USER = 2000
 
 
 def project_of(site: Site, options: WorkloadsOptions) -> Project | None:
-    """Whose queues are used: the project named, else the first; None where there is none."""
-    projects = site.scheduler.projects if site.scheduler else ()
-    return next((p for p in projects if options.project in (None, p.name)), None)
+    """Whose queues are used: the project named, else the first; None where there is none, and with Run:ai's own."""
+    scheduler = site.scheduler
+    if scheduler is None or scheduler.kind == "runai":
+        return None
+    return next((p for p in scheduler.projects if options.project in (None, p.name)), None)
 
 
-def queue_of(project: Project, given: Vllm) -> Queue | None:
-    """The queue named, else the first for inference; None where there is none."""
-    if given.queue is None:
-        return next((q for q in project.queues if q.work == SERVING), None)
-    return next((q for q in project.queues if q.name == given.queue), None)
+def queue_of(project: Project, name: str | None, work: str) -> Queue | None:
+    """The queue named, else the first for such work; None where there is none."""
+    if name is None:
+        return next((q for q in project.queues if q.work == work), None)
+    return next((q for q in project.queues if q.name == name), None)
 
 
 def address(model: ServedModel) -> str:
@@ -39,7 +41,7 @@ def values(site: Site, options: WorkloadsOptions, scheduler: str) -> Manifest:
     """One engine per model, reached by its own service: a router would be one more thing to trust."""
     given, project = options.vllm, project_of(site, options)
     assert given is not None
-    queue = queue_of(project, given) if project else None
+    queue = queue_of(project, given.queue, SERVING) if project else None
     leaf = leaf_name(project.name, queue.name) if project and queue else ""
     return {
         "routerSpec": {"enableRouter": False},

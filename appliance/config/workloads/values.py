@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from appliance.config.queues.manifest import Manifest
-from appliance.config.workloads import serving
+from appliance.config.workloads import notebooks, serving
 from appliance.config.workloads.exports import writable
 from appliance.models.site import Site
 from appliance.models.site_scheduler import SchedulerOptions
@@ -162,6 +162,10 @@ def _mlflow(site: Site, options: WorkloadsOptions) -> Manifest:
     }
 
 
+def _jupyter(site: Site, options: WorkloadsOptions) -> Manifest:
+    return notebooks.values(site, options, scheduler_name(site.scheduler))
+
+
 def _vllm(site: Site, options: WorkloadsOptions) -> Manifest:
     return serving.values(site, options, scheduler_name(site.scheduler))
 
@@ -175,5 +179,6 @@ MAKERS: Mapping[str, Callable[[Site, WorkloadsOptions], Manifest]] = {
     "spark_operator": _spark,
     "dask_operator": _dask,
     "mlflow": _mlflow,
+    "jupyter": _jupyter,
     "vllm": _vllm,
 }

@@ -26,6 +26,7 @@ DONE: dict[str, Resource] = {
     "mpi_operator": {"conditions": [{"type": "Succeeded", "status": "True"}]},
     "trainer": {"conditions": [{"type": "Complete", "status": "True"}]},
     "kuberay": {"jobStatus": "SUCCEEDED"},
+    "jupyter": {"conditions": [{"type": "Complete", "status": "True"}]},
     "vllm": {"conditions": [{"type": "Complete", "status": "True"}]},
     "mlflow": {"conditions": [{"type": "Complete", "status": "True"}]},
     "dask_operator": {"jobStatus": "Successful"},
@@ -219,5 +220,7 @@ def test_trials_use_the_projects_first_queue_for_training_or_the_one_named(
 def test_a_site_without_the_section_or_without_a_queue_is_told_so() -> None:
     with pytest.raises(ConfigError, match="no section workloads"):
         place(site(projects=PROJECTS))
-    with pytest.raises(ConfigError, match="no queue a trial could use"):
-        place(site().model_copy(update={"workloads": WorkloadsOptions()}))
+    runai = site(kind="runai", runai={"domain": "runai.example.com"}, projects=PROJECTS)
+    for other in (site(), runai):
+        with pytest.raises(ConfigError, match="no queue a trial could use"):
+            place(other.model_copy(update={"workloads": WorkloadsOptions()}))

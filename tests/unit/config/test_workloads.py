@@ -24,7 +24,8 @@ STORAGE = "storage: {exports: [{path: /srv/data}, {path: /srv/ro, read_only: tru
 QUEUES = (DATA / "flat.yml").read_text()
 KEYS = [addon.key for addon in table().addons]
 SERVED = "{queue: train, models: [{name: llama, path: llama/3-8b}]}"
-GIVEN = {"vllm": SERVED}
+LOGIN = "authenticator: generic-oauth"
+GIVEN = {"vllm": SERVED, "jupyter": f"{{{LOGIN}}}"}
 """Sections that are nothing without what they are given."""
 ALL = "workloads:\n" + "".join(f"  {key}: {GIVEN.get(key, '{}')}\n" for key in KEYS)
 
@@ -99,6 +100,30 @@ REFUSED = [
         "vllm.queue",
         'no queue is called "team-tran"',
         'did you mean "train"?',
+    ),
+    (
+        f"{{jupyter: {{{LOGIN}}}}}",
+        "jupyter",
+        "no class of volumes is the default",
+        "jupyter.storage_class",
+    ),
+    (
+        "{jupyter: {authenticator: dummy, storage_class: a}}",
+        "jupyter.authenticator",
+        "lets anybody in",
+        "asks for proof",
+    ),
+    (
+        f"{{jupyter: {{{LOGIN}, storage_class: a, config: {{A: {{client_secret: b}}}}}}}}",
+        "jupyter.config.A.client_secret",
+        "a secret must not stand here",
+        "namespace jupyterhub",
+    ),
+    (
+        f"{{jupyter: {{{LOGIN}, storage_class: a, queue: biuld}}}}",
+        "jupyter.queue",
+        'no queue is called "team-biuld"',
+        'did you mean "build"?',
     ),
     ("{kube_ray: {}}", "kube_ray", "is not known here", 'did you mean "kuberay"?'),
 ]
@@ -184,7 +209,7 @@ def test_what_is_taken_out_of_the_site_is_taken_away_last_first(tmp_path: Path) 
     operators = [a for a in found["workloads_unwanted"] if not a["driver"]]
     held = {a["name"]: bool(a["holders"]) for a in operators}
     assert [name for name, some in held.items() if not some] == [
-        *("vllm-stack", "mlflow", "metrics-server")
+        *("vllm-stack", "jupyterhub", "mlflow", "metrics-server")
     ]
 
 
@@ -308,6 +333,28 @@ def served(folder: Path, model: str = "") -> dict[str, Any]:
     return engines
 
 
+def test_notebooks_wait_in_the_queue_for_interactive_work_and_end_at_its_limits(
+    tmp_path: Path,
+) -> None:
+    config = "config: {GenericOAuthenticator: {client_id: hub}, Authenticator: {admin_users: [a]}}"
+    text = f"{{{LOGIN}, {config}, client_secret: login, storage_class: own, gpus: 1, memory: 16Gi}}"
+    (release,) = given(load(tmp_path, f"workloads: {{jupyter: {text}}}\n"))["workloads_releases"]
+    made = release["values"]
+    hub, notebook = made["hub"], made["singleuser"]
+    assert hub["config"]["JupyterHub"]["authenticator_class"] == "generic-oauth"
+    assert hub["config"]["GenericOAuthenticator"] == {"client_id": "hub"}
+    assert hub["config"]["KubeSpawner"]["scheduler_name"] == "kai-scheduler"
+    assert hub["extraEnv"]["OAUTH_CLIENT_SECRET"]["valueFrom"]["secretKeyRef"]["name"] == "login"
+    assert hub["db"]["pvc"]["storageClassName"] == "own"
+    assert notebook["extraLabels"] == {"kai.scheduler/queue": "team-build"}
+    assert notebook["extraResource"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert notebook["memory"]["limit"] == "16G"
+    assert notebook["storage"]["dynamic"] == {"storageClass": "own"}
+    assert made["cull"] == {"enabled": True, "maxAge": 8 * 3600}
+    chosen = (*made["scheduling"].values(), *made["prePuller"].values())
+    assert all(part == {"enabled": False} for part in chosen)
+
+
 def test_a_served_model_has_its_gpus_from_the_queue_and_its_weights_streamed(
     tmp_path: Path,
 ) -> None:
@@ -339,7 +386,7 @@ def test_a_model_over_several_gpus_is_read_in_parts(tmp_path: Path) -> None:
     ("storage", "queues", "says"),
     [
         ("", QUEUES, "no export they are read from"),
-        (STORAGE, "", "no project has a queue"),
+        (STORAGE, "", "no project has a queue it could use"),
     ],
 )
 def test_models_want_an_export_and_a_queue(
