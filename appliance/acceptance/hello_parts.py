@@ -43,8 +43,8 @@ def labels(where: Where, key: str) -> dict[str, str]:
 
 def resource(where: Where, key: str, api_version: str, kind: str, **body: Any) -> Resource:
     """A resource of a trial."""
-    meta = {"name": f"{NAME}-{key.replace('_', '-')}", "namespace": where.namespace}
-    meta |= {"labels": labels(where, key)}  # type: ignore[dict-item]
+    name = f"{NAME}-{key.replace('_', '-')}"
+    meta = {"name": name, "namespace": where.namespace, "labels": labels(where, key)}
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, **body}
 
 

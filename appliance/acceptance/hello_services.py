@@ -34,28 +34,19 @@ assert done.cells[0].outputs[0].text == "42\\n", done
 
 
 def _mlflow(where: Where) -> list[Resource]:
-    template = pod(
-        where,
-        "mlflow",
-        "mlflow",
-        command=["python", "-c", MLFLOW_SAYS],
-        asked=CLIENT,
-        env=[{"name": "HOME", "value": "/tmp"}],
-    )
-    return [resource(where, "mlflow", "batch/v1", "Job", spec=job(template))]
+    return _python(where, "mlflow", "mlflow", MLFLOW_SAYS)
 
 
 def _jupyter(where: Where) -> list[Resource]:
     """In the notebooks' own image. That the hub starts one is not tried: it would need a person's login."""
-    template = pod(
-        where,
-        "jupyter",
-        "notebook",
-        command=["python", "-c", NOTEBOOK_SAYS],
-        asked=CLIENT,
-        env=[{"name": "HOME", "value": "/tmp"}],
-    )
-    return [resource(where, "jupyter", "batch/v1", "Job", spec=job(template))]
+    return _python(where, "jupyter", "notebook", NOTEBOOK_SAYS)
+
+
+def _python(where: Where, key: str, image: str, says: str) -> list[Resource]:
+    """A job of one script."""
+    command, home = ["python", "-c", says], [{"name": "HOME", "value": "/tmp"}]
+    template = pod(where, key, image, command=command, asked=CLIENT, env=home)
+    return [resource(where, key, "batch/v1", "Job", spec=job(template))]
 
 
 def _vllm(where: Where) -> list[Resource]:

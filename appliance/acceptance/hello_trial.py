@@ -8,7 +8,7 @@ from appliance.acceptance.workload import QUEUE_LABEL
 from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status
 
-PATIENCE_S, BEAT_S = 600.0, 3.0
+PATIENCE_S, GONE_S, BEAT_S = 600.0, 180.0, 3.0
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
 Told = Callable[[Hello], None]
 
@@ -19,8 +19,8 @@ def run(
     """A verdict for each, as it comes. Raises ApplianceError where the cluster does not answer at all."""
     for hello in hellos:
         told(hello)
-        clean(door, where, (hello,))
         try:
+            clean(door, where, (hello,))
             yield _tried(door, clock, where, hello)
         except ApplianceError as error:
             yield _result(hello, Status.NOT_ASSESSED, error.message, error.hint)
@@ -32,12 +32,33 @@ def clean(door: Door, where: Where, hellos: Iterable[Hello]) -> None:
     """Takes away what a trial made, also one that was killed; the last made goes first."""
     for hello in hellos:
         for made in reversed(hello.make(where)):
-            for found in door.find(made["apiVersion"], made["kind"], f"{HELLO}={hello.key}"):
+            for found in _found(door, where, hello, made["apiVersion"], made["kind"]):
                 meta = found["metadata"]
                 door.delete((made["apiVersion"], made["kind"], meta["name"], meta["namespace"]))
 
 
+def _found(door: Door, where: Where, hello: Hello, api_version: str, kind: str) -> list[Resource]:
+    """What carries the trial's label in its namespace; somebody may try the same in another project's."""
+    labelled = door.find(api_version, kind, f"{HELLO}={hello.key}")
+    return [found for found in labelled if found["metadata"]["namespace"] == where.namespace]
+
+
+def _is_gone(door: Door, clock: Clock, where: Where, hello: Hello) -> bool:
+    """Waits for the end of what was there before: its status and pods would be taken for this trial's."""
+    kinds = {("v1", "Pod"), *((made["apiVersion"], made["kind"]) for made in hello.make(where))}
+    began = clock.now()
+    while any(_found(door, where, hello, *kind) for kind in kinds):
+        if clock.now() - began > GONE_S:
+            return False
+        clock.sleep(BEAT_S)
+    return True
+
+
 def _tried(door: Door, clock: Clock, where: Where, hello: Hello) -> CheckResult:
+    if not _is_gone(door, clock, where, hello):
+        cause = f"what an earlier trial left is not gone after {GONE_S:.0f} s"
+        fix = f"kubectl -n {where.namespace} get all -l {HELLO}={hello.key} names it; try again when it is gone"
+        return _result(hello, Status.NOT_ASSESSED, cause, fix)
     made = hello.make(where)
     for resource in made:
         door.apply(resource)
@@ -46,9 +67,8 @@ def _tried(door: Door, clock: Clock, where: Where, hello: Hello) -> CheckResult:
     ended: bool | None = None
     while ended is None and clock.now() - began < PATIENCE_S:
         clock.sleep(BEAT_S)
-        selector = f"{HELLO}={hello.key}"
-        pods |= {p["metadata"]["name"]: p for p in door.find("v1", "Pod", selector)}
-        found = door.find(last["apiVersion"], last["kind"], selector)
+        pods |= {p["metadata"]["name"]: p for p in _found(door, where, hello, "v1", "Pod")}
+        found = _found(door, where, hello, last["apiVersion"], last["kind"])
         ended = next((hello.ended(item) for item in found), None)
         if why := next((w for p in pods.values() if (w := _no_image(p))), ""):
             fix = "put it into your mirror, or name another under workloads.images"

@@ -1,6 +1,7 @@
 """Trials of what is installed for users: manifests that keep to queue and rights, and verdicts that can be wrong."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,7 @@ class Cluster:
     def __init__(self, *faults: str) -> None:
         self.faults = set(faults)
         self.things: dict[tuple[str, str], Resource] = {}
+        self.going: dict[tuple[str, str], float] = {}
         self.time = 0.0
 
     def now(self) -> float:
@@ -62,14 +64,23 @@ class Cluster:
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
+        for ref in [ref for ref, until in self.going.items() if until <= self.time]:
+            del self.going[ref], self.things[ref]
 
     def apply(self, resource: Resource) -> None:
         if "not installed" in self.faults:
             raise ApplianceError("the cluster does not know it", "appliance deploy")
-        self.things[resource["kind"], resource["metadata"]["name"]] = copy.deepcopy(resource)
+        ref = resource["kind"], resource["metadata"]["name"]
+        assert ref not in self.going, f"{ref} was applied to what is being deleted"
+        self.things[ref] = copy.deepcopy(resource)
 
     def delete(self, name: Name) -> None:
-        del self.things[name[1], name[2]]
+        if "slow to go" in self.faults:
+            self.going.setdefault((name[1], name[2]), self.time + 60)
+        elif "never goes" in self.faults:
+            self.going[name[1], name[2]] = float("inf")
+        else:
+            del self.things[name[1], name[2]]
 
     def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
         del api_version
@@ -90,7 +101,7 @@ class Cluster:
 
     def _pod(self, number: int, template: Resource) -> Resource:
         pod = copy.deepcopy(template)
-        pod["metadata"]["name"] = f"pod-{number}"
+        pod["metadata"] |= {"name": f"pod-{number}", "namespace": WHERE.namespace}
         if "other scheduler" in self.faults:
             pod["spec"]["schedulerName"] = "default-scheduler"
         if "other queue" in self.faults:
@@ -141,6 +152,26 @@ def test_each_fault_has_its_verdict_and_remedy_and_leaves_nothing(
     assert result.fix
     assert cluster.things == {}
     assert cluster.time <= PATIENCE_S + 10
+
+
+@each_hello
+def test_what_an_earlier_trial_left_is_never_taken_for_this_one(hello: Hello) -> None:
+    for fault, status in (("slow to go", Status.PASS), ("never goes", Status.NOT_ASSESSED)):
+        cluster = Cluster(fault)
+        for resource in hello.make(WHERE):
+            cluster.apply(resource)
+        (result,) = run(cluster, cluster, WHERE, (hello,), lambda _: None)
+        assert result.status is status
+    assert "earlier trial" in result.cause
+    assert f"{HELLO}={hello.key}" in result.fix
+
+
+def test_the_same_trial_in_another_project_is_left_alone() -> None:
+    cluster = Cluster()
+    (other,) = HELLOS[1].make(replace(WHERE, namespace="kai-other"))
+    cluster.apply({**other, "metadata": {**other["metadata"], "name": "other"}})
+    clean(cluster, WHERE, HELLOS)
+    assert len(cluster.things) == 1
 
 
 @each_hello
