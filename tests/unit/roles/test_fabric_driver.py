@@ -1,8 +1,6 @@
 """The adapters' driver: brought in its release, changed by a reboot, and taken off again."""
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -10,7 +8,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.unit.roles.loading import with_collection
+
 OLD, NEW, OTHER = "3.1.0-091000", "3.1.1-000001", "3.2.1-044000"
 MODULES = {OLD: "25.07-0.9.7", NEW: "25.07-1.0.0", OTHER: "25.10-1.2.8"}
 
@@ -18,16 +17,8 @@ MODULES = {OLD: "25.07-0.9.7", NEW: "25.07-1.0.0", OTHER: "25.10-1.2.8"}
 @pytest.fixture(scope="module")
 def driver() -> Iterator[ModuleType]:
     """The role's module."""
-    sys.path.insert(0, str(ROOT / "playbooks/collections"))
-    spec = importlib.util.spec_from_file_location(
-        "fabric_driver", ROOT / "roles/fabric/library/fabric_driver.py"
-    )
-    assert spec
-    assert spec.loader
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    yield found
-    sys.path.remove(str(ROOT / "playbooks/collections"))
+    with with_collection(Path("roles/fabric/library/fabric_driver.py")) as found:
+        yield found
 
 
 class Failed(Exception):

@@ -1,9 +1,7 @@
 """The module that brings enroot and Pyxis: pinned files only, built once per release, taken away by its own note."""
 
-import importlib.util
 import io
 import json
-import sys
 import tarfile
 from collections.abc import Iterator
 from hashlib import sha256
@@ -13,22 +11,15 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.unit.roles.loading import with_collection
+
 FOLDER = "/files"
 
 
 @pytest.fixture(scope="module")
 def module() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "playbooks/collections"))
-    spec = importlib.util.spec_from_file_location(
-        "slurm_containers", ROOT / "roles/slurm/library/slurm_containers.py"
-    )
-    assert spec
-    assert spec.loader
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    yield found
-    sys.path.remove(str(ROOT / "playbooks/collections"))
+    with with_collection(Path("roles/slurm/library/slurm_containers.py")) as found:
+        yield found
 
 
 class Tools:

@@ -1,22 +1,18 @@
 """The three modules of role slurm: what they read from Slurm's answers, and what they decide."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-LIBRARY = Path(__file__).parents[3] / "roles/slurm/library"
+from tests.unit.roles.loading import program
+
+LIBRARY = Path("roles/slurm/library")
 
 
 def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, LIBRARY / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return program(LIBRARY / f"{name}.py")
 
 
 accounts, node, database = load("slurm_accounts"), load("slurm_node"), load("slurm_database")
