@@ -166,7 +166,17 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("fabric.active",),
         "without a subnet manager no port leaves INIT",
         Reach.SITE,
-        lambda cause, effect: "INIT" in str(effect.value).upper(),
+        lambda cause, effect: cause.host is None and "INIT" in str(effect.value).upper(),
+    ),
+    Consequence(
+        "fabric.sm",
+        ("fabric.active", "fabric.topology", "fabric.cabling"),
+        "its ports hang on another fabric",
+    ),
+    Consequence(
+        "fabric.state",
+        ("fabric.sm",),
+        "a port without a link hears nobody",
     ),
     Consequence(
         "fabric.state",
@@ -298,7 +308,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("kubernetes.topology",),
         "without a subnet manager discovery meets nobody",
         Reach.SITE,
-        is_unknown,
+        lambda cause, effect: cause.host is None and is_unknown(cause, effect),
     ),
     Consequence(
         "fabric.topology",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.cabling import Known, number
 from appliance.models.facts import HostFacts, Port, SubnetManager, Topology
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Role
 
 UNANSWERED = "madrpc failed"
@@ -13,7 +13,7 @@ UNANSWERED = "madrpc failed"
 
 
 def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
-    """One master answers, and all who asked name the same one."""
+    """One master answers, all who asked name the same one, and whoever hangs on a fabric hears it."""
     if not infiniband(view):
         return []
     simulated = is_simulated(view)
@@ -33,7 +33,11 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
     if len({sm.guid for sm in masters.values() if sm.guid}) > 1:
         return [_two_masters(masters, simulated)]
     asked_from, master = next(iter(masters.items()))
-    evidence = f"asked from {asked_from}, priority {master.priority}"
+    deaf = [name for name in view.facts if name in unanswered or name in answers.keys() - masters]
+    if deaf:
+        return [_unheard(view.facts[name], asked_from, master, simulated) for name in deaf]
+    others = f" and {len(masters) - 1} more" if len(masters) > 1 else ""
+    evidence = f"asked from {asked_from}{others}, priority {master.priority}"
     value = master.guid or "master"
     return [passed("fabric.sm", "cluster", value, evidence=evidence, simulated=simulated)]
 
@@ -122,6 +126,26 @@ def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Check
         "connect the switches with each other (iblinkinfo on both sides), or take away the second manager",
         value=len({sm.guid for sm in masters.values()}),
         limit=1,
+        simulated=simulated,
+    )
+
+
+def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> CheckResult:
+    """A host whose ports are all active has been served, and may have asked at a bad moment."""
+    name = facts.host
+    was_served = all("ACTIVE" in port.state.upper() for port in facts.ports if _is_linked(port))
+    served = (
+        f"{name} hears no master subnet manager, and {other} is served by {master.guid or 'one'}"
+    )
+    return CheckResult(
+        id="fabric.sm",
+        target=name,
+        status=Status.WARN if was_served else Status.FAIL,
+        value="silence",
+        cause=served
+        + (", though its ports are active" if was_served else ": it hangs on another fabric"),
+        fix=("look again; if it stays, " if was_served else "")
+        + f"iblinkinfo on {name} shows where its cables end: connect that switch with the others",
         simulated=simulated,
     )
 

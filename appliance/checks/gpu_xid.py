@@ -49,6 +49,13 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
     results = _unusable_limits(view, host)
     results += [_result(host, same, hours, simulated) for same in _alike(judged)]
     results += [_repeated(host, r, hit, table, simulated) for r, hit in _repeats(table, judged)]
+    span = facts.kernel_log_span
+    if (
+        span is not None
+        and span < hours * HOUR
+        and all(r.status is not Status.FAIL for r in results)
+    ):
+        results.append(_short(host, span, hours, simulated))
     return results or [_quiet(host, facts, judged, simulated)]
 
 
@@ -172,6 +179,18 @@ def _unusable_limits(view: View, host: Host) -> list[CheckResult]:
         for name, limit in given.items()
         if name.startswith("gpu.xid.") and limit.value not in VERDICTS
     ]
+
+
+def _short(host: Host, span: float, hours: float, simulated: bool) -> CheckResult:
+    """What was overwritten may have been anything; a limit of fewer hours asks for less."""
+    return not_assessed(
+        "gpu.xid",
+        host.name,
+        f"the kernel log reaches back {span / HOUR:.1f} h of the {hours:g} h to judge: older messages were overwritten",
+        fix="journalctl --dmesg --boot --grep Xid on the host shows those; log_buf_len=16M on its kernel command line "
+        "keeps more, limit gpu.xid asks for fewer hours",
+        simulated=simulated,
+    )
 
 
 def _quiet(host: Host, facts: HostFacts, judged: list[Judged], simulated: bool) -> CheckResult:

@@ -1,7 +1,7 @@
 """Slurm as its controller tells it: daemons, hosts, GPUs, accounting."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from appliance.checks.check import (
@@ -80,17 +80,29 @@ def _controller(view: View) -> Iterator[CheckResult]:
 
 
 def _nodes(view: View) -> Iterator[CheckResult]:
-    slurm, why = _told(view)
-    down = slurm is not None and slurm.controller.lower() != "up"
+    nodes, why = _listed_by(view)
     for host in view.site.with_role(Role.GPU):
-        if slurm is None or down:
-            yield not_assessed("slurm.nodes", host.name, why or "the controller is not up")
+        if nodes is None:
+            yield not_assessed("slurm.nodes", host.name, why)
         else:
-            yield _node(view.site, host, slurm)
+            yield _node(view.site, host, nodes.get(host.name))
 
 
-def _node(site: Site, host: Host, slurm: Slurm) -> CheckResult:
-    node = _find(slurm, host)
+def _listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, str]:
+    """The nodes the controller lists, or why it has listed none."""
+    slurm, why = _told(view)
+    if slurm is None:
+        return None, why
+    if slurm.controller.lower() != "up":
+        return None, "the controller is not up"
+    if slurm.nodes is None:
+        host = controller_of(view)
+        errors = view.facts[host.name].errors if host else {}
+        return None, errors.get("slurm", "the controller's list of hosts was not read")
+    return {node.name: node for node in slurm.nodes}, ""
+
+
+def _node(site: Site, host: Host, node: SlurmNode | None) -> CheckResult:
     if node is None:
         return failed(
             "slurm.nodes",
@@ -143,11 +155,11 @@ def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
 
 
 def _gres(view: View) -> Iterator[CheckResult]:
-    slurm, why = _told(view)
+    nodes, why = _listed_by(view)
     count = view.profile.hardware.gpu.count
     for host in view.site.with_role(Role.GPU):
-        node = _find(slurm, host) if slurm else None
-        if slurm is None or node is None:
+        node = nodes.get(host.name) if nodes else None
+        if node is None:
             yield not_assessed("slurm.gres", host.name, why or f"Slurm does not know {host.name}")
             continue
         offered = gpus_offered(count, view.facts.get(host.name))
@@ -243,10 +255,6 @@ def _unit(check: str, host: Host, facts: HostFacts, name: str) -> CheckResult:
     state = "is not installed" if unit.load == "not-found" else f"is {unit.active} ({unit.sub})"
     fix = f"journalctl -u {name} on {host.name}, then {DEPLOY}"
     return failed(check, target, f"{name} {state}", fix, value=unit.active, limit="active")
-
-
-def _find(slurm: Slurm, host: Host) -> SlurmNode | None:
-    return next((node for node in slurm.nodes if node.name == host.name), None)
 
 
 CHECKS: tuple[Check, ...] = (

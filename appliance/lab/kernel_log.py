@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 FILE = "var/lib/appliance-lab/kmsg"
+FIRST = "5,0,0,-;Linux (simulated)\n"
 ERROR = 3
 
 UNKNOWN = "pid='<unknown>', name=<unknown>"
@@ -24,9 +25,9 @@ XIDS = {
 
 
 def clear(root: Path) -> None:
-    """An empty log."""
+    """The log of a host that has just started: the kernel's first record alone."""
     (root / FILE).parent.mkdir(parents=True, exist_ok=True)
-    (root / FILE).write_text("")
+    (root / FILE).write_text(FIRST)
 
 
 def add_xid(root: Path, address: str, xid: int) -> None:

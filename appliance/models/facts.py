@@ -270,7 +270,7 @@ class Slurm(Model):
 
     version: str = ""
     controller: str = Field(default="", description="scontrol ping: up, down or its message")
-    nodes: tuple[SlurmNode, ...] = ()
+    nodes: tuple[SlurmNode, ...] | None = Field(default=None, description="None: not read")
     accounting: bool | None = Field(
         default=None, description="slurmdbd answers and knows the cluster"
     )

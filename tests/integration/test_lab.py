@@ -96,7 +96,7 @@ def _smi(found: Rack, host: RackHost, names: str) -> list[str]:
 
 
 def test_gpu_faults_show_in_nvidia_smi_sysfs_and_the_kernel_log(up: Rack, gpu: RackHost) -> None:
-    assert _on(up, gpu, "cat", f"/{kernel_log.FILE}").stdout == ""
+    assert "Xid" not in _on(up, gpu, "cat", f"/{kernel_log.FILE}").stdout
     healthy = _smi(up, gpu, "name,uuid,pcie.link.width.current")
     assert len(healthy) == 8
     faults.apply(up, gpu, "pcie-narrow", ("1",))

@@ -165,12 +165,22 @@ def _counters(at: str) -> dict[str, int]:
 
 def _subnet_manager(ask: Ask) -> Facts | None:
     try:
-        return sminfo(ask.run(["sminfo"], 5.0))
+        return sminfo(_ask_twice(ask))
     except Absent:
         return None
     except Unreadable as error:
         ask.problem("fabric", str(error))
         return None
+
+
+def _ask_twice(ask: Ask) -> str:
+    """A subnet manager that is at work leaves a question unanswered now and then."""
+    try:
+        return ask.run(["sminfo"], 5.0)
+    except Absent:
+        raise
+    except Unreadable:
+        return ask.run(["sminfo"], 5.0)
 
 
 def sminfo(said: str) -> Facts:

@@ -37,12 +37,12 @@ def collect(ask: Ask) -> Facts:
     return {"slurm": found}
 
 
-def _nodes(ask: Ask) -> list[Facts]:
+def _nodes(ask: Ask) -> list[Facts] | None:
     try:
         return nodes(ask.run(["scontrol", "--oneliner", "show", "nodes"]))
     except Unreadable as error:
         ask.problem("slurm", str(error))
-        return []
+        return None
 
 
 def _controller(ask: Ask) -> str:

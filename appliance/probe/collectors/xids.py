@@ -34,11 +34,11 @@ def collect(ask: Ask) -> Facts:
         return {"xids": [], "xid_events": []}
     if ask.kmsg == DEVICE and not ask.root and not stat.S_ISCHR(os.stat(at).st_mode):  # noqa: PTH116
         raise Unreadable(f"{DEVICE} is not the kernel's log here (a container hides it)")
-    log = _log(at)
+    log, unbroken = _log(at)
     return {
         "xids": messages(log)[-KEPT:],
         "xid_events": events(log.splitlines(), _now())[-KEPT:],
-        "kernel_log_span": span(log, _now()),
+        "kernel_log_span": span(unbroken, _now()),
     }
 
 
@@ -62,9 +62,11 @@ def events(lines: Iterable[str], now: float) -> list[Facts]:
 
 
 def span(log: str, now: float) -> float | None:
-    """Age in s of the oldest record that is left; None where none was overwritten since the boot."""
+    """Age in s of the oldest record that is left; None where none was overwritten since the boot, 0 where nothing tells."""
     first = RECORD.match(log)
-    if first is None or first["number"] == "0":
+    if first is None:
+        return 0.0
+    if first["number"] == "0":
         return None
     return round(max(0.0, now - int(first["micros"]) / 1e6), 1)
 
@@ -74,10 +76,14 @@ def _now() -> float:
     return time.monotonic()
 
 
-def _log(path: str) -> str:
-    """All records so far. Each read gives one; EPIPE means that older ones were overwritten meanwhile."""
+def _log(path: str) -> tuple[str, str]:
+    """All records so far, and those behind the last gap.
+
+    Each read gives one; EPIPE means that the next ones were overwritten meanwhile.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    records = []
+    records: list[bytes] = []
+    unbroken = 0
     try:
         while True:
             try:
@@ -85,10 +91,15 @@ def _log(path: str) -> str:
             except BlockingIOError:
                 break
             except BrokenPipeError:
+                unbroken = len(records)
                 continue
             if not record:
                 break
             records.append(record)
     finally:
         os.close(fd)
+    return _text(records), _text(records[unbroken:])
+
+
+def _text(records: list[bytes]) -> str:
     return b"".join(records).decode("utf-8", "replace")

@@ -50,6 +50,7 @@ WAITING = of("fabric.active", "gpu-1/mlx5_2", value="2: INIT")
 ASTRAY = of("fabric.topology", "gpu-1/mlx5_2")
 NARROW = of("fabric.rate", "gpu-1/mlx5_2")
 NO_MASTER = of("fabric.sm", "cluster")
+CUT_OFF = of("fabric.sm", "gpu-1")
 FULL = of("base.disk", "head")
 MUNGE = of("slurm.munge", "gpu-1")
 SLURMD = of("slurm.daemons", "gpu-1/slurmd")
@@ -116,6 +117,12 @@ CASES = (
         of("fabric.active", "gpu-2/mlx5_0", value="2: INIT"),
         of("fabric.active", "gpu-2/mlx5_0", value="1: DOWN"),
     ),
+    Case(
+        CUT_OFF,
+        of("fabric.active", "gpu-1/mlx5_0", value="2: INIT"),
+        of("fabric.active", "gpu-2/mlx5_0", value="2: INIT"),
+    ),
+    Case(PULLED, of("fabric.sm", "gpu-1"), of("fabric.sm", "gpu-2")),
     Case(PULLED, of("fabric.topology", "gpu-1/mlx5_2"), of("fabric.topology", "gpu-1/mlx5_1")),
     Case(PULLED, of("fabric.rate", "gpu-1", UNKNOWN), of("fabric.rate", "gpu-1/mlx5_1")),
     Case(WAITING, of("fabric.rate", "gpu-1", UNKNOWN), of("fabric.rate", "gpu-1/mlx5_1")),

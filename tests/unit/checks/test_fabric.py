@@ -409,6 +409,26 @@ def test_two_masters_mean_a_fabric_in_parts() -> None:
     assert "gpu-2" in result.cause
 
 
+@pytest.mark.parametrize(
+    "deaf",
+    [
+        {"errors": {"fabric": "sminfo failed with 255: ibwarn: [7] mad_rpc: _do_madrpc failed"}},
+        {"subnet_manager": {"state": "SMINFO_NOTACTIVE", "guid": "0x9"}},
+    ],
+)
+def test_a_host_that_hears_no_master_while_others_do_hangs_on_another_fabric(
+    deaf: dict[str, Any],
+) -> None:
+    waiting = [port("gpu-2", 0, state="2: INIT"), port("gpu-2", 1)]
+    result = one("fabric.sm", view(facts("gpu-2", ports=waiting, **deaf)))
+    assert (result.status, result.target, result.value) == (Status.FAIL, "gpu-2", "silence")
+    assert "head is served by 0x0c42a10300000001" in result.cause
+    assert "iblinkinfo on gpu-2" in result.fix
+    served = one("fabric.sm", view(facts("gpu-2", **deaf)))
+    assert (served.status, served.target) == (Status.WARN, "gpu-2")
+    assert "though its ports are active" in served.cause
+
+
 def test_silence_to_the_question_for_the_master_fails() -> None:
     said = "sminfo failed with 255: ibwarn: [7] mad_rpc: _do_madrpc failed; dport (Lid 1)"
     result = one("fabric.sm", view(facts("head", subnet_manager=None, errors={"fabric": said})))

@@ -57,7 +57,22 @@ def test_notes_pass_and_are_mentioned() -> None:
 
 
 def test_a_log_that_lost_its_beginning_says_so() -> None:
-    assert "of the last 2.0 h" in one("gpu.xid", host(kernel_log_span=2 * HOUR)).evidence
+    assert "of the last 30.0 h" in one("gpu.xid", host(kernel_log_span=30 * HOUR)).evidence
+
+
+def test_a_log_shorter_than_what_is_judged_is_no_pass() -> None:
+    result = one("gpu.xid", host(kernel_log_span=2 * HOUR))
+    assert (result.status, result.target, result.required) == (Status.NOT_ASSESSED, "gpu-1", True)
+    assert "reaches back 2.0 h of the 24 h" in result.cause
+    assert "log_buf_len" in result.fix
+    noted = judge("gpu.xid", view(host(xid(13), kernel_log_span=0.0)))
+    assert {r.status for r in noted} == {Status.WARN, Status.NOT_ASSESSED}
+    assert one("gpu.xid", host(xid(95), kernel_log_span=0.0)).status is Status.FAIL
+
+
+def test_a_site_that_judges_fewer_hours_needs_no_longer_log() -> None:
+    short = view(host(kernel_log_span=2 * HOUR), site_=site(gpu_xid=1))
+    assert one("gpu.xid", short).status is Status.PASS
 
 
 def test_a_gpu_the_driver_lost_is_named_by_its_address() -> None:

@@ -155,6 +155,16 @@ def test_every_gpu_host_is_judged_even_when_it_is_dead() -> None:
     assert one("slurm.nodes", alone, "gpu-2").status is Status.FAIL
 
 
+@pytest.mark.parametrize("check_id", ["slurm.nodes", "slurm.gres"])
+def test_a_list_of_hosts_nobody_could_read_blames_no_host(check_id: str) -> None:
+    mute = told().model_copy(update={"nodes": None})
+    found = judge(check_id, view(mute, errors={"slurm": "scontrol gave no answer within 10 s"}))
+    assert {(r.target, r.status, r.cause) for r in found} == {
+        (host, Status.NOT_ASSESSED, "scontrol gave no answer within 10 s")
+        for host in ("gpu-1", "gpu-2")
+    }
+
+
 def test_a_controller_that_is_down_fails_with_its_message() -> None:
     found = one("slurm.controller", view(told(controller="down")), "cluster")
     assert (found.status, found.value) == (Status.FAIL, "down")

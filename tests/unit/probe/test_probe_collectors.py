@@ -154,6 +154,18 @@ def test_a_missing_subnet_manager_is_told(grow: Grow) -> None:
     assert ask.errors == {"fabric": "sminfo failed with 255"}
 
 
+def test_a_question_for_the_subnet_manager_that_got_lost_is_asked_again(grow: Grow) -> None:
+    port = "/sys/class/infiniband/mlx5_0/ports/1/"
+    up = {port + "link_layer": "InfiniBand\n", port + "phys_state": "5: LinkUp\n"}
+    answer = "sminfo: sm lid 1 sm guid 0xc42a10300000001, activity count 3 priority 14 state 3 SMINFO_MASTER"
+    root = grow(up)
+    once = f'#!/bin/sh\nmkdir {root}/asked 2>/dev/null && exit 255\necho "{answer}"\n'
+    grow({"/usr/sbin/sminfo": {"text": once, "mode": "0755"}})
+    ask = Ask({}, root)
+    assert fabric.collect(ask)["subnet_manager"]["state"] == "MASTER"
+    assert not ask.errors
+
+
 ETHERNET = {
     "/sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet\n",
     "/sys/class/infiniband/mlx5_0/device/net/eth2/mtu": "9000\n",
@@ -281,6 +293,18 @@ def test_slurm_whose_controller_and_database_are_down(grow: Grow, said: Said) ->
     assert ask.errors == {"slurm": "sacctmgr failed with 1"}
 
 
+def test_a_list_of_hosts_slurm_did_not_give_is_not_an_empty_one(grow: Grow, said: Said) -> None:
+    script = f'#!/bin/sh\ncase "$*" in *nodes*) exit 1;; *ping*) cat <<E\n{said("scontrol-ping")}\nE\n;; *) echo 24.11.1;; esac\n'
+    tools = {
+        "/usr/bin/scontrol": {"text": script, "mode": "0755"},
+        "/usr/bin/sacctmgr": {"when": {"cluster": "acme\n"}},
+    }
+    ask = Ask({}, grow({**SLURM, **tools}))
+    found = slurm.collect(ask)["slurm"]
+    assert (found["controller"], found["nodes"]) == ("up", None)
+    assert "scontrol" in ask.errors["slurm"]
+
+
 def test_without_slurmctld_slurm_is_not_asked(grow: Grow) -> None:
     assert slurm.collect(Ask({}, grow({}))) == {"slurm": None}
 
@@ -323,6 +347,33 @@ def test_an_xid_is_taken_apart_and_dated(text: str, code: int, bus_id: str) -> N
 def test_a_log_that_lost_its_beginning_says_how_far_back_it_reaches() -> None:
     assert xids.span("6,0,0,-;Linux version\n", 100.0) is None
     assert xids.span("6,517,40000000,-;usb 1-1: new\n", 100.0) == 60.0
+    assert xids.span("", 100.0) == 0.0
+
+
+def test_a_log_that_is_overwritten_while_it_is_read_begins_behind_the_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "kmsg"
+    log.write_text("")
+    records: list[bytes | OSError] = [
+        b"6,0,0,-;Linux version\n",
+        BrokenPipeError(),
+        b"6,900,1000000,-;usb 1-1: new\n",
+        BlockingIOError(),
+    ]
+
+    def read(fd: int, size: int) -> bytes:
+        del fd, size
+        record = records.pop(0)
+        if isinstance(record, bytes):
+            return record
+        raise record
+
+    ask = Ask({})
+    ask.kmsg = str(log)
+    monkeypatch.setattr(os, "read", read)
+    monkeypatch.setattr(xids, "_now", lambda: 61.0)
+    assert xids.collect(ask)["kernel_log_span"] == 60.0
 
 
 def test_a_pipe_in_place_of_the_log_is_no_log(
