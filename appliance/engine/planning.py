@@ -1,6 +1,6 @@
 """The plan: what each stage would do on each host, and why; nothing is changed by making it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.checks.check import View
@@ -12,7 +12,7 @@ from appliance.engine.session import Session
 from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host
+from appliance.models.site import Host, Owner, Site
 from appliance.stages.stage import PINS, Stage
 
 
@@ -69,13 +69,39 @@ def make_plan(session: Session, found: Round, prepared: Preparation, selection: 
         for stage in selection.stages
         for host in hosts
     ]
+    turns = _turns(session.site, cells)
     return Plan(
         site=session.site.name,
         profile=session.profile.name,
         hosts=tuple(h.name for h in hosts),
         stages=tuple(s.name for s in selection.stages),
-        cells=tuple(_learning(cells, selection.stages)),
+        cells=tuple(
+            c.model_copy(update={"wave": turns.get((c.stage, c.host), 0)})
+            for c in _learning(cells, selection.stages)
+        ),
     )
+
+
+def _turns(site: Site, cells: Sequence[HostStage]) -> dict[tuple[str, str], int]:
+    """The wave of every cell whose host must be free of work, from 1."""
+    stages = dict.fromkeys(c.stage for c in cells)
+    return {
+        (stage, cell.host): turn
+        for stage in stages
+        for turn, wave in enumerate(
+            waves(site, [c for c in cells if c.stage == stage and c.drain], site.gpu.at_once), 1
+        )
+        for cell in wave
+    }
+
+
+def waves(site: Site, cells: Sequence[HostStage], width: int) -> Iterator[list[HostStage]]:
+    """So many hosts of each owner at a time, in the site's order."""
+    by_owner: dict[Owner, list[HostStage]] = {}
+    for cell in cells:
+        by_owner.setdefault(site.owner(site.host(cell.host)), []).append(cell)
+    for begin in range(0, max(map(len, by_owner.values()), default=0), width):
+        yield [cell for queue in by_owner.values() for cell in queue[begin : begin + width]]
 
 
 def _learning(cells: Sequence[HostStage], stages: tuple[Stage, ...]) -> list[HostStage]:

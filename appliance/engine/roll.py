@@ -1,12 +1,12 @@
 """A stage over its hosts: at once, or in waves where a host must be free of work; a host that fails stops the waves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.earlier import known_facts
 from appliance.engine.gather import Round, Unanswered, ask, each
-from appliance.engine.planning import Preparation
+from appliance.engine.planning import Preparation, waves
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
 from appliance.engine.work import Why
@@ -15,7 +15,6 @@ from appliance.models.events import Message
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
-from appliance.models.site import Owner, Site
 from appliance.stages.stage import Stage, never
 
 REMEDY = "wait for them (gpu.drain_minutes) or allow to end them (gpu.interrupt_jobs)"
@@ -52,15 +51,6 @@ def run_stage(
     sum_up(session, stage, outcomes, started)
     by_host = {outcome.host: outcome for outcome in outcomes}
     return [by_host[cell.host] for cell in cells]
-
-
-def waves(site: Site, cells: Sequence[HostStage], width: int) -> Iterator[list[HostStage]]:
-    """So many hosts of each owner at a time, in the site's order."""
-    by_owner: dict[Owner, list[HostStage]] = {}
-    for cell in cells:
-        by_owner.setdefault(site.owner(site.host(cell.host)), []).append(cell)
-    for begin in range(0, max(map(len, by_owner.values()), default=0), width):
-        yield [cell for queue in by_owner.values() for cell in queue[begin : begin + width]]
 
 
 def _stops(outcome: StageOutcome) -> bool:

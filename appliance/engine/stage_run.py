@@ -15,7 +15,7 @@ from appliance.engine.session import Session
 from appliance.engine.threads import threads
 from appliance.errors import AnsibleFailed, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
-from appliance.models.plan import HostStage
+from appliance.models.plan import HostStage, expected_minutes
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
 from appliance.stages.stage import MAY_REBOOT, PINS, SITE_FOLDER, Stage
@@ -59,7 +59,7 @@ def play_and_prove(
 def announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> None:
     """Says in journal and on the screen that the stage begins on these hosts."""
     hosts = tuple(c.host for c in cells)
-    expected = max(c.minutes for c in cells) * 60
+    expected = expected_minutes(cells) * 60
     session.tell(StageStarted(stage=stage.name, hosts=hosts, expected_seconds=expected or None))
     for cell in cells:
         session.journal.append(

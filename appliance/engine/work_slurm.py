@@ -1,10 +1,12 @@
 """Slurm's hosts and jobs, by its own commands on the controller."""
 
 import re
+from collections.abc import Sequence
 
+from appliance.adapters.process import Completed
 from appliance.engine.session import Session
 from appliance.engine.work import Held, Why, is_ours, runs
-from appliance.errors import CommandFailed
+from appliance.errors import ApplianceError, CommandFailed
 from appliance.models.site import Owner, Role
 
 OUT = re.compile(r"DRAIN|DOWN|FAIL")
@@ -22,7 +24,7 @@ class SlurmHosts:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._control = session.site.with_role(Role.CONTROL)[0].name
+        self._desks = [host.name for host in session.site.with_role(Role.CONTROL)]
 
     def look(self, host: str) -> Held | None:
         """See Scheduler."""
@@ -49,7 +51,7 @@ class SlurmHosts:
         if jobs and force:
             # One that ends at this moment is no failure; the next look tells what is left.
             told = ["timeout", "20", "scancel", *(job.split()[1] for job in jobs)]
-            self._session.remote.run(self._control, told)
+            self._run(told)
         return jobs
 
     def give_back(self, host: str) -> None:
@@ -60,23 +62,23 @@ class SlurmHosts:
     def _node(self, host: str) -> tuple[str, str]:
         """State and reason; empty where Slurm does not know the host, or is not there."""
         argv = ["timeout", "20", "scontrol", "--oneliner", "show", "node", host]
-        done = self._session.remote.run(self._control, argv)
+        done = self._run(argv)
         if done.returncode:
             said = _last(done.stderr, done.stdout)
-            if UNKNOWN in f"{done.stdout} {done.stderr}" and done.returncode != 127:
+            if _is_unknown(done):
                 return "", ""
             if runs(self._session, host, "slurmd"):
                 raise CommandFailed(
                     f"slurmd runs on {host}, but Slurm's controller does not tell of it ({said})",
                     "nobody knows whether jobs run there: mend the controller, or stop slurmd",
-                    self._control,
+                    self._desks[0],
                 )
             return "", ""
         state, reason = STATE.search(done.stdout), REASON.search(done.stdout.strip())
         if not state:
             said = _last(done.stdout, done.stderr)
             raise CommandFailed(
-                f"scontrol says no state of {host}: {said}", "try it there", self._control
+                f"scontrol says no state of {host}: {said}", "try it there", self._desks[0]
             )
         return state.group(1), reason.group(1).strip() if reason else ""
 
@@ -85,12 +87,35 @@ class SlurmHosts:
         return [f"job {line.strip()}" for line in self._ask("squeue", *flags).splitlines() if line]
 
     def _ask(self, *words: str) -> str:
-        done = self._session.remote.run(self._control, ["timeout", "20", *words])
+        done = self._run(["timeout", "20", *words])
         if done.returncode:
             said = _last(done.stderr, done.stdout)
             hint = "bring Slurm up: appliance deploy --stage slurm"
-            raise CommandFailed(f"{words[0]}: {said}", hint, self._control)
+            raise CommandFailed(f"{words[0]}: {said}", hint, self._desks[0])
         return done.stdout
+
+    def _run(self, argv: Sequence[str]) -> Completed:
+        """On the first control host that gets an answer, from then on first; else what the one that was first says."""
+        failures: list[Completed | ApplianceError] = []
+        for desk in tuple(self._desks):
+            try:
+                done = self._session.remote.run(desk, argv)
+            except ApplianceError as error:
+                failures.append(error)
+                continue
+            if not done.returncode or _is_unknown(done):
+                self._desks.sort(key=lambda name: name != desk)
+                return done
+            failures.append(done)
+        told = next((f for f in failures if isinstance(f, Completed)), failures[0])
+        if isinstance(told, ApplianceError):
+            raise told
+        return told
+
+
+def _is_unknown(done: Completed) -> bool:
+    """Whether Slurm answered that it has no such host."""
+    return UNKNOWN in f"{done.stdout} {done.stderr}" and done.returncode != 127
 
 
 def _last(*texts: str) -> str:

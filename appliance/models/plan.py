@@ -38,9 +38,20 @@ class HostStage(Model):
     minutes: float = Field(default=0.0, ge=0)
     reboot: bool = False
     drain: bool = Field(default=False, description="The host must be free of work for it")
+    wave: int = Field(
+        default=0, ge=0, description="Its turn among those; 0: at once with the others"
+    )
     known: bool = Field(default=False, description="The host holds a receipt of this stage")
     fingerprint: str = ""
     pins: dict[str, str] = Field(default_factory=dict)
+
+
+def expected_minutes(cells: Iterable[HostStage]) -> float:
+    """One stage on these hosts: those of a wave side by side, the waves one after the other."""
+    slowest: dict[int, float] = {}
+    for cell in cells:
+        slowest[cell.wave] = max(slowest.get(cell.wave, 0.0), cell.minutes)
+    return sum(slowest.values())
 
 
 class Plan(Model):
@@ -96,9 +107,8 @@ class Plan(Model):
 
     @property
     def minutes(self) -> float:
-        """Stages one after the other, hosts side by side: the sum of each stage's slowest host."""
-        per_stage = [[c.minutes for c in self.pending() if c.stage == s] for s in self.stages]
-        return sum(max(minutes, default=0.0) for minutes in per_stage)
+        """Stages one after the other."""
+        return sum(expected_minutes(c for c in self.pending() if c.stage == s) for s in self.stages)
 
     def _ordered(self, cells: Iterable[HostStage]) -> tuple[HostStage, ...]:
         return tuple(sorted(cells, key=lambda c: self.hosts.index(c.host)))

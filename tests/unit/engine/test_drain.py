@@ -12,7 +12,7 @@ from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.session import Session
 from appliance.engine.work import Why
 from appliance.engine.work_kubernetes import DRAINED
-from appliance.errors import ClusterFailed, CommandFailed, DeadlineExceeded
+from appliance.errors import ClusterFailed, CommandFailed, ConnectionFailed, DeadlineExceeded
 from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.engine.world import FakeHosts
 
@@ -257,3 +257,33 @@ def test_of_several_control_planes_one_that_is_ready_is_asked(
     assert draining._desk(session, ("head",)) == "head"
     hosts.answer = lambda host, argv: Completed(tuple(argv), 0, "", "")
     assert draining._desk(session, three) == "head-2"
+
+
+@pytest.mark.parametrize("is_down", [True, False], ids=["silent", "without scontrol"])
+def test_slurm_is_asked_from_the_next_control_host_where_the_first_gives_no_answer(
+    session: Session, world: World, is_down: bool
+) -> None:
+    two = (*session.site.hosts, session.site.host("head").model_copy(update={"name": "head-2"}))
+    alone = session.site.model_copy(update={"kubernetes": None, "hosts": two})
+    object.__setattr__(session, "site", alone)
+    world.hosts.down = {"head"} if is_down else set()
+
+    def answer(host: str, argv: Sequence[str]) -> Completed:
+        if host == "head":
+            return Completed(tuple(argv), 127, "", "timeout: scontrol: No such file or directory")
+        return world.answer("head" if host == "head-2" else host, argv)
+
+    world.hosts.answer = answer
+    drain(session, ("gpu-1",), at_most(60))
+    assert world.reasons["gpu-1"] == Why.MIG
+    resume(session, ("gpu-1",))
+    assert world.reasons["gpu-1"] == ""
+
+
+def test_where_no_control_host_answers_the_first_is_named(session: Session, world: World) -> None:
+    alone = session.site.model_copy(update={"kubernetes": None})
+    object.__setattr__(session, "site", alone)
+    world.hosts.down = {"head"}
+    with pytest.raises(ConnectionFailed) as raised:
+        drain(session, ("gpu-1",), at_most(0))
+    assert raised.value.host == "head"

@@ -102,6 +102,18 @@ def test_one_host_of_each_owner_at_a_time_drained_before_and_given_back_after(
     assert {w.why for w in hands.wanted} == {Why.DRIVER}
 
 
+def test_the_plan_counts_the_waves(session: Session, hands: Hands) -> None:
+    def planned() -> tuple[float, dict[str, int]]:
+        prepared = prepare(session, {}, (STAGE,))
+        found = Round({h: facts_of(h) for h in HOSTS}, {})
+        plan = make_plan(session, found, prepared, Selection(stages=(STAGE,)))
+        return plan.minutes, {c.host: c.wave for c in plan.cells}
+
+    assert planned() == (3.0, {"head": 0, "gpu-1": 1, "gpu-2": 1, "gpu-3": 2, "gpu-4": 2})
+    sized(session, 2)
+    assert planned()[0] == 2.0
+
+
 def test_as_many_at_once_as_the_site_says(session: Session, hands: Hands) -> None:
     sized(session, 2)
     run(session)

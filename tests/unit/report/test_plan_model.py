@@ -19,6 +19,16 @@ def test_minutes_are_the_slowest_host_of_each_stage_that_runs() -> None:
     assert PLAN.minutes == 5
 
 
+def test_waves_take_their_time_one_after_the_other() -> None:
+    turns = {"a": 0, "b": 1, "c": 1, "d": 2}
+    cells = tuple(
+        HostStage(stage="gpu", host=host, action=Action.RUN, minutes=8, wave=wave)
+        for host, wave in turns.items()
+    )
+    plan = Plan(site="s", profile="p", hosts=tuple(turns), stages=("gpu",), cells=cells)
+    assert plan.minutes == 24
+
+
 def test_only_cells_that_change_a_host_count_and_reboot() -> None:
     assert PLAN.changes == 3
     assert [(c.stage, c.host) for c in PLAN.pending()] == [
