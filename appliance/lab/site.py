@@ -1,12 +1,15 @@
 """The site folder of a rack: what an owner would write by hand for machines like these."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
 from appliance.adapters.process import run
+from appliance.config import document
+from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import write_cluster_key, write_secrets
 from appliance.lab import containers, kubernetes_build, repository
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
@@ -26,13 +29,27 @@ def client_key(rack: Rack) -> str:
 
 
 def write(rack: Rack) -> None:
-    """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted."""
+    """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted.
+
+    Whose a host is stays as ``appliance node assign`` wrote it.
+    """
     write_secrets(rack.site_dir / "secrets")
     if rack.spec.kubernetes:
         write_cluster_key(rack.site_dir / "secrets")
     (rack.site_dir / "known_hosts").write_text(known_hosts(rack))
     pinned = containers.write(rack.site_dir)
-    (rack.site_dir / "site.yml").write_text(render(rack, pinned))
+    file = rack.site_dir / "site.yml"
+    file.write_text(render(rack, pinned, owners(file)))
+
+
+def owners(file: Path) -> Mapping[str, str]:
+    """The owner the file names for a host, "" where it names none; nothing where there is no such file to read."""
+    with suppress(InvalidConfig):
+        data = document.read(file).data
+        hosts = data.get("hosts") if isinstance(data, dict) else None
+        found = [h for h in hosts if isinstance(h, dict)] if isinstance(hosts, list) else []
+        return {str(h.get("name")): str(h.get("owner", "")) for h in found}
+    return {}
 
 
 def known_hosts(rack: Rack) -> str:
@@ -40,14 +57,23 @@ def known_hosts(rack: Rack) -> str:
     return "".join(f"{host.name},{host.address} {public_host_key(host)}\n" for host in rack.hosts)
 
 
-def render(rack: Rack, pinned: Mapping[str, containers.Pinned] | None = None) -> str:
-    """The text of site.yml. ``pinned``: the files that bring containers into jobs, where the folder has them."""
+def render(
+    rack: Rack,
+    pinned: Mapping[str, containers.Pinned] | None = None,
+    owned: Mapping[str, str] | None = None,
+) -> str:
+    """The text of site.yml. ``pinned``: the files that bring containers into jobs, where the folder has them.
+
+    ``owned``: whose the hosts are; of those it does not name, the first GPU hosts are Slurm's.
+    """
+    slurm = [host for host in rack.hosts if host.is_gpu][: rack.spec.slurm]
+    first = {host.name: "slurm" for host in slurm}
     template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text()
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
         rack=rack,
         profile=_profile(rack.spec.profile),
-        slurm=[host for host in rack.hosts if host.is_gpu][: rack.spec.slurm],
+        owners=first | dict(owned or {}),
         simulated=SIMULATED_AREAS,
         release=kubernetes_build.RELEASE,
         containerd=kubernetes_build.CONTAINERD,

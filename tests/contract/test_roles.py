@@ -9,13 +9,14 @@ import pytest
 import yaml  # noqa: TID251 - reads the roles' own files
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from appliance.actions import node
 from appliance.config import data
 from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.roles.context import RoleContext
 from appliance.config.secrets import Secret
 from appliance.models.facts import HostFacts
-from appliance.models.site import Site
+from appliance.models.site import Owner, Role, Site
 from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.models.site_scheduler import SchedulerOptions
 from appliance.models.site_workloads import Addon, NfsCsi, WorkloadsOptions
@@ -170,6 +171,25 @@ def test_what_the_program_gives_a_role_is_what_it_accepts(
         assert set(given) <= set(spec), "an option the role does not have"
         assert {name for name, o in spec.items() if o.get("required")} <= set(given)
         assert ArgumentSpecValidator(spec).validate(given).error_messages == []
+
+
+def test_no_stage_but_those_a_move_runs_depends_on_whose_a_host_is(example: LoadedSite) -> None:
+    base = asking(next(s for s in STAGES if s.name == "workloads"), example.site)
+    moved = base.with_role(Role.GPU)[0]
+    secrets = {name: Secret("k" * 43 + "=") for name in (*base.secrets, CLUSTER_KEY)}
+    seen = {host.name: facts(host.name) for host in base.hosts}
+
+    def given(stage: Stage, owner: Owner) -> list[object]:
+        hosts = [h.model_copy(update={"owner": owner}) if h == moved else h for h in base.hosts]
+        site = base.model_copy(update={"hosts": tuple(hosts)})
+        return [
+            stage.variables(RoleContext(example.profile, site, host, secrets, seen))
+            for host in hosts
+            if stage.roles & set(host.roles)
+        ]
+
+    changed = {s.name for s in STAGES if given(s, Owner.SLURM) != given(s, Owner.KUBERNETES)}
+    assert changed == set(node.STAGES)
 
 
 def _role(name: str) -> Path:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from appliance.config import document
+from appliance.config.edit import with_owner
 from appliance.lab import cgroups, network, requirements, seed, site
 from appliance.lab.hardware import Hardware
 from appliance.lab.machine import nspawn
@@ -29,6 +30,21 @@ def test_of_a_rack_with_a_cluster_the_first_gpu_hosts_are_slurms(tmp_path: Path)
     found = Site.model_validate(document.read(file).data)
     assert [h.name for h in found.gpu_hosts_of(Owner.SLURM)] == ["gpu-1", "gpu-2"]
     assert [h.name for h in found.gpu_hosts_of(Owner.KUBERNETES)] == ["gpu-3"]
+
+
+def test_a_rack_that_is_raised_again_keeps_whose_its_hosts_are(tmp_path: Path) -> None:
+    rack = numbered(RackSpec("test", 4, kubernetes=True, slurm=2), 2, {})
+    file = tmp_path / "site.yml"
+    assert site.owners(file) == {}
+    first = site.render(rack, owned=site.owners(file))
+    moved = with_owner(first, file, "gpu-1", Owner.KUBERNETES)
+    file.write_text(with_owner(moved, file, "gpu-3", Owner.SLURM))
+    file.write_text(site.render(rack, owned=site.owners(file)))
+    found = Site.model_validate(document.read(file).data)
+    assert [h.name for h in found.gpu_hosts_of(Owner.SLURM)] == ["gpu-2", "gpu-3"]
+    assert [h.name for h in found.gpu_hosts_of(Owner.KUBERNETES)] == ["gpu-1"]
+    file.write_text("hosts: [")
+    assert site.owners(file) == {}
 
 
 def test_of_a_rack_with_three_control_planes_the_site_names_their_address(tmp_path: Path) -> None:
