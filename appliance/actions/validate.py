@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from appliance.actions.interrupt import interruptible
@@ -20,6 +21,7 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import HostTask, Observer, StageDone, StageStarted
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import RunRecord, StageState
+from appliance.models.site_containers import JobContainer
 
 
 def choose(names: Sequence[str]) -> tuple[Benchmark, ...]:
@@ -31,13 +33,20 @@ def choose(names: Sequence[str]) -> tuple[Benchmark, ...]:
     return tuple(known[n] for n in names) or BENCHMARKS
 
 
-def validate(target: Target, names: Sequence[str], observer: Observer) -> tuple[RunRecord, str]:
+def validate(
+    target: Target,
+    names: Sequence[str],
+    observer: Observer,
+    container: JobContainer | None = None,
+) -> tuple[RunRecord, str]:
     """Runs benchmarks on the site as it is. The record, and where its report lies.
 
-    Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
+    ``container``: what gpt3 trains in, in place of the site's own choice. Raises KeyboardInterrupt when it was
+    interrupted, after what was measured until then has been kept.
     """
     chosen = choose(names)
-    with open_session(target, "validate", observer) as session:
+    with open_session(target, "validate", observer) as opened:
+        session = _with_container(opened, container) if container else opened
         session.journal.append(session.run, "run_started", verb="validate")
         found = take_facts(session)
         view = view_of(session, found)
@@ -58,6 +67,19 @@ def validate(target: Target, names: Sequence[str], observer: Observer) -> tuple[
         if interrupted:
             raise KeyboardInterrupt
         return record, str(session.folder_of_run / "report.html")
+
+
+def _with_container(session: Session, container: JobContainer) -> Session:
+    """Raises ConfigError where the site brings no containers into jobs."""
+    site = session.site
+    if site.slurm.containers is None:
+        raise ConfigError(
+            f"site {site.name} has no section slurm.containers, so no job of it runs in a container",
+            "add the section (docs/containers.md) and appliance deploy --stage slurm, or leave --container-image out",
+        )
+    containers = site.slurm.containers.model_copy(update={"benchmark": container})
+    slurm = site.slurm.model_copy(update={"containers": containers})
+    return replace(session, site=site.model_copy(update={"slurm": slurm}))
 
 
 def read_logs(folder: Path, profile: str) -> Outcome:

@@ -130,6 +130,7 @@ def _state_of(session: Session, found: Round) -> str:
     state = {
         "appliance": __version__,
         "profile": session.profile.model_dump_json(),
+        "container": str(session.site.slurm.containers and session.site.slurm.containers.benchmark),
         "limits": {name: bound.model_dump_json() for name, bound in session.site.limits.items()},
         "stages": {f"{s}/{h}": p.fingerprint for (s, h), p in prepared.items()},
         "boots": {name: f.os.boot_id for name, f in found.facts.items()},

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import click
+from pydantic import ValidationError
 
 from appliance.acceptance.ground import Settings
 from appliance.actions import validate as action
@@ -12,6 +13,7 @@ from appliance.benchmarks import BENCHMARKS
 from appliance.cli import options, scheduler_trial, workloads_trial
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
+from appliance.models.site_containers import JobContainer
 from appliance.report.console import findings_list, run_summary
 from appliance.report.findings import findings
 
@@ -27,6 +29,16 @@ DEFAULTS = Settings()
     type=click.Path(path_type=Path, exists=True),
     metavar="DIR",
     help="gpt3 only: read logs of finished NeMo or Megatron runs instead of running anything.",
+)
+@click.option(
+    "--container-image",
+    metavar="IMAGE",
+    help="gpt3 only: train in this container, as Pyxis takes it (docs/gpt3.md).",
+)
+@click.option(
+    "--container-mounts",
+    metavar="SRC:DST,...",
+    help="What that container sees of the hosts.",
 )
 @options.kubeconfig_option
 @click.option(
@@ -47,6 +59,8 @@ def validate(
     inventory: Path | None,
     profile: str | None,
     from_logs: Path | None,
+    container_image: str | None,
+    container_mounts: str | None,
     kubeconfig: Path | None,
     prometheus: str,
     scheduler_name: str,
@@ -61,11 +75,15 @@ def validate(
     \b
     All benchmarks of a site:     appliance validate --inventory mysite
     One of them:                  appliance validate storage --inventory mysite
+    Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     The scheduler's promises:     appliance validate scheduler --inventory mysite
     What stage workloads installs: appliance validate workloads --inventory mysite
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
+    container = _container(container_image, container_mounts)
+    if container and (from_logs or "gpt3" not in (benchmarks or ("gpt3",))):
+        raise click.UsageError("--container-image goes with a training: appliance validate gpt3")
     if scheduler_trial.NAME in benchmarks:
         if len(benchmarks) > 1:
             raise click.UsageError("scheduler is tried alone: appliance validate scheduler")
@@ -84,7 +102,8 @@ def validate(
             raise click.UsageError("--from-logs goes with: appliance validate gpt3")
         return _from_logs(from_logs, profile or "hpc", as_json)
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
-    record, report = action.validate(options.target(inventory, profile), benchmarks, watcher)
+    target = options.target(inventory, profile)
+    record, report = action.validate(target, benchmarks, watcher, container)
     if as_json:
         click.echo(record.model_dump_json(indent=1))
         return record.verdict.exit_code
@@ -92,6 +111,21 @@ def validate(
     print_tables(console, record.tables)
     run_summary(console, record, report)
     return record.verdict.exit_code
+
+
+def _container(image: str | None, mounts: str | None) -> JobContainer | None:
+    if not image:
+        if mounts:
+            raise click.UsageError("--container-mounts goes with --container-image")
+        return None
+    try:
+        return JobContainer(image=image, mounts=tuple(mounts.split(",")) if mounts else ())
+    except ValidationError as error:
+        option = (
+            "--container-image" if error.errors()[0]["loc"][0] == "image" else "--container-mounts"
+        )
+        example = "nvcr.io#nvidia/pytorch:26.01-py3" if option.endswith("image") else "/data:/data"
+        raise click.BadParameter(f"it is written as {example}", param_hint=option) from None
 
 
 def _from_logs(folder: Path, profile: str, as_json: bool) -> int:

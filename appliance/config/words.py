@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import site, site_fabric, site_scheduler, site_workloads
+from appliance.models import site, site_containers, site_fabric, site_scheduler, site_workloads
 
 PATTERNS = {
     site.FINGERPRINT: (
@@ -49,6 +49,11 @@ PATTERNS = {
         "an image",
         "registry, name and tag or digest, as registry.example.com/team/busybox:1.36.1",
     ),
+    site_containers.IMAGE: (
+        "an image",
+        "as nvcr.io#nvidia/pytorch:26.01-py3 or /data/images/pytorch.sqsh",
+    ),
+    site_containers.MOUNT: ("a mount", "as /data:/data or /data:/data:ro"),
     site_scheduler.SUBJECT: ("a user or group", "as alice@example.com or vision-team"),
 }
 KINDS = {

@@ -11,6 +11,11 @@ FOLDER = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 PACKAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(deb|rpm)$"
 ARCHIVE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(tar\.gz|tgz|tar\.xz)$"
 
+IMAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/:#@+-]*$"
+"""As Pyxis takes it: [USER@][REGISTRY#]NAME[:TAG], or the path of a squashfs file (Pyxis 0.24)."""
+MOUNT = r"^/[^\s:,]*:/[^\s:,]*(:[a-z+-]+)?$"
+"""SOURCE:TARGET[:FLAGS]; Pyxis parts several by commas."""
+
 Digest = Annotated[str, Field(pattern=SHA256, description="As sha256sum prints it")]
 
 
@@ -28,6 +33,17 @@ class PinnedArchive(Model):
     sha256: Digest
 
 
+class JobContainer(Model):
+    """The container of a job."""
+
+    image: str = Field(
+        pattern=IMAGE, description="[REGISTRY#]NAME[:TAG], or the path of an image on the hosts"
+    )
+    mounts: tuple[Annotated[str, Field(pattern=MOUNT)], ...] = Field(
+        default=(), description="What it sees of the host: /SOURCE:/TARGET"
+    )
+
+
 class ContainerOptions(Model):
     """Containers in Slurm jobs; their releases stand in ``software``."""
 
@@ -41,4 +57,7 @@ class ContainerOptions(Model):
         default=None,
         pattern=FOLDER,
         description="Folder of images and containers on GPU hosts; none: enroot on the scratch, else /var/lib/enroot",
+    )
+    benchmark: JobContainer | None = Field(
+        default=None, description="What benchmark gpt3 trains in; none: on the hosts themselves"
     )

@@ -18,6 +18,7 @@ from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.run import Table
 from appliance.models.site import Owner, Role
+from appliance.models.site_containers import JobContainer
 
 LOSS = "gpt3.loss"
 MODEL = "cpu-3m"
@@ -32,6 +33,8 @@ GET_TORCH = (
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
+NO_PYXIS = "appliance health --check slurm.pyxis --check slurm.enroot; on {control}: sinfo -R"
+GET_IMAGE = "fetch the image once with srun --container-image={image} true, then validate again"
 GET_FIGURE = "train GPT-3 with NeMo on the GPUs, then: appliance validate gpt3 --from-logs FOLDER"
 Outcome = tuple[list[CheckResult], list[Measurement], list[Table]]
 
@@ -45,6 +48,7 @@ class Trial:
     nodes: int
     name: str
     deadline: float
+    container: JobContainer | None = None
 
     @property
     def target(self) -> str:
@@ -58,8 +62,20 @@ class Trial:
             *("srun", f"--job-name={self.name}", f"--partition={self.partition}"),
             *(f"--nodes={self.nodes}", "--ntasks-per-node=1", f"--time={minutes}"),
             *("--input=all", "--kill-on-bad-exit=1", "--quiet"),
+            *self._contained(),
             *("python3", "-u", "-", f"--steps={STEPS}", f"--sequence={SEQUENCE}"),
         )
+
+    def _contained(self) -> Iterator[str]:
+        if self.container:
+            yield f"--container-image={self.container.image}"
+            if self.container.mounts:
+                yield f"--container-mounts={','.join(self.container.mounts)}"
+
+    @property
+    def where(self) -> str:
+        """What the training runs in, for what is shown."""
+        return f" in {self.container.image}" if self.container else ""
 
 
 def run(view: View, remote: Remote, deadline: float = 240.0) -> Outcome:
@@ -105,8 +121,14 @@ def _trials(view: View, deadline: float) -> Iterator[Trial]:
     nodes = 1
     while nodes <= hosts:
         control = view.site.with_role(Role.CONTROL)[0].name
-        yield Trial(control, partition, nodes, f"appliance-gpt3-{token}-{nodes}n", deadline)
+        name = f"appliance-gpt3-{token}-{nodes}n"
+        yield Trial(control, partition, nodes, name, deadline, _container(view))
         nodes *= 2
+
+
+def _container(view: View) -> JobContainer | None:
+    given = view.site.slurm.containers
+    return given.benchmark if given else None
 
 
 def _attempt(trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None]:
@@ -120,9 +142,13 @@ def _attempt(trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None]:
         _cancel(trial, remote)
         return _error(trial, error.message, error.hint), None
     if done.returncode == NO_TORCH or "appliance: no torch" in done.stdout:
-        return not_assessed(LOSS, trial.target, _said(done), fix=GET_TORCH), None
+        image = trial.container.image if trial.container else ""
+        fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH
+        return not_assessed(LOSS, trial.target, _said(done), fix=fix), None
     if done.returncode:
         fix = f"on {trial.control}: sinfo -R; on the host it names: journalctl -u slurmd"
+        if trial.container:
+            fix = NO_PYXIS.format(control=trial.control)
         return _error(trial, f"srun ended with {done.returncode}: {_said(done)}", fix), None
     return _read(trial, done)
 
@@ -164,7 +190,7 @@ def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
         "value": round(losses[-1], 3),
         "limit": round(losses[0], 3),
         "limit_source": "the first step's loss: training must lower it",
-        "evidence": f"{len(losses)} steps on {trial.nodes} hosts, loss {losses[0]:.3f} to {losses[-1]:.3f}",
+        "evidence": f"{len(losses)} steps on {trial.nodes} hosts{trial.where}, loss {losses[0]:.3f} to {losses[-1]:.3f}",
     }
     if losses[-1] < losses[0]:
         return passed(LOSS, trial.target, **shown)
@@ -175,7 +201,8 @@ def _overdue(trial: Trial, remote: Remote) -> CheckResult:
     state = _ask(trial, remote, "squeue", "--noheader", f"--name={trial.name}", "--format=%T (%r)")
     _cancel(trial, remote)
     cause = f"not done within {trial.deadline:g} s; the job was {state or 'no longer in the queue'} and has been cancelled"
-    return _error(trial, cause, TOO_SLOW if state.startswith("RUNNING") else NOT_STARTED)
+    slow = GET_IMAGE.format(image=trial.container.image) if trial.container else TOO_SLOW
+    return _error(trial, cause, slow if state.startswith("RUNNING") else NOT_STARTED)
 
 
 def _cancel(trial: Trial, remote: Remote) -> None:

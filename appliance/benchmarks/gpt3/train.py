@@ -10,6 +10,8 @@ import fcntl
 import importlib
 import math
 import os
+import re
+import shutil
 import socket
 import struct
 import subprocess  # noqa: TID251  runs on the hosts, where the package is not
@@ -48,6 +50,11 @@ def master_address() -> str:
     nodes = os.environ.get("SLURM_STEP_NODELIST") or os.environ.get("SLURM_JOB_NODELIST")
     if not nodes:
         return "127.0.0.1"
+    if shutil.which("scontrol") is None:
+        # A container has Slurm's variables and the host's /etc/hosts (enroot), not Slurm's programs.
+        address = socket.gethostbyname(first_of(nodes))
+        own_name = address.startswith("127.")
+        return own_address(os.environ["SLURM_LAUNCH_NODE_IPADDR"]) if own_name else address
     first = slurm("scontrol", "show", "hostnames", nodes).split()[0]
     for word in slurm("scontrol", "show", "node", first).split():
         if word.startswith("NodeAddr="):
@@ -55,11 +62,23 @@ def master_address() -> str:
     return socket.gethostbyname(first)
 
 
+def first_of(nodes: str) -> str:
+    """The first host of Slurm's list, as gpu-02 of gpu-[02-04,7]-a,head."""
+    found = re.match(r"([^\[,]+)(?:\[(\d+)[^\]]*\])?([^\[,]*)", nodes)
+    return "".join(part or "" for part in found.groups()) if found else nodes
+
+
+def own_address(towards: str) -> str:
+    """The address this host has for that one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((towards, 9))
+        return str(probe.getsockname()[0])
+
+
 def interface_towards(address: str) -> str:
     """gloo takes the interface of the host's own name, which Debian maps to 127.0.1.1: name the right one."""
+    own = own_address(address)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, 9))
-        own = probe.getsockname()[0]
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode()[:15])
             try:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,12 +11,14 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks.gpt3 import run as gpt3
+from appliance.benchmarks.gpt3 import train
 from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.models.site_containers import JobContainer
 from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.benchmarks.gpt3.recorded_logs import megatron, step_times
 
@@ -29,6 +33,7 @@ class FakeRemote:
         self.answer = answer
         self.asked: list[tuple[str, ...]] = []
         self.sent: bytes | None = None
+        self.queue = "PENDING (Resources)"
 
     def run(
         self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
@@ -36,7 +41,7 @@ class FakeRemote:
         assert host == "head"
         self.asked.append(tuple(argv))
         if argv[0] != "srun":
-            return Completed(tuple(argv), 0, "PENDING (Resources)\n", "")
+            return Completed(tuple(argv), 0, f"{self.queue}\n", "")
         self.sent = input
         return self.answer(argv)
 
@@ -45,7 +50,12 @@ def says(stdout: str, code: int = 0, stderr: str = "") -> Answer:
     return lambda argv: Completed(tuple(argv), code, stdout, stderr)
 
 
-def view(gpu_hosts: int = 2, simulated: bool = True, slurm: str = "up") -> View:
+def view(
+    gpu_hosts: int = 2,
+    simulated: bool = True,
+    slurm: str = "up",
+    container: JobContainer | None = None,
+) -> View:
     hosts: list[dict[str, object]] = [
         {"name": "head", "roles": ["control"], "address": "10.0.0.10"}
     ]
@@ -60,6 +70,11 @@ def view(gpu_hosts: int = 2, simulated: bool = True, slurm: str = "up") -> View:
         "hosts": hosts,
         "simulated": ["gpu"] if simulated else [],
     }
+    if container:
+        pinned = {"file": "pyxis-0.24.0.tar.gz", "sha256": "0" * 64}
+        enroot = [{"file": "enroot.deb", "sha256": "0" * 64}]
+        given = {"enroot": enroot, "pyxis": pinned, "benchmark": container.model_dump()}
+        site["slurm"] = {"containers": given}
     facts = {"head": _facts(slurm)}
     return View(load_profile("hpc"), Site.model_validate_json(json.dumps(site)), facts)
 
@@ -209,3 +224,64 @@ def test_without_slurm_nothing_is_submitted(slurm: str) -> None:
     results, _, _ = gpt3.run(view(1, slurm=slurm), remote)
     assert losses(results) == [Status.NOT_ASSESSED]
     assert remote.asked == []
+
+
+IMAGE = JobContainer(image="nvcr.io#nvidia/pytorch:26.01-py3", mounts=("/data:/data", "/a:/b:ro"))
+
+
+def test_in_a_container_srun_is_told_which_and_the_result_names_it() -> None:
+    remote = FakeRemote(says(GOOD))
+    results, _, _ = gpt3.run(view(1, container=IMAGE), remote)
+    argv = remote.asked[0]
+    assert "--container-image=nvcr.io#nvidia/pytorch:26.01-py3" in argv
+    assert "--container-mounts=/data:/data,/a:/b:ro" in argv
+    assert argv.index("python3") > argv.index("--container-mounts=/data:/data,/a:/b:ro")
+    assert "in nvcr.io#nvidia/pytorch:26.01-py3" in results[0].evidence
+
+
+def test_without_one_no_job_asks_for_a_container() -> None:
+    remote = FakeRemote(says(GOOD))
+    gpt3.run(view(1), remote)
+    assert not [word for word in remote.asked[0] if "container" in word]
+
+
+def test_what_goes_wrong_in_a_container_leads_to_the_image_or_to_pyxis() -> None:
+    seen = view(1, container=IMAGE)
+    torchless = says("appliance: no torch on gpu-1: No module named 'torch'\n", 75)
+    results, _, _ = gpt3.run(seen, FakeRemote(torchless))
+    assert results[0].fix == f"choose an image with PyTorch: {IMAGE.image} has none"
+    unknown = says("", 1, "srun: unrecognized option '--container-image'\n")
+    results, _, _ = gpt3.run(seen, FakeRemote(unknown))
+    assert "--check slurm.pyxis" in results[0].fix
+
+    def slow(argv: Sequence[str]) -> Completed:
+        raise DeadlineExceeded("srun did not end")
+
+    remote = FakeRemote(slow)
+    remote.queue = "RUNNING (None)"
+    results, _, _ = gpt3.run(seen, remote)
+    assert f"srun --container-image={IMAGE.image} true" in results[0].fix
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [
+        ("gpu-1", "gpu-1"),
+        ("gpu-[02-04,7]", "gpu-02"),
+        ("gpu-[1,3]-a,head", "gpu-1-a"),
+        ("head,gpu-[1-2]", "head"),
+    ],
+)
+def test_a_container_without_slurms_programs_finds_the_first_host(
+    nodes: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = {first: "10.0.0.21"}
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setenv("SLURM_STEP_NODELIST", nodes)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(socket, "gethostbyname", addresses.__getitem__)
+    assert train.master_address() == "10.0.0.21"
+    addresses[first] = "127.0.1.1"
+    monkeypatch.setenv("SLURM_LAUNCH_NODE_IPADDR", "10.0.0.10")
+    monkeypatch.setattr(train, "own_address", lambda towards: f"that towards {towards}")
+    assert train.master_address() == "that towards 10.0.0.10"
