@@ -22,6 +22,7 @@ from appliance.models.site_scheduler import SchedulerOptions
 from appliance.models.site_workloads import Addon, NfsCsi, WorkloadsOptions
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
+from tests.facts import facts_of
 
 ROOT = data.root()
 ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/tasks/main.yml"))
@@ -120,20 +121,11 @@ def test_meta_depends_on_no_other_role(role: Path) -> None:
 def facts(host: str) -> HostFacts:
     """A machine with one processor and one GPU."""
     device = {"index": 0, "uuid": "u", "name": "NVIDIA H100", "bus_id": "b", "memory": 1}
-    os = {"id": "debian", "version_id": "12", "kernel": "6.1", "arch": "x86_64", "boot_id": "b"}
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "t",
-            "cpu_seconds": 0.0,
-            "user": "root",
-            "os": {**os, "uptime_s": 1.0, "hostname": host, "cgroup": "v2"},
-            "cpu": {"model": "x", "sockets": 1, "cores": 8, "threads": 16},
-            "memory": {"total": 1 << 38, "available": 1 << 37},
-            "clock": {"time": 1.0},
-            "gpus": {"driver": "580", "nvml": "12", "devices": [device]},
-        }
+    return facts_of(
+        host,
+        cpu={"model": "x", "sockets": 1, "cores": 8, "threads": 16},
+        memory={"total": 1 << 38, "available": 1 << 37},
+        gpus={"driver": "580", "nvml": "12", "devices": [device]},
     )
 
 

@@ -11,8 +11,9 @@ from appliance.actions.opening import Target
 from appliance.adapters.process import Completed
 from appliance.engine.session import Session
 from appliance.models.result import Verdict, overall
+from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import FakeHosts, Recorder, facts_of
+from tests.unit.engine.world import FakeHosts, Recorder
 
 __all__ = ["hosts", "recorder", "session"]
 GPU = {"uuid": "u", "name": "n", "bus_id": "00000000:07:00.0", "memory": 1, "ecc_enabled": True}

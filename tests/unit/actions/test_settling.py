@@ -14,8 +14,9 @@ from appliance.adapters.process import Completed
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.models.run import StageOutcome, StageState
+from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import FakeHosts, facts_of
+from tests.unit.engine.world import FakeHosts
 
 __all__ = ["hosts", "recorder", "session"]
 

@@ -19,8 +19,9 @@ from appliance.models.plan import Action
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageState
+from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import facts_of, receipt_of, stage_of
+from tests.unit.engine.world import receipt_of, stage_of
 
 __all__ = ["hosts", "recorder", "session"]
 

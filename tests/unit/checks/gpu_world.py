@@ -9,6 +9,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult
 from appliance.models.site import Site
+from tests.facts import facts_of
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3")
 GPUS = 4
@@ -125,26 +126,9 @@ def lost(index: int) -> dict[str, Any]:
 def facts(host: str = "gpu-1", *gpus: dict[str, Any], **changes: Any) -> HostFacts:
     """A sound host, with GPUs replaced by index."""
     found = {i: gpu(i) for i in range(GPUS)} | {g["index"]: g for g in gpus}
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "2026-11-20T12:00:00Z",
-            "cpu_seconds": 0.1,
-            "user": "root",
-            "os": {
-                "id": "debian",
-                "version_id": "12",
-                "kernel": "6.1.0",
-                "arch": "x86_64",
-                "boot_id": "b",
-                "uptime_s": 1.0,
-                "hostname": host,
-                "cgroup": "v2",
-            },
-            "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
+    return facts_of(
+        host,
+        **{
             "pci_gpus": GPUS,
             "pci_gpu_ids": [bus(i) for i in range(GPUS)],
             "gpus": {"driver": DRIVER, "nvml": f"13.{DRIVER}", "devices": list(found.values())},
@@ -156,7 +140,7 @@ def facts(host: str = "gpu-1", *gpus: dict[str, Any], **changes: Any) -> HostFac
             },
             "xid_events": [],
             **changes,
-        }
+        },
     )
 
 

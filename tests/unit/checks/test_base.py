@@ -12,6 +12,7 @@ from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.base import STAGE
+from tests.facts import facts_of
 
 GIB = 1 << 30
 PROFILE = Profile.model_validate(
@@ -67,23 +68,7 @@ ROOT = {
 def facts(**changes: Any) -> HostFacts:
     """A good GPU host; a change that is a mapping is merged into what is there."""
     good: dict[str, Any] = {
-        "version": 1,
-        "host": "gpu-1",
-        "taken": "2026-11-20T12:00:00Z",
-        "cpu_seconds": 0.1,
-        "user": "root",
-        "os": {
-            "id": "debian",
-            "version_id": "12",
-            "kernel": "6.1",
-            "arch": "x86_64",
-            "boot_id": "b",
-            "uptime_s": 1.0,
-            "hostname": "gpu-1",
-            "cgroup": "v2",
-            "state": "running",
-        },
-        "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
+        "os": {"state": "running"},
         "memory": {"total": 1000 * GIB, "available": 900 * GIB},
         "numa": [{"node": n, "cpus": "0-95", "memory": 500 * GIB} for n in (0, 1)],
         "filesystems": [ROOT],
@@ -93,9 +78,10 @@ def facts(**changes: Any) -> HostFacts:
             ("ssh.service", "chrony.service", "appliance-firewall.service"), UNIT
         ),
     }
+    host = changes.pop("host", "gpu-1")
     for key, value in changes.items():
         good[key] = {**good[key], **value} if isinstance(good.get(key), dict) else value
-    return HostFacts.model_validate(good)
+    return facts_of(host, **good)
 
 
 def judge(

@@ -9,7 +9,7 @@ from appliance.checks.check import HostCheck, View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from tests.unit.engine.world import facts_of
+from tests.facts import facts_of
 
 DIGEST = "a" * 64
 SITE: dict[str, Any] = {

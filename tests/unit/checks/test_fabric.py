@@ -12,6 +12,7 @@ from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.fabric import STAGE
+from tests.facts import facts_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 PORTS = 4
@@ -95,30 +96,13 @@ def port(host: str, index: int, **changes: Any) -> dict[str, Any]:
 
 def facts(host: str, **changes: Any) -> HostFacts:
     """A host with four good ports; a head host that asked the fabric."""
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "2026-11-20T12:00:00Z",
-            "cpu_seconds": 0.1,
-            "user": "root",
-            "os": {
-                "id": "debian",
-                "version_id": "12",
-                "kernel": "6.1.0",
-                "arch": "x86_64",
-                "boot_id": "b",
-                "uptime_s": 1.0,
-                "hostname": host,
-                "cgroup": "v2",
-            },
-            "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
+    return facts_of(
+        host,
+        **{
             "ports": [port(host, index) for index in range(1 if host == "head" else PORTS)],
             **(asked() if host == "head" else {}),
             **changes,
-        }
+        },
     )
 
 

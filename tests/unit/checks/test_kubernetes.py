@@ -12,7 +12,7 @@ from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.models.switch_tree import FAMILY
-from tests.unit.engine.world import facts_of
+from tests.facts import facts_of
 
 HOSTS = [
     {"name": "head", "roles": ["control"], "address": "10.0.0.1"},

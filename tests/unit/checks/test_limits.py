@@ -10,7 +10,7 @@ from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from tests.unit.engine.world import facts_of
+from tests.facts import facts_of
 
 QUEUES = [
     {"name": "build", "work": "build", "gpu": {"quota": 1}, "time_limit": "8h", "idle_limit": "30m"}

@@ -14,6 +14,7 @@ from appliance.config.roles.observe import DCGM_EXPORTER, variables
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from tests.facts import facts_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 UP = (*(("node", name, "up") for name in HOSTS), ("prometheus", "head", "up"))
@@ -50,30 +51,11 @@ def facts(
         if unit
         else {}
     )
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "2026-01-01T00:00:00Z",
-            "cpu_seconds": 0.1,
-            "user": "root",
-            "errors": {"observe": error} if error else {},
-            "os": {
-                "id": "debian",
-                "version_id": "12",
-                "kernel": "6.1",
-                "arch": "x86_64",
-                "boot_id": "b",
-                "uptime_s": 1.0,
-                "hostname": host,
-                "cgroup": "v2",
-            },
-            "cpu": {"model": "any", "sockets": 1, "cores": 1, "threads": 1},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
-            "units": active,
-            "observe": seen,
-        }
+    return facts_of(
+        host,
+        errors={"observe": error} if error else {},
+        units=active,
+        observe=seen,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from appliance.checks import slurm
 from appliance.checks.check import ClusterCheck, HostCheck, View
-from appliance.models.facts import Clock, Cpu, HostFacts, Memory, Os, Slurm, SlurmNode, Unit
+from appliance.models.facts import HostFacts, Slurm, SlurmNode, Unit
 from appliance.models.profile import (
     FabricExpectation,
     GpuExpectation,
@@ -20,6 +20,7 @@ from appliance.models.profile import (
 )
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Network, Owner, Role, Site
+from tests.facts import facts_of
 
 PROFILE = Profile(
     version=1,
@@ -61,27 +62,7 @@ ALL_UNITS = dict.fromkeys(slurm.UNITS, ACTIVE)
 
 
 def facts(host: str, **given: Any) -> HostFacts:
-    return HostFacts(
-        version=1,
-        host=host,
-        taken="2026-11-20T12:00:00Z",
-        cpu_seconds=0.1,
-        user="root",
-        os=Os(
-            id="debian",
-            version_id="12",
-            kernel="6.1",
-            arch="x86_64",
-            boot_id="b",
-            uptime_s=1.0,
-            hostname=host,
-            cgroup="v2",
-        ),
-        cpu=Cpu(model="m", sockets=2, cores=96, threads=192),
-        memory=Memory(total=1 << 40, available=1 << 40),
-        clock=Clock(time=0.0),
-        **{"units": ALL_UNITS, **given},
-    )
+    return facts_of(host, **{"units": ALL_UNITS, **given})
 
 
 def node(name: str, **given: Any) -> SlurmNode:

@@ -11,6 +11,7 @@ from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.storage import STAGE
+from tests.facts import facts_of
 
 GIB = 1 << 30
 ACTIVE = {"load": "loaded", "active": "active"}
@@ -89,32 +90,15 @@ def facts(host: str, container: str = "", **changes: Any) -> HostFacts:
     server = (
         {UNITS[0]: ACTIVE, UNITS[1]: ABSENT} if host == "nas1" else dict.fromkeys(UNITS, ABSENT)
     )
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "2026-11-20T12:00:00Z",
-            "cpu_seconds": 0.1,
-            "user": "root",
-            "os": {
-                "id": "debian",
-                "version_id": "12",
-                "kernel": "6.1.0",
-                "arch": "x86_64",
-                "container": container,
-                "boot_id": "b",
-                "uptime_s": 1.0,
-                "hostname": host,
-                "cgroup": "v2",
-            },
-            "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
+    return facts_of(
+        host,
+        **{
+            "os": {"container": container},
             "filesystems": OF[host],
             "units": server,
             "nfs_client": "kernel",
             **changes,
-        }
+        },
     )
 
 

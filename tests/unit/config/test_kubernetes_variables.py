@@ -17,6 +17,7 @@ from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Site
 from appliance.models.switch_tree import FAMILY
 from appliance.stages.kubernetes import wanted
+from tests.facts import facts_of
 
 KEY = Secret("k" * 43 + "=")
 RELEASES = {"1.20.2": "v1beta2", "1.29": "v1beta3", "1.33": "v1beta4", "1.35.1": "v1beta4"}
@@ -47,30 +48,15 @@ def site(control: int = 1, given: list[dict[str, Any]] | None = None, **cluster:
 
 def facts(host: str, container: str = "", os: str = "debian", nodes: int = 2) -> HostFacts:
     """Facts of which the system and the NUMA nodes matter here."""
-    system = {"id": os, "version_id": "12", "kernel": "6.1", "arch": "x86_64", "boot_id": "b"}
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "t",
-            "cpu_seconds": 0.0,
-            "user": "root",
-            "os": {
-                **system,
-                "uptime_s": 1.0,
-                "hostname": host,
-                "cgroup": "v2",
-                "container": container,
-            },
-            "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
-            "memory": {"total": 1 << 40, "available": 1 << 40},
-            "numa": [{"node": n, "cpus": "0-1", "memory": 1 << 39} for n in range(nodes)],
-            "interfaces": [
-                {"name": "ib0", "mtu": 2044, "state": "up", "addresses": ["10.9.0.1/24"]},
-                {"name": "eno1", "mtu": 1500, "state": "up", "addresses": ["10.0.0.1/24"]},
-            ],
-            "clock": {"time": 1.0},
-        }
+    return facts_of(
+        host,
+        os={"id": os, "container": container},
+        memory={"total": 1 << 40, "available": 1 << 40},
+        numa=[{"node": n, "cpus": "0-1", "memory": 1 << 39} for n in range(nodes)],
+        interfaces=[
+            {"name": "ib0", "mtu": 2044, "state": "up", "addresses": ["10.9.0.1/24"]},
+            {"name": "eno1", "mtu": 1500, "state": "up", "addresses": ["10.0.0.1/24"]},
+        ],
     )
 
 

@@ -13,6 +13,7 @@ from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.site import Site
+from tests.facts import facts_of
 
 SECRETS = {"munge_key": Secret("k" * 44), "slurmdbd_password": Secret("p" * 24)}
 HOSTS: list[dict[str, Any]] = [
@@ -35,29 +36,12 @@ def facts(
     """Facts of which the system, processors, memory and GPUs matter here."""
     sockets, cores, threads = cpu
     device = {"index": 0, "uuid": "u", "name": gpu, "bus_id": "b", "memory": 1}
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "t",
-            "cpu_seconds": 0.0,
-            "user": "root",
-            "os": {
-                "id": "debian",
-                "version_id": "12",
-                "kernel": "6.1",
-                "arch": "x86_64",
-                "boot_id": "b",
-                "uptime_s": 1.0,
-                "hostname": host,
-                "cgroup": "v2",
-                **system,
-            },
-            "cpu": {"model": "x", "sockets": sockets, "cores": cores, "threads": threads},
-            "memory": {"total": memory, "available": memory},
-            "clock": {"time": 1.0},
-            "gpus": {"driver": "580", "nvml": "12", "devices": [device]},
-        }
+    return facts_of(
+        host,
+        os=system,
+        cpu={"model": "x", "sockets": sockets, "cores": cores, "threads": threads},
+        memory={"total": memory, "available": memory},
+        gpus={"driver": "580", "nvml": "12", "devices": [device]},
     )
 
 

@@ -10,6 +10,7 @@ from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Site
+from tests.facts import facts_of
 
 HOSTS = [
     {"name": "nas1", "roles": ["storage"], "address": "10.0.0.1"},
@@ -23,30 +24,10 @@ STORAGE = {
 
 def facts(host: str, container: str, kernel: str, nfs_client: str = "") -> HostFacts:
     """Facts of which only the operating system matters here."""
-    system = {
-        "id": "debian",
-        "version_id": "12",
-        "kernel": kernel,
-        "arch": "x86_64",
-        "container": container,
-        "boot_id": "b",
-        "uptime_s": 1.0,
-        "hostname": host,
-        "cgroup": "v2",
-    }
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "t",
-            "cpu_seconds": 0.0,
-            "user": "root",
-            "os": system,
-            "cpu": {"model": "x", "sockets": 1, "cores": 1, "threads": 1},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
-            "nfs_client": nfs_client,
-        }
+    return facts_of(
+        host,
+        os={"kernel": kernel, "container": container},
+        nfs_client=nfs_client,
     )
 
 

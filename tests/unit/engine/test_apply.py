@@ -22,7 +22,8 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Host, Role
 from appliance.stages.stage import Stage
-from tests.unit.engine.world import PASSWORD, FakeHosts, facts_of, receipt_of, stage_of
+from tests.facts import facts_of
+from tests.unit.engine.world import PASSWORD, FakeHosts, receipt_of, stage_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 STAGES = (stage_of("one"), stage_of("two", "one"), stage_of("three"))

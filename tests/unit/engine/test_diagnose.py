@@ -3,7 +3,7 @@
 import pytest
 
 from appliance.engine.diagnose import diagnose, full_filesystem
-from tests.unit.engine.world import facts_of
+from tests.facts import facts_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 from appliance.engine.earlier import known_facts, remember
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
-from tests.unit.engine.world import facts_of
+from tests.facts import facts_of
 
 TOPOLOGY = {"switches": [{"guid": "0x1", "description": "leaf-1", "ports": 40}]}
 

@@ -6,8 +6,9 @@ from appliance.adapters.process import Completed
 from appliance.engine.gather import gather
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
+from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import FakeHosts, facts_of
+from tests.unit.engine.world import FakeHosts
 
 __all__ = ["hosts", "recorder", "session"]
 

@@ -14,7 +14,8 @@ from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.stages import STAGES
-from tests.unit.engine.world import facts_of, receipt_of
+from tests.facts import facts_of
+from tests.unit.engine.world import receipt_of
 
 
 def judge(session: Session, found: Round) -> list[CheckResult]:

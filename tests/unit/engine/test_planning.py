@@ -8,7 +8,8 @@ from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
 from appliance.models.site import Host
 from appliance.stages.stage import Stage
-from tests.unit.engine.world import facts_of, receipt_of, stage_of
+from tests.facts import facts_of
+from tests.unit.engine.world import receipt_of, stage_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 

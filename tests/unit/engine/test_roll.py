@@ -18,9 +18,10 @@ from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import GpuOptions, Host, Owner, Role, Site
 from appliance.stages import gpu
 from appliance.stages.stage import Stage
+from tests.facts import facts_of
 from tests.unit.engine.test_apply import FakeAnsible
 from tests.unit.engine.test_apply import ansible as ansible
-from tests.unit.engine.world import Recorder, facts_of, receipt_of, stage_of
+from tests.unit.engine.world import Recorder, receipt_of, stage_of
 
 HOSTS = ("head", "gpu-1", "gpu-2", "gpu-3", "gpu-4")
 GPU = {"index": 0, "uuid": "GPU-0", "name": "x", "bus_id": "0", "memory": 1}

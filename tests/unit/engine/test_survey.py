@@ -7,9 +7,10 @@ from appliance.adapters.process import Completed
 from appliance.engine.session import Session
 from appliance.engine.survey import survey, view_of
 from appliance.models.site_kubernetes import KubernetesOptions
+from tests.facts import facts_of
 from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving, status
 from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import FakeHosts, facts_of
+from tests.unit.engine.world import FakeHosts
 
 __all__ = ["hosts", "recorder", "session"]
 

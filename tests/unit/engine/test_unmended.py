@@ -9,7 +9,8 @@ from appliance.engine.unmended import unmended
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult
 from appliance.stages import STAGES
-from tests.unit.engine.world import facts_of, receipt_of
+from tests.facts import facts_of
+from tests.unit.engine.world import receipt_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 STOPPED = {"load": "loaded", "active": "inactive", "enabled": "enabled"}

@@ -7,37 +7,10 @@ from appliance.adapters.process import Completed
 from appliance.checks.check import ALL_ROLES
 from appliance.errors import ConnectionFailed
 from appliance.models.events import Event
-from appliance.models.facts import Clock, Cpu, HostFacts, Memory, Os, Receipt
+from appliance.models.facts import Receipt
 from appliance.stages.stage import Stage
 
 PASSWORD = "s3cret-of-the-rack"
-
-
-def facts_of(host: str, **more: object) -> HostFacts:
-    """The least a probe can answer."""
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": host,
-            "taken": "2026-11-20T12:00:00Z",
-            "cpu_seconds": 0.1,
-            "user": "root",
-            "os": Os(
-                id="debian",
-                version_id="12",
-                kernel="6.1",
-                arch="x86_64",
-                boot_id=f"boot-{host}",
-                uptime_s=60,
-                hostname=host,
-                cgroup="v2",
-            ),
-            "cpu": Cpu(model="x", sockets=1, cores=2, threads=2),
-            "memory": Memory(total=1 << 34, available=1 << 33),
-            "clock": Clock(time=0.0),
-            **more,
-        }
-    )
 
 
 def receipt_of(stage: str, fingerprint: str, **more: object) -> Receipt:

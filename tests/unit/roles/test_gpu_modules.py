@@ -1,8 +1,6 @@
 """The modules of role gpu: what they accept, choose and refuse, and in which order they change a driver."""
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,31 +8,17 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-ROLE = ROOT / "roles/gpu"
+from tests.unit.roles import loading
+
 OLD, NEW = "580.82.07-1", "580.95.05-1"
 ENTRIES = [["nvidia-kernel-open-dkms"], ["nvidia-fabricmanager", "nvidia-fabricmanager-580"]]
 
 
 @pytest.fixture(scope="module")
 def modules() -> Iterator[dict[str, ModuleType]]:
-    """The role's modules by name, imported as Ansible does: its module_utils beside Ansible's own."""
-    before = dict(sys.modules)
-    sys.path.insert(0, str(ROOT / "playbooks/collections"))
-    found = {}
-    files = (*sorted(ROLE.glob("module_utils/*.py")), *sorted(ROLE.glob("library/*.py")))
-    for file in files:
-        name = f"ansible.module_utils.{file.stem}"
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec
-        assert spec.loader
-        sys.modules[name] = found[file.stem] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found[file.stem])
-    yield found
-    sys.path.remove(str(ROOT / "playbooks/collections"))
-    for name in set(sys.modules) - set(before):
-        if name.startswith("ansible.module_utils.gpu_"):
-            del sys.modules[name]
+    """The role's modules by name."""
+    with loading.of_role("gpu") as found:
+        yield found
 
 
 class Failed(Exception):

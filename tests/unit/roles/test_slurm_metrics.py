@@ -1,6 +1,5 @@
 """What role observe's collector makes of Slurm's answers."""
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
@@ -8,8 +7,9 @@ from types import ModuleType
 import pytest
 
 from appliance.config import data
+from tests.unit.roles import loading
 
-PROGRAM = "roles/observe/files/usr/local/libexec/appliance/slurm_metrics.py"
+PROGRAM = Path("roles/observe/files/usr/local/libexec/appliance/slurm_metrics.py")
 NODES = """\
 gpu-1      |batch*    |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |none |
 gpu-1      |debug     |mixed     |gpu:a100:8(S:0-1)  |gpu:a100:4(IDX:0-3)  |16/112/0/128  |none |
@@ -29,12 +29,7 @@ ANSWERS = {"sinfo": NODES, "squeue": JOBS, "sshare": SHARES, "sacct": ENDED}
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("slurm_metrics", data.root() / PROGRAM)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loading.program(PROGRAM)
 
 
 def told(program: ModuleType, *silent: str) -> dict[str, float]:

@@ -20,6 +20,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.models.site_containers import JobContainer
 from appliance.models.site_kubernetes import KubernetesOptions
+from tests.facts import facts_of
 from tests.unit.benchmarks.gpt3.recorded_logs import megatron, step_times
 
 Answer = Callable[[Sequence[str]], Completed]
@@ -80,28 +81,9 @@ def view(
 
 
 def _facts(slurm: str) -> HostFacts:
-    return HostFacts.model_validate(
-        {
-            "version": 1,
-            "host": "head",
-            "taken": "2026-01-01T00:00:00Z",
-            "cpu_seconds": 0.1,
-            "user": "root",
-            "os": {
-                "id": "debian",
-                "version_id": "12",
-                "kernel": "6.1",
-                "arch": "x86_64",
-                "boot_id": "b",
-                "uptime_s": 1.0,
-                "hostname": "head",
-                "cgroup": "v2",
-            },
-            "cpu": {"model": "any", "sockets": 1, "cores": 1, "threads": 1},
-            "memory": {"total": 1, "available": 1},
-            "clock": {"time": 1.0},
-            "slurm": {"controller": slurm} if slurm else None,
-        }
+    return facts_of(
+        "head",
+        slurm={"controller": slurm} if slurm else None,
     )
 
 
