@@ -12,7 +12,14 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import site, site_containers, site_fabric, site_scheduler, site_workloads
+from appliance.models import (
+    site,
+    site_containers,
+    site_fabric,
+    site_kubernetes,
+    site_scheduler,
+    site_workloads,
+)
 
 PATTERNS = {
     site.FINGERPRINT: (
@@ -40,6 +47,10 @@ PATTERNS = {
     ),
     site_scheduler.MIG_PROFILE: ("a MIG profile", "as 1g.10gb"),
     site_scheduler.DOMAIN: ("a domain name", "as runai.example.com"),
+    site_kubernetes.PINNED_IMAGE: (
+        "an image with its digest",
+        "as registry.example.com/kube-vip:v0.8.9@sha256: and 64 hexadecimal digits",
+    ),
     site_workloads.CHART_VERSION: ("a version of a chart", "as 1.7.0 or v4.13.4"),
     site_workloads.AUTHENTICATOR: ("a name of an authenticator", "as generic-oauth"),
     site_workloads.STORAGE: ("a size", "as 50Gi"),

@@ -21,7 +21,16 @@ SOURCES = Path(__file__).with_name("kubernetes_source")
 CLUSTER_ROLES = ("containerd", "kubernetes")
 PLACE = "opt/appliance/kubernetes"
 """Where hosts of a rack with a cluster find packages, images and manifests."""
+MOUNT_NFS = "opt/appliance/lab/mount.nfs"
 
+LAYER_SOURCES = (
+    "trees.sh",
+    "address-holder",
+    "resolver.yaml",
+    "kubelet.service",
+    "10-kubeadm.conf",
+    "mount_nfs.c",
+)
 OWN_PACKAGES = ("kubeadm", "kubelet", "kubectl")
 PROGRAMS = (
     *OWN_PACKAGES,
@@ -98,8 +107,7 @@ def is_compiled(cache: Path) -> bool:
 
 def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -> Path:
     wanted = _wanted()
-    parts = ("trees.sh", "address-holder", "resolver.yaml", "kubelet.service", "10-kubeadm.conf")
-    scripts = "".join((SOURCES / name).read_text() for name in parts)
+    scripts = "".join((SOURCES / name).read_text() for name in LAYER_SOURCES)
     key = digest(json.dumps([programs.name, wanted, scripts, CONTROL_IMAGES, HOST_IMAGES]))
     target = cache / f"cluster-{key}"
     if target.exists():
@@ -119,6 +127,7 @@ def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -
         made = fresh / "layer"
         _offline_source(programs / "bin", out, made / PLACE)
         shutil.copytree(out / "libraries", made / LIBRARIES, symlinks=True)
+        shutil.copy(out / "mount.nfs", made / MOUNT_NFS)
     made.rename(target)
     mounts.remove(fresh)
     return target

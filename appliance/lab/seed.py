@@ -10,6 +10,7 @@ from appliance.lab import kernel_log, network, nvml, repository, sysfs
 from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.driver.packages import modprobe
 from appliance.lab.hardware import Hardware
+from appliance.lab.kubernetes_build import MOUNT_NFS
 from appliance.lab.spec import Rack, RackHost
 
 SIMULATED_AREAS = ("gpu", "fabric")
@@ -51,6 +52,8 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
         _write(host.root / "usr/local/sbin" / tool, _read("fabric-tool"), 0o755)
     host_key(host)
     sysfs.write(host.root, rack, host)
+    if rack.spec.kubernetes:
+        _mounts_nfs(host)
     if host.is_gpu:
         bare = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
         nvml.write(host.root, bare)
@@ -118,6 +121,15 @@ def programs(hardware: Hardware) -> dict[str, str]:
         "usr/local/sbin/modprobe": modprobe(),
         "usr/local/sbin/appliance-lab-devices": device_script(hardware),
     }
+
+
+def _mounts_nfs(host: RackHost) -> None:
+    """Put the rack's mount.nfs where mount(8) looks; a package that brings another lays it beside."""
+    for name in ("mount.nfs", "mount.nfs4"):
+        place = f"/sbin/{name}"
+        away = ("--no-rename", "--divert", f"{place}.kernel", "--add", place)
+        run(("dpkg-divert", f"--root={host.root}", "--quiet", "--local", *away))
+        (host.root / "usr/sbin" / name).symlink_to(f"/{MOUNT_NFS}")
 
 
 def device_script(hardware: Hardware) -> str:

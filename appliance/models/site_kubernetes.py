@@ -10,6 +10,7 @@ from appliance.models.base import Model
 RELEASE = r"^1\.\d{1,2}(\.\d{1,2})?$"
 FOLDER = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 REGISTRY = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$"
+PINNED_IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
 URL = r"^https?://[A-Za-z0-9.:/_-]+$"
 
 Registry = Annotated[str, Field(pattern=REGISTRY)]
@@ -63,6 +64,11 @@ class KubernetesOptions(Model):
     )
     address: IPv4Address | None = Field(
         default=None, description="Virtual address of three control planes, in network management"
+    )
+    address_image: str | None = Field(
+        default=None,
+        pattern=PINNED_IMAGE,
+        description="Image of kube-vip, which holds address, with its digest; none: the one of source",
     )
     pod_network: IPv4Network = Field(
         default=IPv4Network("10.244.0.0/16"),

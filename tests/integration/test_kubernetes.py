@@ -21,6 +21,7 @@ UNTIL = ("--until", "kubernetes", "--json")
 SECONDS = 2400.0
 KUBECTL = "KUBECONFIG=/etc/kubernetes/admin.conf kubectl"
 WORK = Path(__file__).with_name("kubernetes_work.yaml")
+NFS = Path(__file__).with_name("kubernetes_nfs.yaml")
 SECRET = "a-word-only-this-test-knows"
 
 pytestmark = pytest.mark.cluster
@@ -100,6 +101,29 @@ def test_pods_find_a_service_by_name_and_a_job_writes_to_its_volume(cluster: Clu
     cluster.kubectl("wait --for=condition=Available --timeout=240s deployment/web", 300)
     cluster.kubectl("wait --for=condition=Complete --timeout=240s job/ask", 300)
     assert re.fullmatch(r"web-\S+\ndone\n", cluster.said("gpu-1", "cat /scratch/answer"))
+
+
+def test_what_a_job_writes_to_an_nfs_volume_a_deployment_reads_on_another_host(
+    cluster: Cluster,
+) -> None:
+    """The server is real, and so are kubelet's mounts; the client behind mount(8) is the rack's."""
+    wanted = NFS.read_text().replace("@SERVER@", cluster.rack.host("head").address)
+    cluster.kubectl(f"apply -f - <<'END'\n{wanted}\nEND")
+    try:
+        cluster.kubectl("wait --for=condition=Complete --timeout=240s job/writes", 300)
+        cluster.kubectl("wait --for=condition=Available --timeout=240s deployment/reads", 300)
+        (pod,) = cluster.kubectl("get pods -l app=reads -o name").split()
+        read = cluster.kubectl(f"exec {pod} -- cat /shared/of-pods/word")
+        assert read == cluster.said("head", "cat /srv/data/of-pods/word")
+        refused = cluster.kubectl(f"exec {pod} -- touch /shared/of-pods/word 2>&1 || true")
+        assert "Read-only file system" in refused
+    finally:
+        cluster.kubectl(f"delete --timeout=240s -f - <<'END'\n{wanted}\nEND", 300)
+        cluster.kubectl("wait --for=delete --timeout=240s pods -l app=reads", 300)
+        cluster.said("head", "rm -r /srv/data/of-pods")
+    for host in ("gpu-1", "gpu-2"):
+        left = "grep fuse.nfs /proc/self/mountinfo || pgrep -a mount.nfs"
+        cluster.said(host, f"for i in $(seq 60); do {left} || exit 0; sleep 2; done; exit 1", 240)
 
 
 def test_a_drained_host_is_left_by_pods_and_takes_them_again(cluster: Cluster) -> None:

@@ -16,6 +16,8 @@ SETTINGS = "/etc/kubernetes/appliance"
 AUDIT_FOLDER = "/var/log/kubernetes"
 DNS_NUMBER = 10
 """kubeadm gives the cluster's name server this address of the service network."""
+KUBE_VIP = "ghcr.io/kube-vip/kube-vip:v0.8.9"
+"""Its name in an offline source, where the digest beside the archive pins it."""
 BRIDGE_PREFIX = 24
 SECRET = "kubernetes_encryption_key"
 
@@ -42,6 +44,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_address": str(host.address),
         "kubernetes_virtual_address": str(given.address or "") if is_control else "",
         "kubernetes_virtual_interface": _interface(context) if given.address else "",
+        "kubernetes_virtual_image": (given.address_image or KUBE_VIP) if given.address else "",
         "kubernetes_kubeadm_api": chosen.kubeadm_api,
         "kubernetes_socket": chosen.socket,
         "kubernetes_kubeadm": kubeadm(context, chosen, container) if is_control else [],

@@ -98,6 +98,7 @@ SITE_RULES: tuple[Rule, ...] = (
     files.login_key,
     files.known_hosts,
     kubernetes.control_planes,
+    kubernetes.address_image,
     kubernetes.networks,
     kubernetes.bridge,
     kubernetes.releases,

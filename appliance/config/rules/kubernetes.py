@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 
 from appliance.config.compatibility import clashes
 from appliance.config.finding import Finding, KeyPath
-from appliance.config.roles.kubernetes import BRIDGE_PREFIX, members, pod_subnet
+from appliance.config.roles.kubernetes import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
 from appliance.config.roles.kubernetes_release import NEWEST, OLDEST, parse
 from appliance.config.rules.base import Case, repeated
 from appliance.errors import ConfigError
@@ -48,6 +48,22 @@ def control_planes(case: Case) -> Iterator[Finding]:
     if given.address in taken:
         message = f"{given.address} is the address of {taken[given.address]}"
         yield case.problem(path, message, "take one no host has")
+
+
+def address_image(case: Case) -> Iterator[Finding]:
+    """What runs with an administrator's rights on every control plane is the very image somebody chose."""
+    given = _own(case)
+    if given is None:
+        return
+    path: KeyPath = (SECTION, "address_image")
+    if given.address is None and given.address_image is not None:
+        yield case.problem(path, "there is no address to hold", "take this line out")
+    if given.address is not None and not (given.address_image or given.source):
+        yield case.problem(
+            path,
+            "kube-vip would be fetched by a tag, which can be given to another image",
+            f"name it with its digest: skopeo inspect --format '{{{{.Digest}}}}' docker://{KUBE_VIP} prints it",
+        )
 
 
 def networks(case: Case) -> Iterator[Finding]:

@@ -14,6 +14,11 @@ apt-get -qq --yes --download-only --no-install-recommends -o Dir::Cache::archive
 for archive in /out/grpc/*.deb; do dpkg-deb --extract "$archive" /out/libraries; done
 rm -rf /out/libraries/usr/share
 
+# With its two libraries inside, so that hosts need none of their own.
+apt-get -qq --yes --no-install-recommends install gcc libc6-dev libfuse3-dev libnfs-dev >/dev/null
+gcc -std=gnu11 -D_FILE_OFFSET_BITS=64 -O2 -Wall -Wextra -Werror -I/usr/include/fuse3 -o /out/mount.nfs /source/mount_nfs.c \
+    -Wl,--wrap=socket,-Bstatic -lfuse3 -lnfs -Wl,-Bdynamic -ldl -lpthread
+
 apt-get -qq --yes --no-install-recommends install etcd-server etcd-client busybox-static iptables conntrack >/dev/null
 
 tree() { # NAME PROGRAM...: the programs below usr/local/bin, with the libraries they load

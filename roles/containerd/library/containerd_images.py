@@ -9,7 +9,7 @@ module: containerd_images
 short_description: Image archives into containerd
 description:
   - Imports each archive (*.tar) of the folders once, and again when the file or containerd's own images changed.
-  - The digest beside an archive (archive.tar.sha256) is compared first; an archive that differs is refused.
+  - The digest beside an archive (archive.tar.sha256) is compared first; an archive that differs or has none is refused.
 options:
   folders: {description: Folders on the host., type: list, elements: path, required: true}
   namespace: {description: Of containerd., type: str, default: k8s.io}
@@ -84,10 +84,9 @@ def _known(module: Any) -> set[str]:
 def _import(module: Any, archive: str) -> None:
     # Unpacked by the runtime when a container wants it, with the snapshotter of its own configuration.
     told = stated(archive)
-    if told and told != digest(archive):
-        module.fail_json(
-            msg=f"{archive} is not what its .sha256 says: copy the offline source again"
-        )
+    if told != digest(archive):
+        why = "is not what its .sha256 says" if told else "has no .sha256 beside it"
+        module.fail_json(msg=f"{archive} {why}: copy the offline source again")
     code, out, err = module.run_command(
         [*CTR, "-n", module.params["namespace"], "images", "import", "--no-unpack", archive]
     )

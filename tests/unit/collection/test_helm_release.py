@@ -42,6 +42,7 @@ NONE = (1, "", "Error: release: not found")
 def places(plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = plugin("module_utils.helm")
     monkeypatch.setattr(module, "LOCKS", str(tmp_path / "lock"))
+    monkeypatch.setattr(module, "STATE", str(tmp_path / "state"))
     monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
 
 
@@ -120,25 +121,65 @@ def test_flags_are_those_of_helms_release(run: Run, cluster: Any, version: str, 
     assert "hidden-word" not in command
 
 
-def test_values_lie_in_a_file_of_root_that_is_gone_afterwards(
+def test_values_are_told_by_standard_input_and_written_nowhere(
+    run: Run, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ansible.module_utils.basic import AnsibleModule
+
+    told: list[str] = []
+
+    def watched(_: Any, argv: list[str], **rest: Any) -> Any:
+        if "upgrade" in argv:
+            assert argv[argv.index("--values") + 1] == "-"
+            told.append(rest["data"])
+            files = [file for file in tmp_path.rglob("*") if file.is_file()]
+            assert not [file for file in files if "hidden-word" in file.read_text()]
+        return cluster(_, argv, **rest)
+
+    monkeypatch.setattr(AnsibleModule, "run_command", watched)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    cluster.answer("helm history", NONE)
+    run("helm_release", **GIVEN)
+    assert [json.loads(text) for text in told] == [GIVEN["values"]]
+
+
+def test_values_are_not_among_the_arguments_in_the_hosts_journal(
     run: Run, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ansible.module_utils.basic import AnsibleModule
 
-    seen: list[tuple[str, Any, int]] = []
-
-    def watched(_: Any, argv: list[str], **rest: Any) -> Any:
-        if "--values" in argv:
-            file = Path(argv[argv.index("--values") + 1])
-            seen.append((str(file), json.loads(file.read_text()), file.stat().st_mode & 0o777))
-        return cluster(_, argv, **rest)
-
-    monkeypatch.setattr(AnsibleModule, "run_command", watched)
+    lines: list[str] = []
+    monkeypatch.setattr(AnsibleModule, "log", lambda _, text, **__: lines.append(str(text)))
     cluster.answer("helm history", NONE)
     run("helm_release", **GIVEN)
-    ((path, values, mode),) = seen
-    assert (values, mode) == (GIVEN["values"], 0o600)
-    assert not Path(path).exists()
+    assert "hidden-word" not in "".join(lines)
+
+
+def test_a_chart_that_a_killed_run_fetched_is_neither_used_nor_left(
+    run: Run, cluster: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ansible.module_utils.basic import AnsibleModule
+
+    left = Path(plugin("module_utils.helm").STATE, "fetched", "kai.kai-scheduler")
+    left.mkdir(parents=True)
+    (left / "kai-scheduler-v0.16.8.tgz").write_text("of a killed run")
+    archive = b"the chart"
+
+    def fetching(_: Any, argv: list[str], **rest: Any) -> Any:
+        if "pull" in argv:
+            folder = Path(argv[argv.index("--destination") + 1])
+            assert (folder, list(folder.iterdir())) == (left, [])
+            (folder / "kai-scheduler-v0.17.0.tgz").write_bytes(archive)
+            return 0, "", ""
+        return cluster(_, argv, **rest)
+
+    monkeypatch.setattr(AnsibleModule, "run_command", fetching)
+    cluster.answer("helm history", NONE)
+    run("helm_release", sha256=hashlib.sha256(archive).hexdigest(), **GIVEN)
+    (command,) = cluster.called("helm upgrade")
+    assert f" {left}/kai-scheduler-v0.17.0.tgz " in command
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("said", ["v3.13.9", "version.BuildInfo{}"])

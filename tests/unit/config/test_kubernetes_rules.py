@@ -11,6 +11,10 @@ from appliance.config.roles.kubernetes_upgrade import steps
 from appliance.errors import ConfigError
 from tests.unit.config.test_kubernetes_variables import site
 
+MORE_CONTROL = "".join(
+    f"  - {{name: head-{n}, roles: [control], address: 10.0.0.2{n}}}\n" for n in (1, 2)
+)
+PINNED = f"ghcr.io/kube-vip/kube-vip:v0.8.9@sha256:{'0' * 64}"
 KEY_LINE = f"  {CLUSTER_KEY}: {{file: secrets/{CLUSTER_KEY}}}\n"
 
 
@@ -58,11 +62,27 @@ def test_an_unusable_cluster_is_refused(site_folder: Path, section: str, said: s
 def test_three_control_planes_need_a_free_address_of_management(
     site_folder: Path, address: str
 ) -> None:
-    more = "".join(
-        f"  - {{name: head-{n}, roles: [control], address: 10.0.0.2{n}}}\n" for n in (1, 2)
-    )
     section = f"{{address: {address}}}" if address else "{}"
-    assert [line for line in problems(site_folder, section, more) if "kubernetes.address" in line]
+    found = problems(site_folder, section, MORE_CONTROL)
+    assert [line for line in found if line.startswith("kubernetes.address ")]
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{address: 10.0.0.100}", "fetched by a tag"),
+        ("{address: 10.0.0.100, address_image: ghcr.io/kube-vip/kube-vip:v0.8.9}", "its digest"),
+        (f"{{address: 10.0.0.100, address_image: {PINNED}}}", ""),
+        ("{address: 10.0.0.100, source: /opt/source}", ""),
+        (f"{{address_image: {PINNED}}}", "no address to hold"),
+    ],
+)
+def test_what_holds_the_address_is_pinned_by_its_digest(
+    site_folder: Path, section: str, said: str
+) -> None:
+    found = problems(site_folder, section, MORE_CONTROL if "address:" in section else "")
+    told = [line for line in found if line.startswith("kubernetes.address_image ")]
+    assert any(said in line for line in told) == bool(said)
 
 
 def test_the_key_of_secrets_is_asked_for(site_folder: Path) -> None:

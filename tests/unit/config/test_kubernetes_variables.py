@@ -8,6 +8,7 @@ from appliance.config.load import load_profile
 from appliance.config.roles import containerd, kubernetes
 from appliance.config.roles.base import networks as let_in
 from appliance.config.roles.context import RoleContext
+from appliance.config.roles.kubernetes import KUBE_VIP
 from appliance.config.roles.kubernetes_release import parse
 from appliance.config.roles.topology import label_families
 from appliance.config.secrets import Secret
@@ -139,6 +140,17 @@ def test_three_control_planes_share_an_address_on_the_interface_of_management() 
     assert found["kubernetes_virtual_interface"] == "eno1"
     assert [of(f"head-{n}", given)["kubernetes_first"] for n in (1, 2, 3)] == [True, False, False]
     assert of("gpu-1", given)["kubernetes_virtual_address"] == ""
+
+
+@pytest.mark.parametrize("image", ["", f"mirror/kube-vip@sha256:{'0' * 64}"])
+def test_what_holds_the_address_is_the_image_the_site_pins_or_the_one_of_its_source(
+    image: str,
+) -> None:
+    given = site(
+        3, version="1.35", source="/opt/source", **({"address_image": image} if image else {})
+    )
+    assert of("head-1", given)["kubernetes_virtual_image"] == (image or KUBE_VIP)
+    assert of("head-1", site(version="1.35"))["kubernetes_virtual_image"] == ""
 
 
 def test_the_key_of_secrets_goes_to_control_planes_alone() -> None:

@@ -8,7 +8,7 @@ import time
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -55,6 +55,43 @@ def test_archives_are_found_by_name_and_know_their_images(tmp_path: Path) -> Non
     assert images.names(str(made)) == ["x/pause:1", "x/etcd:2"]
     assert images.stated(str(made)) == images.digest(str(made))
     assert images.stated(str(tmp_path / "other.tar")) == ""
+
+
+class Refused(Exception):
+    """What fail_json ends a module with."""
+
+
+class Told:
+    """A module of which a failure and the commands count."""
+
+    params: ClassVar[dict[str, str]] = {"namespace": "k8s.io"}
+
+    def __init__(self) -> None:
+        self.commands: list[list[str]] = []
+
+    def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+        self.commands.append(argv)
+        return 0, "", ""
+
+    def fail_json(self, msg: str) -> None:
+        raise Refused(msg)
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"), [("", "has no .sha256"), ("0" * 64, "is not what its .sha256 says")]
+)
+def test_an_archive_without_its_digest_is_never_imported(
+    tmp_path: Path, stated: str, said: str
+) -> None:
+    made, told = archive(tmp_path / "b.tar", "x/pause:1"), Told()
+    if stated:
+        (tmp_path / "b.tar.sha256").write_text(f"{stated}  b.tar\n")
+    with pytest.raises(Refused, match=said):
+        images._import(told, str(made))
+    assert told.commands == []
+    (tmp_path / "b.tar.sha256").write_text(f"{images.digest(str(made))}  b.tar\n")
+    images._import(told, str(made))
+    assert told.commands[-1][-1] == str(made)
 
 
 def test_kubeadms_reason_is_its_error_not_its_last_line() -> None:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import time
 from contextlib import contextmanager
 
@@ -168,7 +169,9 @@ class Helm:
             raise Problem(f"{self._program} is Helm {found.group(0)}: 3.14 or newer is needed")
         return version[0]
 
-    def _helm(self, words: list[str], namespace: str) -> tuple[int, str, str]:
+    def _helm(
+        self, words: list[str], namespace: str, data: str | None = None
+    ) -> tuple[int, str, str]:
         # A program that outlives its deployer keeps the lock, so that the next run waits for it.
         known = [f"--kubeconfig={self._kubeconfig}", "--namespace", namespace]
         homes = {f"HELM_{kind}_HOME": f"{STATE}/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA")}  # fmt: skip
@@ -176,6 +179,7 @@ class Helm:
             [self._program, *words, *known],
             environ_update=homes,
             pass_fds=[self._lock] if self._lock >= 0 else None,
+            data=data,
         )
         return answer
 
@@ -316,11 +320,22 @@ class Helm:
             )
         return path
 
-    def bring(self, wanted: Wanted, place: str, repository: str, values: str) -> None:
-        """Install or upgrade, and go back where that fails."""
+    @contextmanager
+    def folder(self, wanted: Wanted) -> Iterator[str]:
+        """An empty folder for what is fetched; what a killed run left there goes first."""
+        path = os.path.join(STATE, "fetched", f"{wanted.namespace}.{wanted.name}")
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path, mode=0o700)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def bring(self, wanted: Wanted, place: str, repository: str) -> None:
+        """Install or upgrade, and go back where that fails. Values are told by standard input; JSON is YAML."""
         self._remember(wanted)
         words = ["upgrade", wanted.name, place, "--install", "--create-namespace", "--reset-values"]
-        words += ["--version", wanted.version, "--values", values, "--history-max", HISTORY]
+        words += ["--version", wanted.version, "--values", "-", "--history-max", HISTORY]
         words += ["--wait", "--timeout", f"{wanted.timeout}s"]
         # Helm 4 renamed the one and applies on the server by default, where operators' own changes are conflicts.
         words += (
@@ -328,7 +343,7 @@ class Helm:
         )
         if repository:
             words += ["--repo", repository]
-        code, out, err = self._helm(words, wanted.namespace)
+        code, out, err = self._helm(words, wanted.namespace, json.dumps(wanted.values))
         if not code:
             return
         now = self.history(wanted)

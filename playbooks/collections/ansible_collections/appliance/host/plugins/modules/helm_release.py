@@ -12,7 +12,7 @@ description:
   - A release that a killed run left pending is recovered. While the program of such a run still works, it is waited for.
   - What comes from an offline source is compared with the digest beside it before use; where a digest is pinned, what is fetched too.
   - C(state=absent) takes a release away, unless people still have something that goes with it.
-  - No value is ever printed, nor given on a command line.
+  - No value is ever printed, given on a command line, or written to a file.
 options:
   name: {description: Release., type: str, required: true}
   namespace: {description: Namespace; made where it is missing., type: str, required: true}
@@ -49,9 +49,6 @@ revision: {description: Helm's number of the release now., type: int, returned: 
 resources: {description: What is managed, as kind and name; none of it is the host's., type: list, returned: always}
 """
 
-import json
-import os
-import tempfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -88,26 +85,14 @@ SPEC = {
 }
 
 
-def _values_file(values: dict[str, Any]) -> str:
-    """A file only root can read; JSON is YAML."""
-    number, path = tempfile.mkstemp(prefix="appliance-values-", suffix=".json")
-    with os.fdopen(number, "w") as file:
-        json.dump(values, file)
-    return path
-
-
 def _bring(given: dict[str, Any], helm: Helm, wanted: Wanted, place: str) -> None:
     """Install or upgrade; a chart with a pinned digest is fetched and compared first."""
     repository = "" if given["source"] else given["repository"]
-    file = _values_file(wanted.values)
-    try:
-        with tempfile.TemporaryDirectory(prefix="appliance-chart-") as folder:
-            if given["sha256"] and not given["source"]:
-                place = helm.fetch(wanted, place, repository, given["sha256"], folder)
-                repository = ""
-            helm.bring(wanted, place, repository, file)
-    finally:
-        os.unlink(file)
+    if not given["sha256"] or given["source"]:
+        helm.bring(wanted, place, repository)
+        return
+    with helm.folder(wanted) as folder:
+        helm.bring(wanted, helm.fetch(wanted, place, repository, given["sha256"], folder), "")
 
 
 def _absent(module: Any, helm: Helm, wanted: Wanted, found: Found) -> dict[str, Any]:
@@ -171,7 +156,8 @@ def _apply(module: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(SPEC, supports_check_mode=True)
+    # A module's arguments go to the host's journal; of values nobody knows which are secret.
+    module = AnsibleModule(SPEC, supports_check_mode=True, no_log=True)
     try:
         result = _apply(module)
     except Problem as problem:
