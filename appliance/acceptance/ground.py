@@ -50,12 +50,19 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
+PLAIN = (
+    "docker.io/library/busybox:1.36.1"
+    "@sha256:73aaf090f3d85aa34ee199857f03fa3a95c8ede2ffd4cc2cdb5b94e566b11662"
+)
+"""The image of pods that only wait; busybox 1.36.1 as public deployments pin it, seen 2026-11-22."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """``patience``: seconds to wait for what should happen; ``quiet``: to watch that something does not."""
 
     scheduler: str = "kai-scheduler"
-    image: str = "docker.io/library/busybox:1.36.1"
+    image: str = PLAIN
     gpu_image: str = ""
     patience: float = 180.0
     quiet: float = 30.0

@@ -146,9 +146,7 @@ def test_three_control_planes_share_an_address_on_the_interface_of_management() 
 def test_what_holds_the_address_is_the_image_the_site_pins_or_the_one_of_its_source(
     image: str,
 ) -> None:
-    given = site(
-        3, version="1.35", source="/opt/source", **({"address_image": image} if image else {})
-    )
+    given = site(3, version="1.35", source="/opt/source", address_image=image or None)
     assert of("head-1", given)["kubernetes_virtual_image"] == (image or KUBE_VIP)
     assert of("head-1", site(version="1.35"))["kubernetes_virtual_image"] == ""
 

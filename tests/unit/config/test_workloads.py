@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from appliance.acceptance.ground import PLAIN
 from appliance.config.finding import InvalidConfig, render
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.queues.rendered import rendered
@@ -414,3 +415,10 @@ def test_trainer_brings_jobset_only_where_the_site_does_not(tmp_path: Path) -> N
         releases = given(load(folder, f"workloads: {text}\n"))["workloads_releases"]
         install.append(releases[-1]["values"]["jobset"]["install"])
     assert install == [True, False]
+
+
+def test_images_are_named_by_digest_but_those_whose_digest_was_not_to_be_had() -> None:
+    images = table().images
+    without = {name for name, image in images.items() if "@sha256:" not in image}
+    assert without == {"mpi", "ray", "dask", "mlflow", "notebook"}
+    assert images["plain"] == PLAIN
