@@ -44,6 +44,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("kubeflow.org/v2beta1", "MPIJob"): ("mpijobs", True),
     ("kubernetes.dask.org/v1", "DaskJob"): ("daskjobs", True),
     ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): ("leaderworkersets", True),
+    ("mellanox.com/v1alpha1", "NicClusterPolicy"): ("nicclusterpolicies", False),
     ("ray.io/v1", "RayJob"): ("rayjobs", True),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("clusterroles", False),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("clusterrolebindings", False),

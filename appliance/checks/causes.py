@@ -41,6 +41,7 @@ KUBERNETES_STATE = (
     "scheduler.releases",
     "scheduler.pods",
     "scheduler.gpus",
+    "scheduler.rdma",
     "workloads.releases",
     "workloads.pods",
     "workloads.storage_class",
@@ -319,7 +320,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
     ),
     Consequence(
         "kubernetes.nodes",
-        ("scheduler.gpus",),
+        ("scheduler.gpus", "scheduler.rdma"),
         "a host that is not ready gives out nothing",
     ),
     Consequence(
@@ -357,6 +358,20 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "the device plugin is a pod of the GPU Operator",
         Reach.SITE,
         is_of("gpu-operator"),
+    ),
+    Consequence(
+        "scheduler.releases",
+        ("scheduler.rdma",),
+        "the Network Operator brings the device plugin",
+        Reach.SITE,
+        is_of("network-operator"),
+    ),
+    Consequence(
+        "scheduler.pods",
+        ("scheduler.rdma",),
+        "the device plugin is a pod of the Network Operator",
+        Reach.SITE,
+        is_of("network-operator"),
     ),
     Consequence(
         "workloads.releases",

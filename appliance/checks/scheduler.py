@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.config.queues.charts import Release, releases
+from appliance.config.queues.network import RESOURCE, shared
 from appliance.models.facts import Gpus
 from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.models.result import CheckResult
@@ -118,6 +119,30 @@ def _gpus(view: View) -> Iterator[CheckResult]:
             yield _offer(check, host, offered, there)
 
 
+def _rdma(view: View) -> Iterator[CheckResult]:
+    check, options = "scheduler.rdma", view.site.scheduler
+    if options is None or not shared(view.site, view.profile, options):
+        return
+    _, known, why = told(view)
+    for host in view.site.with_role(Role.GPU):
+        if view.site.owner(host) is not Owner.KUBERNETES:
+            continue
+        if known is None or known.rdma is None:
+            yield not_assessed(check, host.name, why or "the cluster's nodes were not read")
+        elif host.name not in known.rdma:
+            cause = f"the cluster has no node {host.name}"
+            yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
+        elif offered := known.rdma[host.name]:
+            yield passed(check, host.name, offered, unit="pods")
+        else:
+            cause = f"the cluster may give out no {RESOURCE} of {host.name}: pods there do not reach the fabric"
+            fix = (
+                "kubectl get nicclusterpolicy nic-cluster-policy -o yaml, and the pods of namespace "
+                f"network-operator on {host.name}"
+            )
+            yield failed(check, host.name, cause, fix, value=0, unit="pods")
+
+
 def _offer(check: str, host: Host, offered: int, there: int) -> CheckResult:
     if offered == there:
         return passed(check, host.name, offered, limit=there, unit="GPUs")
@@ -161,5 +186,14 @@ CHECKS: tuple[Check, ...] = (
         "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs the driver "
         "shows on the host. Usual causes of a difference: the device plugin does not run there, or started before the driver was well.",
         "GPUs the driver shows on the host",
+    ),
+    ClusterCheck(
+        "scheduler.rdma",
+        "Pods may ask for the fabric's adapters",
+        _rdma,
+        "With scheduler.rdma: shared the Network Operator's device plugin tells kubelet that a host's adapters can be shared by so many pods. "
+        "Pods that train over several hosts ask for one. Usual causes of none: no policy, the plugin's image cannot be had, or no adapter with "
+        "a network interface of the class's kind.",
+        "more than none",
     ),
 )

@@ -135,7 +135,11 @@ def _value(given: object) -> object:
     return {"type": given}
 
 
-DEFINITIONS = {"kai-scheduler": "kai.yml", "kai-resource-management": "resource_management.yml"}
+DEFINITIONS = {
+    "kai-scheduler": "kai.yml",
+    "kai-resource-management": "resource_management.yml",
+    "network-operator": "network_operator.yml",
+}
 PODS = {
     "jupyterhub": ("hub", "proxy"),
     "kai-scheduler": ("kai-operator", "kai-scheduler-default", "queue-controller"),

@@ -33,6 +33,9 @@ class SchedulerFacts(Model):
     gpus: dict[str, int] | None = Field(
         default=None, description="nvidia.com/gpu the cluster may give out, by node"
     )
+    rdma: dict[str, int] | None = Field(
+        default=None, description="rdma/fabric the cluster may give out, by node"
+    )
     default_classes: tuple[str, ...] | None = Field(
         default=None, description="StorageClasses for claims that name none"
     )

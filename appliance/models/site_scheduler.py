@@ -173,6 +173,10 @@ class SchedulerOptions(Model):
         default="refuse",
         description="Work that names no queue: waits for ever, or takes what is idle",
     )
+    rdma: Literal["shared", "host"] = Field(
+        default="shared",
+        description="How pods reach the fabric: its adapters shared by pods that ask for rdma/fabric, or only by pods in the host's network",
+    )
     node_pools: tuple[NodePool, ...] = Field(default=(), description="Hosts shared out apart")
     departments: tuple[Department, ...] = Field(default=(), description="Groups of projects")
     projects: tuple[Project, ...] = Field(default=(), description="Teams")

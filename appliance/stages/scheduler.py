@@ -18,7 +18,7 @@ STAGE = Stage(
     after=("kubernetes",),
     ansible_roles=("scheduler",),
     variables=variables,
-    checks=("scheduler.releases", "scheduler.pods", "scheduler.gpus"),
+    checks=("scheduler.releases", "scheduler.pods", "scheduler.gpus", "scheduler.rdma"),
     minutes=5.0,
     wanted=wanted,
 )

@@ -1,6 +1,8 @@
 """Variables of role scheduler: which releases the first control host installs, and where they come from."""
 
 from appliance.config.queues.charts import Release, releases
+from appliance.config.queues.manifest import MANAGED_BY, OURS
+from appliance.config.queues.network import policy
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.roles.kubernetes import control_hosts
 from appliance.config.roles.kubernetes_release import options
@@ -12,10 +14,14 @@ def variables(context: RoleContext) -> Variables:
     """All variables of role scheduler. Raises ConfigError where no exact version of a chart is known."""
     site, profile = context.site, context.profile
     first = context.host.name == control_hosts(site)[0].name
-    wanted = releases(site, profile, site.scheduler or SchedulerOptions())
+    chosen = site.scheduler or SchedulerOptions()
+    wanted = releases(site, profile, chosen)
+    network = policy(site, profile, chosen)
     return {
         "scheduler_first": first,
         "scheduler_releases": [_release(release) for release in wanted] if first else [],
+        "scheduler_mark": f"{MANAGED_BY}={OURS}",
+        "scheduler_network": [network] if first and network else [],
         "scheduler_source": options(site).source or "",
     }
 

@@ -24,6 +24,7 @@ LABELS = (
     '{.metadata.labels.status}{"\\n"}{end}'
 )
 GPU = "nvidia.com/gpu"
+RDMA = "rdma/fabric"
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 ENDED = frozenset({"Succeeded"})
 
@@ -32,12 +33,14 @@ def collect(ask: Ask) -> Facts:
     """The area ``scheduler``."""
     if not (ask.has("kubectl") and files.exists(ask.path(ADMIN))):
         return {"scheduler": None}
-    found: Facts = {"releases": None, "pods": None, "gpus": None, "default_classes": None}
+    parts = ("releases", "pods", "gpus", "rdma", "default_classes")
+    found: Facts = dict.fromkeys(parts)
     try:
         found["releases"] = [_release(ask, *row) for row in newest(_records(ask))]
         spaces = sorted({release["namespace"] for release in found["releases"]})
         found["pods"] = [pod for space in spaces for pod in pods(_get(ask, "pods", space))]
-        found["gpus"] = gpus(_get(ask, "nodes"))
+        nodes = _get(ask, "nodes")
+        found["gpus"], found["rdma"] = offered(nodes, GPU), offered(nodes, RDMA)
         found["default_classes"] = default_classes(_get(ask, "storageclasses"))
     except Unreadable as error:
         ask.problem("scheduler", str(error))
@@ -75,11 +78,11 @@ def pods(said: dict[str, Any]) -> list[Facts]:
     return [_pod(item) for item in items if item.get("status", {}).get("phase") not in ENDED]
 
 
-def gpus(said: dict[str, Any]) -> dict[str, int]:
-    """GPUs each node of a list offers; 0 where no device plugin speaks for it. Raises Unreadable."""
+def offered(said: dict[str, Any], resource: str) -> dict[str, int]:
+    """How much of it each node of a list offers; 0 where no device plugin speaks for it. Raises Unreadable."""
     try:
         return {
-            item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(GPU, 0))
+            item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(resource, 0))
             for item in said["items"]
         }
     except (KeyError, TypeError, ValueError):

@@ -61,11 +61,12 @@ RELEASES = tuple(
 )
 PODS = tuple(ReleasePod(name=f"{r.name}-0", namespace=r.namespace, ready=True) for r in WANTED)
 GPUS = {"head": 0, "gpu-1": 8, "gpu-2": 8, "gpu-3": 8}
+RDMA = {"head": 0, "gpu-1": 64, "gpu-2": 64, "gpu-3": 0}
 
 
 def view(options: Any = None, head: Any = None, **known: Any) -> View:
     """A site whose control plane says this."""
-    good = {"releases": RELEASES, "pods": PODS, "gpus": GPUS, **known}
+    good = {"releases": RELEASES, "pods": PODS, "gpus": GPUS, "rdma": RDMA, **known}
     told = SchedulerFacts(**good).model_dump()
     seen = {name: with_gpus(name, 8) for name in ("gpu-1", "gpu-2", "gpu-3")}
     said = {"scheduler": told} if head is None else head
@@ -87,7 +88,9 @@ def test_a_scheduler_in_order_passes(check: str) -> None:
     found = judge(check, view())
     assert {r.status for r in found.values()} == {Status.PASS}
     assert set(found) == (
-        {"gpu-1", "gpu-2"} if check == "scheduler.gpus" else {f"head/{r.name}" for r in WANTED}
+        {"gpu-1", "gpu-2"}
+        if check in ("scheduler.gpus", "scheduler.rdma")
+        else {f"head/{r.name}" for r in WANTED}
     )
 
 
@@ -187,3 +190,30 @@ def test_a_divided_gpu_counts_as_the_strategy_says(strategy: str, offered: int) 
     found = judge("scheduler.gpus", View(PROFILE, seen.site, {**seen.facts, "gpu-1": cut}))
     assert found["gpu-1"].status is Status.PASS
     assert found["gpu-1"].value == offered
+
+
+def test_adapters_are_counted_on_hosts_of_kubernetes_alone() -> None:
+    found = judge("scheduler.rdma", view())
+    assert {name: r.status for name, r in found.items()} == {
+        "gpu-1": Status.PASS,
+        "gpu-2": Status.PASS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rdma", "status", "said"),
+    [
+        ({**RDMA, "gpu-1": 0}, Status.FAIL, "pods there do not reach the fabric"),
+        ({"gpu-2": 64}, Status.FAIL, "no node gpu-1"),
+        (None, Status.NOT_ASSESSED, "not read"),
+    ],
+)
+def test_a_host_whose_adapters_pods_cannot_have_is_no_pass(
+    rdma: Any, status: Status, said: str
+) -> None:
+    found = judge("scheduler.rdma", view(rdma=rdma))["gpu-1"]
+    assert (found.status, said in found.cause) == (status, True)
+
+
+def test_adapters_left_to_the_hosts_network_are_not_judged() -> None:
+    assert judge("scheduler.rdma", view({"rdma": "host"}, rdma=None)) == {}

@@ -86,13 +86,17 @@ def test_a_pod_that_is_not_ready_says_why() -> None:
 def test_a_node_without_a_device_plugin_offers_nothing() -> None:
     nodes = {
         "items": [
-            {"metadata": {"name": "a"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}},
+            {
+                "metadata": {"name": "a"},
+                "status": {"allocatable": {"nvidia.com/gpu": "8", "rdma/fabric": "64"}},
+            },
             {"metadata": {"name": "b"}, "status": {}},
         ]
     }
-    assert scheduler.gpus(nodes) == {"a": 8, "b": 0}
+    assert scheduler.offered(nodes, scheduler.GPU) == {"a": 8, "b": 0}
+    assert scheduler.offered(nodes, scheduler.RDMA) == {"a": 64, "b": 0}
     with pytest.raises(Unreadable):
-        scheduler.gpus({})
+        scheduler.offered({}, scheduler.GPU)
 
 
 DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
@@ -139,6 +143,6 @@ def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(grow:
     assert scheduler.collect(Ask({}, grow({"/etc/hostname": "gpu-1\n"}))) == {"scheduler": None}
     refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
     ask = Ask({}, grow({"/usr/bin/kubectl": refused, "/etc/kubernetes/admin.conf": ""}))
-    unread = ("releases", "pods", "gpus", "default_classes")
+    unread = ("releases", "pods", "gpus", "rdma", "default_classes")
     assert scheduler.collect(ask)["scheduler"] == dict.fromkeys(unread)
     assert "connection refused" in ask.errors["scheduler"]
