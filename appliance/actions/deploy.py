@@ -116,7 +116,7 @@ def _carry_out(
     """Applies, then judges what the run is about on facts taken after the last change."""
     give_back_left(session, plan, planned.stages)
     pending = [c for c in plan.pending() if c.stage != VALIDATE]
-    if pending:
+    if pending or plan.blocked:
         findings.outcomes += apply(session, plan, planned.stages, planned.prepared)
     else:
         findings.outcomes += [

@@ -199,7 +199,8 @@ def _follow(
             changed = bool(result.get("changed"))
             host.changes += changed
             _collect(host, result)
-            on_event(TaskEvent(host.host, task, "changed" if changed else "ok"))
+            told = str(result.get("tells") or "")
+            on_event(TaskEvent(host.host, task, "changed" if changed else "ok", told))
         case "runner_on_failed" if not detail.get("ignore_errors"):
             host.tasks += 1
             host.failed_task, host.message = task, _reason(result)

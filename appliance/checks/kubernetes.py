@@ -255,7 +255,9 @@ def _versions(view: View) -> Iterator[CheckResult]:
         yield passed(check, "cluster", **told)
     else:
         cause = f"kubelets run {' and '.join(found)}, the site asks for {wanted}"
-        fix = "finish the upgrade host by host: docs/kubernetes.md"
+        fix = f"{DEPLOY}: it upgrades what is behind, host by host (docs/kubernetes.md)"
+        if view.site.brings_cluster:
+            fix = "finish the upgrade of the cluster that was brought"
         yield failed(check, "cluster", cause, fix, **told)
 
 

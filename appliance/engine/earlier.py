@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts, Topology
+from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Role
 
 LEAST_AGE = timedelta(minutes=1)
@@ -19,6 +20,7 @@ def remember(session: Session, found: Round) -> None:
     for name, facts in found.facts.items():
         session.journal.append(session.run, "facts", host=name, facts=facts.model_dump(mode="json"))
         _remember_topology(session, name, facts)
+        _remember_release(session, name, facts)
     for name, missing in found.unanswered.items():
         session.journal.append(session.run, "unanswered", host=name, cause=missing.cause)
 
@@ -26,12 +28,16 @@ def remember(session: Session, found: Round) -> None:
 def known_facts(session: Session, found: Round) -> Mapping[str, HostFacts]:
     """What role variables are made from: a host that is silent keeps its last answer.
 
-    One that cannot discover the fabric just now keeps what it discovered last: an outage is no new topology.
+    One that cannot discover the fabric just now keeps what it discovered last: an outage is no new topology. Nor has
+    kubelet another release because a busy host did not tell it in time.
     """
     silent = [h.name for h in session.site.hosts if h.name not in found.facts]
     known = {name: _last(session, name) for name in silent}
     latest = {name: facts for name, facts in known.items() if facts} | dict(found.facts)
-    return {name: _with_topology(session, name, facts) for name, facts in latest.items()}
+    return {
+        name: _with_release(session, name, _with_topology(session, name, facts))
+        for name, facts in latest.items()
+    }
 
 
 def earlier_facts(session: Session) -> dict[str, HostFacts]:
@@ -57,6 +63,25 @@ def _with_topology(session: Session, host: str, facts: HostFacts) -> HostFacts:
     if entry is None:
         return facts
     return facts.model_copy(update={"topology": Topology.model_validate(entry.data["topology"])})
+
+
+def _remember_release(session: Session, host: str, facts: HostFacts) -> None:
+    if facts.kubernetes is None or not facts.kubernetes.version:
+        return
+    found = facts.kubernetes.version
+    before = session.journal.last("kubernetes_release", host=host)
+    if before is None or before.data["version"] != found:
+        session.journal.append(session.run, "kubernetes_release", host=host, version=found)
+
+
+def _with_release(session: Session, host: str, facts: HostFacts) -> HostFacts:
+    if facts.kubernetes or "kubernetes" not in facts.errors:
+        return facts
+    entry = session.journal.last("kubernetes_release", host=host)
+    if entry is None:
+        return facts
+    last = Kubernetes(version=str(entry.data["version"]))
+    return facts.model_copy(update={"kubernetes": last})
 
 
 def _last(session: Session, host: str, until: datetime | None = None) -> HostFacts | None:

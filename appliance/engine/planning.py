@@ -1,18 +1,20 @@
 """The plan: what each stage would do on each host, and why; nothing is changed by making it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.checks.check import View
 from appliance.config.roles.context import Variables
+from appliance.engine.earlier import known_facts
 from appliance.engine.fingerprint import Inputs, changed_inputs, fingerprint, inputs_of
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_host
 from appliance.engine.session import Session
+from appliance.engine.turns import behind, with_turns
 from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host, Owner, Site
+from appliance.models.site import Host
 from appliance.stages.stage import PINS, Stage
 
 
@@ -64,44 +66,53 @@ def make_plan(session: Session, found: Round, prepared: Preparation, selection: 
     """One cell per stage and host."""
     view = View(session.profile, session.site, found.facts)
     hosts = [h for h in session.site.hosts if not selection.hosts or h.name in selection.hosts]
-    cells = [
-        _cell(session, view, found, prepared, stage, host, selection.full)
-        for stage in selection.stages
-        for host in hosts
-    ]
-    turns = _turns(session.site, cells)
+    latest = known_facts(session, found)
+    cells: list[HostStage] = []
+    for stage in selection.stages:
+        made = [
+            _cell(session, view, found, latest, prepared, stage, host, selection.full)
+            for host in hosts
+        ]
+        cells += _in_order(session, found, latest, prepared, stage, made)
     return Plan(
         site=session.site.name,
         profile=session.profile.name,
         hosts=tuple(h.name for h in hosts),
         stages=tuple(s.name for s in selection.stages),
-        cells=tuple(
-            c.model_copy(update={"wave": turns.get((c.stage, c.host), 0)})
-            for c in _learning(cells, selection.stages)
-        ),
+        cells=tuple(_learning(cells, selection.stages)),
     )
 
 
-def _turns(site: Site, cells: Sequence[HostStage]) -> dict[tuple[str, str], int]:
-    """The wave of every cell whose host must be free of work, from 1."""
-    stages = dict.fromkeys(c.stage for c in cells)
-    return {
-        (stage, cell.host): turn
-        for stage in stages
-        for turn, wave in enumerate(
-            waves(site, [c for c in cells if c.stage == stage and c.drain], site.gpu.at_once), 1
-        )
-        for cell in wave
-    }
+def _in_order(
+    session: Session,
+    found: Round,
+    latest: Mapping[str, HostFacts],
+    prepared: Preparation,
+    stage: Stage,
+    cells: list[HostStage],
+) -> list[HostStage]:
+    """The cells with their turns; blocked where a host that leads is behind, and this plan does not change it."""
+    changing = [c for c in cells if c.action.changes]
+    if first := lagging(session, stage, changing, latest, prepared):
+        gone = "does not answer" if first in found.unanswered else "is left out"
+        why = f"waits for {first}, which {gone}"
+        blocked = {"action": Action.BLOCKED, "why": f"{why} and comes first", "minutes": 0.0}
+        return [c.model_copy(update=blocked) if c in changing else c for c in cells]
+    return with_turns(session.site, stage, cells)
 
 
-def waves(site: Site, cells: Sequence[HostStage], width: int) -> Iterator[list[HostStage]]:
-    """So many hosts of each owner at a time, in the site's order."""
-    by_owner: dict[Owner, list[HostStage]] = {}
-    for cell in cells:
-        by_owner.setdefault(site.owner(site.host(cell.host)), []).append(cell)
-    for begin in range(0, max(map(len, by_owner.values()), default=0), width):
-        yield [cell for queue in by_owner.values() for cell in queue[begin : begin + width]]
+def lagging(
+    session: Session,
+    stage: Stage,
+    cells: Sequence[HostStage],
+    facts: Mapping[str, HostFacts],
+    prepared: Preparation,
+) -> str:
+    """See turns.behind."""
+    if not cells or not stage.leads:
+        return ""
+    variables = {host: p.variables for (name, host), p in prepared.items() if name == stage.name}
+    return behind(session.site, stage, cells, facts, variables)
 
 
 def _learning(cells: Sequence[HostStage], stages: tuple[Stage, ...]) -> list[HostStage]:
@@ -124,6 +135,7 @@ def _cell(
     session: Session,
     view: View,
     found: Round,
+    latest: Mapping[str, HostFacts],
     prepared: Preparation,
     stage: Stage,
     host: Host,
@@ -140,14 +152,17 @@ def _cell(
     action, why = _reason(session, view, stage, host, known, receipt, full)
     drifted = receipt.drift if receipt and action is Action.REPAIR else ()
     pins = {d.name: d.expected for d in drifted if d.kind == "package"}
+    drain = action.changes and stage.drains(host, latest[host.name], known.variables)
+    if drain and action is Action.RUN:
+        why = stage.tells(session.site, host, latest[host.name], known.variables) or why
     return HostStage(
         stage=stage.name,
         host=host.name,
         action=action,
         why=why,
-        minutes=minutes_of(session, stage, host.name) if action.changes else 0.0,
+        minutes=_minutes(session, stage, host.name, drain) if action.changes else 0.0,
         reboot=action.changes and stage.reboots(host, facts, known.variables | {PINS: pins}),
-        drain=action.changes and stage.drains(host, facts, known.variables),
+        drain=drain,
         known=receipt is not None,
         fingerprint=known.fingerprint,
         pins=pins,
@@ -199,6 +214,12 @@ def named(items: Sequence[str], most: int = 3) -> str:
     """The first few, and how many more."""
     rest = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(items[:most]) + rest
+
+
+def _minutes(session: Session, stage: Stage, host: str, drain: bool) -> float:
+    """A change that needs a free host takes no less than the stage's estimate: last time may have been a touch."""
+    last = minutes_of(session, stage, host)
+    return max(last, stage.minutes) if drain else last
 
 
 def minutes_of(session: Session, stage: Stage, host: str) -> float:

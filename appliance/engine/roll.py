@@ -1,26 +1,35 @@
 """A stage over its hosts: at once, or in waves where a host must be free of work; a host that fails stops the waves."""
 
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from appliance.engine.drain import Drain, drain, resume
+from appliance.engine.drain import PAUSE, Drain, drain, resume
 from appliance.engine.earlier import known_facts
 from appliance.engine.gather import Round, Unanswered, ask, each
-from appliance.engine.planning import Preparation, waves
+from appliance.engine.planning import Preparation, lagging
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
+from appliance.engine.turns import leads
 from appliance.engine.work import Why
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ClusterFailed
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
+from appliance.models.site import Role
 from appliance.stages.stage import Stage, never
+
+WHY = {"kubernetes": Why.UPGRADE}
+"""What hosts are drained for, by stage; others change a driver."""
 
 REMEDY = "wait for them (gpu.drain_minutes) or allow to end them (gpu.interrupt_jobs)"
 
 DRAINED, GIVEN_BACK = "drained", "given_back"
 """Kinds of journal entries."""
+
+PATIENCE = 300.0
+"""Seconds a cluster may take to tell of a host again, where a change of it was cut off."""
 
 
 def run_stage(
@@ -30,21 +39,18 @@ def run_stage(
     prepared: Preparation,
     gone: Gone,
 ) -> list[StageOutcome]:
-    """Brings the hosts of these cells through the stage. One outcome per cell."""
+    """Brings the hosts of these cells through the stage, turn by turn. One outcome per cell."""
     if not cells:
         return []
     started = datetime.now(UTC)
     announce(session, stage, cells)
-    quiet = [c for c in cells if not c.drain]
-    outcomes = play_and_prove(session, stage, quiet, prepared, gone, started)
-    # A change that was cut off may be over by now, and its drain not.
-    known = {c.host for c in quiet if c.known and stage.drains is not never}
-    for outcome in outcomes:
-        if outcome.state is StageState.DONE and outcome.host in known:
-            _give_back(session, outcome.host)
-    for wave in waves(session.site, [c for c in cells if c.drain], session.site.gpu.at_once):
-        failed = next((o.host for o in outcomes if _stops(o)), None)
-        if failed or session.cancelled.is_set():
+    outcomes: list[StageOutcome] = []
+    # A leading host that did not come through an earlier stage is not among the cells.
+    missing = lagging(session, stage, cells, _known(session), prepared)
+    for turn in sorted({c.wave for c in cells}):
+        wave = [c for c in cells if c.wave == turn]
+        failed = missing or next((o.host for o in outcomes if _stops(session, stage, o)), None)
+        if failed or (turn and session.cancelled.is_set()):
             outcomes += _kept(session, stage, wave, failed)
         else:
             outcomes += _wave(session, stage, wave, prepared, gone, started)
@@ -53,9 +59,10 @@ def run_stage(
     return [by_host[cell.host] for cell in cells]
 
 
-def _stops(outcome: StageOutcome) -> bool:
-    """Whether what it met would meet the next host, too; work that did not end in time would not."""
-    return outcome.state is StageState.FAILED and outcome.started is not None
+def _stops(session: Session, stage: Stage, outcome: StageOutcome) -> bool:
+    """Whether what it met would meet the next host, too; work that did not end in time would not. No leading host is passed over."""
+    met = outcome.started is not None or leads(session.site, stage, outcome.host)
+    return outcome.state is StageState.FAILED and met
 
 
 def _wave(
@@ -66,27 +73,34 @@ def _wave(
     gone: Gone,
     started: datetime,
 ) -> list[StageOutcome]:
+    drained = [c.host for c in cells if c.drain]
     before = {host: _answering(f) for host, f in _known(session).items() if f.gpus}
     busy = {
         host: outcome
-        for host, outcome in each([c.host for c in cells], lambda h: _freed(session, stage, h))
+        for host, outcome in each(drained, lambda h: _freed(session, stage, h))
         if outcome
     }
     free = [c for c in cells if c.host not in busy]
     outcomes = play_and_prove(session, stage, free, prepared, gone, started)
-    for outcome in outcomes:
-        _end(session, outcome, before.get(outcome.host, session.profile.hardware.gpu.count))
+    for cell, outcome in zip(free, outcomes, strict=True):
+        if cell.drain:
+            _end(session, outcome, before.get(outcome.host, session.profile.hardware.gpu.count))
+        elif cell.known and stage.drains is not never and outcome.state is StageState.DONE:
+            # A change that was cut off may be over by now, and its drain not.
+            _give_back(session, outcome.host)
     return [*busy.values(), *outcomes]
 
 
 def _freed(session: Session, stage: Stage, host: str) -> StageOutcome | None:
     """Drains a host; why it cannot be had, and None where it is free."""
     given = session.site.gpu
-    wanted = Drain(Why.DRIVER, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
+    why = WHY.get(stage.name, Why.DRIVER)
+    wanted = Drain(why, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
+    patience = PATIENCE if _is_left(session, host) else 0.0
     # Before it: a run that is killed on the way leaves word of it.
     session.journal.append(session.run, DRAINED, host=host)
     try:
-        drain(session, (host,), wanted)
+        _drain(session, host, wanted, patience)
     except ApplianceError as error:
         cut = session.cancelled.is_set()
         outcome = StageOutcome(
@@ -100,6 +114,16 @@ def _freed(session: Session, stage: Stage, host: str) -> StageOutcome | None:
         tell(session, outcome)
         return outcome
     return None
+
+
+def _drain(session: Session, host: str, wanted: Drain, patience: float) -> None:
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return drain(session, (host,), wanted)
+        except ClusterFailed:
+            if time.monotonic() >= end or session.cancelled.wait(PAUSE):
+                raise
 
 
 def _end(session: Session, outcome: StageOutcome, before: int) -> None:
@@ -116,6 +140,8 @@ def _end(session: Session, outcome: StageOutcome, before: int) -> None:
 
 
 def _works(session: Session, host: str, before: int) -> bool:
+    if Role.GPU not in session.site.host(host).roles:
+        return True
     found = ask(session.remote, host, {"areas": ["gpus"]})
     if isinstance(found, Unanswered) or not found.gpus:
         return False

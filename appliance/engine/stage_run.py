@@ -14,11 +14,11 @@ from appliance.engine.prove import Peers, Proof, prove
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
 from appliance.errors import AnsibleFailed, ConnectionFailed
-from appliance.models.events import HostDone, HostTask, StageDone, StageStarted
+from appliance.models.events import HostDone, HostTask, Message, StageDone, StageStarted
 from appliance.models.plan import HostStage, expected_minutes
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
-from appliance.stages.stage import MAY_REBOOT, PINS, SITE_FOLDER, Stage
+from appliance.stages.stage import DRAINED, MAY_REBOOT, PINS, SITE_FOLDER, Stage
 
 Through = Callable[[HostPlay], None]
 Gone = dict[str, str]
@@ -93,6 +93,8 @@ def _play(
 ) -> dict[str, HostPlay]:
     def follow(event: TaskEvent) -> None:
         session.tell(HostTask(stage=stage.name, host=event.host, task=event.task))
+        if event.message and event.state == "changed":
+            session.tell(Message(text=session.redact(event.message), host=event.host))
         if event.state in {"changed", "failed", "unreachable"}:
             session.journal.append(
                 session.run,
@@ -150,6 +152,7 @@ def _variables(
         "ansible_python_interpreter": "/usr/bin/python3",
         PINS: cell.pins,
         MAY_REBOOT: cell.reboot,
+        DRAINED: cell.drain,
         SITE_FOLDER: str(session.folder.absolute()),
     }
     if access.private_key:

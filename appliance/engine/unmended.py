@@ -36,11 +36,12 @@ def _wrong(session: Session, found: Round, selection: Selection) -> list[CheckRe
 
 
 def _mended(plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
-    """What a stage that runs proves of a host it runs on."""
+    """What a stage that runs proves of a host it runs on; of the whole cluster where it goes through it host by host."""
     proofs = {stage.name: frozenset(stage.checks) for stage in STAGES}
     return {
         result.name
         for cell in plan.pending()
         for result in wrong
-        if result.host == cell.host and result.id in proofs.get(cell.stage, ())
+        if (result.host == cell.host or (cell.drain and result.host is None))
+        and result.id in proofs.get(cell.stage, ())
     }

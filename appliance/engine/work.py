@@ -21,6 +21,7 @@ class Why(StrEnum):
     DRIVER = "appliance: the driver is changed"
     MIG = "appliance: GPUs are about to be divided"
     MOVE = "appliance: the host changes its owner"
+    UPGRADE = "appliance: Kubernetes is upgraded"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ DRAINED = "appliance/drained"
 TAINT = "appliance/owner"
 MIRROR = "kubernetes.io/config.mirror"
 OVER = frozenset({"Succeeded", "Failed"})
+CORDON = "node.kubernetes.io/unschedulable"
+NO_NEW = "NoSchedule"
+"""The taint of a cordoned node, and its effect."""
 
 
 class KubernetesHosts:
@@ -90,15 +93,29 @@ class KubernetesHosts:
 
 
 def is_work(pod: Resource) -> bool:
-    """Whether a drain has to do with a pod: not what is over, nor what belongs to the host itself."""
+    """Whether a drain has to do with a pod: not what is over, nor what belongs to the host itself or would be back at once."""
     meta, phase = pod.get("metadata", {}), pod.get("status", {}).get("phase")
     own = MIRROR in (meta.get("annotations") or {}) or _controller(pod) in {"DaemonSet", "Node"}
-    return phase not in OVER and not own
+    return phase not in OVER and not own and not _comes_back(pod)
 
 
 def ends_by_itself(pod: Resource) -> bool:
     """Whether eviction would cut off a computation: it is not started again, or nobody would make it anew."""
     return pod.get("spec", {}).get("restartPolicy", "Always") != "Always" or not _controller(pod)
+
+
+def _comes_back(pod: Resource) -> bool:
+    """Whether a pod that may be moved tolerates the cordon, as operators of the cluster's own do; never one with devices."""
+    if ends_by_itself(pod):
+        return False
+    spec = pod.get("spec", {})
+    # A toleration without a key is one of every key, one without an effect of every effect.
+    tolerated = any(
+        (t.get("key") or CORDON) == CORDON and (t.get("effect") or NO_NEW) == NO_NEW
+        for t in spec.get("tolerations") or []
+    )
+    limits = (c.get("resources", {}).get("limits") or {} for c in spec.get("containers") or [])
+    return tolerated and not any("/" in name for one in limits for name in one)
 
 
 def _controller(pod: Resource) -> str:

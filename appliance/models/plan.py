@@ -100,6 +100,22 @@ class Plan(Model):
         return tuple(s for s in self.stages if any(c.reboot for c in self.by_stage(s)))
 
     @property
+    def drained(self) -> tuple[str, ...]:
+        """Hosts that are freed of work at least once."""
+        drained = {c.host for c in self.pending() if c.drain}
+        return tuple(h for h in self.hosts if h in drained)
+
+    @property
+    def draining_stages(self) -> tuple[str, ...]:
+        """Stages for which a host is freed of work."""
+        return tuple(s for s in self.stages if any(c.drain for c in self.by_stage(s)))
+
+    @property
+    def blocked(self) -> tuple[HostStage, ...]:
+        """Cells that wait for something this run does not do."""
+        return tuple(c for c in self.cells if c.action is Action.BLOCKED)
+
+    @property
     def unreachable(self) -> tuple[str, ...]:
         """Hosts whose state is unknown in any stage."""
         unknown = {c.host for c in self.cells if c.action is Action.UNKNOWN}

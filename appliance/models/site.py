@@ -230,7 +230,7 @@ class Repositories(Model):
 
 
 class GpuOptions(Model):
-    """Stage gpu, where it changes the driver of a host that works."""
+    """Stages that free a host of work before they change it: another driver, the next Kubernetes."""
 
     drain_minutes: int = Field(
         default=30, ge=0, le=10080, description="How long running jobs and pods are waited for"
@@ -239,7 +239,7 @@ class GpuOptions(Model):
         default=False, description="Consent to end jobs and pods that run longer"
     )
     at_once: int = Field(
-        default=1, ge=1, le=1000, description="Hosts of one owner whose driver is changed at a time"
+        default=1, ge=1, le=1000, description="Hosts of one owner that are changed at a time"
     )
 
 

@@ -2,7 +2,9 @@
 
 from appliance.config.roles import containerd, kubernetes
 from appliance.config.roles.context import RoleContext, Variables
-from appliance.models.site import Role, Site
+from appliance.config.roles.kubernetes_release import is_older, parse
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host, Role, Site
 from appliance.stages.stage import Stage
 
 
@@ -14,6 +16,27 @@ def wanted(site: Site) -> bool:
 def variables(context: RoleContext) -> Variables:
     """Of both roles."""
     return {**containerd.variables(context), **kubernetes.variables(context)}
+
+
+def upgrades(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+    """Whether the host's kubelet is of an earlier release than the site asks for."""
+    return is_older(_present(facts), parse(str(variables["kubernetes_version"])))
+
+
+def upgrade(site: Site, host: Host, facts: HostFacts | None, variables: Variables) -> str:
+    """From which release to which, and in what order."""
+    if variables["kubernetes_first"]:
+        order = "etcd saved, then drained; first, alone"
+    elif variables["kubernetes_control"]:
+        order = "drained; alone, after the first control plane"
+    else:
+        order = f"drained; {site.gpu.at_once} at a time, after the control planes"
+    present = _present(facts).removeprefix("v")
+    return f"upgrade {present} → {variables['kubernetes_version']}: {order}"
+
+
+def _present(facts: HostFacts | None) -> str:
+    return facts.kubernetes.version if facts and facts.kubernetes else ""
 
 
 STAGE = Stage(
@@ -37,4 +60,7 @@ STAGE = Stage(
     ),
     minutes=4.0,
     wanted=wanted,
+    drains=upgrades,
+    leads=frozenset({Role.CONTROL}),
+    tells=upgrade,
 )

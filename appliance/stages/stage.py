@@ -13,6 +13,8 @@ SITE_FOLDER = "appliance_site_folder"
 """The variable that tells a role where paths of the site's files start on this machine."""
 MAY_REBOOT = "appliance_may_reboot"
 """The variable that tells a role whether the plan has named a reboot of this host."""
+DRAINED = "appliance_drained"
+"""The variable that tells a role whether this host was freed of work for the change."""
 
 
 def always(site: Site) -> bool:
@@ -23,6 +25,11 @@ def always(site: Site) -> bool:
 def never(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     """Applying it disturbs nobody's work."""
     return False
+
+
+def silent(site: Site, host: Host, facts: HostFacts | None, variables: Variables) -> str:
+    """The plan names the inputs that changed."""
+    return ""
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,9 @@ class Stage:
     ``wanted``: whether a site has this stage at all. ``learns_from``: stages that change facts the variables are made
     from; where one of them ran, this one's are made again before it starts. ``reboots``: whether applying the
     variables would reboot a host or unload its drivers, judged by its latest facts. ``drains``: whether a host must be
-    free of work for that; such hosts go through in waves. ``leaves``: where the site no longer wants it,
+    free of work for that; such hosts go through in waves. ``leads``: hosts with one of these roles are drained before all
+    others, one after the other, and as long as one of them is behind nobody else is changed. ``tells``: what the plan
+    says of a change for which a host is drained. ``leaves``: where the site no longer wants it,
     hosts that had it run it once more, and it takes away what it made.
     """
 
@@ -54,6 +63,8 @@ class Stage:
     learns_from: tuple[str, ...] = ()
     reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
     drains: Callable[[Host, HostFacts | None, Variables], bool] = never
+    leads: frozenset[Role] = frozenset()
+    tells: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
     leaves: bool = False
 
     def concerns(self, site: Site, host: Host) -> bool:

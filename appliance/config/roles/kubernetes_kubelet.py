@@ -30,7 +30,7 @@ def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) ->
         "resolvConf": _resolver(context),
         **_reserved(context, container),
     }
-    if chosen.minor >= 21:
+    if chosen.minor >= 21 and not container:
         found |= {"shutdownGracePeriod": "60s", "shutdownGracePeriodCriticalPods": "20s"}
     if chosen.minor >= 25:
         found["seccompDefault"] = True

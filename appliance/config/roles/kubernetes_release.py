@@ -11,7 +11,7 @@ from appliance.models.site_kubernetes import KubernetesOptions
 OLDEST, NEWEST = 20, 36
 KUBEADM_API = {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"}
 """kubeadm's configuration API from a minor release on (Kubernetes changelogs 1.22 and 1.31)."""
-MINOR = re.compile(r"^v?1\.(\d+)")
+VERSION = re.compile(r"^v?1\.(\d+)(?:\.(\d+))?")
 SOCKET = "/run/containerd/containerd.sock"
 
 
@@ -67,21 +67,41 @@ def release(context: RoleContext) -> Release:
     return parse(chosen)
 
 
+def told(version: str) -> Release | None:
+    """What a program says it is, as v1.35.2; None where that is no release."""
+    found = VERSION.match(version)
+    if not found:
+        return None
+    return Release(int(found.group(1)), int(found.group(2)) if found.group(2) else None)
+
+
+def is_older(present: str, wanted: Release) -> bool:
+    """Whether a kubelet is of an earlier release than the site asks for; one that does not tell is not."""
+    old = told(present)
+    return old is not None and _distance(old, wanted) > (0, 0)
+
+
 def refuse_leap(host: str, present: str, wanted: Release) -> None:
-    """Raises ConfigError where a host's kubelet is of another minor release: a deployment does not upgrade a cluster."""
-    found = MINOR.match(present)
-    old = int(found.group(1)) if found else wanted.minor
-    if old == wanted.minor:
+    """Raises ConfigError where no upgrade leads from a host's kubelet to the release: back, or over a minor release."""
+    old = told(present)
+    if old is None or (0, 0) <= _distance(old, wanted) < (2, 0):
         return
-    if wanted.minor < old:
+    shown = str(old) if wanted.minor == old.minor else f"1.{old.minor}"
+    if _distance(old, wanted) < (0, 0):
         fix = (
-            f'set kubernetes.version: "1.{old}": kubeadm takes no cluster back to an older release'
+            f'set kubernetes.version: "{shown}": kubeadm takes no cluster back; docs/kubernetes.md'
         )
-    elif wanted.minor > old + 1:
-        fix = f"upgrade to 1.{old + 1} first, one minor release after the other: docs/kubernetes.md"
     else:
-        fix = "upgrade host by host, and change site.yml after that: docs/kubernetes.md"
-    raise ConfigError(f"{host} runs Kubernetes 1.{old}, and the site asks for {wanted}", fix)
+        after = f"1.{old.minor + 1}"
+        fix = f"upgrade to {after} first, one minor release after the other: docs/kubernetes.md"
+    raise ConfigError(f"{host} runs Kubernetes {shown}, and the site asks for {wanted}", fix)
+
+
+def _distance(old: Release, new: Release) -> tuple[int, int]:
+    """Minor releases from one to the other; patch releases only within one, and where both are known."""
+    if old.minor != new.minor:
+        return new.minor - old.minor, 0
+    return 0, 0 if old.patch is None or new.patch is None else new.patch - old.patch
 
 
 def parse(text: str) -> Release:

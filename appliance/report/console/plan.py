@@ -170,6 +170,10 @@ def _legend(console: Console, plan: Plan) -> RenderableType:
 
 
 def _sums(plan: Plan) -> list[Text]:
+    if not plan.changes and plan.blocked:
+        return [
+            Text(f"Nothing can be done: {fold([c.host for c in plan.blocked])} must wait.", "bold")
+        ]
     if not plan.changes:
         silent = f", except that {fold(plan.unreachable)} did not answer"
         return [Text(f"Nothing to do{silent if plan.unreachable else ''}.", "bold")]
@@ -182,5 +186,8 @@ def _sums(plan: Plan) -> list[Text]:
     if plan.reboots:
         verb = "reboots" if len(plan.reboots) == 1 else "reboot"
         parts.append(f"{fold(plan.reboots)} {verb} ({', '.join(plan.rebooting_stages)})")
+    if plan.drained:
+        verb = "is" if len(plan.drained) == 1 else "are"
+        parts.append(f"{fold(plan.drained)} {verb} drained ({', '.join(plan.draining_stages)})")
     parts.append(about(plan.minutes))
     return [Text(" · ".join(parts), "bold")]

@@ -1,4 +1,4 @@
-"""A site with an unusable cluster is refused with the key and the reason; an upgrade is one minor release at a time."""
+"""A site with an unusable cluster is refused with the key and the reason."""
 
 from pathlib import Path
 
@@ -7,9 +7,6 @@ import pytest
 from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import CLUSTER_KEY, write_cluster_key
 from appliance.config.load import load_site
-from appliance.config.roles.kubernetes_upgrade import steps
-from appliance.errors import ConfigError
-from tests.unit.config.test_kubernetes_variables import site
 
 MORE_CONTROL = "".join(
     f"  - {{name: head-{n}, roles: [control], address: 10.0.0.2{n}}}\n" for n in (1, 2)
@@ -116,25 +113,3 @@ def test_bridged_hosts_with_the_same_last_bits_are_told(site_folder: Path) -> No
     section = "{network: bridge, pod_network: 10.244.0.0/21}"
     more = "  - {name: gpu-9, roles: [gpu], address: 10.0.0.19}\n"
     assert any("addresses 10.244.3.0/24" in line for line in problems(site_folder, section, more))
-
-
-@pytest.mark.parametrize("control", [1, 3])
-def test_an_upgrade_drains_each_host_and_ends_with_the_site(control: int) -> None:
-    given = site(control, version="1.34")
-    plan = steps(given, "1.34", "1.35.2")
-    names = [host.name for host in given.hosts]
-    drained = [s.command.split()[2] for s in plan if "kubectl drain" in s.command]
-    returned = [s.command.split()[2] for s in plan if "uncordon" in s.command]
-    assert drained == returned == names
-    assert plan[0].command == "appliance-etcd save"
-    assert [s.host for s in plan if "upgrade apply" in s.command] == ["head-1"]
-    assert len([s for s in plan if s.command == "kubeadm upgrade node"]) == len(names) - 1
-    order = [s.command.split()[0] for s in plan if s.host == "gpu-1"]
-    assert order == ["install", "kubeadm", "install"]
-    assert "1.35" in plan[-1].command
-
-
-@pytest.mark.parametrize(("old", "new"), [("1.33", "1.35.1"), ("1.35", "1.34.1"), ("1.34", "1.35")])
-def test_an_upgrade_over_two_releases_or_to_none_is_refused(old: str, new: str) -> None:
-    with pytest.raises(ConfigError, match="an upgrade goes from"):
-        steps(site(1, version="1.34"), old, new)

@@ -17,7 +17,7 @@ from appliance.models.facts import HostFacts, Topology
 from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Site
 from appliance.models.switch_tree import FAMILY
-from appliance.stages.kubernetes import wanted
+from appliance.stages.kubernetes import upgrade, upgrades, wanted
 from tests.facts import facts_of
 
 KEY = Secret("k" * 43 + "=")
@@ -59,6 +59,11 @@ def facts(host: str, container: str = "", os: str = "debian", nodes: int = 2) ->
             {"name": "eno1", "mtu": 1500, "state": "up", "addresses": ["10.0.0.1/24"]},
         ],
     )
+
+
+def running(host: str, version: str) -> HostFacts:
+    """Facts of a host whose kubelet says that it is of this release."""
+    return facts(host).model_copy(update={"kubernetes": Kubernetes(version=version)})
 
 
 def of(host: str, given: Site, *seen: HostFacts, key: Secret | None = KEY) -> dict[str, Any]:
@@ -344,24 +349,59 @@ def test_a_fabric_nobody_has_discovered_yet_takes_no_label_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "fix"),
+    ("wanted", "present", "fix"),
     [
-        ("1.34", "takes no cluster back"),
-        ("1.36.1", "upgrade host by host"),
-        ("1.37", "upgrade to 1.36 first"),
+        ("1.34", "1.35", 'set kubernetes.version: "1.35": kubeadm takes no cluster back'),
+        ("1.35.1", "1.35.2", 'set kubernetes.version: "1.35.2": kubeadm takes no cluster back'),
+        ("1.37", "1.35", "upgrade to 1.36 first"),
     ],
 )
-def test_another_minor_release_than_runs_is_refused_before_a_host_is_met(
-    wanted: str, fix: str, monkeypatch: pytest.MonkeyPatch
+def test_a_release_back_or_over_a_minor_one_is_refused_before_a_host_is_met(
+    wanted: str, present: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("appliance.config.roles.kubernetes_release.NEWEST", 37)
-    runs = facts("gpu-1").model_copy(update={"kubernetes": Kubernetes(version="v1.35.2")})
-    with pytest.raises(ConfigError, match=r"gpu-1 runs Kubernetes 1\.35,") as refused:
-        of("gpu-1", site(1, version=wanted), runs)
+    with pytest.raises(ConfigError) as refused:
+        of("gpu-1", site(1, version=wanted), running("gpu-1", "v1.35.2"))
+    assert (
+        refused.value.message == f"gpu-1 runs Kubernetes {present}, and the site asks for {wanted}"
+    )
     assert fix in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("wanted", "present", "drained"),
+    [
+        ("1.36", "v1.35.2", True),
+        ("1.36.1", "v1.35.2", True),
+        ("1.35.7", "v1.35.2", True),
+        ("1.35", "v1.35.2", False),
+        ("1.35.2", "v1.35.2", False),
+        ("1.36", "", False),
+        ("1.36", "unknown", False),
+    ],
+)
+def test_a_host_is_drained_for_the_next_minor_release_and_for_a_later_patch(
+    wanted: str, present: str, drained: bool
+) -> None:
+    seen = running("gpu-1", present)
+    given = site(1, version=wanted)
+    assert upgrades(given.host("gpu-1"), seen, of("gpu-1", given, seen)) is drained
+    assert not upgrades(given.host("gpu-1"), None, of("gpu-1", given))
+
+
+def test_the_plan_says_of_an_upgrade_from_where_to_where_and_in_which_order() -> None:
+    given = site(3, version="1.36")
+    told = {}
+    for host in given.hosts:
+        seen = running(host.name, "v1.35.2")
+        told[host.name] = upgrade(given, host, seen, of(host.name, given, seen))
+    release = "upgrade 1.35.2 → 1.36: "
+    assert told["head-1"] == release + "etcd saved, then drained; first, alone"
+    assert told["head-3"] == release + "drained; alone, after the first control plane"
+    assert told["gpu-1"] == release + "drained; 1 at a time, after the control planes"
 
 
 @pytest.mark.parametrize("version", ["v1.35.2", "", "unknown"])
 def test_the_release_that_runs_or_one_nobody_tells_is_deployed(version: str) -> None:
-    runs = facts("gpu-1").model_copy(update={"kubernetes": Kubernetes(version=version)})
-    assert of("gpu-1", site(1, version="1.35.7"), runs)["kubernetes_version"] == "1.35.7"
+    seen = running("gpu-1", version)
+    assert of("gpu-1", site(1, version="1.35.7"), seen)["kubernetes_version"] == "1.35.7"

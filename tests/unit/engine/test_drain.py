@@ -11,7 +11,7 @@ from appliance.engine import drain as draining
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.session import Session
 from appliance.engine.work import Why
-from appliance.engine.work_kubernetes import DRAINED
+from appliance.engine.work_kubernetes import DRAINED, is_work
 from appliance.errors import ClusterFailed, CommandFailed, ConnectionFailed, DeadlineExceeded
 from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.engine.world import FakeHosts
@@ -171,6 +171,32 @@ def test_computations_are_waited_for_and_evicted_with_consent_alone(
     drain(session, ("gpu-1",), at_most(0, force=True))
     assert set(world.evicted) == {"train", "bare", "mpi"}
     assert world.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "limits", "stays"),
+    [
+        ([{"operator": "Exists"}], {"memory": "1Gi"}, True),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], {}, True),
+        ([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}], {}, True),
+        ([{"operator": "Exists", "effect": "NoExecute"}], {}, False),
+        ([{"key": "nvidia.com/gpu", "operator": "Exists"}], {}, False),
+        ([{"operator": "Exists"}], {"nvidia.com/gpu": "1"}, False),
+        ([], {}, False),
+    ],
+)
+def test_what_would_be_back_at_once_is_left_unless_it_holds_devices(
+    tolerations: list[dict[str, str]],
+    limits: dict[str, str],
+    stays: bool,
+) -> None:
+    operator = pod("operator")
+    containers = [{"resources": {"limits": limits}}]
+    operator["spec"] |= {"tolerations": tolerations, "containers": containers}
+    assert is_work(operator) is not stays
+    computing = pod("train", "Job", "Never")
+    computing["spec"]["tolerations"] = [{"operator": "Exists"}]
+    assert is_work(computing)
 
 
 def test_a_disruption_budget_holds_even_against_consent(

@@ -118,7 +118,7 @@ def test_the_plan_counts_the_waves(session: Session, hands: Hands) -> None:
 def test_as_many_at_once_as_the_site_says(session: Session, hands: Hands) -> None:
     sized(session, 2)
     run(session)
-    assert "play gpu-1 gpu-3 gpu-2 gpu-4" in hands.done
+    assert "play gpu-1 gpu-2 gpu-3 gpu-4" in hands.done
 
 
 def test_a_host_that_fails_stops_the_roll_and_the_rest_is_named_and_untouched(
