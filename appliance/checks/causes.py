@@ -447,6 +447,30 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         when=only_of("appliance-limits"),
     ),
     Consequence(
+        "kubernetes.api",
+        ("mig.on_demand",),
+        "who divides GPUs asks this API",
+        Reach.SITE,
+    ),
+    Consequence(
+        "limits.running",
+        ("mig.on_demand",),
+        "what does not run sees no pod that waits",
+        Reach.SITE,
+        is_unknown,
+    ),
+    Consequence(
+        "gpu.driver",
+        ("mig.on_demand",),
+        "without its driver no GPU is divided",
+    ),
+    Consequence(
+        "mig.on_demand",
+        ("base.failed_units",),
+        "it is the unit that failed",
+        when=only_of("appliance-mig-demand"),
+    ),
+    Consequence(
         "observe.targets",
         ("limits.metrics",),
         "what is not scraped has no metrics",

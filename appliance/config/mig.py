@@ -10,6 +10,7 @@ from appliance.errors import ConfigError
 from appliance.models.mig import DISABLED, Geometry, Layout, written
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
+from appliance.models.site_scheduler import minutes
 
 PART = re.compile(r"(?:(?P<count>[1-9]\d?)\s*[x*]\s*)?(?P<profile>\d+g\.\d+gb(?:\+[a-z]+)*)")
 Names = Mapping[str, str]
@@ -101,6 +102,40 @@ def document(profile: Profile, site: Site, host: Host) -> dict[str, object]:
             for index, layout in declared(profile, site, host).items()
         },
     }
+
+
+def on_demand(profile: Profile, site: Site, host: Host) -> dict[str, object]:
+    """What the program on the host may divide for pods that ask, as it reads it; {} where nothing. Raises ConfigError."""
+    pools = site.scheduler.node_pools if site.scheduler and _is_ours(site) else ()
+    pool = next((p for p in pools if p.mig_on_demand and host.name in p.hosts), None)
+    if pool is None:
+        return {}
+    count, spoken_of = profile.hardware.gpu.count, declared(profile, site, host)
+    sizes = [geometry_of(profile.hardware.gpu.models[0]).profile(n) for n in pool.mig_on_demand]
+    return {
+        "version": 1,
+        "node": host.name,
+        "count": count,
+        "gpus": [index for index in range(count) if index not in spoken_of],
+        "profiles": [
+            {"profile": p.name, "id": p.id, "size": p.memory, "starts": list(p.starts)}
+            for p in sizes
+            if p is not None
+        ],
+        "whole": pool.mig_whole,
+        "unused_s": minutes(pool.mig_unused) * 60,
+    }
+
+
+def demands(site: Site) -> bool:
+    """Whether GPUs of any host are divided on demand."""
+    pools = site.scheduler.node_pools if site.scheduler and _is_ours(site) else ()
+    return any(pool.mig_on_demand for pool in pools)
+
+
+def _is_ours(site: Site) -> bool:
+    """A cluster of the site's own; hosts of another's have a kubelet that is not ours."""
+    return site.kubernetes is not None and site.kubernetes.external is None
 
 
 def _placed(layout: Layout, geometry: Geometry) -> list[dict[str, object]]:

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it: 0 well, 1 the last round had troubles, 2 the request cannot be carried out."""
     parser = argparse.ArgumentParser(
         "appliance-limits",
-        description="Ends interactive work at its time limit, and work whose GPUs are idle.",
+        description="Ends interactive work at its time limit, and work whose GPUs are idle; has MIG instances made for pods that wait for one.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

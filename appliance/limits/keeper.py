@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from appliance.limits import cluster, owners, rules, tell, usage
+from appliance.limits import cluster, demand, owners, rules, tell, usage
 from appliance.limits.trouble import Trouble, Unknown
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Keeper:
         self._clocks = clocks or Clocks()
         self._owners = owners.Owners()
         self._journal = tell.Journal()
+        self._demand = demand.Demand(lease, tell.Journal(), self._clocks.wall)
         self._warned: dict[tuple[Owner, str], float] = {}
         self._ended: dict[Owner, tuple[float, float]] = {}
         self._offset: float | None = None
@@ -72,10 +73,19 @@ class Keeper:
         if api.skew is None or abs(api.skew) > CLOCK_S:
             told = "is not known" if api.skew is None else f"differs by {api.skew:.0f} s"
             raise Trouble(f"the clock of the API server {told}: nothing is ended")
+        self.seen["demand"] = self._wish(api, names)
         self._judge_all(api, spaces, known, now)
         if self._troubles:
             raise Trouble("; ".join(self._troubles))
         return self.seen
+
+    def _wish(self, api: Api, names: list[str]) -> dict[str, Any] | None:
+        """Instances for pods that wait for them; what goes wrong there keeps no limit from being kept."""
+        try:
+            return self._demand.round(api, names)
+        except Trouble as error:
+            self._journal.say("MIG on demand", str(error))
+            return {"waiting": 0, "unmet": [], "troubles": [str(error)], "wishes": 0}
 
     def _space(self, api: Api, name: str) -> cluster.Space | None:
         try:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from appliance.mig import host
+from appliance.mig import demand, host, serve
 from appliance.mig.layout import DECLARED, Declared, Refused, parse
 from appliance.probe import files
 
@@ -22,6 +22,7 @@ examples:
   appliance-mig plan             what apply would do, GPU by GPU
   appliance-mig apply            make the layout of /etc/appliance/mig.json
   appliance-mig disable          make all GPUs whole, and divide them at boot no more
+  appliance-mig serve            divide GPUs for pods that wait, until it is ended; what appliance-mig-demand.service starts
 """
 
 
@@ -33,11 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("verb", choices=("show", "plan", "apply", "disable"))
+    parser.add_argument("verb", choices=("show", "plan", "apply", "disable", "serve"))
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
     parser.add_argument("--file", default=DECLARED, help="declared layout (default: %(default)s)")
     asked = parser.parse_args(arguments)
     try:
+        if asked.verb == "serve":
+            serve.serve(demand.parse(_text(demand.FILE)))
         declared = None if asked.verb in {"show", "disable"} else _declared(asked.file)
         results = carry_out(asked.verb, declared)
     except Refused as error:
@@ -96,7 +99,11 @@ def text(results: list[dict[str, Any]]) -> str:
 
 
 def _declared(file: str) -> Declared:
+    return parse(_text(file))
+
+
+def _text(file: str) -> str:
     try:
-        return parse(files.read(file))
+        return files.read(file)
     except OSError as error:
         raise Refused(f"{file}: {error.strerror}") from None

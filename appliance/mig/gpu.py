@@ -60,6 +60,10 @@ class Gpu:
         """Whoever computes on it."""
         return mig.processes(self.library, self.device)
 
+    def used(self) -> set[int]:
+        """Ids of the instances somebody computes on; ``NO_INSTANCE`` among them: it may be any."""
+        return {instance for _, instance in mig.users(self.library, self.device)}
+
     def ask_mode(self, on: bool) -> bool:
         """Asks for MIG mode on or off; False where it waits for a reset because somebody uses the GPU."""
         status = ctypes.c_int(SUCCESS)

@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from appliance.mig import clients
+from appliance.mig import clients, demand
 from appliance.mig.change import BAD, FAILED, REFUSED, UNCHANGED, Outcome, change
 from appliance.mig.gpu import Gpu
 from appliance.mig.layout import (
@@ -64,7 +64,7 @@ def alone() -> Iterator[None]:
 
 def show(library: Library) -> list[dict[str, Any]]:
     """Every GPU as it is, with its instances, their UUIDs and whoever computes on it."""
-    return [_shown(library, index) for index in range(_count(library))]
+    return [_shown(library, index) for index in range(answering(library))]
 
 
 def plan(library: Library, declared: Declared) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def disable(library: Library) -> list[dict[str, Any]]:
 
     Raises Refused where some of the host's GPUs do not answer: nobody would come back for those.
     """
-    count, present = _count(library), _present()
+    count, present = answering(library), _present()
     if count < present:
         raise Refused(
             f"{count} of {present} GPUs answer, and one that is missing stays divided: "
@@ -93,7 +93,8 @@ def disable(library: Library) -> list[dict[str, Any]]:
     results = [_applied(library, index, WHOLE) for index in range(count)]
     if good(results):
         clients.retire()
-        for path in (DECLARED, PROGRAM):
+        # Where GPUs are divided on demand the program is still needed.
+        for path in (DECLARED,) if files.exists(demand.FILE) else (DECLARED, PROGRAM):
             if files.exists(path):
                 os.unlink(path)  # noqa: PTH108
     return results
@@ -106,7 +107,9 @@ def good(results: list[dict[str, Any]]) -> bool:
 
 def check_count(library: Library, declared: Declared) -> None:
     """Numbers of GPUs move when one is missing: then a number names a GPU only if all are alike. Raises Refused."""
-    count = _count(library)
+    if not declared.gpus:
+        return
+    count = answering(library)
     beyond = [index for index in declared.gpus if index >= declared.present]
     if beyond:
         raise Refused(f"GPU {beyond[0]} is declared, but {declared.present} are counted from 0")
@@ -118,7 +121,7 @@ def check_count(library: Library, declared: Declared) -> None:
         )
 
 
-def _count(library: Library) -> int:
+def answering(library: Library) -> int:
     """Of GPUs the driver knows. Raises Refused where there is none: what is not seen is not as it should be."""
     count = library.number("nvmlDeviceGetCount_v2")
     if not count:

@@ -6,6 +6,7 @@ from appliance.models.base import Model
 from appliance.models.facts_containers import Containers
 from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.facts_limits import Limits
+from appliance.models.facts_mig import MigDemand
 from appliance.models.facts_scheduler import SchedulerFacts
 
 Resource = dict[str, str | int | bool | list[str] | None]
@@ -409,6 +410,7 @@ class HostFacts(Model):
     scheduler: SchedulerFacts | None = None
     observe: Observe | None = None
     limits: Limits | None = None
+    mig_demand: MigDemand | None = None
     xids: tuple[str, ...] = ()
     xid_events: tuple[Xid, ...] | None = Field(
         default=None, description="The last Xid messages, oldest first; None: not read"

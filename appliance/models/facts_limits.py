@@ -5,6 +5,15 @@ from pydantic import Field
 from appliance.models.base import Model
 
 
+class Demand(Model):
+    """Pods that wait for MIG instances, as the control host that acts sees them."""
+
+    waiting: int = Field(default=0, description="Pods that wait for an instance")
+    unmet: tuple[str, ...] = Field(default=(), description="Those nothing can be made for, and why")
+    troubles: tuple[str, ...] = Field(default=(), description="Hosts that cannot, and why")
+    wishes: int = Field(default=0, description="What hosts were asked for since its start")
+
+
 class Limits(Model):
     """The last round of appliance-limits on this host. ``pods`` is None where it did not look."""
 
@@ -21,4 +30,7 @@ class Limits(Model):
     )
     metrics: str = Field(
         default="", description='"ok" or what Prometheus says; empty: no need to ask'
+    )
+    demand: Demand | None = Field(
+        default=None, description="MIG on demand; None: no node pool asks for it"
     )

@@ -67,7 +67,15 @@ class NodePool(Model):
         default="none", description="GPUs are cut by MIG: strategy of the device plugin"
     )
     mig_on_demand: tuple[Annotated[str, Field(pattern=MIG_PROFILE)], ...] = Field(
-        default=(), description="MIG profiles work may ask for; an empty host is cut for them"
+        default=(),
+        description="MIG profiles work may ask for; GPUs that are nobody's and that section mig does not speak of are divided for it",
+    )
+    mig_whole: int = Field(
+        default=0, ge=0, description="GPUs of each host that mig_on_demand leaves whole"
+    )
+    mig_unused: Duration = Field(
+        default="15m",
+        description="An instance made on demand goes when nobody has had it that long",
     )
 
 

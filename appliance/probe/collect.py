@@ -39,6 +39,7 @@ AREAS = {
     "scheduler": ("scheduler", 15.0),
     "observe": ("observe", 5.0),
     "limits": ("limits", 5.0),
+    "mig_demand": ("mig_demand", 5.0),
     "receipts": ("receipts", 20.0),
     "resources": ("resources", 20.0),
 }

@@ -28,6 +28,8 @@ PROFILES, PART_PROFILES = range(16), range(8)
 """NVML_GPU_INSTANCE_PROFILE_* and NVML_COMPUTE_INSTANCE_PROFILE_*; a GPU says which of them it has."""
 MOST = 16
 """More instances than any GPU holds (it is 7, of places numbered 0 to 14)."""
+NO_INSTANCE = 0xFFFFFFFF
+"""What NVML says of a process that computes on the whole of a GPU."""
 MINORS = "/proc/driver/nvidia-caps/mig-minors"
 NODES = "/dev/nvidia-caps/nvidia-cap"
 
@@ -237,7 +239,12 @@ def _name_devices(library: Library, device: Any, found: list[Instance]) -> None:
 
 
 def processes(library: Library, device: Any) -> list[int]:
-    """Ids of the processes that compute on the GPU or a part of it; they may be of another PID namespace.
+    """Ids of the processes that compute on the GPU or a part of it; they may be of another PID namespace. Raises Failure."""
+    return sorted({pid for pid, _ in users(library, device)})
+
+
+def users(library: Library, device: Any) -> set[tuple[int, int]]:
+    """Each process that computes on the GPU with the id of its GPU instance, ``NO_INSTANCE`` where it has none.
 
     Raises Failure, also where the driver does not tell: drivers before 510 have no such call.
     """
@@ -253,10 +260,11 @@ def processes(library: Library, device: Any) -> list[int]:
         if code == INSUFFICIENT_SIZE or library.works(
             name, device, ctypes.byref(count), ctypes.byref(room)
         ):
-            found |= {int(one.pid) for one in room[: min(count.value, 1024)]}
+            told = room[: min(count.value, 1024)]
+            found |= {(int(one.pid), int(one.instance)) for one in told}
         elif kind == "Compute":
             raise Failure("this driver does not tell who computes on a GPU")
-    return sorted(found)
+    return found
 
 
 def minors(at: str = MINORS) -> dict[str, int]:

@@ -1,12 +1,13 @@
-"""Stage ``mig``: GPUs divided as declared, now and after every boot."""
+"""Stage ``mig``: GPUs divided as declared, now and after every boot, and on demand."""
 
+from appliance.config.mig import demands
 from appliance.config.roles.mig import variables
 from appliance.models.site import Role, Site
 from appliance.stages.stage import Stage
 
 
 def _declared(site: Site) -> bool:
-    return site.mig.declares
+    return site.mig.declares or demands(site)
 
 
 STAGE = Stage(
@@ -17,6 +18,7 @@ STAGE = Stage(
     ansible_roles=("mig",),
     variables=variables,
     checks=("gpu.mig",),
+    symptoms=("mig.on_demand",),
     minutes=0.3,
     wanted=_declared,
     leaves=True,

@@ -127,7 +127,8 @@ def _gpu_operator(options: SchedulerOptions) -> Manifest:
         "dcgmExporter": {"enabled": False},
         "driver": {"enabled": False},
         "mig": {"strategy": strategies[0] if strategies else "single"},
-        "migManager": {"enabled": bool(strategies)},
+        # It would set nvidia.com/mig.config to all-disabled and undo what stage mig makes.
+        "migManager": {"enabled": False},
         "nfd": {"enabled": True},
         "toolkit": {"enabled": False},
     }

@@ -2,10 +2,11 @@
 
 import json
 
+from appliance.config.mig import demands
 from appliance.config.queues.manifest import Manifest, manifest
 from appliance.config.queues.tree import leaf_name
 from appliance.models.site import Site
-from appliance.models.site_scheduler import Project
+from appliance.models.site_scheduler import NodePool, Project
 
 HOME = "appliance-limits"
 MARK = "appliance/limits"
@@ -39,6 +40,10 @@ IN_PROJECTS = (
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]},
 )
 """Nothing is read that a person could keep a secret in, and nothing is made but events."""
+
+
+ON_DEMAND = "appliance-mig"
+"""The ConfigMap of hosts whose GPUs are divided on demand, and the right to wish something of these hosts."""
 
 
 def limits(site: Site, projects: tuple[Project, ...], namespaces: dict[str, str]) -> list[Manifest]:
@@ -81,7 +86,31 @@ def limits(site: Site, projects: tuple[Project, ...], namespaces: dict[str, str]
                 labels={MARK: "true"},
             ),
         ]
-    return made
+    return made + _on_demand(site, account)
+
+
+def _on_demand(site: Site, account: dict[str, str]) -> list[Manifest]:
+    """Per pool its hosts and profiles, and the right to annotate these hosts: RBAC knows no smaller one than patch."""
+    if not demands(site):
+        return []
+    pools = [p for p in (site.scheduler.node_pools if site.scheduler else ()) if p.mig_on_demand]
+    hosts = [host for pool in pools for host in pool.hosts]
+    lines = {pool.name: json.dumps(_pool(site, pool), sort_keys=True) for pool in pools}
+    nodes = {"apiGroups": [""], "resources": ["nodes"], "resourceNames": hosts}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ON_DEMAND}
+    bound: dict[str, object] = {"roleRef": role, "subjects": [account]}
+    rules = [{**nodes, "verbs": ["get", "patch"]}]
+    return [
+        manifest(site.name, "v1", "ConfigMap", ON_DEMAND, {"data": lines}, namespace=HOME),
+        manifest(site.name, RBAC, "ClusterRole", ON_DEMAND, {"rules": rules}),
+        manifest(site.name, RBAC, "ClusterRoleBinding", ON_DEMAND, bound),
+    ]
+
+
+def _pool(site: Site, pool: NodePool) -> dict[str, object]:
+    projects = site.scheduler.projects if site.scheduler else ()
+    queues = [leaf_name(p.name, q.name) for p in projects for q in p.queues if q.pool == pool.name]
+    return {"hosts": pool.hosts, "profiles": pool.mig_on_demand, "queues": queues}
 
 
 def _limits(project: Project) -> dict[str, str]:

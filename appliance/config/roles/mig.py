@@ -1,8 +1,8 @@
-"""Variables of role mig: the program that divides GPUs, and what this host's are to be."""
+"""Variables of role mig: the program that divides GPUs, what this host's are to be, and which are divided on demand."""
 
 from base64 import b64encode
 
-from appliance.config.mig import document
+from appliance.config.mig import document, on_demand
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.mig.bundle import executable
 
@@ -12,4 +12,5 @@ def variables(context: RoleContext) -> Variables:
     return {
         "mig_program": b64encode(executable()).decode(),
         "mig_declared": document(context.profile, context.site, context.host),
+        "mig_on_demand": on_demand(context.profile, context.site, context.host),
     }

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 from appliance.config.compatibility import RELEASE
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.mig import completed
+from appliance.config.mig import texts as divided
 from appliance.config.queues.tree import hosts_of
 from appliance.config.rules.base import Case, nearest, repeated
 from appliance.config.tables import mig_table
 from appliance.models.profile import Software
 from appliance.models.site import Owner, Role
-from appliance.models.site_scheduler import DEFAULT_POOL, Queue, minutes
+from appliance.models.site_scheduler import DEFAULT_POOL, Queue, SchedulerOptions, minutes
 
 POOLS: KeyPath = ("scheduler", "node_pools")
 PROJECTS: KeyPath = ("scheduler", "projects")
@@ -136,6 +138,8 @@ def mig(case: Case) -> Iterator[Finding]:
             message = f"is {pool.mig}, but mig_on_demand offers profiles"
             yield case.problem(path, message, "set mig: mixed, or take mig_on_demand out")
         yield from _profiles(case, i)
+        if pool.mig_on_demand:
+            yield from _on_demand(case, i, options)
 
 
 def _profiles(case: Case, index: int) -> Iterator[Finding]:
@@ -149,6 +153,34 @@ def _profiles(case: Case, index: int) -> Iterator[Finding]:
             message = f"{profile} is no MIG profile of {case.profile.name}'s GPUs"
             path = (*POOLS, index, "mig_on_demand", j)
             yield case.problem(path, message, nearest(profile, known, "profiles", cutoff=0.7))
+
+
+def _on_demand(case: Case, index: int, options: SchedulerOptions) -> Iterator[Finding]:
+    """Somebody divides the GPUs, and some are left to be divided."""
+    pool, site = options.node_pools[index], case.site
+    path: KeyPath = (*POOLS, index, "mig_on_demand")
+    if options.kind == "runai":
+        # Run:ai's own dynamic MIG ended with its release 2.19 (its documentation, 2026-11).
+        message = "nothing divides GPUs on demand beside Run:ai"
+        yield case.problem(path, message, "divide them under mig, or take kind kai")
+    if site.kubernetes is not None and site.kubernetes.external is not None:
+        message = "hosts of an external cluster have no program of ours"
+        yield case.problem(path, message, "divide GPUs there by its own means")
+    if case.profile is None:
+        return
+    count = case.profile.hardware.gpu.count
+    if pool.mig_whole >= count:
+        message = (
+            f"{pool.mig_whole} stay whole, and a host has {count} GPUs: none is left to divide"
+        )
+        yield case.problem((*POOLS, index, "mig_whole"), message, f"at most {count - 1}")
+    whole = completed(site, case.profile)
+    for j, name in enumerate(pool.hosts):
+        host = next((h for h in site.hosts if h.name == name), None)
+        if host is not None and len(divided(case.profile, whole, host)) >= count:
+            message = f"section mig speaks of every GPU of {name}: none is left to divide on demand"
+            remedy = "take some out there, or the host out of this pool"
+            yield case.problem((*POOLS, index, "hosts", j), message, remedy)
 
 
 def fractions(case: Case) -> Iterator[Finding]:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 PROGRAM = "/usr/local/sbin/appliance-limits"
 STATE = "/run/appliance-limits/state.json"
-PLAIN = ("leader", "holder", "problem", "waits", "pods", "limited", "stuck", "unknown", "metrics")
+PLAIN = (
+    *("leader", "holder", "problem", "waits", "pods", "limited"),
+    *("stuck", "unknown", "metrics", "demand"),
+)
 
 
 def collect(ask: Ask) -> Facts:

@@ -257,6 +257,26 @@ CASES = (
         of("base.failed_units", "head", cause="failed: appliance-limits.service, x.service"),
     ),
     Case(
+        of("kubernetes.api", "head"),
+        of("mig.on_demand", "gpu-1"),
+        of("gpu.mig", "gpu-1"),
+    ),
+    Case(
+        of("limits.running", "head"),
+        of("mig.on_demand", "cluster", UNKNOWN),
+        of("mig.on_demand", "gpu-1"),
+    ),
+    Case(
+        of("gpu.driver", "gpu-1"),
+        of("mig.on_demand", "gpu-1"),
+        of("mig.on_demand", "gpu-2"),
+    ),
+    Case(
+        of("mig.on_demand", "gpu-1"),
+        of("base.failed_units", "gpu-1", cause="failed: appliance-mig-demand.service"),
+        of("base.failed_units", "gpu-1", cause="failed: x.service"),
+    ),
+    Case(
         of("observe.targets", "gpu-1"),
         of("limits.metrics", "cluster"),
         of("limits.cluster", "cluster"),

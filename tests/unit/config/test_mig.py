@@ -1,16 +1,21 @@
 """MIG layouts: what fits on one GPU is accepted, everything else refused, and the list of all is complete."""
 
+import json
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from appliance.config.mig import geometry_of, parse
+from appliance.config.load import load_profile
+from appliance.config.mig import demands, geometry_of, on_demand, parse
 from appliance.config.tables import mig_table
 from appliance.errors import ConfigError
+from appliance.mig import demand
 from appliance.models.mig import Geometry
+from appliance.models.site import Site
 
 GPU = geometry_of("NVIDIA A100-SXM4-80GB")
 NAMES = [profile.name for profile in GPU.profiles]
@@ -159,3 +164,46 @@ def test_a_table_with_an_impossible_layout_is_damaged() -> None:
     data = GPU.model_dump()
     with pytest.raises(ValidationError, match="layout greedy"):
         Geometry.model_validate({**data, "layouts": {"greedy": {"4g.40gb": 2}}})
+
+
+SITE: dict[str, Any] = {
+    "version": 1,
+    "name": "acme",
+    "networks": {"management": {"cidr": "10.0.0.0/24"}},
+    "hosts": [
+        {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
+        {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12"},
+    ],
+    "mig": {"hosts": {"gpu-1": {"gpus": {"0-5": "disabled"}}}},
+    "kubernetes": {},
+    "scheduler": {
+        "node_pools": [
+            {
+                "name": "slices",
+                "hosts": ["gpu-1"],
+                "mig": "mixed",
+                "mig_on_demand": ["3g.40gb"],
+                "mig_whole": 1,
+                "mig_unused": "2h",
+            }
+        ]
+    },
+}
+
+
+def test_gpus_nobody_speaks_of_are_divided_on_demand_where_the_pool_says_so() -> None:
+    site, profile = Site.model_validate(SITE), load_profile("hpc")
+    told = on_demand(profile, site, site.host("gpu-1"))
+    policy = demand.parse(json.dumps(told))
+    assert (policy.gpus, policy.present, policy.node) == ((6, 7), 8, "gpu-1")
+    assert policy.sizes == (demand.Size("3g.40gb", 9, 4, (0, 4)),)
+    assert (policy.whole, policy.unused_s) == (1, 7200)
+    assert on_demand(profile, site, site.host("gpu-2")) == {}
+    assert demands(site)
+
+
+@pytest.mark.parametrize("kubernetes", [None, {"external": "kubeconfig"}])
+def test_hosts_of_no_cluster_of_ours_are_left_alone(kubernetes: dict[str, str] | None) -> None:
+    site = Site.model_validate({**SITE, "kubernetes": kubernetes})
+    assert not demands(site)
+    assert on_demand(load_profile("hpc"), site, site.host("gpu-1")) == {}

@@ -1,5 +1,6 @@
 """What the site's queues are rendered to: units, parents, marks, digests, and nothing secret."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml  # noqa: TID251 - reads what kubectl would
 
 from appliance.config.load import load_site
 from appliance.config.queues.rendered import Rendered, rendered
+from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.config.test_impossible_queues import BASE, furnish
 
 DATA = Path(__file__).parents[2] / "data/queues"
@@ -23,6 +25,14 @@ def make(folder: Path, variant: str, profile: str = "hpc") -> Rendered:
     (folder / "site.yml").write_text(base.replace("profile: hpc", f"profile: {profile}") + text)
     loaded = load_site(folder)
     return rendered(loaded.site, loaded.profile)
+
+
+def make_with_cluster(folder: Path, variant: str) -> Rendered:
+    """The same on a cluster of the site's own."""
+    make(folder, variant)
+    loaded = load_site(folder)
+    site = loaded.site.model_copy(update={"kubernetes": KubernetesOptions()})
+    return rendered(site, loaded.profile)
 
 
 def only(found: Rendered, kind: str, name: str) -> dict[str, Any]:
@@ -154,6 +164,37 @@ def test_members_can_neither_read_secrets_nor_change_queues_or_rights(folder: Pa
     ]
 
 
+def test_hosts_of_mig_on_demand_are_named_to_the_program_and_to_its_rights(folder: Path) -> None:
+    own = make_with_cluster(folder, "pools")
+    said = only(own, "ConfigMap", "appliance-mig")["data"]
+    assert json.loads(said["slices"]) == {
+        "hosts": ["gpu-2"],
+        "profiles": ["1g.10gb", "3g.40gb"],
+        "queues": ["vision-small"],
+    }
+    (rule,) = only(own, "ClusterRole", "appliance-mig")["rules"]
+    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (
+        ["nodes"],
+        ["gpu-2"],
+        ["get", "patch"],
+    )
+    assert only(own, "ClusterRoleBinding", "appliance-mig")["subjects"][0]["name"] == (
+        "appliance-limits"
+    )
+
+
+def test_nobody_may_touch_a_node_where_nothing_is_divided_on_demand(folder: Path) -> None:
+    found = make_with_cluster(folder, "departments")
+    assert not [r for r in found.resources if r["metadata"]["name"] == "appliance-mig"]
+    granted = {
+        resource
+        for r in found.resources
+        for rule in r.get("rules", ())
+        for resource in rule["resources"]
+    }
+    assert "nodes" not in granted
+
+
 def test_the_pull_secret_is_named_and_never_written(folder: Path) -> None:
     found = make(folder, "departments")
     secrets = [r["imagePullSecrets"] for r in found.resources if r["metadata"]["name"] == "default"]
@@ -176,7 +217,7 @@ def test_values_follow_the_site_and_the_release(folder: Path) -> None:
     assert inner["global"] == {"gpuSharingMode": "HamiCore", "leaderElection": False}
     values = {c.name: c.values for c in make(folder, "pools").charts}
     assert values["gpu-operator"]["mig"] == {"strategy": "mixed"}
-    assert values["gpu-operator"]["migManager"] == {"enabled": True}
+    assert values["gpu-operator"]["migManager"] == {"enabled": False}
 
 
 def test_versions_are_exact_and_their_values_have_a_digest(folder: Path) -> None:

@@ -116,7 +116,16 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, self.server.store[path])
         elif path.rsplit("/", 1)[-1] in ("pods", "configmaps"):
             inside = [r for where, r in self.server.store.items() if where.startswith(path + "/")]
-            self.answer(200, {"items": inside, "metadata": {}})
+            chosen = parse_qs(urlsplit(self.path).query)
+            label, _equals, value = chosen.get("labelSelector", [""])[0].partition("=")
+            phase = chosen.get("fieldSelector", [""])[0].removeprefix("status.phase=")
+            found = [
+                r
+                for r in inside
+                if (not label or r["metadata"].get("labels", {}).get(label) == value)
+                and (not phase or r["status"]["phase"] == phase)
+            ]
+            self.answer(200, {"items": found, "metadata": {}})
         else:
             self.answer(404, {"message": f"{path} not found"})
 
@@ -142,7 +151,9 @@ class Handler(BaseHTTPRequestHandler):
         if found is None:
             self.answer(404, {"message": "not found"})
             return
-        found.setdefault("spec", {}).update(body["spec"])
+        found.setdefault("spec", {}).update(body.get("spec", {}))
+        notes = body.get("metadata", {}).get("annotations", {})
+        found["metadata"].setdefault("annotations", {}).update(notes)
         self.answer(200, found)
 
     def _delete(self, path: str, body: Resource) -> None:
@@ -176,7 +187,8 @@ class World:
     def queues(self, **limits: dict[str, str]) -> None:
         data = {q: json.dumps({"queue": f"lattice-{q}", **given}) for q, given in limits.items()}
         path = f"/api/v1/namespaces/appliance-limits/configmaps/{SPACE}"
-        self.server.put(path, {"metadata": {"name": SPACE}, "data": data})
+        meta = {"name": SPACE, "labels": {"appliance/limits": "true"}}
+        self.server.put(path, {"metadata": meta, "data": data})
 
     def pod(
         self, name: str, *, age: float, queue: str = "lattice-build", gpus: int = 1, **more: Any

@@ -1,0 +1,272 @@
+"""MIG on demand: pods that wait for an instance no host offers have one made, on the host where it costs least."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from appliance.limits.cluster import HOME
+from appliance.limits.pods import QUEUE
+from appliance.limits.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from appliance.limits.api import Api, Resource
+    from appliance.limits.lease import Lease
+    from appliance.limits.tell import Journal
+
+POLICY = f"/api/v1/namespaces/{HOME}/configmaps/appliance-mig"
+WISH, STATE = "appliance/mig-wish", "appliance/mig-state"
+PART = "nvidia.com/mig-"
+FRESH_S = 300.0
+"""A report that is older says nothing: a host tells every minute that it looks."""
+PATIENCE_S = 900.0
+"""How long a host may take to carry out a wish: pods on their way and a device plugin that starts anew are waited for."""
+REST_S = 600.0
+"""A host that could not is asked again after it."""
+TRIES = 3
+"""For one pod: what is made for it and not used by it or anybody has another reason."""
+
+
+class Wants(NamedTuple):
+    """A pod that waits, and what for."""
+
+    name: str
+    uid: str
+    profile: str
+    number: int
+    queue: str
+    selector: Mapping[str, str]
+    since: str
+    affinity: bool
+
+
+class Pool(NamedTuple):
+    """What a host may be divided into, and the queues whose work it takes."""
+
+    profiles: tuple[str, ...]
+    queues: frozenset[str]
+
+
+class Host:
+    """A host as its report and its node say. ``making``: what it was wished for and has not reported yet."""
+
+    def __init__(self, name: str, pool: Pool, node: Resource, now: float) -> None:
+        self.name, self.pool = name, pool
+        meta = node["metadata"]
+        self.labels: dict[str, str] = meta.get("labels") or {}
+        notes = meta.get("annotations") or {}
+        said, wish = _json(notes.get(STATE)), _json(notes.get(WISH))
+        self.free = _counts(said.get("free"))
+        self.beside = _counts(said.get("beside"))
+        self.room = _counts(said.get("room"))
+        self.problem = str(said.get("problem") or "")
+        self.age = now - float(said.get("at") or 0)
+        self.new: dict[str, int] = {}
+        self.making: dict[str, int] = {}
+        self.wish_age = now - float(wish.get("at") or 0)
+        if wish and wish.get("serial") != said.get("serial"):
+            self.making = _counts(wish.get("make"))
+        spec, status = node.get("spec", {}), node.get("status", {})
+        ready = any(
+            c.get("type") == "Ready" and c.get("status") == "True"
+            for c in status.get("conditions") or ()
+        )
+        self.shut = not ready or bool(spec.get("unschedulable"))
+
+    @property
+    def why_not(self) -> str:
+        """Why nothing can be wished of it; "" where it can."""
+        if abs(self.age) > FRESH_S:
+            return "does not report: systemctl status appliance-mig-demand there"
+        if self.making and self.wish_age > PATIENCE_S:
+            return "has not carried out its last wish"
+        return ""
+
+    def suits(self, pod: Wants) -> bool:
+        """Whether the pod may run there, as far as its queue and its selector say."""
+        here = not pod.queue or pod.queue in self.pool.queues
+        offered = pod.profile in self.pool.profiles
+        return here and offered and pod.selector.items() <= self.labels.items()
+
+    def gives(self, pod: Wants) -> bool:
+        """Takes what is there, or about to be, for the pod."""
+        if self.why_not:
+            return False
+        for store in (self.making,) if self.shut else (self.free, self.making):
+            if store.get(pod.profile, 0) >= pod.number:
+                store[pod.profile] -= pod.number
+                return True
+        return False
+
+    def can_make(self, pod: Wants) -> bool:
+        """Whether it has room; one kind of instance at a time, for what one takes the other lacks."""
+        open_now = not self.shut and not self.making and not self.why_not and not self.problem
+        return (
+            open_now
+            and set(self.new) <= {pod.profile}
+            and self._needs(pod) <= self.room.get(pod.profile, 0)
+        )
+
+    def cost(self, pod: Wants) -> tuple[bool, int, str]:
+        """Whether it takes a whole GPU; then the one with the least room is filled first."""
+        return (
+            self._needs(pod) > self.beside.get(pod.profile, 0),
+            self.room.get(pod.profile, 0),
+            self.name,
+        )
+
+    def _needs(self, pod: Wants) -> int:
+        return self.new.get(pod.profile, 0) + pod.number
+
+
+class Demand:
+    """What must be remembered between rounds. ``total`` counts wishes."""
+
+    def __init__(
+        self, lease: Lease, journal: Journal, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._lease, self._journal, self._wall = lease, journal, wall
+        self._tried: dict[str, int] = {}
+        self._failed: dict[str, float] = {}
+        self.total = 0
+
+    def round(self, api: Api, spaces: Iterable[str]) -> dict[str, Any] | None:
+        """Wishes what is due; what checks read of it, None where nothing is divided on demand. Raises Trouble."""
+        pools = _pools(api.get(POLICY))
+        if not pools:
+            return None
+        now = self._wall()
+        troubles: list[str] = []
+        hosts = list(self._hosts(api, pools, now, troubles))
+        waiting = [pod for space in spaces for pod in _waiting(api, space)]
+        self._tried = {p.uid: self._tried[p.uid] for p in waiting if p.uid in self._tried}
+        unmet = self._met(sorted(waiting, key=lambda pod: (pod.since, pod.name)), hosts)
+        for host in hosts:
+            if host.new:
+                self._wish(api, host, now)
+        self._journal.say("MIG on demand", "; ".join([*troubles, *unmet]))
+        return {"waiting": len(waiting), "unmet": unmet, "troubles": troubles, "wishes": self.total}
+
+    def _hosts(
+        self, api: Api, pools: Mapping[str, Pool], now: float, troubles: list[str]
+    ) -> Iterable[Host]:
+        for name, pool in pools.items():
+            node = api.get(f"/api/v1/nodes/{quote(name)}")
+            if node is None:
+                troubles.append(f"{name} has not joined the cluster")
+                continue
+            host = Host(name, pool, node, now)
+            if host.why_not:
+                troubles.append(f"{name} {host.why_not}")
+            elif host.problem:
+                troubles.append(f"{name}: {host.problem}")
+            if not host.problem:
+                self._failed.pop(name, None)
+            elif now - self._failed.setdefault(name, now) > REST_S:
+                host.problem = ""
+            yield host
+
+    def _met(self, waiting: list[Wants], hosts: list[Host]) -> list[str]:
+        """Each pod gets what is there, then what can be made; why not, where it can not."""
+        unmet = []
+        for pod in waiting:
+            suited = [] if pod.affinity else [host for host in hosts if host.suits(pod)]
+            if any(host.gives(pod) for host in suited):
+                continue
+            able = sorted((h for h in suited if h.can_make(pod)), key=lambda h: h.cost(pod))
+            asked = f"{pod.name} waits for {pod.number} x {pod.profile}"
+            if pod.affinity:
+                unmet.append(
+                    f"{asked}: it chooses hosts by affinity, and only nodeSelector is read here"
+                )
+            elif not suited:
+                unmet.append(f"{asked}: no host it may run on divides GPUs into that")
+            elif not able:
+                unmet.append(f"{asked}: no host has room now")
+            elif self._tried.get(pod.uid, 0) >= TRIES:
+                unmet.append(
+                    f"{asked}: made {TRIES} times and not used, so it waits for something else"
+                )
+            else:
+                self._tried[pod.uid] = self._tried.get(pod.uid, 0) + 1
+                able[0].new[pod.profile] = able[0].new.get(pod.profile, 0) + pod.number
+        return unmet
+
+    def _wish(self, api: Api, host: Host, now: float) -> None:
+        if not self._lease.held():
+            raise Trouble("the lease was not renewed in time: nothing more is wished in this round")
+        wish = {"serial": f"{now:.0f}", "at": round(now), "make": host.new}
+        notes = {WISH: json.dumps(wish, sort_keys=True)}
+        api.patch(f"/api/v1/nodes/{quote(host.name)}", {"metadata": {"annotations": notes}})
+        self._failed.pop(host.name, None)
+        self.total += 1
+        told = ", ".join(f"{count} x {name}" for name, count in host.new.items())
+        self._journal.say(f"MIG on demand, {host.name}", f"asked to make {told} ({wish['serial']})")
+
+
+def _pools(found: Resource | None) -> dict[str, Pool]:
+    """By host, as the site says. Raises Trouble."""
+    hosts: dict[str, Pool] = {}
+    for name, said in ((found or {}).get("data") or {}).items():
+        try:
+            given = json.loads(said)
+            pool = Pool(tuple(map(str, given["profiles"])), frozenset(map(str, given["queues"])))
+            hosts.update(dict.fromkeys(map(str, given["hosts"]), pool))
+        except (ValueError, KeyError, TypeError):
+            raise Trouble(
+                f"pool {name} of MIG on demand cannot be read: appliance queue apply"
+            ) from None
+    return hosts
+
+
+def _waiting(api: Api, space: str) -> Iterable[Wants]:
+    """Pods a scheduler has looked at and found no place for."""
+    chosen = {"fieldSelector": "status.phase=Pending"}
+    for pod in api.items(f"/api/v1/namespaces/{quote(space)}/pods", chosen):
+        meta, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
+        asked = _asked(spec)
+        placed = spec.get("nodeName") or "deletionTimestamp" in meta
+        looked = any(
+            c.get("type") == "PodScheduled" and c.get("status") == "False"
+            for c in status.get("conditions") or ()
+        )
+        if placed or not looked or len(asked) != 1:
+            continue
+        ((profile, count),) = asked.items()
+        yield Wants(
+            f"{space}/{meta['name']}",
+            str(meta.get("uid", "")),
+            profile,
+            count,
+            str((meta.get("labels") or {}).get(QUEUE, "")),
+            dict(spec.get("nodeSelector") or {}),
+            str(meta.get("creationTimestamp", "")),
+            "nodeAffinity" in (spec.get("affinity") or {}),
+        )
+
+
+def _asked(spec: Resource) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for box in spec.get("containers") or ():
+        for name, count in ((box.get("resources") or {}).get("limits") or {}).items():
+            if name.startswith(PART):
+                profile = name[len(PART) :]
+                found[profile] = found.get(profile, 0) + int(count)
+    return found
+
+
+def _counts(said: object) -> dict[str, int]:
+    return {str(k): int(v) for k, v in said.items()} if isinstance(said, dict) else {}
+
+
+def _json(text: object) -> dict[str, Any]:
+    try:
+        said = json.loads(str(text or "{}"))
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

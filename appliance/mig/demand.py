@@ -1,0 +1,177 @@
+"""MIG on demand on one host, as judgement: where a new instance goes, and which ones nobody has used for long."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from appliance.mig.layout import Refused, Spot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from appliance.mig.layout import Layout
+
+FILE = "/etc/appliance/mig-demand.json"
+VERSION = 1
+SLICES = 8
+"""Memory slices of a GPU (NVIDIA MIG user guide)."""
+
+
+class Size(NamedTuple):
+    """A profile that may be made: its id, the memory slices it takes, and where it may begin."""
+
+    name: str
+    id: int
+    size: int
+    starts: tuple[int, ...]
+
+    def at(self, start: int) -> Spot:
+        """An instance of it."""
+        return Spot(self.id, start, self.size, self.name)
+
+
+class Policy(NamedTuple):
+    """``gpus``: numbers of those that may be divided; ``whole``: how many of the host's stay whole; ``present``: all there are."""
+
+    node: str
+    present: int
+    gpus: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    whole: int
+    unused_s: float
+
+    def size(self, name: str) -> Size:
+        """The profile of that name. Raises Refused."""
+        found = next((size for size in self.sizes if size.name == name), None)
+        if found is None:
+            raise Refused(f"{name} is not made on demand on this host")
+        return found
+
+
+class Seen(NamedTuple):
+    """A GPU at a moment. ``held``: its instances that a pod has or a process computes on; ``busy``: so the whole of it."""
+
+    number: int
+    layout: Layout
+    held: frozenset[Spot]
+    busy: bool
+
+    @property
+    def free(self) -> tuple[Spot, ...]:
+        """Its instances nobody has."""
+        return () if self.busy else tuple(s for s in self.layout.spots if s not in self.held)
+
+    @property
+    def idle(self) -> bool:
+        """Whole, and nobody's."""
+        return not self.layout.on and not self.busy
+
+
+def parse(text: str) -> Policy:
+    """The policy of a host. Raises Refused."""
+    try:
+        said = json.loads(text)
+        if said["version"] != VERSION:
+            raise Refused(f"{FILE} is of version {said['version']}, this program knows {VERSION}")
+        return Policy(
+            str(said["node"]),
+            int(said["count"]),
+            tuple(int(number) for number in said["gpus"]),
+            tuple(
+                Size(
+                    str(s["profile"]),
+                    int(s["id"]),
+                    int(s["size"]),
+                    tuple(int(n) for n in s["starts"]),
+                )
+                for s in said["profiles"]
+            ),
+            int(said["whole"]),
+            float(said["unused_s"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refused(f"{FILE} cannot be read: {type(error).__name__} {error}") from None
+
+
+def arranged(
+    gpus: Sequence[Seen], size: Size, count: int, policy: Policy
+) -> dict[int, tuple[Spot, ...]]:
+    """New instances by GPU, up to ``count``: beside others first, on the fullest GPU; then on as few whole ones as can be."""
+    found: dict[int, tuple[Spot, ...]] = {}
+    left = count
+    fullest = sorted(divided(gpus, policy), key=lambda gpu: -_taken_slices(gpu.layout.spots))
+    for gpu in [*fullest, *spare(gpus, policy)]:
+        new = fitting(gpu.layout.spots, size, left, policy.sizes)
+        if new:
+            found[gpu.number] = new
+            left -= len(new)
+        if not left:
+            break
+    return found
+
+
+def divided(gpus: Sequence[Seen], policy: Policy) -> list[Seen]:
+    """Divided GPUs that may take another instance."""
+    return [g for g in gpus if g.layout.on and not g.busy and g.number in policy.gpus]
+
+
+def spare(gpus: Sequence[Seen], policy: Policy) -> list[Seen]:
+    """Whole GPUs that may be divided now: nobody's, and beyond those that stay whole."""
+    whole = sum(1 for gpu in gpus if not gpu.layout.on)
+    idle = [gpu for gpu in gpus if gpu.idle and gpu.number in policy.gpus]
+    return idle[: max(0, whole - policy.whole)]
+
+
+def room(gpus: Sequence[Seen], size: Size, policy: Policy) -> tuple[int, int]:
+    """How many more of a profile can be made: on GPUs that are divided already, and with whole ones."""
+    most = len(fitting((), size, SLICES, policy.sizes))
+    beside = sum(
+        len(fitting(gpu.layout.spots, size, SLICES, policy.sizes)) for gpu in divided(gpus, policy)
+    )
+    return beside, beside + most * len(spare(gpus, policy))
+
+
+def fitting(
+    there: Iterable[Spot], size: Size, count: int, sizes: Sequence[Size]
+) -> tuple[Spot, ...]:
+    """Up to ``count`` instances beside those that are there, each where it leaves most room for what else may be asked."""
+    taken = list(there)
+    new: list[Spot] = []
+    while len(new) < count:
+        places = [size.at(start) for start in size.starts if _is_free(taken, start, size.size)]
+        if not places:
+            break
+        best = max(places, key=lambda spot: (_left([*taken, spot], sizes), spot.start))
+        taken.append(best)
+        new.append(best)
+    return tuple(new)
+
+
+def outdated(
+    gpus: Sequence[Seen], since: Mapping[tuple[int, Spot], float], now: float, policy: Policy
+) -> dict[int, tuple[Spot, ...]]:
+    """Instances by GPU that nobody has had for the policy's time; ``since`` when each was first seen free."""
+    found = {
+        gpu.number: tuple(
+            spot for spot in gpu.free if now - since.get((gpu.number, spot), now) >= policy.unused_s
+        )
+        for gpu in gpus
+        if gpu.number in policy.gpus
+    }
+    return {index: spots for index, spots in found.items() if spots}
+
+
+def _is_free(taken: Iterable[Spot], start: int, size: int) -> bool:
+    return all(start + size <= spot.start or spot.start + spot.size <= start for spot in taken)
+
+
+def _left(taken: Sequence[Spot], sizes: Sequence[Size]) -> int:
+    """Memory slices in all places where one of the profiles could still lie, each profile counted for itself."""
+    return sum(
+        size.size for size in sizes for start in size.starts if _is_free(taken, start, size.size)
+    )
+
+
+def _taken_slices(spots: Iterable[Spot]) -> int:
+    return sum(spot.size for spot in spots)

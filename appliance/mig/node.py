@@ -1,0 +1,179 @@
+"""This host as Kubernetes has it: its node and pods by kubelet's own identity, and the devices kubelet has given to pods."""
+
+from __future__ import annotations
+
+import json
+import subprocess  # noqa: TID251 - this program runs on hosts and has its own door
+from typing import TYPE_CHECKING
+
+from appliance.mig.layout import Refused
+from appliance.probe import files
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    Resource = dict[str, Any]
+
+KUBECONFIG = "/etc/kubernetes/kubelet.conf"
+"""kubelet's own: it may change this node and delete pods of this node, and nothing else (NodeRestriction)."""
+CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+"""Which pod has which device, as kubelet's device manager keeps it for its own restart (Kubernetes 1.10 to 1.36)."""
+PODS = "/var/lib/kubelet/pods"
+VENDOR = "nvidia.com/"
+WHOLE = "gpu"
+PART = VENDOR + "mig-"
+PLUGIN = ("gpu-operator", "app", "nvidia-device-plugin-daemonset")
+"""Namespace and label of NVIDIA's device plugin, which looks at MIG at its start only (k8s-device-plugin, issue 992, 2024-10)."""
+DRAINED = "appliance/drained"
+REASON = "appliance: MIG on demand"
+"""Why this program has cordoned its node, in the annotation and the form the appliance's drains use."""
+WISH, STATE = "appliance/mig-wish", "appliance/mig-state"
+CACHE = "/run/appliance-mig/kubectl"
+STATIC = "kubernetes.io/config.hash"
+OVER = frozenset({"Succeeded", "Failed"})
+SECONDS = 60
+
+
+class Node:
+    """The node this host is. Everything raises Refused where nobody answers or what was said cannot be read."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.resource: Resource = {}
+        self.pods: list[Resource] = []
+
+    def look(self) -> None:
+        """Reads the node and its pods."""
+        self.resource = self._json("get", "node", self.name)
+        chosen = f"spec.nodeName={self.name}"
+        found = self._json("get", "pods", "--all-namespaces", "--field-selector", chosen)
+        self.pods = list(found.get("items") or ())
+
+    def annotation(self, name: str) -> str:
+        """What an annotation of the node says."""
+        return str((self.resource["metadata"].get("annotations") or {}).get(name, ""))
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether no new pods come."""
+        return bool(self.resource.get("spec", {}).get("unschedulable"))
+
+    def offers(self) -> dict[str, int]:
+        """What kubelet gives out: MIG devices by profile, and as ``WHOLE`` the GPUs that are none."""
+        told = self.resource.get("status", {}).get("allocatable") or {}
+        parts = {k[len(PART) :]: int(v) for k, v in told.items() if k.startswith(PART)}
+        return {**parts, WHOLE: int(told.get(VENDOR + WHOLE, 0))}
+
+    def cordon(self) -> None:
+        """No new pods, for a reason the appliance knows as its own."""
+        self.patch({DRAINED: REASON}, unschedulable=True)
+
+    def give_back(self) -> None:
+        """New pods again, where it was this program that wanted none."""
+        if self.annotation(DRAINED) == REASON:
+            self.patch({DRAINED: None}, unschedulable=None)
+            self.look()
+
+    def patch(self, annotations: dict[str, str | None], **spec: bool | None) -> None:
+        """Annotations, and of the spec what is named."""
+        change: Resource = {
+            "metadata": {"annotations": annotations},
+            **({"spec": spec} if spec else {}),
+        }
+        self._run("patch", "node", self.name, "--type", "merge", "--patch", json.dumps(change))
+
+    def restart_plugin(self) -> None:
+        """NVIDIA's device plugin on this node starts anew; where another one runs, it looks by itself."""
+        space, label, value = PLUGIN
+        for pod in self.pods:
+            meta = pod["metadata"]
+            if meta["namespace"] == space and (meta.get("labels") or {}).get(label) == value:
+                self._run("delete", "pod", meta["name"], "--namespace", space, "--wait=false")
+
+    def given(self) -> set[str]:
+        """Devices pods have. One whose pod cannot be told to be over counts as given."""
+        over = {uid for pod in self.pods if _is_over(pod) for uid in _uids(pod)}
+        known = {uid for pod in self.pods for uid in _uids(pod)}
+        return {
+            device
+            for uid, devices in _entries().items()
+            if uid not in over and (uid in known or files.exists(f"{PODS}/{uid}"))
+            for device in devices
+        }
+
+    def arriving(self) -> list[str]:
+        """Pods of this node that ask for GPUs and that kubelet has not given any yet."""
+        entries = _entries()
+        return [
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            for pod in self.pods
+            if not _is_over(pod) and _asks(pod) and not entries.keys() & _uids(pod)
+        ]
+
+    def _json(self, *words: str) -> Resource:
+        try:
+            found = json.loads(self._run(*words, "--output", "json"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Refused(f"kubectl {words[0]} {words[1]}: the answer is no JSON object")
+        return found
+
+    def _run(self, *words: str) -> str:
+        settings = ("--kubeconfig", KUBECONFIG, "--cache-dir", CACHE, "--request-timeout", "20s")
+        argv = ["kubectl", *settings, *words]
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            raise Refused(f"kubectl {words[0]} {words[1]}: {why}") from None
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["no reason given"]
+            raise Refused(f"kubectl {words[0]} {words[1]}: {said[-1][:300]}")
+        return done.stdout
+
+
+def _entries() -> dict[str, set[str]]:
+    """GPUs and MIG devices by UID of the pod that was given them. Raises Refused."""
+    found: dict[str, set[str]] = {}
+    try:
+        for one in json.loads(files.read(CHECKPOINT))["Data"]["PodDeviceEntries"] or ():
+            if one["ResourceName"].startswith(VENDOR):
+                devices = found.setdefault(str(one["PodUID"]), set())
+                devices.update(name.partition("::")[0] for name in _devices(one["DeviceIDs"]))
+    except OSError as error:
+        raise Refused(
+            f"which GPUs pods have is not known: {CHECKPOINT}: {error.strerror}"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Refused(f"which GPUs pods have is not known: {CHECKPOINT} cannot be read") from None
+    return found
+
+
+def _devices(said: Any) -> list[str]:
+    """By NUMA node since Kubernetes 1.20, a plain list before."""
+    return [name for names in said.values() for name in names] if isinstance(said, dict) else said
+
+
+def _uids(pod: Resource) -> set[str]:
+    """What kubelet calls a pod: a static one by the digest of its file."""
+    meta = pod["metadata"]
+    return {str(meta.get("uid", "")), str((meta.get("annotations") or {}).get(STATIC, ""))} - {""}
+
+
+def _is_over(pod: Resource) -> bool:
+    return (pod.get("status") or {}).get("phase") in OVER
+
+
+def _asks(pod: Resource) -> bool:
+    spec = pod.get("spec", {})
+    boxes = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    limits = [(box.get("resources") or {}).get("limits") or {} for box in boxes]
+    return any(k.startswith(VENDOR) and str(v) != "0" for one in limits for k, v in one.items())

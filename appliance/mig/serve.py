@@ -1,0 +1,65 @@
+"""The loop of MIG on demand on a host: round after round, with news in the journal and a report for the probe."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from appliance.mig import clients
+from appliance.mig.layout import Refused
+from appliance.mig.node import KUBECONFIG, Node
+from appliance.mig.server import Server
+from appliance.probe import files
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.mig.demand import Policy
+
+ROUND_S = 15.0
+FOLDER = clients.RUN + "/appliance-mig"
+REPORT = FOLDER + "/demand.json"
+NOBODY = "waits for this host to join a cluster"
+
+
+def serve(policy: Policy) -> None:
+    """Round after round, until it is ended."""
+    server = Server(policy, Node(policy.node))
+    said = ""
+    while True:
+        report = look(server)
+        news = str(report["problem"] or report["waits"])
+        if news != said:
+            sys.stderr.write(f"{news or 'well again'}\n")
+            said = news
+        try:
+            leave(report)
+        except OSError as error:
+            sys.stderr.write(f"{error.filename}: {error.strerror}\n")
+        time.sleep(ROUND_S)
+
+
+def look(server: Server) -> dict[str, Any]:
+    """One round, whatever comes of it."""
+    if not files.exists(KUBECONFIG):
+        return {"problem": "", "waits": NOBODY, "taken_at": time.time()}
+    report: dict[str, Any] = {"problem": ""}
+    try:
+        report = server.round()
+    except Refused as error:
+        report = {"problem": str(error)}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        # An answer of the API this program was not made for must not end it: the next round asks again.
+        report = {"problem": f"an answer was not understood ({type(error).__name__}: {error})"}
+    return {"waits": "", **report, "taken_at": time.time()}
+
+
+def leave(report: dict[str, Any]) -> None:
+    """The report where the probe reads it."""
+    os.makedirs(FOLDER, exist_ok=True)  # noqa: PTH103
+    with open(REPORT + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(json.dumps(report, sort_keys=True) + "\n")
+    os.replace(REPORT + ".new", REPORT)  # noqa: PTH105

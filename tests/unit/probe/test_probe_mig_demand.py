@@ -1,0 +1,34 @@
+"""The last round of MIG on demand as the probe reads it."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from appliance.models.facts_mig import MigDemand
+from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.collectors import mig_demand
+
+Grow = Callable[[dict[str, Any]], str]
+HERE = {mig_demand.POLICY: "{}"}
+
+
+def test_a_host_whose_gpus_are_not_divided_on_demand_has_nothing_to_tell(grow: Grow) -> None:
+    assert mig_demand.collect(Ask({}, grow({"/etc/hostname": "gpu-1\n"}))) == {"mig_demand": None}
+
+
+def test_a_round_is_read_with_its_age(grow: Grow) -> None:
+    state = {"taken_at": time.time() - 30, "made": 3, "free": {"1g.10gb": 1}, "layouts": {}}
+    tree = {**HERE, mig_demand.REPORT: json.dumps(state)}
+    found = mig_demand.collect(Ask({}, grow(tree)))["mig_demand"]
+    assert 29 <= found.pop("age_s") <= 120
+    assert found == {"made": 3, "free": {"1g.10gb": 1}}
+    assert MigDemand(age_s=1, **found).made == 3
+
+
+@pytest.mark.parametrize("said", ["", "{", "[]", "{}"])
+def test_what_cannot_be_read_is_said(grow: Grow, said: str) -> None:
+    with pytest.raises(Unreadable):
+        mig_demand.collect(Ask({}, grow({**HERE, mig_demand.REPORT: said})))
