@@ -337,7 +337,7 @@ CHECKS: tuple[Check, ...] = (
         "etcd was backed up lately",
         CONTROL_HOSTS,
         _backup,
-        "etcd holds all of the cluster's objects. A backup is taken every few hours on every control plane; appliance-etcd restore "
+        "etcd holds all of the cluster's objects. A backup is taken every few hours on every control plane; appliance etcd restore "
         "puts one back. Late means the timer stopped or the disk is full.",
         "twice kubernetes.etcd_backup.every_hours of the site",
     ),

@@ -9,6 +9,7 @@ from click.shell_completion import get_completion_class
 
 from appliance import __version__
 from appliance.cli.deploy import deploy
+from appliance.cli.etcd import etcd
 from appliance.cli.explain import explain
 from appliance.cli.fabric import fabric
 from appliance.cli.health import health
@@ -56,6 +57,7 @@ for _verb in (
     explain,
     profile,
     kubeconfig,
+    etcd,
     queue,
     lab,
 ):

@@ -131,6 +131,13 @@ class Bench:
         argv = (PROGRAM, verb, "--inventory", str(self.site), *flags)
         return run(argv, timeout=300, check=False)
 
+    def etcd(self, *words: str) -> str:
+        """What ``appliance etcd`` printed; it must end with 0."""
+        argv = (PROGRAM, "etcd", *words, "--inventory", str(self.site))
+        done = run(argv, timeout=1800, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     def shell(self, host: str, script: str) -> Completed:
         """A shell script on a host, with the site's own key."""
         return lab_ssh.on_host(self.rack, self.rack.host(host), (script,), timeout=60)

@@ -1,6 +1,7 @@
-"""Three control planes on a rack: the address they share moves, a lost one is named, returns, and is made anew."""
+"""Three control planes on a rack: the address they share moves, a lost one is named, returns, and is made anew; etcd is restored."""
 
 import json
+import signal
 import ssl
 import time
 import urllib.request
@@ -11,7 +12,7 @@ import pytest
 
 from appliance.lab import faults, machine, mounts, rack, ssh
 from appliance.lab.spec import RackSpec
-from tests.integration.rack import Bench, own_name, run_of
+from tests.integration.rack import PROGRAM, Bench, Deployment, own_name, run_of
 
 HEADS = {"head", "head-2", "head-3"}
 STAGES = ("--stage", "base", "--stage", "kubernetes", "--json")
@@ -29,9 +30,9 @@ pytestmark = pytest.mark.cluster
 class Cluster(Bench):
     """A bench with three control hosts."""
 
-    def said(self, host: str, script: str) -> str:
+    def said(self, host: str, script: str, seconds: float = 120) -> str:
         """What a shell script printed on a host; it must end with 0."""
-        done = ssh.on_host(self.rack, self.rack.host(host), (script,), timeout=120)
+        done = ssh.on_host(self.rack, self.rack.host(host), (script,), timeout=seconds)
         assert done.returncode == 0, f"{host}: {script}: {done.stdout} {done.stderr}"
         return done.stdout
 
@@ -77,6 +78,16 @@ class Cluster(Bench):
         done = self.program("health", "--json", "--check", "kubernetes")
         return [r for r in json.loads(done.stdout)["results"] if r["status"] == "fail"]
 
+    def restores(self, name: str) -> Deployment:
+        """``appliance etcd restore``, at work."""
+        argv = (PROGRAM, "etcd", "restore", name, "--inventory", str(self.site), "--yes", "--json")
+        self.started.append(Deployment(self.logs, argv, {}))
+        return self.started[-1]
+
+    def tells(self, words: str) -> dict[str, str]:
+        """What etcdctl says on each control host."""
+        return {head: self.said(head, f"{ETCDCTL} {words}") for head in sorted(HEADS)}
+
     def until_well(self) -> None:
         """Waits until health finds nothing wrong."""
         end = time.monotonic() + 2 * MOVE_SECONDS
@@ -112,6 +123,51 @@ def test_every_host_is_ready_and_etcd_has_three_members(cluster: Cluster) -> Non
 def test_another_deployment_changes_nothing(cluster: Cluster) -> None:
     states = cluster.brought_up()
     assert set(states.values()) == {"skipped"}, states
+
+
+def test_etcd_is_restored_on_all_members_by_a_command_that_was_killed_and_given_again(
+    cluster: Cluster,
+) -> None:
+    cluster.said("head-2", f"{KUBECTL} create configmap kept --from-literal=word=first")
+    name = json.loads(cluster.etcd("save", "--json"))["name"]
+    cluster.said("head-3", f"{KUBECTL} delete configmap kept")
+    cluster.said("head-3", f"{KUBECTL} create configmap later")
+    first = cluster.restores(name)
+    first.until_it_says("etcd and the API are stopped", seconds=SECONDS)
+    first.send(signal.SIGKILL)
+    first.end()
+    assert not cluster.answers()
+    second = cluster.restores(name)
+    assert second.end(SECONDS) == 0, second.tail
+    cluster.until_it_answers()
+    keys = "get --prefix --keys-only /registry/configmaps/default/"
+    for head, said in cluster.tells(keys).items():
+        assert "/kept" in said, head
+        assert "/later" not in said, head
+    assert cluster.members("head-2") == HEADS
+    assert all("true" in said for said in cluster.tells("endpoint health -w json").values())
+    assert len(set(cluster.tells(f"{keys} --consistency=s").values())) == 1
+    cluster.until_well()
+    # What runs on from here is seen by everybody: a pod is placed, started and found ready by its host.
+    cluster.said(
+        "head", f"{KUBECTL} create deployment after --image=appliance.local/busybox:1 -- sleep 3600"
+    )
+    ready = "wait --for=condition=Available --timeout=600s deployment/after"
+    cluster.said("head", f"{KUBECTL} {ready}", 700)
+
+
+def test_a_restore_that_was_cut_off_is_taken_back(cluster: Cluster) -> None:
+    name = json.loads(cluster.etcd("save", "--json"))["name"]
+    cluster.said("head", f"{KUBECTL} create configmap written-after")
+    first = cluster.restores(name)
+    first.until_it_says("the restored state is in its place", seconds=SECONDS)
+    first.send(signal.SIGKILL)
+    first.end()
+    cluster.etcd("abandon", "--yes")
+    cluster.until_it_answers()
+    cluster.said("head-2", f"{KUBECTL} get configmap written-after")
+    assert cluster.members("head-3") == HEADS
+    cluster.until_well()
 
 
 def test_the_address_moves_when_its_host_stops_and_health_names_that_host(cluster: Cluster) -> None:

@@ -142,13 +142,13 @@ def test_a_drained_host_is_left_by_pods_and_takes_them_again(cluster: Cluster) -
 def test_a_backup_brings_back_what_was_deleted_and_secrets_are_encrypted(cluster: Cluster) -> None:
     cluster.kubectl(f"create configmap kept --from-literal=word=plain-{SECRET}")
     cluster.kubectl(f"create secret generic hidden --from-literal=word=hidden-{SECRET}")
-    cluster.said("head", "appliance-etcd save")
+    name = json.loads(cluster.etcd("save", "--json"))["name"]
     cluster.kubectl("delete configmap kept")
     cluster.kubectl("create configmap later")
     state = "cat /var/lib/etcd/member/snap/db /var/lib/etcd/member/wal/*.wal | grep -ac"
     assert int(cluster.said("head", f"{state} plain-{SECRET}")) > 0
     assert int(cluster.said("head", f"{state} hidden-{SECRET} || true")) == 0
-    cluster.said("head", "appliance-etcd restore", 900)
+    cluster.etcd("restore", name, "--yes")
     names = cluster.kubectl("get configmaps -o name").split()
     assert "configmap/kept" in names
     assert "configmap/later" not in names

@@ -161,7 +161,11 @@ def test_a_name_that_resolves_is_good() -> None:
 
 @pytest.mark.parametrize(
     ("head", "complaint"),
-    [(b"\x84\x83\x00\x01\x00\x00", "code 3"), (b"\x84\x80\x00\x01\x00\x00", "knows no address")],
+    [
+        (b"\x84\x83\x00\x01\x00\x00", "code 3 for kubernetes.default.svc.cluster.local"),
+        (b"\x81\x83\x00\x01\x00\x00", "somebody outside the cluster did"),
+        (b"\x84\x80\x00\x01\x00\x00", "knows no address"),
+    ],
 )
 def test_a_name_that_does_not_resolve_is_told(head: bytes, complaint: str) -> None:
     port = named(lambda query: query[:2] + head + b"\x00\x00\x00\x00" + query[12:])

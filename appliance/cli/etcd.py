@@ -1,0 +1,155 @@
+"""appliance etcd list, save, restore, abandon"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from appliance.actions import etcd as action
+from appliance.actions.etcd import Restore
+from appliance.cli import options
+from appliance.engine.etcd import Order
+from appliance.errors import ApplianceError
+
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group()
+def etcd() -> None:
+    """Backups of the cluster's state: list, save, and one brought back on all control hosts at once.
+
+    \b
+    appliance etcd list --inventory mysite                        which backups lie where
+    appliance etcd save --inventory mysite                        one of now
+    appliance etcd restore 20261122T113054Z --inventory mysite    back to that one; asks first
+    appliance etcd abandon --inventory mysite                     takes back a restore that was cut off
+    """
+
+
+@etcd.command("list")
+@options.target_options
+@options.json_option("What was found, as one JSON object.")
+def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
+    """List the backups of each control host. Changes nothing.
+
+    Exit: 0 every control host answered, 1 not, 2 unusable input.
+    """
+    site, hosts = action.backups(options.target(inventory, profile), options.quiet())
+    if as_json:
+        told = {host: _document(found) for host, found in hosts.items()}
+        click.echo(json.dumps({"site": site, "hosts": told}, indent=1))
+    else:
+        for host, found in hosts.items():
+            for line in _lines(found):
+                click.echo(f"  {host:<12} {line}")
+    return 1 if any(isinstance(found, ApplianceError) for found in hosts.values()) else 0
+
+
+@etcd.command()
+@options.target_options
+@options.json_option("The backup, as one JSON object.")
+def save(inventory: Path | None, profile: str | None, as_json: bool) -> int:
+    """Have a control host write a backup now.
+
+    Exit: 0 written, 1 no control host could, 2 unusable input.
+    """
+    host, name = action.save(options.target(inventory, profile), options.quiet())
+    click.echo(json.dumps({"host": host, "name": name}) if as_json else f"{name} on {host}")
+    return 0
+
+
+@etcd.command()
+@click.argument("name")
+@options.target_options
+@yes_option
+@options.json_option("Events as JSON, one object per line.")
+def restore(
+    name: str, inventory: Path | None, profile: str | None, yes: bool, as_json: bool
+) -> int:
+    """Bring the cluster back to backup NAME, on all control hosts at once; what was written since is lost.
+
+    The backup is taken from whichever control host has it, judged, copied to the others and made ready beside the state
+    of now; only then etcd and the API stop everywhere, for a minute or two. Pods run on. Refused before anything is
+    touched: a control host that does not answer, a backup that is damaged or of another cluster.
+
+    After an interrupt or a failure the same command goes on, and appliance etcd abandon takes it back.
+    Exit: 0 restored, 1 failed, 2 unusable input, 130 interrupted.
+    """
+    _require_answer(yes, as_json)
+
+    def consent(wanted: Restore) -> bool:
+        if not as_json:
+            for line in _intent(wanted):
+                click.echo(line)
+        return yes or click.confirm("\n  Restore it?", default=False)
+
+    watcher = options.observer(as_json)
+    with watcher:
+        done = action.restore(options.target(inventory, profile), name, watcher, consent)
+    return _end(done, as_json, f"restored {name}", inventory, profile)
+
+
+@etcd.command()
+@options.target_options
+@yes_option
+@options.json_option("Events as JSON, one object per line.")
+def abandon(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) -> int:
+    """Take back a restore that is under way: the state before it, on all control hosts again.
+
+    One that is through is taken back by restoring the backup it made when it began.
+    Exit: 0 taken back, 1 failed, 2 unusable input or none is under way.
+    """
+    _require_answer(yes, as_json)
+
+    def consent(order: Order) -> bool:
+        if not as_json:
+            click.echo(f"  The restore of {order.backup} is taken back.")
+        return yes or click.confirm("\n  Take it back?", default=False)
+
+    watcher = options.observer(as_json)
+    with watcher:
+        done = action.abandon(options.target(inventory, profile), watcher, consent)
+    return _end(done, as_json, "the state before is in its place again", inventory, profile)
+
+
+def _require_answer(yes: bool, as_json: bool) -> None:
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise click.UsageError(
+            "nobody can be asked here: give --yes to change hosts without asking"
+        )
+
+
+def _end(done: bool, as_json: bool, said: str, inventory: Path | None, profile: str | None) -> int:
+    if not as_json:
+        following = options.command_line(inventory, profile, "health --check kubernetes")
+        click.echo(f"  {said}\n  next: {following}" if done else "  Nothing was changed.")
+    return 0 if done else 1
+
+
+def _intent(wanted: Restore) -> list[str]:
+    order = wanted.order
+    members = ", ".join(wanted.parts)
+    if wanted.steps:
+        told = ", ".join(f"{host}: {step}" for host, step in wanted.steps.items())
+        return [f"  The restore of {order.backup} on {members} goes on ({told})."]
+    return [
+        f"  etcd of {members} goes back to {order.backup}, the backup of {wanted.source}.",
+        "  The API stops for a minute or two; pods run on. What was written to the cluster since is lost.",
+    ]
+
+
+def _lines(found: action.Listed) -> list[str]:
+    if isinstance(found, ApplianceError):
+        return [found.message, *([f"fix: {found.hint}"] if found.hint else [])]
+    if not found:
+        return ["no backup"]
+    now = time.time()
+    return [f"{b.name}  {b.bytes / 1e6:8.1f} MB  {(now - b.written) / 3600:6.1f} h" for b in found]
+
+
+def _document(found: action.Listed) -> dict[str, object]:
+    if isinstance(found, ApplianceError):
+        return {"error": found.message, "fix": found.hint}
+    return {"backups": [vars(backup) for backup in found]}
