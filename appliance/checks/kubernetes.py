@@ -21,6 +21,8 @@ from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
+STOPPED = "stopped for a restore of etcd that is not through"
+"""As the probe says it."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 UNITS = ("containerd.service", "kubelet.service", "appliance-etcd.timer")
 """What the probe must be asked for."""
@@ -93,6 +95,8 @@ def _api(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         yield passed(check, host.name, "ok", limit="ok", evidence="/readyz")
     else:
         fix = f"on {host.name}: crictl ps -a or ctr -n k8s.io tasks ls, and journalctl -u kubelet"
+        if known.api == STOPPED:
+            fix = "appliance etcd restore with the same backup goes on; appliance etcd abandon takes it back"
         cause = f"the API is not ready: {known.api}"
         yield failed(check, host.name, cause, fix, value=known.api, limit="ok")
 

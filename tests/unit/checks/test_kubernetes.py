@@ -102,6 +102,7 @@ def test_a_good_cluster_passes(check_id: str) -> None:
         ),
         ("kubernetes.dns", {"dns": "10.96.0.10 does not answer: timed out"}, "10.96.0.10"),
         ("kubernetes.api", {"api": "etcd failed: reason withheld"}, "etcd failed"),
+        ("kubernetes.api", {"api": kubernetes.STOPPED}, "stopped for a restore of etcd"),
         ("kubernetes.certificates", {"certificates": {"/a.crt": 300.0, "/b.crt": 3.0}}, "/b.crt"),
         ("kubernetes.certificates", {"certificates": {"/b.crt": -2.0}}, "expired 2 days ago"),
         ("kubernetes.backup", {"backups": 0, "backup_age_h": None}, "no backup"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from appliance.checks import kubernetes as checks
 from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import kubernetes
 
@@ -134,6 +135,19 @@ def test_an_api_that_is_down_says_why_and_knows_no_nodes(grow: Grow) -> None:
     assert "connection refused" in found["api"]
     assert found["nodes"] is None
     assert found["kubelet"].startswith("does not answer")
+
+
+def test_a_control_plane_that_a_restore_has_stopped_is_known_as_such(grow: Grow) -> None:
+    root = grow(
+        {
+            "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.35.2\n"}},
+            "/etc/kubernetes/admin.conf": "",
+            "/etc/kubernetes/manifests-parked/etcd.yaml": "",
+        }
+    )
+    found = kubernetes.collect(Ask({}, root), CLOSED)["kubernetes"]
+    assert found["api"] == checks.STOPPED
+    assert found["nodes"] is None
 
 
 @pytest.mark.parametrize("said", ["", "{}", "[]", '{"items": [{}]}'])
