@@ -40,6 +40,7 @@ from ansible.module_utils.basic import AnsibleModule
 KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "20s")
 TAINT = "appliance/owner"
 DRAINED = "appliance/drained"
+PATIENCE = 60.0
 
 
 def ready(node: dict[str, Any]) -> tuple[bool, str]:
@@ -94,6 +95,18 @@ def _wait(module: Any) -> dict[str, Any]:
         time.sleep(2)
 
 
+def _tell(module: Any, line: list[str]) -> None:
+    """kubectl, until the API takes it: while a member of etcd joins, the others may give up a write."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        code, out, err = module.run_command([*KUBECTL, *line])
+        if not code:
+            return
+        if time.monotonic() > end:
+            module.fail_json(msg=f"kubectl {line[0]}: {(err or out).strip()}")
+        time.sleep(2)
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -111,9 +124,7 @@ def main() -> None:
     wanted = (module.params[key] for key in ("labels", "families", "owner"))
     words = differences(node, *wanted) if node else []
     for line in [] if module.check_mode else words:
-        code, out, err = module.run_command([*KUBECTL, *line])
-        if code:
-            module.fail_json(msg=f"kubectl {line[0]}: {(err or out).strip()}")
+        _tell(module, line)
     module.exit_json(changed=bool(words), waited=int(time.monotonic() - began))
 
 

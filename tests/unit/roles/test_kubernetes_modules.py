@@ -231,6 +231,38 @@ def test_manifests_are_applied_by_name_and_what_is_unchanged_is_no_change(tmp_pa
     ]
 
 
+class Failed(Exception):
+    """fail_json was called."""
+
+
+class Told:
+    """A module whose kubectl fails so many times."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.asked = failures, 0
+
+    def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+        self.asked += 1
+        return (
+            (1, "", "etcdserver: request timed out") if self.asked <= self.failures else (0, "", "")
+        )
+
+    def fail_json(self, msg: str) -> None:
+        raise Failed(msg)
+
+
+def test_a_write_the_api_gives_up_is_tried_again_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(node.time, "sleep", lambda _: None)
+    told = Told(2)
+    node._tell(told, ["label", "node", "gpu-1", "a=b"])
+    assert told.asked == 3
+    monkeypatch.setattr(node, "PATIENCE", 0.0)
+    with pytest.raises(Failed, match="kubectl label: etcdserver: request timed out"):
+        node._tell(Told(99), ["label", "node", "gpu-1", "a=b"])
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of backups whose etcdctl writes what it is told to."""
