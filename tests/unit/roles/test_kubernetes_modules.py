@@ -231,11 +231,11 @@ def test_manifests_are_applied_by_name_and_what_is_unchanged_is_no_change(tmp_pa
     ]
 
 
-class Failed(Exception):
+class GaveUp(Exception):
     """fail_json was called."""
 
 
-class Told:
+class Moody:
     """A module whose kubectl fails so many times."""
 
     def __init__(self, failures: int) -> None:
@@ -248,19 +248,19 @@ class Told:
         )
 
     def fail_json(self, msg: str) -> None:
-        raise Failed(msg)
+        raise GaveUp(msg)
 
 
 def test_a_write_the_api_gives_up_is_tried_again_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(node.time, "sleep", lambda _: None)
-    told = Told(2)
+    told = Moody(2)
     node._tell(told, ["label", "node", "gpu-1", "a=b"])
     assert told.asked == 3
     monkeypatch.setattr(node, "PATIENCE", 0.0)
-    with pytest.raises(Failed, match="kubectl label: etcdserver: request timed out"):
-        node._tell(Told(99), ["label", "node", "gpu-1", "a=b"])
+    with pytest.raises(GaveUp, match="kubectl label: etcdserver: request timed out"):
+        node._tell(Moody(99), ["label", "node", "gpu-1", "a=b"])
 
 
 @pytest.fixture
