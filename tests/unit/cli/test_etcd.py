@@ -38,7 +38,8 @@ hosts:
   - {name: gpu-1, roles: [gpu], address: 10.1.0.11}
 secrets: {munge_key: {env: A}, slurmdbd_password: {env: A}, kubernetes_encryption_key: {env: A}}
 """
-CLUSTER = 'kubernetes: {version: "1.35", address: 10.1.0.100}\n'
+HOLDER = f"mirror/kube-vip@sha256:{'0' * 64}"
+CLUSTER = f'kubernetes: {{version: "1.35", address: 10.1.0.100, address_image: "{HOLDER}"}}\n'
 HEADS = ("head", "head-2", "head-3")
 AUTHORITY = (
     b"-----BEGIN CERTIFICATE-----\nFIRST\nOF-THIS-CLUSTER\nEND=\n-----END CERTIFICATE-----\n"
