@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 from rich.console import Console
 
-from appliance.errors import ApplianceError
+from appliance.errors import ConfigError
 from appliance.lab import faults, image, rack, ssh
 from appliance.lab import status as lab_status
 from appliance.lab.parts import PARTS
@@ -128,7 +128,7 @@ def down(name: str, purge_cache: bool) -> None:
 def _find(name: str) -> Rack:
     found = rack.load(name)
     if not found:
-        raise ApplianceError(f"no rack named {name}", f"appliance lab up --name {name}")
+        raise ConfigError(f"no rack named {name}", f"appliance lab up --name {name}")
     return found
 
 

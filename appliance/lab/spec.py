@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
-from appliance.errors import ApplianceError
+from appliance.errors import ConfigError
 from appliance.lab.hardware import Hardware
 
 STATE_ROOT = Path("/var/lib/appliance/lab")
@@ -46,21 +46,23 @@ class RackSpec:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):
-            raise ApplianceError(
+            raise ConfigError(
                 f'"{self.name}" cannot name a rack',
                 "use 1 to 24 lower-case letters, digits and hyphens, starting with a letter",
             )
         if not 1 <= self.hosts <= MAX_HOSTS:
-            raise ApplianceError(f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}")
+            raise ConfigError(
+                f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}", "give another --hosts"
+            )
         if self.control != 1 and not (
             self.kubernetes and self.control == SEVERAL_CONTROL and self.control < self.hosts
         ):
-            raise ApplianceError(
+            raise ConfigError(
                 f"a rack of {self.hosts} hosts cannot have {self.control} control planes",
                 f"one, or {SEVERAL_CONTROL} of more hosts with --kubernetes",
             )
         if self.slurm and not (self.kubernetes and self.slurm <= self.hosts - self.control):
-            raise ApplianceError(
+            raise ConfigError(
                 f"{self.slurm} hosts cannot be set aside for Slurm",
                 "only GPU hosts can, of a rack with --kubernetes; without a cluster all are Slurm's",
             )
@@ -155,12 +157,12 @@ class Rack:
         return self.network.network_address + 9 if self.spec.control > 1 else None
 
     def host(self, name: str) -> RackHost:
-        """The host called ``name``. Raises ApplianceError."""
+        """The host called ``name``. Raises ConfigError."""
         for host in self.hosts:
             if host.name == name:
                 return host
         known = ", ".join(host.name for host in self.hosts)
-        raise ApplianceError(f'no host "{name}" in rack {self.name}', f"it has {known}")
+        raise ConfigError(f'no host "{name}" in rack {self.name}', f"it has {known}")
 
     def _host(self, number: int, name: str) -> RackHost:
         return RackHost(

@@ -3,7 +3,7 @@
 import re
 from statistics import fmean, pstdev
 
-from appliance.errors import ApplianceError
+from appliance.errors import ConfigError
 from appliance.models.base import Model
 
 AT_LEAST = 7
@@ -12,7 +12,7 @@ NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)(\.0*)?", re.IGNORECASE)
 WINDOW = re.compile(r"window:(\d+)-(\d+)")
 
 
-class UnusableLog(ApplianceError):
+class UnusableLog(ConfigError):
     """A log that yields no figure, with the reason."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ApplianceError
+from appliance.errors import ConfigError
 from appliance.lab import kubernetes_build, rack, spec
 from appliance.lab.hardware import Hardware
 from appliance.lab.spec import RackSpec, numbered
@@ -27,19 +27,19 @@ def test_bridge_names_fit_the_kernel(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "../etc", "Rack", "a b", "-a", "a" * 25])
 def test_names_that_could_leave_the_state_folder_are_refused(name: str) -> None:
-    with pytest.raises(ApplianceError, match="cannot name a rack"):
+    with pytest.raises(ConfigError, match="cannot name a rack"):
         RackSpec(name)
 
 
 @pytest.mark.parametrize("hosts", [0, -1, 33])
 def test_a_rack_has_at_least_one_host_and_not_too_many(hosts: int) -> None:
-    with pytest.raises(ApplianceError, match="1 to 32"):
+    with pytest.raises(ConfigError, match="1 to 32"):
         RackSpec(hosts=hosts)
 
 
 @pytest.mark.parametrize("given", [{"slurm": 1}, {"kubernetes": True, "slurm": 3, "hosts": 3}])
 def test_only_gpu_hosts_of_a_rack_with_a_cluster_are_set_aside_for_slurm(given: Any) -> None:
-    with pytest.raises(ApplianceError, match="cannot be set aside"):
+    with pytest.raises(ConfigError, match="cannot be set aside"):
         RackSpec(**given)
 
 
@@ -52,7 +52,7 @@ def test_only_gpu_hosts_of_a_rack_with_a_cluster_are_set_aside_for_slurm(given: 
     ],
 )
 def test_control_planes_are_one_or_three_and_leave_a_gpu_host(given: Any) -> None:
-    with pytest.raises(ApplianceError, match="control planes"):
+    with pytest.raises(ConfigError, match="control planes"):
         RackSpec(**given)
 
 
@@ -101,7 +101,7 @@ def test_a_saved_rack_is_read_back_as_it_was(
 
 
 def test_unknown_host_names_the_known_ones() -> None:
-    with pytest.raises(ApplianceError) as caught:
+    with pytest.raises(ConfigError) as caught:
         numbered(RackSpec(hosts=2), 1, {}).host("gpu-9")
     assert caught.value.hint == "it has head, gpu-1"
 

@@ -1,4 +1,4 @@
-"""appliance validate: what is refused before a host is met."""
+"""appliance validate and lab: what is refused before a host is met."""
 
 from pathlib import Path
 
@@ -46,3 +46,21 @@ def test_a_container_needs_a_site_that_brings_containers(tmp_path: Path) -> None
 def test_a_container_that_makes_no_sense_is_refused(argv: tuple[str, ...], said: str) -> None:
     with pytest.raises(click.UsageError, match=said):
         cli.main(["validate", *argv], standalone_mode=False)
+
+
+def test_a_folder_without_logs_is_unusable_input(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no training logs found"):
+        cli.main(["validate", "gpt3", "--from-logs", str(tmp_path)], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("status", "--name", "nope"), "no rack named nope"),
+        (("up", "--name", "Bad Name"), "cannot name a rack"),
+        (("up", "--hosts", "1000"), "1 to 32 hosts"),
+    ],
+)
+def test_a_rack_that_cannot_be_is_unusable_input(argv: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        cli.main(["lab", *argv], standalone_mode=False)
