@@ -11,6 +11,7 @@ from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Message
 
+PLACE = "/usr/local/sbin"
 BACKUPS, RESTORE = "appliance-etcd", "appliance-etcd-restore"
 """The programs role kubernetes brings to control hosts."""
 LOOK_SECONDS, STEP_SECONDS = 120.0, 900.0
@@ -72,7 +73,8 @@ def program(
     """What a program of role kubernetes printed on a control host. Raises ApplianceError."""
     given = session.site.kubernetes
     assert given is not None
-    words = (*argv, "--folder", given.etcd_backup.at)
+    # sudo's own path leaves /usr/local/sbin out on the RHEL family.
+    words = (f"{PLACE}/{argv[0]}", *argv[1:], "--folder", given.etcd_backup.at)
     done = session.remote.run(host, words, input=content, timeout=seconds)
     if not done.returncode:
         return done.stdout

@@ -147,7 +147,7 @@ class World:
     def _done(self, head: Head, argv: Sequence[str], content: bytes) -> Completed:
         head.asked.append(argv[1])
         if argv[1] in head.broken:
-            return Completed(tuple(argv), 1, "", f"{argv[0]}: {head.broken[argv[1]]}")
+            return Completed(tuple(argv), 1, "", f"{Path(argv[0]).name}: {head.broken[argv[1]]}")
         words = [
             str(head.backups) if word == "/var/backups/appliance/etcd" else word for word in argv
         ]
@@ -156,7 +156,7 @@ class World:
             patch.setattr(sys, "argv", words)
             patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                code = head.program(argv[0]).main()
+                code = head.program(Path(argv[0]).name).main()
         return Completed(tuple(argv), code, out.getvalue(), err.getvalue())
 
     def states(self) -> set[bytes]:
