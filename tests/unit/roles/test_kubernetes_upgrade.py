@@ -300,10 +300,23 @@ def test_a_run_that_was_cut_off_goes_on_with_its_way_back(
     assert len([d for d in host.done if d.startswith("kubeadm upgrade apply")]) == 1
 
 
-def test_a_host_that_is_through_is_left_alone(module: ModuleType, host: Host) -> None:
+def test_a_host_that_is_through_is_left_alone_and_keeps_its_way_back(
+    module: ModuleType, host: Host
+) -> None:
     upgraded(module, host)
     host.done.clear()
+    before = note(host)
+    assert module.Upgrade(host).begin() == ""
     assert module.Upgrade(host).upgrade() is False
+    assert host.done == []
+    assert note(host) == before
+
+
+def test_a_host_of_the_release_without_a_note_has_nothing_to_do(
+    module: ModuleType, host: Host
+) -> None:
+    host.packages = dict.fromkeys(NAMES, NEW)
+    assert upgraded(module, host) == ""
     assert host.done == []
 
 
