@@ -119,7 +119,6 @@ def test_what_a_job_writes_to_an_nfs_volume_a_deployment_reads_on_another_host(
         assert "Read-only file system" in refused
     finally:
         cluster.kubectl(f"delete --timeout=240s -f - <<'END'\n{wanted}\nEND", 300)
-        cluster.kubectl("wait --for=delete --timeout=240s pods -l app=reads", 300)
         cluster.said("head", "rm -r /srv/data/of-pods")
     for host in ("gpu-1", "gpu-2"):
         left = "grep fuse.nfs /proc/self/mountinfo || pgrep -a mount.nfs"
