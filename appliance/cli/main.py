@@ -1,7 +1,9 @@
 """The program: assembles the verbs and turns errors into one line and an exit code."""
 
+import errno
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 import click
@@ -92,15 +94,21 @@ def main() -> None:
     except ApplianceError as error:
         _show(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        place = error.filename or "what this is printed to"
+        _leave(f"{place}: no space left\n  fix: make room there, then run the same command", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _leave(said: str) -> NoReturn:
+def _leave(said: str, code: int = INTERRUPTED) -> NoReturn:
     """Ends the program without waiting for threads that may hang with their hosts."""
     click.echo(said, err=True)
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(INTERRUPTED)
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _show(error: ApplianceError) -> None:

@@ -1,6 +1,7 @@
 """The program's edges: exit codes, one-line errors, nothing contacted when the input is wrong."""
 
 import os
+import subprocess  # noqa: TID251 - the program itself, printing to a full device
 import sys
 from pathlib import Path
 
@@ -118,3 +119,17 @@ def test_completion_is_a_script_for_the_shell(
 ) -> None:
     assert run(monkeypatch, "completion", shell) == 0
     assert "_APPLIANCE_COMPLETE" in capsys.readouterr().out
+
+
+def test_output_that_finds_no_room_is_one_line_and_no_success() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "appliance", "profile", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].endswith("no space left")
