@@ -201,6 +201,16 @@ CASES = (
     ),
     Case(SICK_OPERATOR, of("scheduler.gpus", "gpu-2"), of("scheduler.pods", "head/kai-scheduler")),
     Case(
+        of("scheduler.releases", "head/network-operator"),
+        of("scheduler.rdma", "gpu-1"),
+        of("scheduler.gpus", "gpu-1"),
+    ),
+    Case(
+        of("scheduler.pods", "head/network-operator"),
+        of("scheduler.rdma", "gpu-1"),
+        of("scheduler.gpus", "gpu-1"),
+    ),
+    Case(
         of("workloads.releases", "head/jobset"),
         of("workloads.pods", "head/jobset"),
         of("workloads.pods", "head/lws"),
