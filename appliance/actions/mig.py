@@ -13,9 +13,9 @@ from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.gather import PYTHON, each
 from appliance.engine.receipts import forget
 from appliance.engine.session import Session
-from appliance.engine.work import Why
 from appliance.errors import ApplianceError, ConfigError
 from appliance.mig import bundle
+from appliance.models.drain import Why
 from appliance.models.events import Message, Observer
 from appliance.models.plan import Plan
 from appliance.models.site import Host, Role

@@ -13,8 +13,9 @@ from appliance.config.load import LoadedSite, load_site
 from appliance.engine.drain import Drain, drain, resume, schedulers
 from appliance.engine.gather import each
 from appliance.engine.session import Session
-from appliance.engine.work import Held, Why
+from appliance.engine.work import Held
 from appliance.errors import ApplianceError, ConfigError
+from appliance.models.drain import Why
 from appliance.models.events import Message, Observer
 from appliance.models.plan import Plan
 from appliance.models.site import Host, Owner, Role, Site

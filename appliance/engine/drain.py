@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from appliance.adapters.kubernetes_nodes import KUBECTL, ApiNodes, KubectlNodes, Nodes
 from appliance.engine.session import Session
-from appliance.engine.work import ENDING, Scheduler, Why
+from appliance.engine.work import ENDING, Scheduler
 from appliance.engine.work_kubernetes import KubernetesHosts
 from appliance.engine.work_slurm import SlurmHosts
 from appliance.errors import ApplianceError, DeadlineExceeded
+from appliance.models.drain import Why
 from appliance.models.events import Message
 from appliance.models.site import Role
 

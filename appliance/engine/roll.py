@@ -11,7 +11,6 @@ from appliance.engine.planning import Preparation, lagging
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
 from appliance.engine.turns import leads
-from appliance.engine.work import Why
 from appliance.errors import ApplianceError, ClusterFailed
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
@@ -19,9 +18,6 @@ from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
 from appliance.stages.stage import Stage, never
-
-WHY = {"kubernetes": Why.UPGRADE}
-"""What hosts are drained for, by stage; others change a driver."""
 
 REMEDY = "wait for them (gpu.drain_minutes) or allow to end them (gpu.interrupt_jobs)"
 
@@ -94,8 +90,7 @@ def _wave(
 def _freed(session: Session, stage: Stage, host: str) -> StageOutcome | None:
     """Drains a host; why it cannot be had, and None where it is free."""
     given = session.site.gpu
-    why = WHY.get(stage.name, Why.DRIVER)
-    wanted = Drain(why, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
+    wanted = Drain(stage.drained_for, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
     patience = PATIENCE if _is_left(session, host) else 0.0
     # Before it: a run that is killed on the way leaves word of it.
     session.journal.append(session.run, DRAINED, host=host)

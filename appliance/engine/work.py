@@ -1,27 +1,15 @@
 """What gives a host its work, as a drain sees it: Slurm, or Kubernetes."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError
+from appliance.models.drain import Why
 from appliance.models.site import Owner
 
 ENDING = " (is ending)"
 """Behind work that was told to end and will, in its own grace period."""
-
-
-class Why(StrEnum):
-    """What a host is drained for; kept with the host, so that the next run knows a drain of ours.
-
-    Each begins with the word by which the stages know drains they may take back.
-    """
-
-    DRIVER = "appliance: the driver is changed"
-    MIG = "appliance: GPUs are about to be divided"
-    MOVE = "appliance: the host changes its owner"
-    UPGRADE = "appliance: Kubernetes is upgraded"
 
 
 @dataclass(frozen=True)

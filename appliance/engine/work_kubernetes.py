@@ -4,8 +4,9 @@ from typing import Any
 
 from appliance.adapters.kubernetes_nodes import Nodes, Resource
 from appliance.engine.session import Session
-from appliance.engine.work import ENDING, Held, Why, is_ours, runs
+from appliance.engine.work import ENDING, Held, is_ours, runs
 from appliance.errors import ClusterFailed
+from appliance.models.drain import Why
 from appliance.models.site import Owner
 
 DRAINED = "appliance/drained"

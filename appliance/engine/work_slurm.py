@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from appliance.adapters.process import Completed
 from appliance.engine.session import Session
-from appliance.engine.work import Held, Why, is_ours, runs
+from appliance.engine.work import Held, is_ours, runs
 from appliance.errors import ApplianceError, CommandFailed
+from appliance.models.drain import Why
 from appliance.models.site import Owner, Role
 
 OUT = re.compile(r"DRAIN|DOWN|FAIL")

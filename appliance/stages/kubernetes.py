@@ -3,6 +3,7 @@
 from appliance.config.roles import containerd, kubernetes
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.roles.kubernetes_release import is_older, parse
+from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role, Site
 from appliance.stages.stage import Stage
@@ -61,6 +62,7 @@ STAGE = Stage(
     minutes=4.0,
     wanted=wanted,
     drains=upgrades,
+    drained_for=Why.UPGRADE,
     leads=frozenset({Role.CONTROL}),
     tells=upgrade,
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.config.roles.context import RoleContext, Variables
+from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role, Site
 
@@ -44,10 +45,10 @@ class Stage:
     ``wanted``: whether a site has this stage at all. ``learns_from``: stages that change facts the variables are made
     from; where one of them ran, this one's are made again before it starts. ``reboots``: whether applying the
     variables would reboot a host or unload its drivers, judged by its latest facts. ``drains``: whether a host must be
-    free of work for that; such hosts go through in waves. ``leads``: hosts with one of these roles are drained before all
-    others, one after the other, and as long as one of them is behind nobody else is changed. ``tells``: what the plan
-    says of a change for which a host is drained. ``leaves``: where the site no longer wants it,
-    hosts that had it run it once more, and it takes away what it made.
+    free of work for that; such hosts go through in waves. ``drained_for``: what their schedulers are told of it.
+    ``leads``: hosts with one of these roles are drained before all others, one after the other, and as long as one of
+    them is behind nobody else is changed. ``tells``: what the plan says of a change for which a host is drained.
+    ``leaves``: where the site no longer wants it, hosts that had it run it once more, and it takes away what it made.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Stage:
     learns_from: tuple[str, ...] = ()
     reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
     drains: Callable[[Host, HostFacts | None, Variables], bool] = never
+    drained_for: Why = Why.DRIVER
     leads: frozenset[Role] = frozenset()
     tells: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
     leaves: bool = False

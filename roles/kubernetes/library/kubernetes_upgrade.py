@@ -105,6 +105,7 @@ class Upgrade:
         self.tools: Any = Apt(module) if available() else Dnf(module)
         self.note_file = os.path.join(FOLDER, "upgrade.json")
         self.note: dict[str, Any] = {}
+        self.restarted = ""
 
     def begin(self) -> str:
         """Everything that can be refused is, and the way back is written down; what to tell."""
@@ -260,6 +261,10 @@ class Upgrade:
         if numbers(version) != numbers(release):
             return f"the cluster still sees {version or 'no kubelet'}"
         states = [c for c in status.get("conditions") or [] if c.get("type") == "Ready"]
+        # Written by kubelet with this host's clock, anew at each start: an older one is of the kubelet before.
+        told = max((str(c.get("lastHeartbeatTime", "")) for c in states), default="")
+        if told < self.restarted:
+            return "the cluster has not heard from it since it was restarted"
         ready = any(c.get("status") == "True" for c in states)
         return "" if ready else str((states or [{}])[0].get("message", "not ready"))
 
@@ -291,6 +296,7 @@ class Upgrade:
         """kubelet, as it is installed now."""
         self.run(["systemctl", "daemon-reload"])
         self.run(["systemctl", "reset-failed", "kubelet"])
+        self.restarted = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.said(["systemctl", "restart", "kubelet"], "kubelet does not start")
 
     def settings(self) -> str:

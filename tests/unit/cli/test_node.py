@@ -16,7 +16,7 @@ from appliance.cli.main import cli
 from appliance.config.load import load_site
 from appliance.engine import drain as draining
 from appliance.engine.session import Session
-from appliance.engine.work import Why
+from appliance.models.drain import Why
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.test_drain import World
 from tests.unit.engine.world import FakeHosts

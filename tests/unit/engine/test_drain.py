@@ -10,9 +10,9 @@ from appliance.adapters.process import Completed
 from appliance.engine import drain as draining
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.session import Session
-from appliance.engine.work import Why
 from appliance.engine.work_kubernetes import DRAINED, is_work
 from appliance.errors import ClusterFailed, CommandFailed, ConnectionFailed, DeadlineExceeded
+from appliance.models.drain import Why
 from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.engine.world import FakeHosts
 

@@ -10,8 +10,8 @@ from appliance.engine.drain import Drain
 from appliance.engine.gather import Round
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
-from appliance.engine.work import Why
 from appliance.errors import DeadlineExceeded
+from appliance.models.drain import Why
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
 from appliance.models.run import StageOutcome, StageState

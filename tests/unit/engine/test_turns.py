@@ -13,8 +13,8 @@ from appliance.engine.earlier import remember
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
-from appliance.engine.work import Why
 from appliance.errors import ClusterFailed, DeadlineExceeded
+from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, Plan
 from appliance.models.run import StageOutcome, StageState
@@ -37,6 +37,7 @@ def is_old(host: Host, facts: HostFacts | None, variables: object) -> bool:
 STAGE = stage_of(
     "kubernetes",
     drains=is_old,
+    drained_for=Why.UPGRADE,
     leads=frozenset({Role.CONTROL}),
     tells=lambda site, host, facts, variables: "upgrade 1.20.2 → 1.21",
 )

@@ -303,6 +303,27 @@ def test_all_stay_where_none_shall_go(folder: Path) -> None:
     assert len(etcd.backups(str(folder))) == 2
 
 
+def test_two_backups_of_one_second_have_names_of_their_own(folder: Path) -> None:
+    for _ in range(2):
+        etcd.save(str(folder), 0)
+    assert len(etcd.backups(str(folder))) == 2
+    for name in etcd.backups(str(folder)):
+        stated = (folder / f"{name}.sha256").read_text().split()
+        assert stated == [etcd.digest(folder / f"{name}.snapshot"), f"{name}.snapshot"]
+
+
+def test_a_backup_that_is_not_written_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: str) -> str:
+        raise etcd.Problem("etcdctl: deadline exceeded")
+
+    monkeypatch.setattr(etcd, "etcdctl", refused)
+    with pytest.raises(etcd.Problem, match="deadline exceeded"):
+        etcd.save(str(folder), 0)
+    assert list(folder.iterdir()) == []
+
+
 def test_a_control_plane_is_in_no_cluster_before_it_has_etcd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """One host on its way to the next release: in which order, taken up where it was cut off, and put back where it fails."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -82,6 +83,7 @@ class Host:
         self.crashes: set[str] = set()
         self.fails: dict[str, str] = {}
         self.dies_at = ""
+        self.unheard = 0
         self.snapshots = 0
         self.done: list[str] = []
 
@@ -117,7 +119,9 @@ class Host:
 
     def node(self) -> str:
         well = "False" if self.running in self.crashes else "True"
+        heard = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - self.unheard))
         ready = {"type": "Ready", "status": well, "message": "kubelet stopped"}
+        ready["lastHeartbeatTime"] = heard
         info = {"kubeletVersion": f"v{self.running[:-2]}"}
         return json.dumps({"status": {"nodeInfo": info, "conditions": [ready]}})
 
@@ -271,6 +275,15 @@ def test_a_kubelet_that_does_not_stay_up_goes_back_with_its_configuration(
     assert "snapshot-1" in upgraded(module, host)
     assert not any(d.startswith(("kubeadm", "save")) for d in host.done)
     assert set(host.packages.values()) == {NEW}
+
+
+def test_what_the_cluster_knew_before_the_restart_does_not_count(
+    module: ModuleType, host: Host
+) -> None:
+    host.unheard = 3600
+    module.Upgrade(host).begin()
+    with pytest.raises(Exception, match=r"has not heard from it .* nor does 1\.20\.2 come back"):
+        module.Upgrade(host).upgrade()
 
 
 def test_what_does_not_come_back_either_is_told_with_the_packages_to_install(
