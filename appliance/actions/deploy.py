@@ -128,7 +128,12 @@ def _carry_out(
         return planned.found
     found = planned.found
     if pending:
-        found = take_facts(session, lambda now: is_settled(session, now, findings.outcomes, scope))
+        ran = {c.stage for c in pending}
+        found = take_facts(
+            session,
+            lambda now: is_settled(session, now, findings.outcomes, scope),
+            seconds=max(stage.settles for stage in planned.stages if stage.name in ran),
+        )
     view = view_of(session, found)
     judged = judge_all(view, found, ALL_CHECK_IDS)
     findings.results += filter(scope.judges, judged)

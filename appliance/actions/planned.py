@@ -12,7 +12,6 @@ from appliance.engine.planning import (
     make_plan,
     prepare,
 )
-from appliance.engine.prove import SETTLE
 from appliance.engine.session import Session
 from appliance.engine.survey import survey
 from appliance.engine.unmended import unmended
@@ -102,11 +101,13 @@ def names_of(selection: Selection, narrowing: Narrowing) -> tuple[str, ...]:
     return (*(s.name for s in selection.stages), *([VALIDATE] if narrowing.validates else []))
 
 
-def take_facts(session: Session, enough: Callable[[Round], bool] = lambda _: True) -> Round:
-    """Facts of all hosts, remembered in the journal; asked for anew until ``enough`` or the settling time is over."""
+def take_facts(
+    session: Session, enough: Callable[[Round], bool] = lambda _: True, seconds: float = 0.0
+) -> Round:
+    """Facts of all hosts, remembered in the journal; asked for anew until ``enough`` or ``seconds`` are over."""
     started = time.monotonic()
     found = survey(session)
-    while not enough(found) and time.monotonic() < started + SETTLE:
+    while not enough(found) and time.monotonic() < started + seconds:
         if session.cancelled.wait(1.0):
             break
         found = survey(session)

@@ -18,8 +18,6 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.stages.stage import Stage
 
-SETTLE = 60.0
-"""Seconds after the last change anywhere within which a stage's checks must pass: daemons take a while to find their peers."""
 Managed = Mapping[tuple[str, str], object]
 """The (kind, name) pairs of resources a playbook reported on one host."""
 
@@ -27,7 +25,8 @@ Managed = Mapping[tuple[str, str], object]
 class Peers:
     """Whether the stage's playbook is over on all hosts: only then the settling time of a proof begins to run."""
 
-    def __init__(self) -> None:
+    def __init__(self, settles: float) -> None:
+        self._settles = settles
         self._over = threading.Event()
         self._since = 0.0
 
@@ -46,7 +45,7 @@ class Peers:
     @property
     def settled(self) -> bool:
         """Whether the settling time is over, too."""
-        return self._over.is_set() and time.monotonic() >= self._since + SETTLE
+        return self._over.is_set() and time.monotonic() >= self._since + self._settles
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def play_and_prove(
     """Plays the stage on the hosts of these cells; each is proved as soon as it is through. One outcome per cell."""
     if not cells:
         return []
-    peers = Peers()
+    peers = Peers(stage.settles)
     ends: dict[str, Future[StageOutcome]] = {}
     with threads(len(cells)) as pool:
 

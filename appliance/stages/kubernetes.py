@@ -40,6 +40,10 @@ def _present(facts: HostFacts | None) -> str:
     return facts.kubernetes.version if facts and facts.kubernetes else ""
 
 
+SETTLES = 180.0
+"""When the shared address moves, watches through it hang until Kubernetes's client misses its pings (45 s: 30 s of
+silence, 15 s without an answer), and kube-proxy writes no rules meanwhile; hosts that join move it more than once."""
+
 STAGE = Stage(
     name="kubernetes",
     title="Kubernetes: containerd, control plane, GPU hosts",
@@ -63,6 +67,7 @@ STAGE = Stage(
     wanted=wanted,
     drains=upgrades,
     drained_for=Why.UPGRADE,
+    settles=SETTLES,
     leads=frozenset({Role.CONTROL}),
     tells=upgrade,
 )

@@ -48,7 +48,9 @@ class Stage:
     free of work for that; such hosts go through in waves. ``drained_for``: what their schedulers are told of it.
     ``leads``: hosts with one of these roles are drained before all others, one after the other, and as long as one of
     them is behind nobody else is changed. ``tells``: what the plan says of a change for which a host is drained.
-    ``leaves``: where the site no longer wants it, hosts that had it run it once more, and it takes away what it made.
+    ``settles``: seconds after the last change anywhere within which its checks must pass, for daemons take a while to
+    find their peers. ``leaves``: where the site no longer wants it, hosts that had it run it once more, and it takes
+    away what it made.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Stage:
     reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
     drains: Callable[[Host, HostFacts | None, Variables], bool] = never
     drained_for: Why = Why.DRIVER
+    settles: float = 60.0
     leads: frozenset[Role] = frozenset()
     tells: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
     leaves: bool = False

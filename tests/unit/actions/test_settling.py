@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from appliance.actions import deploy as deploy_action
-from appliance.actions import planned
 from appliance.actions.planned import take_facts
 from appliance.actions.scope import Scope
 from appliance.adapters.process import Completed
@@ -79,22 +78,19 @@ def _done(state: StageState = StageState.DONE) -> list[StageOutcome]:
 
 def test_facts_are_taken_again_until_they_are_enough(quick: Session, hosts: FakeHosts) -> None:
     answers = iter([False, False, True])
-    take_facts(quick, lambda _: next(answers))
+    take_facts(quick, lambda _: next(answers), 60.0)
     assert len(hosts.calls) == 3 * len(HOSTS)
     # Only the last look is what the run remembers.
     assert len(list(quick.journal.entries("facts"))) == len(HOSTS)
 
 
-def test_facts_that_never_suffice_end_with_the_settling_time(
-    quick: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(planned, "SETTLE", 0.2)
-    assert set(take_facts(quick, lambda _: False).facts) == set(HOSTS)
+def test_facts_that_never_suffice_end_with_the_settling_time(quick: Session) -> None:
+    assert set(take_facts(quick, lambda _: False, 0.2).facts) == set(HOSTS)
 
 
 def test_interrupt_ends_the_wait(quick: Session, hosts: FakeHosts) -> None:
     quick.cancelled.set()
-    take_facts(quick, lambda _: False)
+    take_facts(quick, lambda _: False, 60.0)
     assert len(hosts.calls) == len(HOSTS)
 
 

@@ -78,7 +78,6 @@ def ansible(monkeypatch: pytest.MonkeyPatch) -> FakeAnsible:
     monkeypatch.setattr(stage_run, "play", fake)
     monkeypatch.setattr(prove, "ask", answer)
     monkeypatch.setattr(stage_run, "ask", answer)
-    monkeypatch.setattr(prove, "SETTLE", 0.0)
     return fake
 
 
@@ -204,7 +203,6 @@ def test_proof_that_needs_its_peers_waits_for_them(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The controller misses a node that is still being installed: that is no failure."""
-    monkeypatch.setattr(prove, "SETTLE", 60.0)
     looks = dict.fromkeys(HOSTS, 0)
     through: list[str] = []
 
@@ -220,7 +218,7 @@ def test_proof_that_needs_its_peers_waits_for_them(
         return [CheckResult(id="x.nodes", target=host.name, status=status, cause="gpu-2 missing")]
 
     monkeypatch.setattr(prove, "judge_host", judge)
-    outcomes = apply(session, STAGES[:1])
+    outcomes = apply(session, (stage_of("one", settles=60.0),))
     assert {o.state for o in outcomes.values()} == {StageState.DONE}
     assert looks["head"] >= 2
     assert looks["gpu-1"] == 1
