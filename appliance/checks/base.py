@@ -140,7 +140,8 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Che
                 limit=0,
             )
         ]
-    if facts.os.state not in {"running", "degraded"}:
+    # "degraded" says that a unit has failed; without its name nobody knows which.
+    if facts.os.state != "running":
         cause = facts.errors.get("os") or f"systemd is {facts.os.state or 'silent'}"
         return [not_assessed("base.failed_units", host.name, cause)]
     return [passed("base.failed_units", host.name, 0, unit="units", limit=0)]

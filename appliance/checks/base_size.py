@@ -8,21 +8,31 @@ from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
 GIB = 1 << 30
+PROCESSORS = (
+    "lscpu on the host; what it lacks is off line, turned off in the firmware, or not seen by the "
+    "management controller either"
+)
+MODULES = "dmidecode -t memory on the host shows every slot: an empty or disabled module is the one"
+NODES = (
+    "numactl --hardware on the host; turn node interleaving off in the firmware (AMD: NPS1 or more)"
+)
 
 
 def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """Sockets and cores are at least the class's."""
     expected = view.profile.hardware.host
     cpu = facts.cpu
-    yield from _at_least(view, host, facts, "base.cpu", "cpu", cpu.cores, expected.cores, "cores")
-    if cpu.sockets < expected.sockets and not _borrowed(facts, "cpu"):
+    yield from _at_least(
+        view, host, facts, "base.cpu", "cpu", cpu.cores, expected.cores, "cores", PROCESSORS
+    )
+    known = "cpu" not in facts.errors and cpu.sockets and not _borrowed(facts, "cpu")
+    if known and cpu.sockets < expected.sockets:
         cause = f"{cpu.sockets} sockets, the class has {expected.sockets}"
-        fix = "the management controller's inventory shows whether the second processor is seen"
         yield failed(
             "base.cpu",
             f"{host.name}/sockets",
             cause,
-            fix,
+            PROCESSORS,
             value=cpu.sockets,
             limit=expected.sockets,
         )
@@ -32,13 +42,16 @@ def judge_memory_size(view: View, host: Host, facts: HostFacts) -> Iterable[Chec
     """The kernel found at least the class's memory."""
     expected = view.profile.hardware.host.memory_gib
     found = facts.memory.total // GIB
-    return _at_least(view, host, facts, "base.memory_size", "memory", found, expected, "GiB")
+    return _at_least(
+        view, host, facts, "base.memory_size", "memory", found, expected, "GiB", MODULES
+    )
 
 
 def judge_numa(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
-    """Memory is split into at least the class's NUMA nodes."""
+    """Memory is split into at least the class's NUMA nodes; one without memory, or without processors, is none."""
     expected = view.profile.hardware.host.numa_nodes
-    return _at_least(view, host, facts, "base.numa", "numa", len(facts.numa), expected, "nodes")
+    found = sum(1 for node in facts.numa if node.cpus and node.memory)
+    return _at_least(view, host, facts, "base.numa", "numa", found, expected, "NUMA nodes", NODES)
 
 
 def _at_least(
@@ -50,6 +63,7 @@ def _at_least(
     found: int,
     bound: int,
     unit: str,
+    fix: str,
 ) -> Iterable[CheckResult]:
     common = {"unit": unit, "limit": bound, "limit_source": f"profile {view.profile.name}"}
     if reason := _borrowed(facts, area):
@@ -60,7 +74,6 @@ def _at_least(
     if found >= bound:
         return [passed(check_id, host.name, found, **common)]
     cause = f"{found} {unit}, the class has {bound}"
-    fix = "compare with the management controller's inventory; hardware.host in the profile holds the bound"
     return [failed(check_id, host.name, cause, fix, value=found, **common)]
 
 

@@ -30,15 +30,18 @@ def _ecc(gpu: Gpu) -> Seen:
         return bad(
             "off", "ECC is off: memory errors go unnoticed into results", fix, "on", ECC_SOURCE
         )
-    if gpu.ecc_uncorrected is None or gpu.ecc_uncorrected_aggregate is None:
-        return unknown("its ECC counters were not read")
-    if gpu.sram_exceeded or (gpu.sram_uncorrected or 0) > SRAM_MOST:
-        value = gpu.sram_uncorrected
-        return bad(value, "its on-chip memory (SRAM) is spent", RMA, SRAM_MOST, SRAM_SOURCE)
+    if gpu.sram_exceeded:
+        cause = "its on-chip memory (SRAM) is spent: the GPU counts its errors over the threshold"
+        return bad("exceeded", cause, RMA, "not exceeded", ECC_SOURCE)
+    if (errors := gpu.sram_uncorrected or 0) > SRAM_MOST:
+        cause = f"its on-chip memory (SRAM) is spent: {errors} uncorrectable errors over its life"
+        return bad(errors, cause, RMA, SRAM_MOST, SRAM_SOURCE)
     if gpu.ecc_uncorrected:
         cause = f"{gpu.ecc_uncorrected} memory errors could not be corrected since the driver was loaded"
         fix = f"{RESET.format(gpu=gpu.index)}; gpu.remap says whether the rows were replaced"
         return bad(gpu.ecc_uncorrected, cause, fix, 0, ECC_SOURCE)
+    if gpu.ecc_uncorrected is None or gpu.ecc_uncorrected_aggregate is None:
+        return unknown("its ECC counters were not read")
     if gpu.ecc_uncorrected_aggregate:
         cause = f"{gpu.ecc_uncorrected_aggregate} uncorrectable memory errors over its life, none since the driver was loaded"
         fix = "nothing at once: note its serial; if the number grows, run dcgmi diag -r 3"

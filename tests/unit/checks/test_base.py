@@ -175,6 +175,22 @@ def test_one_socket_of_two_fails_even_with_cores_enough() -> None:
     assert [r.target for r in results if r.status is Status.FAIL] == ["gpu-1/sockets"]
 
 
+def test_processors_nobody_could_count_are_not_called_missing() -> None:
+    unread = facts(cpu={"cores": 0, "sockets": 0}, errors={"cpu": "no answer within 5 s"})
+    (result,) = judge("base.cpu", unread)
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "no answer within 5 s")
+
+
+@pytest.mark.parametrize("lame", [{"memory": 0}, {"cpus": ""}])
+def test_a_node_that_no_gpu_has_memory_and_processors_on_does_not_count(
+    lame: dict[str, Any],
+) -> None:
+    whole = {"node": 0, "cpus": "0-95", "memory": 500 * GIB}
+    (result,) = judge("base.numa", facts(numa=[whole, {**whole, "node": 1, **lame}]))
+    assert (result.status, result.cause) == (Status.FAIL, "1 NUMA nodes, the class has 2")
+    assert "node interleaving" in result.fix
+
+
 def test_a_clock_without_source_fails() -> None:
     (result,) = judge("base.clock", facts(clock={"synchronised": False, "offset": None}))
     assert result.status is Status.FAIL
@@ -258,6 +274,11 @@ def test_file_systems_without_fixed_inodes_and_remote_ones_do_not_count() -> Non
 def test_little_memory_is_a_warning() -> None:
     (result,) = judge("base.memory", facts(memory={"available": GIB}))
     assert result.status is Status.WARN
+
+
+def test_a_degraded_host_that_names_no_failed_unit_has_no_verdict_on_its_units() -> None:
+    (result,) = judge("base.failed_units", facts(os={"state": "degraded"}))
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "systemd is degraded")
 
 
 def test_a_host_that_is_still_starting_has_no_verdict_on_its_units() -> None:
