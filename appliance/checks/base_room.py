@@ -13,7 +13,10 @@ FAIL_INODES = 1024
 FIXED_INODES = frozenset({"ext2", "ext3", "ext4"})
 """File systems that are made with a fixed number of inodes; the others make them as needed or report none."""
 REMOTE = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "virtiofs"}
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs"),
+        *("wekafs", "glusterfs", "afs", "9p", "virtiofs"),
+    }
 )
 SOURCE = "own choice: what package installations and logs of some days need"
 
@@ -71,6 +74,11 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     ]
 
 
+def is_remote(fs: Filesystem) -> bool:
+    """Whether it is no disk of this host, and its room somebody else's matter."""
+    return fs.type in REMOTE or fs.type.startswith("fuse")
+
+
 def _read_only(host: Host, fs: Filesystem) -> CheckResult:
     cause = f"{fs.at} ({fs.source}) can only be read: the kernel does so after errors of its disk"
     fix = "dmesg on the host names the disk; replace it, or fsck it and boot again"
@@ -102,12 +110,7 @@ def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult
 
 
 def _counts(fs: Filesystem) -> bool:
-    return (
-        fs.size > 0
-        and not fs.read_only
-        and fs.type not in REMOTE
-        and not fs.type.startswith("fuse")
-    )
+    return fs.size > 0 and not fs.read_only and not is_remote(fs)
 
 
 def _percent(fs: Filesystem) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from appliance.checks.base_room import is_remote
 from appliance.checks.check import (
     ALL_ROLES,
     GPU_HOSTS,
@@ -18,6 +19,10 @@ from appliance.models.result import CheckResult
 from appliance.models.site import Export, Host, NfsMount, Role
 
 UNITS = ("nfs-server.service", "nfs-ganesha.service")
+DEPLOY = "appliance deploy --stage storage"
+DISK_ERRORS = (
+    "journalctl -k -p err on the host names the disk; replace it, or fsck it and boot again"
+)
 GIB = 1 << 30
 MINIMUM_FREE_PERCENT = 5.0
 WITHOUT_INODE_COUNT = frozenset({"btrfs"})
@@ -28,23 +33,23 @@ def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     if not _serves(view, host):
         return []
     known = {name: facts.units[name] for name in UNITS if name in facts.units}
-    if not known:
-        return [not_assessed("storage.server", host.name, "the NFS server's units were not read")]
+    if not known or any(unit.active == "unknown" for unit in known.values()):
+        why = facts.errors.get("units", "the NFS server's units were not read")
+        return [not_assessed("storage.server", host.name, why)]
     active = [name for name, unit in known.items() if unit.active == "active"]
     if active:
         return [passed("storage.server", host.name, active[0])]
-    loaded = {name: unit for name, unit in known.items() if unit.load == "loaded"}
-    said = ", ".join(f"{name} is {unit.active}" for name, unit in loaded.items())
-    unit = next(iter(loaded), UNITS[0])
-    return [
-        failed(
-            "storage.server",
-            host.name,
-            said or "no NFS server is installed",
-            f"journalctl -u {unit} says why" if loaded else "appliance deploy (stage storage)",
-            value=said or "absent",
-        )
-    ]
+    there = {name: unit for name, unit in known.items() if unit.load != "not-found"}
+    if not there:
+        cause = "no NFS server is installed"
+        return [failed("storage.server", host.name, cause, DEPLOY, value="absent")]
+    said = ", ".join(
+        f"{name} is {unit.active if unit.load == 'loaded' else unit.load}"
+        for name, unit in there.items()
+    )
+    units = " ".join(f"-u {name}" for name in there)
+    fix = f"journalctl {units} on {host.name} says why; then {DEPLOY}"
+    return [failed("storage.server", host.name, said, fix, value=said)]
 
 
 def judge_export(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
@@ -68,8 +73,7 @@ def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
             "storage.client",
             host.name,
             f"the kernel has no NFS client (found: {found})",
-            "appliance deploy (stage storage); if it stays, the running kernel lacks the module nfs: boot the "
-            "distribution's own",
+            f"{DEPLOY}; if it stays, the running kernel lacks the module nfs: boot the distribution's own",
             value=found,
             limit="kernel",
         )
@@ -87,14 +91,20 @@ def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRes
     if scratch is None:
         return []
     found = _at(facts, scratch.at)
+    if found is None and (why := _silence(facts, scratch.at)):
+        return [failed("storage.scratch", host.name, why, DISK_ERRORS)]
     if found is None:
-        if why := facts.errors.get("filesystems"):
+        if why := _unread(facts):
             return [not_assessed("storage.scratch", host.name, why)]
         cause, fix = f"nothing is mounted at {scratch.at}", _unit_fix(scratch.at)
         return [failed("storage.scratch", host.name, cause, fix)]
     if found.read_only:
-        cause, fix = f"{scratch.at} is read-only", "look for errors of its disk in the kernel log"
-        return [failed("storage.scratch", host.name, cause, fix, value="read-only")]
+        cause = f"{scratch.at} is read-only"
+        return [failed("storage.scratch", host.name, cause, DISK_ERRORS, value="read-only")]
+    if is_remote(found) and not facts.os.container:
+        cause = f"{scratch.at} is {found.source} ({found.type}), not a disk of this host"
+        fix = f"umount {scratch.at} on the host, then {DEPLOY}"
+        return [failed("storage.scratch", host.name, cause, fix, value=found.type)]
     evidence = f"{found.source} ({found.type}) at {scratch.at}"
     return [_room("storage.scratch", host.name, found, evidence)]
 
@@ -108,7 +118,7 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Che
     common = {"unit": "GiB", "limit": wanted, "limit_source": f"profile {view.profile.name}"}
     found = _at(facts, scratch.at)
     if found is None:
-        cause = f"nothing is mounted at {scratch.at}"
+        cause = _unread(facts) or f"nothing can be measured at {scratch.at}"
         return [not_assessed("storage.scratch_size", host.name, cause, **common)]
     size = found.size // GIB
     if facts.os.container:
@@ -118,9 +128,17 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Che
                 "storage.scratch_size", host.name, cause, value=size, required=False, **common
             )
         ]
-    if size >= wanted:
+    root = _at(facts, "/")
+    shared = bool(wanted and root and root.source == found.source)
+    if size >= wanted and not shared and not is_remote(found):
         return [passed("storage.scratch_size", host.name, size, **common)]
     cause = f"{scratch.at} has {size} GiB, the class has {wanted}"
+    if shared:
+        cause = (
+            f"{scratch.at} lies on the system disk, the class has {wanted} GiB of its own for it"
+        )
+    elif is_remote(found):
+        cause = f"{scratch.at} is {found.type}, the class has {wanted} GiB of local disks for it"
     fix = "name all scratch disks in storage.scratch.devices; lsblk shows whether one is missing"
     return [failed("storage.scratch_size", host.name, cause, fix, value=size, **common)]
 
@@ -133,13 +151,14 @@ def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> C
         return not_assessed("storage.export", target, why)
     if holder.read_only and not export.read_only:
         cause = f"{holder.at}, which holds {export.path}, is read-only"
-        fix = "look for errors of its disk in the kernel log"
-        return failed("storage.export", target, cause, fix, value="read-only")
+        return failed("storage.export", target, cause, DISK_ERRORS, value="read-only")
     return _room("storage.export", target, holder, f"{holder.source} at {holder.at}")
 
 
 def _room(check_id: str, target: str, found: Filesystem, evidence: str) -> CheckResult:
-    percent = round(100 * found.free / found.size, 1) if found.size else 0.0
+    if not found.size:
+        return not_assessed(check_id, target, f"{found.at} does not tell its size")
+    percent = round(100 * found.free / found.size, 1)
     common = {
         "unit": "% free",
         "limit": MINIMUM_FREE_PERCENT,
@@ -151,7 +170,8 @@ def _room(check_id: str, target: str, found: Filesystem, evidence: str) -> Check
         return passed(check_id, target, percent, **common)
     short = "no inodes" if full else f"{found.free // GIB} GiB"
     cause = f"{found.at} has {short} left"
-    return failed(check_id, target, cause, "delete or move data", value=percent, **common)
+    fix = f"du {'--inodes' if full else '-h'} -x -d2 {found.at} | sort {'-n' if full else '-h'} shows what fills it"
+    return failed(check_id, target, cause, fix, value=percent, **common)
 
 
 def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> CheckResult:
@@ -174,11 +194,24 @@ def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> 
 
 
 def _unmounted(facts: HostFacts, target: str, wanted: NfsMount, origin: str) -> CheckResult:
-    why = facts.errors.get("filesystems", "")
-    if why and wanted.at not in why:
+    silent = _silence(facts, wanted.at)
+    if not silent and (why := _unread(facts)):
         return not_assessed("storage.mount", target, why)
-    cause = f"{wanted.at} is not mounted{origin}" + (f": {why}" if why else "")
+    cause = f"{wanted.at} is not mounted{origin}" + (f": {silent}" if silent else "")
     return failed("storage.mount", target, cause, _unit_fix(wanted.at))
+
+
+def _silence(facts: HostFacts, at: str) -> str:
+    """What the probe says of a mount point whose file system gave no answer."""
+    said = facts.errors.get("filesystems", "").split("; ")
+    return next((s for s in said if s.startswith((f"{at}: ", f"{at} does not answer"))), "")
+
+
+def _unread(facts: HostFacts) -> str:
+    """Why the mount table is not known; empty where it is, whatever single file systems do not answer."""
+    if facts.filesystems:
+        return ""
+    return facts.errors.get("filesystems") or "no file system was read"
 
 
 def _unit_fix(at: str) -> str:

@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from appliance.checks.base import CHECKS
+from appliance.checks.base_room import REMOTE
 from appliance.checks.check import HostCheck, View
 from appliance.config.roles.base import sysctl
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.probe.collectors import filesystems
 from appliance.stages.base import STAGE
 from tests.facts import facts_of
 
@@ -269,6 +271,10 @@ def test_file_systems_without_fixed_inodes_and_remote_ones_do_not_count() -> Non
     btrfs = {**ROOT, "at": "/b", "type": "btrfs", "inodes_free": 0}
     nfs = {**ROOT, "at": "/n", "type": "nfs4", "free": 0}
     assert statuses(judge("base.disk", facts(filesystems=[ROOT, btrfs, nfs]))) == {Status.PASS}
+
+
+def test_what_the_probe_calls_remote_is_no_disk_of_the_host() -> None:
+    assert REMOTE == filesystems.REMOTE
 
 
 def test_little_memory_is_a_warning() -> None:

@@ -153,8 +153,19 @@ def test_no_server_at_all_fails() -> None:
     assert (result.status, result.cause) == (Status.FAIL, "no NFS server is installed")
 
 
-def test_unread_units_are_never_a_pass() -> None:
-    assert one("storage.server", facts("nas1", units={})).status is Status.NOT_ASSESSED
+def test_a_masked_server_is_not_called_absent() -> None:
+    units = {UNITS[0]: {"load": "masked", "active": "inactive"}, UNITS[1]: ABSENT}
+    result = one("storage.server", facts("nas1", units=units))
+    assert (result.status, result.cause) == (Status.FAIL, "nfs-server.service is masked")
+
+
+OFFLINE = {"load": "offline", "active": "unknown"}
+
+
+@pytest.mark.parametrize("state", [{}, {UNITS[0]: OFFLINE, UNITS[1]: OFFLINE}])
+def test_unread_units_are_neither_a_pass_nor_a_missing_server(state: dict[str, Any]) -> None:
+    result = one("storage.server", facts("nas1", units=state, errors={"units": "no bus"}))
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "no bus")
 
 
 def test_a_site_that_exports_nothing_has_no_server_to_judge() -> None:
@@ -219,6 +230,22 @@ def test_a_mount_that_hangs_is_a_failure_with_its_own_words() -> None:
     assert "does not answer" in result.cause
 
 
+def test_silence_of_one_file_system_neither_blames_nor_excuses_another() -> None:
+    other = {"filesystems": "/database does not answer within 2 s"}
+    seen = facts("gpu-1", filesystems=(ROOT,), errors=other)
+    assert one("storage.mount", seen).cause == "/data is not mounted from 10.0.0.1:/srv/data"
+    assert one("storage.scratch", seen).cause == "nothing is mounted at /scratch"
+
+
+def test_scratch_whose_disk_is_dead_fails_with_its_own_words() -> None:
+    dead = {"filesystems": "/data: Stale file handle; /scratch: Input/output error"}
+    seen = facts("gpu-1", filesystems=(ROOT,), errors=dead)
+    result = one("storage.scratch", seen)
+    assert (result.status, result.cause) == (Status.FAIL, "/scratch: Input/output error")
+    assert "journalctl -k" in result.fix
+    assert one("storage.scratch_size", seen).status is Status.NOT_ASSESSED
+
+
 def test_an_unread_mount_table_is_not_assessed() -> None:
     seen = facts("gpu-1", filesystems=(), errors={"filesystems": "mountinfo: permission denied"})
     assert one("storage.mount", seen).status is Status.NOT_ASSESSED
@@ -260,6 +287,14 @@ def test_an_external_mount_is_judged_by_its_own_server() -> None:
         ((ROOT,), "nothing is mounted at /scratch"),
         ((filesystem("/scratch", "/dev/md0", "xfs", read_only=True),), "/scratch is read-only"),
         ((filesystem("/scratch", "/dev/md0", "xfs", free=GIB),), "/scratch has 1 GiB left"),
+        (
+            (filesystem("/scratch", "/dev/md0", "xfs", inodes_free=0),),
+            "/scratch has no inodes left",
+        ),
+        (
+            (filesystem("/scratch", "nas9:/x", "nfs4"),),
+            "/scratch is nas9:/x (nfs4), not a disk of this host",
+        ),
     ],
 )
 def test_scratch_that_cannot_be_used_fails(found: tuple[dict[str, Any], ...], cause: str) -> None:
@@ -268,9 +303,33 @@ def test_scratch_that_cannot_be_used_fails(found: tuple[dict[str, Any], ...], ca
 
 
 def test_scratch_smaller_than_the_class_fails() -> None:
+    exact = filesystem("/scratch", "/dev/md0", "xfs", size=3500 * GIB)
+    assert one("storage.scratch_size", facts("gpu-1", filesystems=(exact,))).status is Status.PASS
     small = filesystem("/scratch", "/dev/md0", "xfs", size=1000 * GIB)
     result = one("storage.scratch_size", facts("gpu-1", filesystems=(small,)))
     assert (result.status, result.value, result.limit) == (Status.FAIL, 1000, 3500)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "cause"),
+    [
+        ("/dev/sda1", "ext4", "/scratch lies on the system disk"),
+        ("nas9:/x", "nfs4", "/scratch is nfs4"),
+    ],
+)
+def test_room_of_another_disk_is_not_the_classes_scratch(
+    source: str, kind: str, cause: str
+) -> None:
+    found = facts("gpu-1", filesystems=(ROOT, filesystem("/scratch", source, kind)))
+    result = one("storage.scratch_size", found)
+    assert result.status is Status.FAIL
+    assert result.cause.startswith(cause)
+
+
+def test_a_file_system_that_does_not_tell_its_size_is_not_assessed() -> None:
+    sizeless = filesystem("/scratch", "x", "9p", size=0)
+    seen = facts("gpu-1", "systemd-nspawn", filesystems=(ROOT, sizeless))
+    assert one("storage.scratch", seen).status is Status.NOT_ASSESSED
 
 
 def test_size_of_a_containers_scratch_is_not_judged() -> None:
