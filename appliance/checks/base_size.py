@@ -25,8 +25,7 @@ def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
     yield from _at_least(
         view, host, facts, "base.cpu", "cpu", cpu.cores, expected.cores, "cores", PROCESSORS
     )
-    known = "cpu" not in facts.errors and cpu.sockets and not _borrowed(facts, "cpu")
-    if known and cpu.sockets < expected.sockets:
+    if 0 < cpu.sockets < expected.sockets and not _borrowed(facts, "cpu"):
         cause = f"{cpu.sockets} sockets, the class has {expected.sockets}"
         yield failed(
             "base.cpu",

@@ -139,6 +139,12 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         when=short_of_gpus,
     ),
     Consequence(
+        "slurm.gres",
+        ("slurm.nodes",),
+        "Slurm takes a node out that registers with too few GPUs",
+        when=short_of_gpus,
+    ),
+    Consequence(
         "gpu.temperature",
         ("gpu.clocks",),
         "the hardware slows down what is too hot",

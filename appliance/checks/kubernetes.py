@@ -77,7 +77,10 @@ def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     elif known.dns == "ok":
         yield passed(check, host.name, "ok", evidence="kubernetes.default.svc.cluster.local")
     else:
-        fix = "kubectl -n kube-system get pods,endpoints -o wide, and kube-proxy's log of this host"
+        fix = (
+            f"kubectl -n kube-system get pods -o wide shows the name server's and those of {host.name}; "
+            "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix"
+        )
         yield failed(check, host.name, known.dns, fix, value=known.dns, limit="ok")
 
 

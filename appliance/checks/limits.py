@@ -99,7 +99,6 @@ def _metrics(view: View) -> Iterator[CheckResult]:
     )
     acting = {host: seen for host, seen in _rounds(view).items() if seen.leader}
     if not wanted:
-        yield passed(check, "cluster", "none needed", evidence="no queue has an idle_limit")
         return
     if not acting:
         why = "no control host looks at the cluster" if _rounds(view) else _why_none(view)
@@ -123,6 +122,8 @@ def _metrics(view: View) -> Iterator[CheckResult]:
             f"{unknown} workloads with an idle limit have no complete metrics and are left alone"
         )
         yield failed(check, "cluster", cause, fix, value=unknown, limit=0)
+    elif seen.problem:
+        yield not_assessed(check, "cluster", f"its last round was cut off: {seen.problem}")
     else:
         yield passed(check, "cluster", "ok", limit="ok", evidence=f"asked by {host}")
 

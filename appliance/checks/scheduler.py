@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.config.queues.charts import Release, releases
-from appliance.config.queues.network import RESOURCE, shared
+from appliance.config.queues.network import NAME as POLICY
+from appliance.config.queues.network import OPERATOR, RESOURCE, shared
 from appliance.models.facts import Gpus
 from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
+NODES = "the cluster's nodes"
 MOST_NAMED = 3
 """Pods named in one line."""
 
@@ -30,6 +32,11 @@ def told(view: View) -> tuple[str, SchedulerFacts | None, str]:
         else:
             return host.name, facts.scheduler, ""
     return hosts[0].name if hosts else "cluster", None, why
+
+
+def unread(view: View, host: str, what: str) -> str:
+    """Why a control plane that answered did not say this."""
+    return view.facts[host].errors.get("scheduler", f"{what} were not read")
 
 
 def wanted(view: View) -> tuple[Release, ...]:
@@ -76,8 +83,12 @@ def judge_pods(check: str, view: View, releases: tuple[Release, ...]) -> Iterato
     for release in releases:
         target = f"{host}/{release.name}"
         if known is None or known.pods is None:
-            unread = view.facts[host].errors.get("scheduler", "") if known else ""
-            yield not_assessed(check, target, why or unread or "its pods were not read")
+            yield not_assessed(check, target, why or unread(view, host, "its pods"))
+            continue
+        # The probe asks for pods where Helm has a release, and nowhere else.
+        if release.namespace not in {found.namespace for found in known.releases or ()}:
+            cause = f"{release.name} is not installed, so its pods were not asked for"
+            yield not_assessed(check, target, cause)
             continue
         pods = [pod for pod in known.pods if pod.namespace == release.namespace]
         waiting = [pod for pod in pods if not pod.ready]
@@ -99,13 +110,13 @@ def judge_pods(check: str, view: View, releases: tuple[Release, ...]) -> Iterato
 
 def _gpus(view: View) -> Iterator[CheckResult]:
     check = "scheduler.gpus"
-    _, known, why = told(view)
+    asked, known, why = told(view)
     for host in view.site.with_role(Role.GPU):
         if view.site.owner(host) is not Owner.KUBERNETES:
             continue
         facts = view.facts.get(host.name)
         if known is None or known.gpus is None:
-            yield not_assessed(check, host.name, why or "the cluster's nodes were not read")
+            yield not_assessed(check, host.name, why or unread(view, asked, NODES))
         elif facts is None or facts.gpus is None or not facts.gpus.devices:
             yield not_assessed(check, host.name, f"the GPUs of {host.name} are not known")
         elif any(gpu.mig_enabled and gpu.mig is None for gpu in facts.gpus.devices):
@@ -123,12 +134,12 @@ def _rdma(view: View) -> Iterator[CheckResult]:
     check, options = "scheduler.rdma", view.site.scheduler
     if options is None or not shared(view.site, view.profile, options):
         return
-    _, known, why = told(view)
+    asked, known, why = told(view)
     for host in view.site.with_role(Role.GPU):
         if view.site.owner(host) is not Owner.KUBERNETES:
             continue
         if known is None or known.rdma is None:
-            yield not_assessed(check, host.name, why or "the cluster's nodes were not read")
+            yield not_assessed(check, host.name, why or unread(view, asked, NODES))
         elif host.name not in known.rdma:
             cause = f"the cluster has no node {host.name}"
             yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
@@ -137,8 +148,8 @@ def _rdma(view: View) -> Iterator[CheckResult]:
         else:
             cause = f"the cluster may give out no {RESOURCE} of {host.name}: pods there do not reach the fabric"
             fix = (
-                "kubectl get nicclusterpolicy nic-cluster-policy -o yaml, and the pods of namespace "
-                f"network-operator on {host.name}"
+                f"kubectl get nicclusterpolicy {POLICY} -o yaml; kubectl -n {OPERATOR} get pods -o wide "
+                f"--field-selector spec.nodeName={host.name}"
             )
             yield failed(check, host.name, cause, fix, value=0, unit="pods")
 

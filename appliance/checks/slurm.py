@@ -21,6 +21,8 @@ from appliance.models.site import Host, Owner, Role, Site
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
 OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
+SHORT = re.compile(r"gres/gpu count reported lower than configured \((\d+) < (\d+)\)")
+"""slurmctld's reason for a node whose slurmd has found fewer GPUs than slurm.conf says."""
 UNITS = (
     "munge.service",
     "slurmctld.service",
@@ -163,10 +165,39 @@ def _gres(view: View) -> Iterator[CheckResult]:
             yield not_assessed("slurm.gres", host.name, why or f"Slurm does not know {host.name}")
             continue
         offered = gpus_offered(count, view.facts.get(host.name))
-        if any(offered):
+        if _unread_parts(view.facts.get(host.name)):
+            cause = f"what the GPUs of {host.name} are divided into was not read"
+            yield not_assessed("slurm.gres", host.name, cause)
+        elif short := _registered_short(view, host, node):
+            yield short
+        elif any(offered):
             yield _judge_parts(view, host, offered, node.gres)
         else:
             yield _judge_gres(view, host, gpus_in(node.gres), count, node.gres)
+
+
+def _unread_parts(facts: HostFacts | None) -> bool:
+    devices = facts.gpus.devices if facts and facts.gpus else ()
+    return any(gpu.mig_enabled and gpu.mig is None for gpu in devices)
+
+
+def _registered_short(view: View, host: Host, node: SlurmNode) -> CheckResult | None:
+    """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres goes on to show."""
+    short = SHORT.search(node.reason)
+    if short is None or state_words(node.state) <= WORKING:
+        return None
+    return failed(
+        "slurm.gres",
+        host.name,
+        f"slurmd has found {short[1]} of the {short[2]} GPUs of slurm.conf",
+        f"ls /dev/nvidia* on {host.name}, then {DEPLOY}",
+        value=int(short[1]),
+        unit="GPUs",
+        limit=int(short[2]),
+        limit_source="slurm.conf",
+        evidence=f"Reason={node.reason}",
+        simulated=_simulated(view, view.facts.get(host.name)),
+    )
 
 
 def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> CheckResult:
@@ -182,7 +213,8 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ch
     if found == count:
         return passed("slurm.gres", host.name, **told)
     cause = f"Slurm offers {found} of {count} GPUs"
-    return failed("slurm.gres", host.name, cause, f"ls /dev/nvidia* there, then {DEPLOY}", **told)
+    fix = f"ls /dev/nvidia* on {host.name}, then {DEPLOY}"
+    return failed("slurm.gres", host.name, cause, fix, **told)
 
 
 def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> CheckResult:

@@ -34,8 +34,9 @@ def _storage_class(view: View) -> Iterator[CheckResult]:
     for name in default_classes(view):
         host, known, why = scheduler.told(view)
         if known is None or known.default_classes is None:
-            unread = view.facts[host].errors.get("scheduler", "") if known else ""
-            yield not_assessed(check, "cluster", why or unread or "StorageClasses were not read")
+            yield not_assessed(
+                check, "cluster", why or scheduler.unread(view, host, "StorageClasses")
+            )
         elif known.default_classes == (name,):
             yield passed(check, "cluster", name, limit=name)
         else:

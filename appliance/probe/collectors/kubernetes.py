@@ -25,6 +25,8 @@ CERTIFICATE_FOLDERS = ("/etc/kubernetes/pki", "/etc/kubernetes/pki/etcd")
 KUBELET_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KUBELET = ("127.0.0.1", 10248)
 PATIENCE = 3.0
+RESEND = 1.0
+"""Seconds until a question that may have been lost is put again."""
 NAME = "kubernetes.default.svc.cluster.local"
 OWNER = "appliance/owner"
 TIER = "fabric.topograph.run/tier-"
@@ -71,12 +73,22 @@ def resolves(server: str, port: int = 53) -> str:
     query = question(NAME)
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
-            wire.settimeout(PATIENCE)
-            wire.sendto(query, (server, port))
-            answer = wire.recv(4096)
+            answer = _asked(wire, query, (server, port))
     except OSError as error:
         return server + " does not answer: " + (error.strerror or "no answer in time")
     return verdict(server, query, answer)
+
+
+def _asked(wire: socket.socket, query: bytes, server: tuple[str, int]) -> bytes:
+    """The answer. A datagram may be lost, so the question is put a second time. Raises OSError."""
+    try:
+        wire.settimeout(RESEND)
+        wire.sendto(query, server)
+        return wire.recv(4096)
+    except socket.timeout:  # noqa: UP041 - Python 3.8 and 3.9 know it by no other name
+        wire.settimeout(PATIENCE - RESEND)
+        wire.sendto(query, server)
+        return wire.recv(4096)
 
 
 def question(name: str) -> bytes:

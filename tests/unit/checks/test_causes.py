@@ -105,6 +105,11 @@ CASES = (
         of("slurm.nodes", "gpu-1", cause="drained: new cable on Monday"),
     ),
     Case(
+        of("slurm.gres", "gpu-1", value=7),
+        of("slurm.nodes", "gpu-1", cause="drained: gres/gpu count reported lower (7 < 8)"),
+        of("slurm.nodes", "gpu-1", cause="drained: new cable on Monday"),
+    ),
+    Case(
         HOT,
         of("gpu.clocks", "gpu-1/GPU 3", value="0x48"),
         of("gpu.clocks", "gpu-1/GPU 3", value="0x88"),

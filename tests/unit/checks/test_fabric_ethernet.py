@@ -98,6 +98,11 @@ def test_other_adapters_than_the_named_ones_are_left_out() -> None:
     assert one("fabric.roce", asking(own, devices=["mlx5_0"])).status is Status.PASS
 
 
+def test_an_infiniband_port_is_no_port_to_be_lossless() -> None:
+    both = [port("gpu-1", 0, link_layer="Ethernet", roce=GOOD), port("gpu-1", 1)]
+    assert one("fabric.roce", asking(facts("gpu-1", ports=both))).target == "gpu-1/mlx5_0"
+
+
 def test_a_site_that_does_not_ask_and_a_class_with_infiniband_hear_nothing_of_it() -> None:
     assert judge("fabric.roce", view(ethernet(GOOD), profile_=profile("Ethernet"))) == []
     assert judge("fabric.roce", replace(asking(ethernet(GOOD)), profile=profile())) == []

@@ -178,6 +178,7 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
     ("gpu.ecc", {"ecc_uncorrected": 2}, Status.FAIL, "2 memory errors could not", "--gpu-reset -i 1"),
     ("gpu.ecc", {"ecc_uncorrected_aggregate": 3}, Status.WARN, "3 uncorrectable", "serial"),
     ("gpu.ecc", {"sram_exceeded": True}, Status.FAIL, "(SRAM) is spent: the GPU", "RMA"),
+    ("gpu.ecc", {"sram_uncorrected": 4, "ecc_uncorrected_aggregate": 4}, Status.WARN, "4 uncorrectable", "serial"),
     ("gpu.ecc", {"sram_uncorrected": 5}, Status.FAIL, "(SRAM) is spent: 5 uncorrectable", "RMA"),
     ("gpu.ecc", {"sram_exceeded": True, "ecc_uncorrected": None}, Status.FAIL, "over the threshold", "RMA"),
     ("gpu.ecc", {"ecc_uncorrected": 2, "ecc_uncorrected_aggregate": None}, Status.FAIL, "2 memory", "--gpu-reset"),

@@ -123,6 +123,7 @@ def test_a_host_that_does_not_answer_is_named() -> None:
         ({**GOOD, "unknown": {"idle": 3}}, Status.FAIL, "3 workloads"),
         ({**GOOD, "metrics": ""}, Status.NOT_ASSESSED, "has not been asked"),
         ({**GOOD, "metrics": "", "problem": "a clock differs"}, Status.NOT_ASSESSED, "a clock"),
+        ({**GOOD, "problem": "HTTP 503"}, Status.NOT_ASSESSED, "cut off: HTTP 503"),
         (STANDBY, Status.NOT_ASSESSED, "no control host looks"),
     ],
 )
@@ -132,7 +133,7 @@ def test_the_use_of_gpus_is_known(seen: Any, status: Status, told: str) -> None:
     assert told in found.cause
 
 
-def test_without_an_idle_limit_no_metrics_are_needed() -> None:
+def test_without_an_idle_limit_no_metrics_are_judged() -> None:
     queues = [{"name": "train", "gpu": {"quota": 1}}]
     site = {**GIVEN, "scheduler": {"projects": [{"name": "team", "queues": queues}]}}
-    assert one("limits.metrics", facts("head-1", STANDBY), site=site).status is Status.PASS
+    assert judge("limits.metrics", facts("head-1", STANDBY), site=site) == []

@@ -121,7 +121,21 @@ def test_what_was_read_in_part_is_not_assessed_for_the_rest() -> None:
     assert judge("scheduler.releases", half)["head/kai-scheduler"].status is Status.PASS
     pods = judge("scheduler.pods", half)["head/kai-scheduler"]
     assert (pods.status, pods.cause) == (Status.NOT_ASSESSED, "kubectl: no answer")
-    assert judge("scheduler.gpus", half)["gpu-1"].status is Status.NOT_ASSESSED
+    for check in ("scheduler.gpus", "scheduler.rdma"):
+        nodes = judge(check, half)["gpu-1"]
+        assert (nodes.status, nodes.cause) == (Status.NOT_ASSESSED, "kubectl: no answer")
+
+
+def test_pods_nobody_asked_for_are_not_called_missing() -> None:
+    others = tuple(r for r in RELEASES if r.name != "kai-scheduler")
+    pods = tuple(p for p in PODS if p.namespace != "kai-scheduler")
+    found = judge("scheduler.pods", view(releases=others, pods=pods))
+    unasked = found.pop("head/kai-scheduler")
+    assert (unasked.status, unasked.cause) == (
+        Status.NOT_ASSESSED,
+        "kai-scheduler is not installed, so its pods were not asked for",
+    )
+    assert {r.status for r in found.values()} == {Status.PASS}
 
 
 @pytest.mark.parametrize(
@@ -213,6 +227,14 @@ def test_a_host_whose_adapters_pods_cannot_have_is_no_pass(
 ) -> None:
     found = judge("scheduler.rdma", view(rdma=rdma))["gpu-1"]
     assert (found.status, said in found.cause) == (status, True)
+
+
+def test_a_host_that_gives_out_no_adapter_says_which_pods_to_look_at() -> None:
+    fix = judge("scheduler.rdma", view(rdma={**RDMA, "gpu-1": 0}))["gpu-1"].fix
+    assert fix == (
+        "kubectl get nicclusterpolicy nic-cluster-policy -o yaml; kubectl -n network-operator get pods -o wide "
+        "--field-selector spec.nodeName=gpu-1"
+    )
 
 
 def test_adapters_left_to_the_hosts_network_are_not_judged() -> None:

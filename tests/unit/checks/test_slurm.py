@@ -217,6 +217,17 @@ def test_missing_gpus_fail_with_both_numbers(gres: str, count: int) -> None:
     assert (found.status, found.value, found.limit) == (Status.FAIL, count, 8)
 
 
+LOWER = "gres/gpu count reported lower than configured (7 < 8)"
+
+
+def test_gpus_slurmd_did_not_find_are_missing_although_gres_goes_on_to_show_them() -> None:
+    found = one("slurm.gres", view(told(node("gpu-1", state="idle+drain", reason=LOWER))), "gpu-1")
+    assert (found.status, found.value, found.limit) == (Status.FAIL, 7, 8)
+    assert found.cause == "slurmd has found 7 of the 8 GPUs of slurm.conf"
+    again = one("slurm.gres", view(told(node("gpu-1", reason=LOWER))), "gpu-1")
+    assert again.status is Status.PASS
+
+
 def test_gpus_of_an_unknown_host_are_not_assessed() -> None:
     found = one("slurm.gres", view(told(node("gpu-1"))), "gpu-2")
     assert found.status is Status.NOT_ASSESSED
@@ -293,6 +304,14 @@ def test_a_host_of_kubernetes_is_drained(state: str, status: Status) -> None:
     found = one("slurm.nodes", seen, "gpu-1")
     assert found.status is status
     assert "kubernetes" in (found.cause or str(found.limit))
+
+
+def test_gpus_divided_nobody_knows_how_are_not_judged() -> None:
+    gpu = {"index": 0, "uuid": "G", "name": "A100", "bus_id": "b", "memory": 1}
+    gpus = {"driver": "580", "nvml": "13", "devices": [{**gpu, "mig_enabled": True, "mig": None}]}
+    known = {**view(GOOD).facts, "gpu-1": facts("gpu-1", gpus=gpus)}
+    found = one("slurm.gres", View(PROFILE, SITE, known), "gpu-1")
+    assert (found.status, "divided into was not read" in found.cause) == (Status.NOT_ASSESSED, True)
 
 
 def parted(gres: str) -> CheckResult:

@@ -62,13 +62,15 @@ def served(answer: bytes) -> tuple[str, int]:
     return address
 
 
-def named(reply: Callable[[bytes], bytes]) -> int:
-    """A name server that answers one query; its port on the loopback."""
+def named(reply: Callable[[bytes], bytes], lost: int = 0) -> int:
+    """A name server that answers one query, after some that never reach it; its port on the loopback."""
     wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     wire.bind(("127.0.0.1", 0))
 
     def serve() -> None:
         with wire:
+            for _ in range(lost):
+                wire.recvfrom(4096)
             query, client = wire.recvfrom(4096)
             wire.sendto(reply(query), client)
 
@@ -163,14 +165,25 @@ def test_kubelet_is_told_in_its_own_words() -> None:
     assert kubernetes.health(served(b"")) == "no answer"
 
 
-def test_a_name_that_resolves_is_good() -> None:
-    def known(query: bytes) -> bytes:
-        head = query[:2] + b"\x84\x80" + query[4:6] + b"\x00\x01\x00\x00\x00\x00"
-        return (
-            head + query[12:] + b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x05\x00\x04\x0a\x60\x00\x01"
-        )
+def known(query: bytes) -> bytes:
+    head = query[:2] + b"\x84\x80" + query[4:6] + b"\x00\x01\x00\x00\x00\x00"
+    return head + query[12:] + b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x05\x00\x04\x0a\x60\x00\x01"
 
+
+def test_a_name_that_resolves_is_good() -> None:
     assert kubernetes.resolves("127.0.0.1", named(known)) == "ok"
+
+
+def test_a_datagram_that_is_lost_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "RESEND", 0.05)
+    monkeypatch.setattr(kubernetes, "PATIENCE", 60.0)
+    assert kubernetes.resolves("127.0.0.1", named(known, lost=1)) == "ok"
+
+
+def test_a_name_server_that_is_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "RESEND", 0.05)
+    monkeypatch.setattr(kubernetes, "PATIENCE", 0.1)
+    assert "does not answer" in kubernetes.resolves("127.0.0.1", named(known, lost=9))
 
 
 @pytest.mark.parametrize(
