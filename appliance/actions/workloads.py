@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from appliance.acceptance.hello import HELLOS
-from appliance.acceptance.hello_parts import Where
+from appliance.acceptance.hello_parts import Hello, Where
 from appliance.acceptance.hello_trial import Told, clean, run
 from appliance.actions.opening import Target, check_ids
 from appliance.actions.scheduler import Api, WallClock
@@ -12,16 +12,22 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
 from appliance.config.queues.namespaces import namespace_of
 from appliance.config.queues.tree import leaf_name
+from appliance.config.workloads.network import users
 from appliance.config.workloads.serving import address, project_of
 from appliance.config.workloads.table import table
 from appliance.config.workloads.values import scheduler_name
 from appliance.errors import ConfigError
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.models.site_scheduler import Project
+from appliance.models.site_workloads import ServingAddon
 
 
-def place(site: Site) -> Where:
-    """Where a site's trials run. Raises ConfigError where it installs nothing, or has no queue."""
+def place(site: Site, key: str = "") -> Where:
+    """Where a site's trials run; of an add-on that not everybody may use, in a project that may.
+
+    Raises ConfigError where the site installs nothing, or has no queue.
+    """
     options, scheduler = site.workloads, site.scheduler
     if options is None:
         raise ConfigError(
@@ -34,6 +40,9 @@ def place(site: Site) -> Where:
             f"site {site.name} describes no queue a trial could use",
             "describe a project under scheduler, as docs/queues.md shows",
         )
+    allowed = _allowed(site, key)
+    if allowed and project not in allowed:
+        project = allowed[0]
     training = [q for q in project.queues if q.work == "train"] or list(project.queues)
     queue = next((q for q in project.queues if q.name == options.queue), training[0])
     served = options.vllm.models[0] if options.vllm else None
@@ -51,17 +60,41 @@ def place(site: Site) -> Where:
 def prove(target: Target, kubeconfig: Path, told: Told) -> Iterator[CheckResult]:
     """A verdict for each add-on of the site that has a trial, as it comes."""
     site = _site(target)
-    where = place(site)
+    place(site)
     chosen = [h for h in HELLOS if getattr(site.workloads, h.key) is not None]
     with KubernetesApi(kubeconfig) as api:
-        yield from run(Api(api), WallClock(), where, chosen, told)
+        for hello in chosen:
+            if _allowed(site, hello.key) == ():
+                yield _barred(hello)
+            else:
+                yield from run(Api(api), WallClock(), place(site, hello.key), (hello,), told)
 
 
 def take_away(target: Target, kubeconfig: Path) -> None:
     """Removes what a trial that was killed has left."""
-    where = place(_site(target))
+    site = _site(target)
+    place(site)
     with KubernetesApi(kubeconfig) as api:
-        clean(Api(api), where, HELLOS)
+        for hello in HELLOS:
+            clean(Api(api), place(site, hello.key), (hello,))
+
+
+def _allowed(site: Site, key: str) -> tuple[Project, ...] | None:
+    """Projects that may use an add-on; None: all."""
+    given = getattr(site.workloads, key, None)
+    if not isinstance(given, ServingAddon) or given.open_to_cluster:
+        return None
+    return users(site, given)
+
+
+def _barred(hello: Hello) -> CheckResult:
+    return CheckResult(
+        id=f"workloads.{hello.key}",
+        target="cluster",
+        status=Status.NOT_ASSESSED,
+        cause="no project may use it, so there is nowhere to try it from",
+        fix=f"name one under workloads.{hello.key}.projects",
+    )
 
 
 def _site(target: Target) -> Site:

@@ -45,6 +45,8 @@ KUBERNETES_STATE = (
     "workloads.releases",
     "workloads.pods",
     "workloads.storage_class",
+    "workloads.policies",
+    "workloads.network",
 )
 SPREADS = ("gpu.driver_spread", "gpu.vbios_spread", "base.clock_spread")
 
@@ -391,6 +393,13 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "the chart brings the StorageClass",
         Reach.SITE,
         is_of("csi-driver-nfs", "local-path-provisioner"),
+    ),
+    Consequence(
+        "kubernetes.nodes",
+        ("workloads.network",),
+        "on a host that is not ready the pod network is not either",
+        Reach.SITE,
+        lambda cause, effect: cause.value == "not ready" and isinstance(effect.value, int),
     ),
     Consequence(
         "storage.server",

@@ -1,8 +1,8 @@
-"""What users of the cluster find there: its releases, their pods, and one class of volumes for those who name none."""
+"""What users of the cluster find there: its releases, their pods, one default class of volumes, and who reaches them."""
 
 from collections.abc import Iterator
 
-from appliance.checks import scheduler
+from appliance.checks import scheduler, workloads_network
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.config.queues.charts import Release
 from appliance.config.workloads.releases import releases
@@ -75,4 +75,5 @@ CHECKS: tuple[Check, ...] = (
         "one is taken (Kubernetes 1.26 and newer) or claims are refused.",
         "the StorageClass the site makes the default",
     ),
+    *workloads_network.CHECKS,
 )

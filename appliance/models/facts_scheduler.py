@@ -25,6 +25,26 @@ class ReleasePod(Model):
     reason: str = Field(default="", description="Why it is not ready")
 
 
+class NetworkPolicy(Model):
+    """A NetworkPolicy; ``release``: of Helm, that brought it."""
+
+    name: str
+    namespace: str
+    release: str = ""
+    admits: bool = Field(description="It lets somebody in")
+    digest: str = Field(description="sha256 of its specification's canonical JSON")
+
+
+class PolicyEnforcer(Model):
+    """A DaemonSet of a pod network that enforces NetworkPolicies on the hosts where it is ready."""
+
+    name: str
+    namespace: str
+    ready: int
+    wanted: int
+    mode: str = Field(default="", description="Cilium's enable-policy: never enforces none")
+
+
 class SchedulerFacts(Model):
     """As the API of a control plane answers. None: not to be had."""
 
@@ -38,4 +58,10 @@ class SchedulerFacts(Model):
     )
     default_classes: tuple[str, ...] | None = Field(
         default=None, description="StorageClasses for claims that name none"
+    )
+    policies: tuple[NetworkPolicy, ...] | None = Field(
+        default=None, description="NetworkPolicies in namespaces of releases"
+    )
+    enforcers: tuple[PolicyEnforcer, ...] | None = Field(
+        default=None, description="Who enforces them; none: nobody who is known to"
     )

@@ -84,7 +84,7 @@ class KubernetesOptions(Model):
     )
     network: Literal["calico", "cilium", "bridge"] = Field(
         default="calico",
-        description="Pod network; bridge: plain routes between hosts of one Ethernet segment",
+        description="Pod network; bridge: plain routes in one Ethernet segment, enforces no NetworkPolicy",
     )
     dns: Literal["coredns", "supplied"] = Field(
         default="coredns", description="supplied: a manifest among those of source"

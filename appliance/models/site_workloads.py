@@ -12,9 +12,11 @@ CHART_VERSION = r"^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$"
 STORAGE = r"^[1-9]\d*(Mi|Gi|Ti)$"
 BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
 AUTHENTICATOR = r"^[A-Za-z][A-Za-z0-9_.-]*$"
+NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SHA256 = r"^[0-9a-f]{64}$"
 IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 
+Namespace = Annotated[str, Field(pattern=NAMESPACE)]
 Image = Annotated[str, Field(pattern=IMAGE)]
 
 
@@ -30,6 +32,22 @@ class Addon(Model):
         default=None,
         pattern=SHA256,
         description="Digest of the chart's archive, where it shall be this one and no other",
+    )
+    reached_from: tuple[Namespace, ...] = Field(
+        default=(),
+        description="Namespaces, not of projects, whose pods reach all its ports, as those of an ingress or of monitoring",
+    )
+
+
+class ServingAddon(Addon):
+    """One that pods talk to and that asks nobody who he is."""
+
+    projects: tuple[Label, ...] | None = Field(
+        default=None,
+        description="Projects whose pods may use it; none: workloads.project, else the first",
+    )
+    open_to_cluster: bool = Field(
+        default=False, description="Every pod of the cluster may use it, and no policy keeps it"
     )
 
 
@@ -69,7 +87,7 @@ class MetricsServer(Addon):
     )
 
 
-class Mlflow(Addon):
+class Mlflow(ServingAddon):
     """Runs, their metrics and their files, on one volume."""
 
     storage: str = Field(default="50Gi", pattern=STORAGE, description="Size of its volume")
@@ -122,7 +140,7 @@ class ServedModel(Model):
     )
 
 
-class Vllm(Addon):
+class Vllm(ServingAddon):
     """Models on vLLM, read from an export by the model streamer."""
 
     export: str | None = Field(

@@ -20,10 +20,13 @@ import pytest
 from appliance.adapters.process import run as program
 from appliance.config.load import load_site
 from appliance.config.queues.charts import Release, releases
+from appliance.config.queues.manifest import digest
+from appliance.config.workloads import network
 from appliance.config.workloads import releases as workloads
 from appliance.lab import charts, helm
 from appliance.lab.charts import LookAlike
 from appliance.lab.spec import cache_root
+from appliance.probe.collectors import scheduler as collector
 from tests.integration import api_server
 from tests.integration.api_server import until
 from tests.integration.test_queues import site
@@ -274,6 +277,32 @@ def test_every_sites_values_pass_the_charts_schema_and_the_server_takes_what_is_
         )
         # KAI and its resource management bring the same objects, so one makes room for the other.
         program((str(place.source / "bin/helm"), "uninstall", release.name, "--wait", *known))
+
+
+def test_the_policies_of_add_ons_are_taken_and_read_back_as_they_were_written(
+    place: Place, tmp_path: Path
+) -> None:
+    opened = "mlflow: {storage_class: own, open_to_cluster: true, reached_from: [monitoring]}"
+    texts = {"all": ALL, "open": f"workloads: {{{opened}, kuberay: {{}}}}\n"}
+    for name, text in texts.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        known = with_workloads(folder, text).site
+        wanted = network.policies(known)
+        items = [*workloads.namespaces(known), *wanted]
+        file = folder / "all.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        kubectl = ("kubectl", "--kubeconfig", str(place.kubeconfig))
+        apply = (*kubectl, "apply", "--filename", str(file))
+        program(apply, env=place.env)
+        said = program(apply, env=place.env).stdout.splitlines()
+        assert len(said) == len(items)
+        assert all(line.endswith(" unchanged") for line in said), said
+        listed = ("get", "networkpolicies,daemonsets", "--all-namespaces", "--output", "json")
+        found = collector.policies(json.loads(place.kubectl(*listed)), [])
+        by_place = {policy["namespace"]: policy["digest"] for policy in found}
+        for policy in wanted:
+            assert by_place[policy["metadata"]["namespace"]] == digest(policy["spec"])
 
 
 def _releases(folder: Path) -> Iterator[Release]:

@@ -3,6 +3,7 @@
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.roles.kubernetes import control_hosts
 from appliance.config.roles.kubernetes_release import options
+from appliance.config.workloads.network import policies
 from appliance.config.workloads.releases import (
     NAME,
     STAGE,
@@ -35,6 +36,7 @@ def variables(context: RoleContext) -> Variables:
         "workloads_first": first,
         "workloads_mark": f"{STAGE}={NAME}",
         "workloads_namespaces": list(namespaces(site)) if first else [],
+        "workloads_policies": list(policies(site)) if first else [],
         "workloads_releases": wanted if first else [],
         "workloads_unwanted": [_unwanted(addon) for addon in unwanted(site)] if first else [],
         "workloads_source": options(site).source or "",

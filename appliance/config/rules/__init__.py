@@ -90,6 +90,7 @@ SITE_RULES: tuple[Rule, ...] = (
     workloads.volumes,
     workloads.models,
     workloads.queues,
+    workloads.reach,
     workloads.notebooks,
     workloads.trials,
     services.access,

@@ -5,14 +5,17 @@ from collections.abc import Iterator
 
 from appliance.config.compatibility import RELEASE
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.queues.namespaces import namespace_of
 from appliance.config.queues.tree import leaf_name
 from appliance.config.rules.base import Case, nearest
 from appliance.config.workloads.exports import readable, writable
+from appliance.config.workloads.network import ENFORCING, projects
 from appliance.config.workloads.notebooks import INTERACTIVE
-from appliance.config.workloads.releases import wanted
+from appliance.config.workloads.releases import section, wanted
 from appliance.config.workloads.serving import SERVING, models_export, project_of, queue_of
 from appliance.config.workloads.table import table
 from appliance.config.workloads.values import nfs_export
+from appliance.models.site_workloads import ServingAddon
 
 SECTION = "workloads"
 OPEN = ("dummy", "dummyauthenticator", "nullauthenticator", "tmpauthenticator")
@@ -148,6 +151,44 @@ def queues(case: Case) -> Iterator[Finding]:
             yield case.problem((*where, "queue"), message, remedy)
 
 
+def reach(case: Case) -> Iterator[Finding]:
+    """Who may use what asks nobody who he is, and a network that keeps others out."""
+    options, own = case.site.workloads, case.site.kubernetes
+    if options is None:
+        return
+    for addon in wanted(case.site):
+        given, where = section(options, addon), (SECTION, addon.key)
+        if not isinstance(given, ServingAddon):
+            continue
+        if given.open_to_cluster:
+            if given.projects is not None:
+                message = "every pod of the cluster may use it, and projects names some"
+                yield case.problem((*where, "open_to_cluster"), message, "leave one of them out")
+        elif own and case.checked.whole("kubernetes") and own.network not in ENFORCING:
+            message = f"asks nobody who he is, and network {own.network} enforces no NetworkPolicy: every pod would reach it"
+            remedy = f"take kubernetes.network: {' or '.join(ENFORCING)}, or say open_to_cluster: true here"
+            yield case.problem(where, message, remedy)
+        if case.checked.whole("scheduler"):
+            yield from _users(case, where, given)
+
+
+def _users(case: Case, where: KeyPath, given: ServingAddon) -> Iterator[Finding]:
+    known = {project.name: namespace_of(project.name) for project in projects(case.site)}
+    runai = case.site.scheduler is not None and case.site.scheduler.kind == "runai"
+    for i, name in enumerate(given.projects or ()):
+        if name not in known:
+            message = f'no project is called "{name}"'
+            remedy = nearest(name, list(known), "projects")
+            if runai:
+                message = "Run:ai makes the namespaces of projects itself"
+                remedy = f"name the namespace under reached_from, as runai-{name}"
+            yield case.problem((*where, "projects", i), message, remedy)
+    for i, space in enumerate(given.reached_from):
+        if name := next((n for n, own in known.items() if own == space), ""):
+            message = f"{space} is the namespace of project {name}"
+            yield case.problem((*where, "reached_from", i), message, f"projects: [{name}]")
+
+
 def notebooks(case: Case) -> Iterator[Finding]:
     """Nobody is let in without proof, no secret stands in the site, and a notebook fits a host."""
     options = case.site.workloads
@@ -159,12 +200,12 @@ def notebooks(case: Case) -> Iterator[Finding]:
         message = f"{given.authenticator} lets anybody in under any name"
         remedy = "take one that asks for proof, as generic-oauth"
         yield case.problem((*where, "authenticator"), message, remedy)
-    for section, settings in given.config.items():
+    for of_class, settings in given.config.items():
         for name in settings:
             if SECRET_NAME.search(name):
                 remedy = "keep it in a Secret of namespace jupyterhub, as docs/workloads.md says"
                 yield case.problem(
-                    (*where, "config", section, name), "a secret must not stand here", remedy
+                    (*where, "config", of_class, name), "a secret must not stand here", remedy
                 )
     has = case.profile.hardware.gpu.count if case.profile else None
     if has is not None and given.gpus > has:

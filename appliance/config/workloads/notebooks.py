@@ -11,8 +11,9 @@ from appliance.models.site_workloads import Jupyter, WorkloadsOptions
 INTERACTIVE = "build"
 SECRET = "OAUTH_CLIENT_SECRET"
 """As OAuthenticator reads it from the hub's environment, and as it is called in its Secret."""
+NAMESPACE = "jupyterhub"
 KEEP = {"helm.sh/resource-policy": "keep"}
-ADDRESS = "http://proxy-public.jupyterhub"
+ADDRESS = f"http://proxy-public.{NAMESPACE}"
 """Service and namespace, as pods reach it."""
 
 

@@ -24,6 +24,8 @@ class Addon(Model):
     security: Literal["restricted", "baseline", "privileged"]
     holders: tuple[str, ...] = ()
     driver: str = ""
+    api_ports: tuple[int, ...] = ()
+    user_ports: tuple[int, ...] = ()
     kubernetes: Bound = Bound()
     source: str
     date: str

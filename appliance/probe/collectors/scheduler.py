@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import zlib
 
@@ -26,6 +27,12 @@ LABELS = (
 GPU = "nvidia.com/gpu"
 RDMA = "rdma/fabric"
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
+OURS = "appliance"
+RELEASE = "meta.helm.sh/release-name"
+ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
+"""DaemonSets by the names their projects give them; of other networks nobody here knows that they enforce policies."""
+CILIUM = "cilium"
+EVERYWHERE = "*"
 ENDED = frozenset({"Succeeded"})
 
 
@@ -33,7 +40,7 @@ def collect(ask: Ask) -> Facts:
     """The area ``scheduler``."""
     if not (ask.has("kubectl") and files.exists(ask.path(ADMIN))):
         return {"scheduler": None}
-    parts = ("releases", "pods", "gpus", "rdma", "default_classes")
+    parts = ("releases", "pods", "gpus", "rdma", "default_classes", "policies", "enforcers")
     found: Facts = dict.fromkeys(parts)
     try:
         found["releases"] = [_release(ask, *row) for row in newest(_records(ask))]
@@ -42,6 +49,9 @@ def collect(ask: Ask) -> Facts:
         nodes = _get(ask, "nodes")
         found["gpus"], found["rdma"] = offered(nodes, GPU), offered(nodes, RDMA)
         found["default_classes"] = default_classes(_get(ask, "storageclasses"))
+        network = _get(ask, "networkpolicies,daemonsets", EVERYWHERE)
+        found["policies"] = policies(network, spaces)
+        found["enforcers"] = [_with_mode(ask, one) for one in enforcers(network)]
     except Unreadable as error:
         ask.problem("scheduler", str(error))
     return {"scheduler": found}
@@ -96,6 +106,56 @@ def default_classes(said: dict[str, Any]) -> list[str]:
     except (KeyError, TypeError):
         raise Unreadable("kubectl printed no list of StorageClasses") from None
     return sorted(name for name, mark in marks.items() if (mark or {}).get(DEFAULT) == "true")
+
+
+def policies(said: dict[str, Any], spaces: list[str]) -> list[Facts]:
+    """NetworkPolicies of a list that lie in these namespaces, and ours in others. Raises Unreadable."""
+    try:
+        return [
+            {
+                "name": item["metadata"]["name"],
+                "namespace": item["metadata"]["namespace"],
+                "release": (item["metadata"].get("annotations") or {}).get(RELEASE, ""),
+                "admits": bool(item["spec"].get("ingress")),
+                "digest": digest(item["spec"]),
+            }
+            for item in said["items"]
+            if item["kind"] == "NetworkPolicy"
+            and (item["metadata"]["namespace"] in spaces or item["metadata"]["name"] == OURS)
+        ]
+    except (KeyError, TypeError):
+        raise Unreadable("kubectl printed no list of NetworkPolicies") from None
+
+
+def digest(content: object) -> str:
+    """Of what was written, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def enforcers(said: dict[str, Any]) -> list[Facts]:
+    """DaemonSets of a list that enforce NetworkPolicies. Raises Unreadable."""
+    try:
+        return [
+            {
+                "name": item["metadata"]["name"],
+                "namespace": item["metadata"]["namespace"],
+                "ready": int(item["status"].get("numberReady", 0)),
+                "wanted": int(item["status"].get("desiredNumberScheduled", 0)),
+            }
+            for item in said["items"]
+            if item["kind"] == "DaemonSet" and item["metadata"]["name"] in ENFORCERS
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise Unreadable("kubectl printed no list of DaemonSets") from None
+
+
+def _with_mode(ask: Ask, one: Facts) -> Facts:
+    if one["name"] != CILIUM:
+        return one
+    words = ["get", "configmap", "cilium-config", "--ignore-not-found"]
+    path = "jsonpath={.data.enable-policy}"
+    return {**one, "mode": _kubectl(ask, ["-n", one["namespace"], *words, "-o", path]).strip()}
 
 
 def _pod(item: dict[str, Any]) -> Facts:
@@ -156,7 +216,7 @@ def _release(ask: Ask, space: str, name: str, revision: int, status: str) -> Fac
 
 
 def _get(ask: Ask, kind: str, space: str = "") -> dict[str, Any]:
-    where = ["-n", space] if space else []
+    where = ["--all-namespaces"] if space == EVERYWHERE else ["-n", space] if space else []
     try:
         found: dict[str, Any] = json.loads(_kubectl(ask, [*where, "get", kind, "-o", "json"]))
     except ValueError:

@@ -1,7 +1,9 @@
 """Trials of what is installed for users: manifests that keep to queue and rights, and verdicts that can be wrong."""
 
 import copy
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import HELLO, Hello, Where
 from appliance.acceptance.hello_trial import PATIENCE_S, clean, run
 from appliance.acceptance.workload import QUEUE_LABEL
+from appliance.actions import workloads
+from appliance.actions.opening import Target
 from appliance.actions.workloads import place
 from appliance.adapters.kubernetes import KINDS
 from appliance.config.workloads.table import table
@@ -246,6 +250,35 @@ def test_trials_use_the_projects_first_queue_for_training_or_the_one_named(
     where = place(site(projects=PROJECTS).model_copy(update={"workloads": options}))
     assert (where.namespace, where.queue) == (namespace, queue)
     assert where.images["plain"] == "mirror/busybox:1"
+
+
+@pytest.mark.parametrize(
+    ("mlflow", "namespace", "queue"),
+    [
+        ({}, "kai-a", "a-build"),
+        ({"projects": ["b"]}, "kai-b", "b-train"),
+        ({"projects": ["b", "a"]}, "kai-a", "a-build"),
+        ({"open_to_cluster": True}, "kai-a", "a-build"),
+    ],
+)
+def test_what_only_some_may_use_is_tried_from_a_project_that_may(
+    mlflow: dict[str, Any], namespace: str, queue: str
+) -> None:
+    options = WorkloadsOptions.model_validate({"queue": "build", "mlflow": mlflow})
+    known = site(projects=PROJECTS).model_copy(update={"workloads": options})
+    found = place(known, "mlflow")
+    assert (found.namespace, found.queue.partition("-")[0]) == (namespace, queue[0])
+    assert place(known, "jobset").namespace == "kai-a"
+
+
+def test_what_no_project_may_use_is_not_assessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = WorkloadsOptions.model_validate({"mlflow": {"projects": []}})
+    known = site(projects=PROJECTS).model_copy(update={"workloads": options})
+    monkeypatch.setattr(workloads, "_site", lambda _: known)
+    monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    (result,) = workloads.prove(Target(None), Path("admin.conf"), lambda _: None)
+    assert result.status is Status.NOT_ASSESSED
+    assert "workloads.mlflow.projects" in result.fix
 
 
 def test_a_site_without_the_section_or_without_a_queue_is_told_so() -> None:

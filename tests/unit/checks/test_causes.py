@@ -225,6 +225,11 @@ CASES = (
         of("workloads.storage_class", "cluster"),
         of("workloads.pods", "head/jobset"),
     ),
+    Case(
+        of("kubernetes.nodes", "gpu-1", value="not ready"),
+        of("workloads.network", "cluster", value=3),
+        of("workloads.network", "cluster", value="nobody"),
+    ),
     Case(NO_SERVER, of("storage.mount", "gpu-1/data"), of("storage.scratch", "gpu-1")),
     Case(
         NO_SERVER,

@@ -126,6 +126,30 @@ REFUSED = [
         'no queue is called "team-biuld"',
         'did you mean "build"?',
     ),
+    (
+        "{mlflow: {storage_class: own, projects: [tem]}}",
+        "mlflow.projects[0]",
+        'no project is called "tem"',
+        'did you mean "team"?',
+    ),
+    (
+        "{mlflow: {storage_class: own, projects: [team], open_to_cluster: true}}",
+        "mlflow.open_to_cluster",
+        "projects names some",
+        "leave one of them out",
+    ),
+    (
+        "{mlflow: {storage_class: own, reached_from: [kai-team]}}",
+        "mlflow.reached_from[0]",
+        "is the namespace of project team",
+        "projects: [team]",
+    ),
+    (
+        "{kuberay: {reached_from: [Monitoring]}}",
+        "kuberay.reached_from[0]",
+        '"Monitoring" is not a namespace',
+        "as ingress-nginx or monitoring",
+    ),
     ("{kube_ray: {}}", "kube_ray", "is not known here", 'did you mean "kuberay"?'),
 ]
 
@@ -150,6 +174,7 @@ def test_what_cannot_be_is_refused_with_its_line(
         ("kubernetes: {external: kubeconfig}\n", "somebody else's cluster"),
         ("kubernetes: {version: '1.27', source: /opt/source}\n", "wants Kubernetes from 1.31"),
         ("kubernetes: {version: '1.35'}\n", "kubernetes.source is not given"),
+        ("kubernetes: {version: '1.20', source: /opt/source}\n", "mpi-operator 0.8.0 wants"),
     ],
 )
 def test_a_cluster_that_cannot_carry_it_is_refused(cluster: str, says: str, tmp_path: Path) -> None:
@@ -197,8 +222,8 @@ def test_another_control_host_installs_and_removes_nothing(tmp_path: Path) -> No
     other = site.model_copy(update={"hosts": (*site.hosts, more)})
     found = dict(variables(RoleContext(loaded.profile, other, more, {}, {})))
     assert not found["workloads_first"]
-    lists = ("workloads_releases", "workloads_unwanted", "workloads_namespaces")
-    assert [found[name] for name in lists] == [[], [], []]
+    lists = ("releases", "unwanted", "namespaces", "policies")
+    assert [found[f"workloads_{name}"] for name in lists] == [[], [], [], []]
 
 
 def test_what_is_taken_out_of_the_site_is_taken_away_last_first(tmp_path: Path) -> None:

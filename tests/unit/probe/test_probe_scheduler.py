@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from appliance.config.queues.manifest import digest
 from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import scheduler
@@ -116,6 +117,51 @@ def test_only_classes_marked_so_are_the_default() -> None:
         scheduler.default_classes({})
 
 
+def named(kind: str, name: str, space: str, **body: Any) -> dict[str, Any]:
+    return {"kind": kind, "metadata": {"name": name, "namespace": space}, **body}
+
+
+RULES = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": []}]}
+NETWORK = {
+    "items": [
+        named("NetworkPolicy", "other", "kai-scheduler", spec=RULES),
+        named("NetworkPolicy", "appliance", "mlflow", spec={"podSelector": {}}),
+        named("NetworkPolicy", "other", "mlflow", spec=RULES),
+        named(
+            "DaemonSet",
+            "calico-node",
+            "calico-system",
+            status={"numberReady": 3, "desiredNumberScheduled": 4},
+        ),
+        named("DaemonSet", "cilium", "kube-system", status={}),
+        named("DaemonSet", "kube-flannel-ds", "kube-flannel", status={"numberReady": 4}),
+    ]
+}
+
+
+def test_policies_are_ours_or_lie_beside_a_release_and_are_told_apart_by_their_rules() -> None:
+    brought = named("NetworkPolicy", "hub", "kai-scheduler", spec={**RULES, "ingress": []})
+    brought["metadata"]["annotations"] = {"meta.helm.sh/release-name": "jupyterhub"}
+    found = scheduler.policies({"items": [*NETWORK["items"], brought]}, ["kai-scheduler"])
+    assert [(p["namespace"], p["name"], p["release"], p["admits"]) for p in found] == [
+        ("kai-scheduler", "other", "", True),
+        ("mlflow", "appliance", "", False),
+        ("kai-scheduler", "hub", "jupyterhub", False),
+    ]
+    assert found[0]["digest"] == digest(dict(reversed(RULES.items())))
+    with pytest.raises(Unreadable):
+        scheduler.policies({}, [])
+
+
+def test_only_networks_known_to_enforce_policies_count_as_such() -> None:
+    assert scheduler.enforcers(NETWORK) == [
+        {"name": "calico-node", "namespace": "calico-system", "ready": 3, "wanted": 4},
+        {"name": "cilium", "namespace": "kube-system", "ready": 0, "wanted": 0},
+    ]
+    with pytest.raises(Unreadable):
+        scheduler.enforcers({"items": [{"kind": "DaemonSet"}]})
+
+
 def test_a_control_plane_tells_all(grow: Grow) -> None:
     nodes = {"items": [{"metadata": {"name": "a"}, "status": {}}]}
     lists = {
@@ -124,6 +170,8 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
         "get pods": json.dumps({"items": [pod("well", "Running", True)]}),
         "get nodes": json.dumps(nodes),
         "get storageclasses": json.dumps(CLASSES),
+        "get networkpolicies,daemonsets": json.dumps(NETWORK),
+        "cilium-config": "never",
     }
     root = grow({"/usr/bin/kubectl": {"when": lists}, "/etc/kubernetes/admin.conf": ""})
     ask = Ask({}, root)
@@ -136,6 +184,10 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     assert [p.name for p in found.pods] == ["well"]
     assert found.gpus == {"a": 0}
     assert found.default_classes == ("nfs",)
+    assert found.policies is not None
+    assert [p.name for p in found.policies] == ["other", "appliance"]
+    assert found.enforcers is not None
+    assert [(e.name, e.mode) for e in found.enforcers] == [("calico-node", ""), ("cilium", "never")]
     assert ask.errors == {}
 
 
@@ -143,6 +195,6 @@ def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(grow:
     assert scheduler.collect(Ask({}, grow({"/etc/hostname": "gpu-1\n"}))) == {"scheduler": None}
     refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
     ask = Ask({}, grow({"/usr/bin/kubectl": refused, "/etc/kubernetes/admin.conf": ""}))
-    unread = ("releases", "pods", "gpus", "rdma", "default_classes")
-    assert scheduler.collect(ask)["scheduler"] == dict.fromkeys(unread)
+    parts = ("releases", "pods", "gpus", "rdma", "default_classes", "policies", "enforcers")
+    assert scheduler.collect(ask)["scheduler"] == dict.fromkeys(parts)
     assert "connection refused" in ask.errors["scheduler"]

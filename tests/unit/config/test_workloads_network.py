@@ -1,0 +1,130 @@
+"""Who reaches an add-on: every namespace is closed but for the API server, those the site names, and nobody else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.config.finding import InvalidConfig, render
+from appliance.config.workloads.network import policies
+from appliance.config.workloads.table import table
+from appliance.models.site_scheduler import Project
+from tests.unit.config.test_workloads import ALL, CLUSTER, LOGIN, QUEUES, SERVED, load
+
+MLFLOW = "workloads: {{mlflow: {{storage_class: own{}}}}}\n"
+BRIDGE = CLUSTER.replace("{", "{network: bridge, ")
+PODS = {"podSelector": {}, "policyTypes": ["Ingress"]}
+"""All pods of a namespace, and what comes in to them."""
+
+
+def of(name: str) -> dict[str, Any]:
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+
+
+def rules(folder: Path, text: str, **given: str) -> dict[str, list[dict[str, Any]]]:
+    """What each namespace lets in."""
+    made = policies(load(folder, text, **given).site)
+    assert all(p["spec"].items() >= PODS.items() for p in made)
+    return {p["metadata"]["namespace"]: p["spec"].get("ingress", []) for p in made}
+
+
+def sources(found: list[dict[str, Any]]) -> list[Any]:
+    return [source for rule in found for source in rule.get("from", ["anybody"])]
+
+
+def test_every_add_on_has_one_policy_over_all_its_pods(tmp_path: Path) -> None:
+    found = rules(tmp_path, ALL)
+    assert set(found) == {addon.namespace for addon in table().addons}
+
+
+def test_without_a_word_of_the_site_only_the_api_server_and_users_come_in(tmp_path: Path) -> None:
+    found = rules(tmp_path, ALL)
+    rows = {addon.namespace: addon for addon in table().addons}
+    for space, row in rows.items():
+        open_to_all = [r for r in found[space] if "from" not in r]
+        named = [r for r in found[space] if "from" in r]
+        assert [[p["port"] for p in r["ports"]] for r in open_to_all] == (
+            [list(row.api_ports)] if row.api_ports else []
+        )
+        assert [[p["port"] for p in r["ports"]] for r in named] == (
+            [list(row.user_ports)] if row.user_ports else []
+        )
+    assert {s for s, row in rows.items() if row.user_ports} == {"mlflow", "vllm"}
+    assert found["jupyterhub"] == [], "its chart's own policies say who reaches the hub"
+
+
+def test_what_asks_nobody_who_he_is_is_for_the_project_of_the_section(tmp_path: Path) -> None:
+    assert sources(rules(tmp_path, MLFLOW.format(""))["mlflow"]) == [of("kai-team")]
+
+
+def test_projects_that_are_named_and_no_others_use_it(tmp_path: Path) -> None:
+    loaded = load(tmp_path, MLFLOW.format(", projects: [team]"))
+    site = loaded.site
+    assert site.scheduler is not None
+    (team,) = site.scheduler.projects
+    more = tuple(team.model_copy(update={"name": name}) for name in ("vision", "speech"))
+    scheduler = site.scheduler.model_copy(update={"projects": (team, *more)})
+    for named, expected in (((), []), (("speech", "team"), ["kai-team", "kai-speech"])):
+        assert site.workloads is not None
+        assert site.workloads.mlflow is not None
+        given = site.workloads.mlflow.model_copy(update={"projects": named})
+        options = site.workloads.model_copy(update={"mlflow": given})
+        other = site.model_copy(update={"scheduler": scheduler, "workloads": options})
+        (made,) = policies(other)
+        assert sources(made["spec"].get("ingress", [])) == [of(name) for name in expected]
+    assert isinstance(team, Project)
+
+
+def test_an_engines_other_ports_are_closed_to_its_users_too(tmp_path: Path) -> None:
+    (rule,) = rules(tmp_path, f"workloads: {{vllm: {SERVED}}}\n")["vllm"]
+    assert rule == {"from": [of("kai-team")], "ports": [{"port": 8000, "protocol": "TCP"}]}
+
+
+def test_notebooks_use_what_the_project_of_their_queue_may(tmp_path: Path) -> None:
+    hub = f"jupyter: {{{LOGIN}, storage_class: own}}"
+    for name, told in (("kept", ""), ("barred", ", projects: []")):
+        folder = tmp_path / name
+        folder.mkdir()
+        text = MLFLOW.format(told).replace("{mlflow", f"{{{hub}, mlflow")
+        found = sources(rules(folder, text)["mlflow"])
+        notebook = {"podSelector": {"matchLabels": {"kai.scheduler/queue": "team-build"}}}
+        assert found == ([] if told else [of("kai-team"), {**of("jupyterhub"), **notebook}])
+
+
+@pytest.mark.parametrize("key", ["mlflow", "kuberay"])
+def test_an_ingress_or_monitoring_comes_in_where_it_is_named(key: str, tmp_path: Path) -> None:
+    more = "reached_from: [monitoring]"
+    text = MLFLOW.format(f", {more}") if key == "mlflow" else f"workloads: {{kuberay: {{{more}}}}}"
+    (found,) = rules(tmp_path, text).values()
+    assert found[-1] == {"from": [of("monitoring")]}
+
+
+def test_a_site_may_open_an_add_on_to_its_cluster_on_the_ports_it_serves(tmp_path: Path) -> None:
+    text = MLFLOW.format(", open_to_cluster: true")
+    for name, cluster in (("calico", CLUSTER), ("bridge", BRIDGE)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (rule,) = rules(folder, text, cluster=cluster)["mlflow"]
+        assert rule["from"] == [{"namespaceSelector": {}}]
+        assert rule["ports"] == [{"port": 5000, "protocol": "TCP"}]
+
+
+def test_a_network_that_keeps_nobody_out_is_refused_before_a_host_is_met(tmp_path: Path) -> None:
+    text = f"workloads: {{kuberay: {{}}, vllm: {SERVED}, mlflow: {{storage_class: own}}}}\n"
+    with pytest.raises(InvalidConfig) as refused:
+        load(tmp_path, text, cluster=BRIDGE)
+    found = refused.value.findings
+    assert [f.key for f in found] == ["workloads.mlflow", "workloads.vllm"], render(found)
+    assert all("network bridge enforces no NetworkPolicy" in f.message for f in found)
+    assert all("open_to_cluster: true" in f.remedy for f in found)
+
+
+def test_run_ais_own_projects_are_named_by_their_namespaces(tmp_path: Path) -> None:
+    queues = QUEUES.replace(
+        "scheduler:\n", "scheduler:\n  kind: runai\n  runai: {domain: runai.example.com}\n"
+    )
+    with pytest.raises(InvalidConfig) as refused:
+        load(tmp_path, MLFLOW.format(", projects: [team]"), queues=queues)
+    found = [f for f in refused.value.findings if f.key == "workloads.mlflow.projects[0]"]
+    assert [f.message for f in found] == ["Run:ai makes the namespaces of projects itself"]
+    assert "runai-team" in found[0].remedy
