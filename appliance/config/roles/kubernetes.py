@@ -46,6 +46,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_virtual_interface": _interface(context) if given.address else "",
         "kubernetes_virtual_image": (given.address_image or KUBE_VIP) if given.address else "",
         "kubernetes_kubeadm_api": chosen.kubeadm_api,
+        "kubernetes_learners": chosen.learners,
         "kubernetes_socket": chosen.socket,
         "kubernetes_kubeadm": kubeadm(context, chosen, container) if is_control else [],
         "kubernetes_registration": registration(site, host, chosen),
@@ -113,7 +114,7 @@ def kubeadm(context: RoleContext, chosen: Release, container: bool) -> list[Docu
     }
     return [
         init,
-        _cluster(context, api, chosen),
+        _cluster(context, api, chosen, container),
         kubelet(context, chosen, dns_address(site), container),
         _proxy(site, container),
     ]
@@ -138,7 +139,7 @@ def labels(context: RoleContext) -> dict[str, str]:
     return {"appliance/role": "gpu" if gpu else "control", "appliance/profile": profile.name}
 
 
-def _cluster(context: RoleContext, api: str, chosen: Release) -> Document:
+def _cluster(context: RoleContext, api: str, chosen: Release, container: bool) -> Document:
     site, given = context.site, options(context.site)
     exact = {} if chosen.patch is None else {"kubernetesVersion": f"v{chosen}"}
     names = [word for h in control_hosts(site) for word in (h.name, str(h.address))]
@@ -174,8 +175,14 @@ def _cluster(context: RoleContext, api: str, chosen: Release) -> Document:
         },
         "controllerManager": {"extraArgs": chosen.arguments({"profiling": "false"})},
         "scheduler": {"extraArgs": chosen.arguments({"profiling": "false"})},
-        "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+        "etcd": {"local": {"dataDir": "/var/lib/etcd", **(_patient(chosen) if container else {})}},
     }
+
+
+def _patient(chosen: Release) -> Document:
+    """Container hosts share one machine's processors and disk, and writes of one keep the others' heartbeats waiting: five times etcd's own times."""
+    times = {"heartbeat-interval": "500", "election-timeout": "5000"}
+    return {"extraArgs": chosen.arguments(times)}
 
 
 def _volume(name: str, path: str, *, read_only: bool) -> Document:

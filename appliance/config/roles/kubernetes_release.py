@@ -11,6 +11,8 @@ from appliance.models.site_kubernetes import KubernetesOptions
 OLDEST, NEWEST = 20, 36
 KUBEADM_API = {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"}
 """kubeadm's configuration API from a minor release on (Kubernetes changelogs 1.22 and 1.31)."""
+LEARNERS = 29
+"""From here on kubeadm adds members of etcd as learners, which do not count before they have caught up (changelog 1.29)."""
 VERSION = re.compile(r"^v?1\.(\d+)(?:\.(\d+))?")
 SOCKET = "/run/containerd/containerd.sock"
 
@@ -34,6 +36,11 @@ class Release:
     def socket(self) -> str:
         """containerd's socket; a URL since dockershim went."""
         return f"unix://{SOCKET}" if self.minor >= 24 else SOCKET
+
+    @property
+    def learners(self) -> bool:
+        """Whether etcd keeps its quorum while a second control plane joins."""
+        return self.minor >= LEARNERS
 
     @property
     def control_taint(self) -> str:

@@ -112,6 +112,22 @@ def test_each_release_gets_the_configuration_its_kubeadm_reads(
     assert arguments(init["nodeRegistration"]["kubeletExtraArgs"]) == {"node-ip": "10.0.0.1"}
 
 
+@pytest.mark.parametrize("version", RELEASES)
+def test_hosts_that_share_a_machine_give_etcd_more_time(version: str) -> None:
+    plain, shared = (
+        document(of("head-1", site(version=version), facts("head-1", kind)), "ClusterConfiguration")
+        for kind in ("", "systemd-nspawn")
+    )
+    assert plain["etcd"]["local"] == {"dataDir": "/var/lib/etcd"}
+    times = arguments(shared["etcd"]["local"]["extraArgs"])
+    assert times == {"heartbeat-interval": "500", "election-timeout": "5000"}
+
+
+@pytest.mark.parametrize(("version", "learners"), {"1.28.9": False, "1.29": True}.items())
+def test_members_of_etcd_learn_before_they_count_from_1_29_on(version: str, learners: bool) -> None:
+    assert of("head-1", site(version=version))["kubernetes_learners"] is learners
+
+
 @pytest.mark.parametrize("host", ["head-1", "head-3", "gpu-1"])
 def test_every_host_knows_all_control_planes_and_one_makes_the_cluster(host: str) -> None:
     found = of(host, site(3, version="1.35"))
