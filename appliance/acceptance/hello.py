@@ -1,6 +1,6 @@
 """The smallest piece of work of each add-on: through the queue of a project, within pod security standard restricted."""
 
-from appliance.acceptance import hello_data, hello_services
+from appliance.acceptance import hello_data, hello_network, hello_services
 from appliance.acceptance.hello_parts import (
     Hello,
     Resource,
@@ -116,4 +116,5 @@ HELLOS: tuple[Hello, ...] = (
     ),
     *hello_data.HELLOS,
     *hello_services.HELLOS,
+    *hello_network.HELLOS,
 )

@@ -28,12 +28,17 @@ class Where:
 
 @dataclass(frozen=True)
 class Hello:
-    """``key``: its section in the site. ``ended``: whether the last resource of ``make`` is done, and well; None: not yet."""
+    """``key``: its section in the site. ``ended``: whether the last resource of ``make`` is done, and well; None: not yet.
+
+    ``failed``, ``fix``: what it means where it ended badly, if that is known.
+    """
 
     key: str
     title: str
     make: Callable[[Where], list[Resource]]
     ended: Ended
+    failed: str = ""
+    fix: str = ""
 
 
 def labels(where: Where, key: str) -> dict[str, str]:

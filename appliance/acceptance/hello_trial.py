@@ -86,7 +86,7 @@ def _judged(
         fix = f"it must have schedulerName {where.scheduler} and label {QUEUE_LABEL}"
         return _result(hello, Status.FAIL, cause, fix)
     if ended is False:
-        return _result(hello, Status.FAIL, "it failed", look)
+        return _result(hello, Status.FAIL, hello.failed or "it failed", hello.fix or look)
     if not pods:
         cause = f"no pod of it was seen in {seconds:.0f} s"
         return _result(hello, Status.NOT_ASSESSED if ended else Status.FAIL, cause, look)

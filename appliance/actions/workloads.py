@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from appliance.acceptance import hello_network
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello, Where
 from appliance.acceptance.hello_trial import Told, clean, run
@@ -12,7 +13,8 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
 from appliance.config.queues.namespaces import namespace_of
 from appliance.config.queues.tree import leaf_name
-from appliance.config.workloads.network import users
+from appliance.config.workloads.network import ENFORCING, users
+from appliance.config.workloads.releases import wanted
 from appliance.config.workloads.serving import address, project_of
 from appliance.config.workloads.table import table
 from appliance.config.workloads.values import scheduler_name
@@ -58,10 +60,10 @@ def place(site: Site, key: str = "") -> Where:
 
 
 def prove(target: Target, kubeconfig: Path, told: Told) -> Iterator[CheckResult]:
-    """A verdict for each add-on of the site that has a trial, as it comes."""
+    """A verdict for each add-on of the site that has a trial, and for the network they stand behind, as it comes."""
     site = _site(target)
     place(site)
-    chosen = [h for h in HELLOS if getattr(site.workloads, h.key) is not None]
+    chosen = [h for h in HELLOS if _has(site, h)]
     with KubernetesApi(kubeconfig) as api:
         for hello in chosen:
             if _allowed(site, hello.key) == ():
@@ -77,6 +79,14 @@ def take_away(target: Target, kubeconfig: Path) -> None:
     with KubernetesApi(kubeconfig) as api:
         for hello in HELLOS:
             clean(Api(api), place(site, hello.key), (hello,))
+
+
+def _has(site: Site, hello: Hello) -> bool:
+    """An add-on of the site; and a network that is to enforce the add-ons' policies."""
+    if hello.key == hello_network.KEY:
+        own = site.kubernetes
+        return own is not None and own.network in ENFORCING and bool(wanted(site))
+    return getattr(site.workloads, hello.key) is not None
 
 
 def _allowed(site: Site, key: str) -> tuple[Project, ...] | None:

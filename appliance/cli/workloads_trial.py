@@ -20,7 +20,7 @@ def try_hellos(target: Target, kubeconfig: Path, only_clean: bool, as_json: bool
         action.take_away(target, kubeconfig)
         return 0
     verdicts = action.prove(target, kubeconfig, _silent if as_json else _tell)
-    return show(verdicts, TITLES, as_json, "{good} of {all} add-ons did their work")
+    return show(verdicts, TITLES, as_json, "{good} of {all} trials ended well")
 
 
 def _tell(hello: Hello) -> None:

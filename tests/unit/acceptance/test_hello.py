@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from appliance.acceptance import hello_network
 from appliance.acceptance.ground import Name, Resource
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import HELLO, Hello, Where
@@ -17,6 +18,7 @@ from appliance.actions import workloads
 from appliance.actions.opening import Target
 from appliance.actions.workloads import place
 from appliance.adapters.kubernetes import KINDS
+from appliance.adapters.process import run as run_program
 from appliance.config.workloads.table import table
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.result import CheckResult, Status
@@ -35,6 +37,7 @@ DONE: dict[str, Resource] = {
     "vllm": {"conditions": [{"type": "Complete", "status": "True"}]},
     "mlflow": {"conditions": [{"type": "Complete", "status": "True"}]},
     "dask_operator": {"jobStatus": "Successful"},
+    "network_policies": {"conditions": [{"type": "Complete", "status": "True"}]},
     "spark_operator": {"applicationState": {"state": "COMPLETED"}},
 }
 FAILED: Resource = {"conditions": [{"type": "Failed", "status": "True"}], "terminalState": "Failed"}
@@ -152,6 +155,7 @@ def test_each_fault_has_its_verdict_and_remedy_and_leaves_nothing(
     hello: Hello, fault: str, status: Status, says: str
 ) -> None:
     result, cluster = tried(hello, fault)
+    says = hello.failed or says if fault == "fails" else says
     assert (result.status, says in result.cause) == (status, True), result
     assert result.fix
     assert cluster.things == {}
@@ -185,7 +189,8 @@ def test_every_pod_names_queue_and_scheduler_and_needs_no_right(hello: Hello) ->
     assert found
     assert all((r["apiVersion"], r["kind"]) in KINDS for r in made)
     for resource in [*made, *found]:
-        assert resource["metadata"]["labels"] == {HELLO: hello.key, QUEUE_LABEL: WHERE.queue}
+        labels = {HELLO: hello.key, QUEUE_LABEL: WHERE.queue}
+        assert resource["metadata"]["labels"].items() >= labels.items()
     for template in found:
         spec = template["spec"]
         assert spec["schedulerName"] == WHERE.scheduler
@@ -208,6 +213,66 @@ def test_only_a_spark_driver_has_rights_in_the_cluster() -> None:
         if "serviceAccountName" in s
     ]
     assert known == [("spark", "spark-kubernetes-driver")]
+
+
+def test_the_policy_that_is_tried_closes_one_port_of_a_server_that_listens_on_two() -> None:
+    (hello,) = hello_network.HELLOS
+    policy, service, server, client = hello.make(WHERE)
+    ports = {port["port"] for port in service["spec"]["ports"]}
+    (rule,) = policy["spec"]["ingress"]
+    assert ports - {port["port"] for port in rule["ports"]} == {hello_network.CLOSED}
+    chosen = policy["spec"]["podSelector"]["matchLabels"].items()
+    template = server["spec"]["template"]
+    assert chosen == service["spec"]["selector"].items()
+    assert chosen <= template["metadata"]["labels"].items()
+    assert not chosen <= client["spec"]["template"]["metadata"]["labels"].items()
+    (container,) = template["spec"]["containers"]
+    assert all(str(port) in container["command"][-1] for port in ports)
+    assert str(hello_network.CLOSED) in container["readinessProbe"]["exec"]["command"][-1]
+    said = client["spec"]["template"]["spec"]["containers"][0]["command"][-1]
+    assert f"http://{service['metadata']['name']}:{hello_network.CLOSED}/; then exit 1" in said
+
+
+@pytest.mark.parametrize(("open_ports", "code"), [("8080", 0), ("8080 8081", 1)])
+def test_a_client_that_reaches_the_closed_port_fails_and_no_other(
+    open_ports: str, code: int, tmp_path: Path
+) -> None:
+    """The pod's own words, with a wget that reaches these ports alone and a sleep that does not wait."""
+    (hello,) = hello_network.HELLOS
+    *_, client = hello.make(WHERE)
+    reached = "|".join(f"*:{port}/" for port in open_ports.split())
+    script = f'#!/bin/sh\nfor last; do :; done\ncase "$last" in {reached}) exit 0;; esac\nexit 1\n'
+    passes = '#!/bin/sh\nshift\nexec "$@"\n'
+    for name, text in (("wget", script), ("sleep", "#!/bin/sh\n"), ("timeout", passes)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    command = client["spec"]["template"]["spec"]["containers"][0]["command"]
+    done = run_program(("/bin/sh", *command[1:]), env={"PATH": str(tmp_path)}, check=False)
+    assert done.returncode == code
+
+
+@pytest.mark.parametrize(
+    ("network", "tried"), [("calico", True), ("cilium", True), ("bridge", False)]
+)
+def test_the_network_is_tried_where_it_is_one_that_enforces_policies(
+    network: str, tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = WorkloadsOptions.model_validate({"jobset": {}})
+    known = site(projects=PROJECTS).model_copy(update={"workloads": options})
+    assert known.kubernetes is not None
+    own = known.kubernetes.model_copy(update={"network": network})
+    known = known.model_copy(update={"kubernetes": own})
+    seen: list[str] = []
+
+    def noted(*given: Any) -> tuple[CheckResult, ...]:
+        seen.extend(hello.key for hello in given[3])
+        return ()
+
+    monkeypatch.setattr(workloads, "_site", lambda _: known)
+    monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    monkeypatch.setattr(workloads, "run", noted)
+    assert list(workloads.prove(Target(None), Path("admin.conf"), lambda _: None)) == []
+    assert seen == ["jobset", *(["network_policies"] if tried else [])]
 
 
 def test_what_a_killed_trial_left_is_taken_away() -> None:
@@ -276,6 +341,7 @@ def test_what_no_project_may_use_is_not_assessed(monkeypatch: pytest.MonkeyPatch
     known = site(projects=PROJECTS).model_copy(update={"workloads": options})
     monkeypatch.setattr(workloads, "_site", lambda _: known)
     monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    monkeypatch.setattr(workloads, "run", lambda *given: ())
     (result,) = workloads.prove(Target(None), Path("admin.conf"), lambda _: None)
     assert result.status is Status.NOT_ASSESSED
     assert "workloads.mlflow.projects" in result.fix

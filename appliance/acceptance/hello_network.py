@@ -1,0 +1,66 @@
+"""That the pod network enforces NetworkPolicies: a pod reaches the port that one leaves open, and not the one it closes."""
+
+from appliance.acceptance.hello_parts import (
+    HELLO,
+    Hello,
+    Resource,
+    Where,
+    condition,
+    job,
+    labels,
+    pod,
+    resource,
+)
+
+KEY = "network_policies"
+OPEN, CLOSED = 8080, 8081
+SERVER = {"appliance/side": "server"}
+SERVES = f"echo hello > /tmp/index.html; httpd -p {OPEN} -h /tmp; exec httpd -f -p {CLOSED} -h /tmp"
+ASKS = "timeout 10 wget -q -O /dev/null"
+READY = {"exec": {"command": ["sh", "-c", f"{ASKS} http://127.0.0.1:{CLOSED}/"]}}
+"""From inside the pod, where no policy counts: who finds it closed later knows that somebody listens there."""
+
+
+def _network(where: Where) -> list[Resource]:
+    """The policy is there before the pods it holds for."""
+    chosen = {HELLO: KEY, **SERVER}
+    closing = {
+        "podSelector": {"matchLabels": chosen},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"ports": [{"port": OPEN, "protocol": "TCP"}]}],
+    }
+    ports = [
+        {"name": f"http-{number}", "port": number, "protocol": "TCP"} for number in (OPEN, CLOSED)
+    ]
+    command = ["sh", "-c", SERVES]
+    template = pod(where, KEY, "plain", command=command, restart="Always", readinessProbe=READY)
+    template["metadata"]["labels"] = {**labels(where, KEY), **SERVER}
+    served = {"replicas": 1, "selector": {"matchLabels": chosen}, "template": template}
+    policy = resource(where, KEY, "networking.k8s.io/v1", "NetworkPolicy", spec=closing)
+    name = policy["metadata"]["name"]
+    return [
+        policy,
+        resource(where, KEY, "v1", "Service", spec={"selector": chosen, "ports": ports}),
+        resource(where, KEY, "apps/v1", "Deployment", spec=served),
+        resource(where, KEY, "batch/v1", "Job", spec=job(_client(where, name))),
+    ]
+
+
+def _client(where: Where, server: str) -> Resource:
+    """It fails where the closed port answers, and for no other reason: without an answer it waits."""
+    answered = f"until {ASKS} http://{server}:{OPEN}/; do sleep 2; done"
+    closed = f"if {ASKS} http://{server}:{CLOSED}/; then exit 1; fi"
+    command = ["sh", "-c", f"{answered}; sleep 5; {closed}; {answered}"]
+    return pod(where, KEY, "plain", command=command)
+
+
+HELLOS: tuple[Hello, ...] = (
+    Hello(
+        KEY,
+        "A pod is kept out where a NetworkPolicy says so",
+        _network,
+        condition("Complete", "Failed"),
+        failed="a pod reached what a NetworkPolicy closes: the pod network does not enforce them",
+        fix="the pods of the network (calico-node, cilium) and their log; appliance health --check workloads.network",
+    ),
+)
