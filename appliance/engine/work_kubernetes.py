@@ -6,13 +6,16 @@ from appliance.adapters.kubernetes_nodes import Nodes, Resource
 from appliance.engine.session import Session
 from appliance.engine.work import ENDING, Held, is_ours, runs
 from appliance.errors import ClusterFailed
+from appliance.mig import node as on_demand
 from appliance.models.drain import Why
 from appliance.models.site import Owner
 
-DRAINED = "appliance/drained"
+DRAINED = on_demand.DRAINED
 """Annotation that says why a cordon is ours; stage kubernetes takes such a one back."""
 
-TAINT = "appliance/owner"
+DIVIDED = "MIG on demand, which divides GPUs there" + ENDING
+
+TAINT = on_demand.OWNER
 MIRROR = "kubernetes.io/config.mirror"
 OVER = frozenset({"Succeeded", "Failed"})
 CORDON = "node.kubernetes.io/unschedulable"
@@ -52,15 +55,21 @@ class KubernetesHosts:
         if node is None:
             return
         cordoned, reason = bool(node.get("spec", {}).get("unschedulable")), _reason(node)
-        if reason != why and (not cordoned or is_ours(reason)):
+        ours = is_ours(reason) or reason == on_demand.REASON
+        if reason != why and (not cordoned or ours):
             marked = {"annotations": {DRAINED: why.value}}
             self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": True}})
 
     def clear(self, host: str, force: bool) -> list[str]:
         """See Scheduler. Pods somebody makes anew elsewhere are moved; others run to their end, or are evicted by force."""
-        if self._node(host) is None:
+        node = self._node(host)
+        if node is None:
             return []
-        return [self._moved(pod, force) for pod in self._nodes.pods(host) if is_work(pod)]
+        divided = on_demand.AT_WORK in (node.get("metadata", {}).get("annotations") or {})
+        # One that was ended in the middle has left the mark, and changes nothing any more.
+        first = [DIVIDED] if divided and runs(self._session, host, on_demand.UNIT) else []
+        moved = (self._moved(pod, force) for pod in self._nodes.pods(host) if is_work(pod))
+        return [*first, *moved]
 
     def give_back(self, host: str) -> None:
         """See Scheduler."""

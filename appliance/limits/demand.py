@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from appliance.limits.cluster import HOME
-from appliance.limits.pods import QUEUE
+from appliance.limits.pods import QUEUE, amount
 from appliance.limits.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 POLICY = f"/api/v1/namespaces/{HOME}/configmaps/appliance-mig"
 WISH, STATE = "appliance/mig-wish", "appliance/mig-state"
+LOOK = "systemctl status appliance-mig-demand there"
 PART = "nvidia.com/mig-"
-FRESH_S = 300.0
-"""A report that is older says nothing: a host tells every minute that it looks."""
+GATED = "SchedulingGated"
+"""Why no scheduler has looked at a pod yet: it has a gate (Kubernetes 1.26)."""
+FRESH_S = 420.0
+"""A report that is older says nothing: a host tells every minute that it looks, and none while it divides (six at most)."""
 PATIENCE_S = 900.0
 """How long a host may take to carry out a wish: pods on their way and a device plugin that starts anew are waited for."""
 REST_S = 600.0
@@ -82,7 +85,7 @@ class Host:
     def why_not(self) -> str:
         """Why nothing can be wished of it; "" where it can."""
         if abs(self.age) > FRESH_S:
-            return "does not report: systemctl status appliance-mig-demand there"
+            return f"does not report: {LOOK}"
         if self.making and self.wish_age > PATIENCE_S:
             return "has not carried out its last wish"
         return ""
@@ -97,7 +100,8 @@ class Host:
         """Takes what is there, or about to be, for the pod."""
         if self.why_not:
             return False
-        for store in (self.making,) if self.shut else (self.free, self.making):
+        # What a host in trouble has free may be what its node does not offer.
+        for store in (self.making,) if self.shut or self.problem else (self.free, self.making):
             if store.get(pod.profile, 0) >= pod.number:
                 store[pod.profile] -= pod.number
                 return True
@@ -160,7 +164,11 @@ class Demand:
             if node is None:
                 troubles.append(f"{name} has not joined the cluster")
                 continue
-            host = Host(name, pool, node, now)
+            try:
+                host = Host(name, pool, node, now)
+            except (ValueError, TypeError, ArithmeticError):
+                troubles.append(f"{name} reports what cannot be read: {LOOK}")
+                continue
             if host.why_not:
                 troubles.append(f"{name} {host.why_not}")
             elif host.problem:
@@ -232,7 +240,9 @@ def _waiting(api: Api, space: str) -> Iterable[Wants]:
         asked = _asked(spec)
         placed = spec.get("nodeName") or "deletionTimestamp" in meta
         looked = any(
-            c.get("type") == "PodScheduled" and c.get("status") == "False"
+            c.get("type") == "PodScheduled"
+            and c.get("status") == "False"
+            and c.get("reason") != GATED
             for c in status.get("conditions") or ()
         )
         if placed or not looked or len(asked) != 1:
@@ -256,7 +266,7 @@ def _asked(spec: Resource) -> dict[str, int]:
         for name, count in ((box.get("resources") or {}).get("limits") or {}).items():
             if name.startswith(PART):
                 profile = name[len(PART) :]
-                found[profile] = found.get(profile, 0) + int(count)
+                found[profile] = found.get(profile, 0) + amount(count)
     return found
 
 

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 QUEUE = "kai.scheduler/queue"
 GPU = "nvidia.com/"
+FACTORS: dict[str, int] = {
+    "": 1,
+    **{letter: 1000**power for power, letter in enumerate("kMGTPE", 1)},
+    **{letter + "i": 1024**power for power, letter in enumerate("KMGTPE", 1)},
+}
+"""Suffixes of the API's quantities."""
 SHARED = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI for a part of a GPU."""
 
@@ -90,4 +96,11 @@ def _gpus(container: Resource) -> int:
     """Whole GPUs and MIG instances."""
     limits = (container.get("resources") or {}).get("limits") or {}
     named = [n for n in limits if n == GPU + "gpu" or n.startswith(GPU + "mig-")]
-    return sum(int(limits[name]) for name in named)
+    return sum(amount(limits[name]) for name in named)
+
+
+def amount(said: object) -> int:
+    """A whole number as the API writes it: 12, but 1k for 1000, and 1e3 where it was asked for so."""
+    text = str(said)
+    number = text.rstrip("kKMGTPEi")
+    return round(float(number) * FACTORS[text[len(number) :]])

@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if asked.verb == "serve":
             serve.serve(demand.parse(_text(demand.FILE)))
+            return 0
         declared = None if asked.verb in {"show", "disable"} else _declared(asked.file)
         results = carry_out(asked.verb, declared)
     except Refused as error:

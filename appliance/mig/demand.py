@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from appliance.mig.layout import Refused, Spot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from appliance.mig.layout import Layout
+
+    Unused = tuple[int, Spot | None]
 
 FILE = "/etc/appliance/mig-demand.json"
 VERSION = 1
@@ -41,13 +43,6 @@ class Policy(NamedTuple):
     whole: int
     unused_s: float
 
-    def size(self, name: str) -> Size:
-        """The profile of that name. Raises Refused."""
-        found = next((size for size in self.sizes if size.name == name), None)
-        if found is None:
-            raise Refused(f"{name} is not made on demand on this host")
-        return found
-
 
 class Seen(NamedTuple):
     """A GPU at a moment. ``held``: its instances that a pod has or a process computes on; ``busy``: so the whole of it."""
@@ -61,6 +56,11 @@ class Seen(NamedTuple):
     def free(self) -> tuple[Spot, ...]:
         """Its instances nobody has."""
         return () if self.busy else tuple(s for s in self.layout.spots if s not in self.held)
+
+    @property
+    def is_empty(self) -> bool:
+        """In MIG mode without instances: of no use to anybody."""
+        return self.layout.on and not self.layout.spots and not self.busy
 
     @property
     def idle(self) -> bool:
@@ -148,18 +148,24 @@ def fitting(
     return tuple(new)
 
 
+def unused(gpus: Iterable[Seen]) -> Iterator[Unused]:
+    """What nobody has: instances with their GPU's number, and None for the whole of one in MIG mode that has none."""
+    for gpu in gpus:
+        yield from ((gpu.number, spot) for spot in gpu.free)
+        if gpu.is_empty:
+            yield gpu.number, None
+
+
 def outdated(
-    gpus: Sequence[Seen], since: Mapping[tuple[int, Spot], float], now: float, policy: Policy
+    gpus: Iterable[Seen], since: Mapping[Unused, float], now: float, policy: Policy
 ) -> dict[int, tuple[Spot, ...]]:
     """Instances by GPU that nobody has had for the policy's time; ``since`` when each was first seen free."""
-    found = {
-        gpu.number: tuple(
-            spot for spot in gpu.free if now - since.get((gpu.number, spot), now) >= policy.unused_s
-        )
-        for gpu in gpus
-        if gpu.number in policy.gpus
-    }
-    return {index: spots for index, spots in found.items() if spots}
+    found: dict[int, tuple[Spot, ...]] = {}
+    for number, spot in unused(gpus):
+        is_old = now - since.get((number, spot), now) >= policy.unused_s
+        if is_old and number in policy.gpus:
+            found[number] = (*found.get(number, ()), *([spot] if spot else ()))
+    return found
 
 
 def _is_free(taken: Iterable[Spot], start: int, size: int) -> bool:

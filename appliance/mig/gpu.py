@@ -78,14 +78,25 @@ class Gpu:
         self._do(
             create, self.device, UINT(spot.id), ctypes.byref(place), ctypes.byref(handle), what=spot
         )
-        sizes = {p.slices: p.id for p in mig.part_profiles(self.library, handle)}
-        parts = spot.parts if spot.parts is not None else (max(sizes, default=0),)
-        for slices in parts:
+        made: list[ctypes.c_void_p] = []
+        try:
+            self._fill(handle, spot, made)
+        except Failure:
+            # The first failure is the one to be told.
+            for part in made:
+                self.library.call("nvmlComputeInstanceDestroy", part)
+            self.library.call("nvmlGpuInstanceDestroy", handle)
+            raise
+
+    def _fill(self, instance: ctypes.c_void_p, spot: Spot, made: list[ctypes.c_void_p]) -> None:
+        sizes = {p.slices: p.id for p in mig.part_profiles(self.library, instance)}
+        for slices in spot.parts if spot.parts is not None else (max(sizes, default=0),):
             if slices not in sizes:
                 raise Failure(f"{spot} has no compute instance of {slices} slices")
             part = ctypes.c_void_p()
             create = "nvmlGpuInstanceCreateComputeInstance"
-            self._do(create, handle, UINT(sizes[slices]), ctypes.byref(part), what=spot)
+            self._do(create, instance, UINT(sizes[slices]), ctypes.byref(part), what=spot)
+            made.append(part)
 
     def remove(self, instance: mig.Instance) -> None:
         """A GPU instance with its compute instances."""

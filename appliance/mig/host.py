@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,11 @@ from appliance.probe.nvml import Failure, Library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import IO, Any
 
 LOCK = clients.RUN + "/appliance-mig.lock"
+PATIENCE_S, PAUSE_S = 240.0, 0.2
+"""Less than what starts this program at boot and from the control host waits for it."""
 PLANNED = "differs"
 PROGRAM = "/usr/local/sbin/appliance-mig"
 
@@ -48,18 +51,32 @@ def driver() -> Iterator[Library]:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """One change at a time on this host: waits for another one; the lock dies with its holder."""
+def alone(seconds: float = PATIENCE_S) -> Iterator[None]:
+    """One change at a time on this host: waits so long for another one. Raises Refused. The lock dies with its holder."""
     try:
         lock = open(LOCK, "w")  # noqa: PTH123, SIM115 - closed below
     except OSError as error:
         raise Refused(f"only root can divide GPUs: {error}") from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        end = time.monotonic() + seconds
+        while not _locked(lock):
+            if time.monotonic() >= end:
+                raise Refused(
+                    f"somebody else has divided GPUs of this host for {seconds:.0f} s: lsof {LOCK}"
+                )
+            time.sleep(PAUSE_S)
         try:
             yield
         finally:
             clients.start_again()
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def show(library: Library) -> list[dict[str, Any]]:

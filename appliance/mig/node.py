@@ -10,6 +10,7 @@ from appliance.mig.layout import Refused
 from appliance.probe import files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Resource = dict[str, Any]
@@ -24,14 +25,27 @@ WHOLE = "gpu"
 PART = VENDOR + "mig-"
 PLUGIN = ("gpu-operator", "app", "nvidia-device-plugin-daemonset")
 """Namespace and label of NVIDIA's device plugin, which looks at MIG at its start only (k8s-device-plugin, issue 992, 2024-10)."""
-DRAINED = "appliance/drained"
+DRAINED, OWNER = "appliance/drained", "appliance/owner"
+"""Annotation that says what the appliance has cordoned a node for; taint of a host that is another scheduler's."""
 REASON = "appliance: MIG on demand"
-"""Why this program has cordoned its node, in the annotation and the form the appliance's drains use."""
+"""What this program cordons its node for. A drain that comes meanwhile writes its own reason over it, and has the cordon then."""
+AT_WORK = "appliance/mig-at-work"
+"""Annotation with the serial of the wish, from the cordon until nothing is changed any more: a drain waits for it."""
+UNIT = "appliance-mig-demand.service"
 WISH, STATE = "appliance/mig-wish", "appliance/mig-state"
 CACHE = "/run/appliance-mig/kubectl"
 STATIC = "kubernetes.io/config.hash"
+CONFLICT = "(Conflict)"
+"""kubectl's word for a change of a resource that is another by now."""
 OVER = frozenset({"Succeeded", "Failed"})
+NO_WAIT = ("--wait=false", "--ignore-not-found")
 SECONDS = 60
+TRIES = 5
+"""kubelet changes its node, too: so often a change is made anew of what is there now."""
+
+
+class Conflict(Refused):
+    """The node is not as it was when it was read."""
 
 
 class Node:
@@ -54,9 +68,26 @@ class Node:
         return str((self.resource["metadata"].get("annotations") or {}).get(name, ""))
 
     @property
-    def is_cordoned(self) -> bool:
-        """Whether no new pods come."""
-        return bool(self.resource.get("spec", {}).get("unschedulable"))
+    def is_held(self) -> bool:
+        """Whether no new pods come because this program wants none."""
+        return self.annotation(DRAINED) == REASON
+
+    @property
+    def left(self) -> str | None:
+        """The wish this program was at work on when it was ended; None where it was at none."""
+        notes = self.resource["metadata"].get("annotations") or {}
+        return str(notes[AT_WORK]) if AT_WORK in notes else None
+
+    @property
+    def closed(self) -> str:
+        """Why nothing may be changed here for pods of the cluster, "" where it may: a drain, a cordon, another owner."""
+        spec, reason = self.resource.get("spec", {}), self.annotation(DRAINED)
+        owners = [t.get("value", "") for t in spec.get("taints") or () if t.get("key") == OWNER]
+        if owners:
+            return f"it is a host of {owners[0]}"
+        if reason and not self.is_held:
+            return f"it is drained ({reason})"
+        return "it is cordoned" if spec.get("unschedulable") and not self.is_held else ""
 
     def offers(self) -> dict[str, int]:
         """What kubelet gives out: MIG devices by profile, and as ``WHOLE`` the GPUs that are none."""
@@ -64,22 +95,50 @@ class Node:
         parts = {k[len(PART) :]: int(v) for k, v in told.items() if k.startswith(PART)}
         return {**parts, WHOLE: int(told.get(VENDOR + WHOLE, 0))}
 
-    def cordon(self) -> None:
-        """No new pods, for a reason the appliance knows as its own."""
-        self.patch({DRAINED: REASON}, unschedulable=True)
+    def hold(self, serial: str) -> None:
+        """No new pods while GPUs are changed. Raises Refused where somebody else has closed the host."""
+
+        def hold() -> None:
+            if self.closed:
+                raise Refused(f"nothing is divided on this host now: {self.closed}")
+            self._patch({DRAINED: REASON, AT_WORK: serial}, {"unschedulable": True})
+
+        self._as_read(hold)
 
     def give_back(self) -> None:
-        """New pods again, where it was this program that wanted none."""
-        if self.annotation(DRAINED) == REASON:
-            self.patch({DRAINED: None}, unschedulable=None)
-            self.look()
+        """New pods again, and nothing is changed any more; a drain that came meanwhile keeps its cordon."""
 
-    def patch(self, annotations: dict[str, str | None], **spec: bool | None) -> None:
-        """Annotations, and of the spec what is named."""
-        change: Resource = {
-            "metadata": {"annotations": annotations},
-            **({"spec": spec} if spec else {}),
-        }
+        def give_back() -> None:
+            if self.is_held:
+                self._patch({DRAINED: None, AT_WORK: None}, {"unschedulable": None})
+            elif self.left is not None:
+                self._patch({AT_WORK: None})
+
+        self._as_read(give_back)
+
+    def tell(self, report: str) -> None:
+        """The report, where the cluster reads it."""
+        self._send({"metadata": {"annotations": {STATE: report}}})
+
+    def _as_read(self, change: Callable[[], None]) -> None:
+        """A change of the node as it was read, judged again where it was changed meanwhile; then looks."""
+        for left in reversed(range(TRIES)):
+            try:
+                change()
+                break
+            except Conflict:
+                if not left:
+                    raise
+                self.look()
+        self.look()
+
+    def _patch(self, annotations: dict[str, str | None], spec: Resource | None = None) -> None:
+        """Raises Conflict where the node was changed since it was read."""
+        version = self.resource["metadata"]["resourceVersion"]
+        meta = {"annotations": annotations, "resourceVersion": version}
+        self._send({"metadata": meta, **({"spec": spec} if spec else {})})
+
+    def _send(self, change: Resource) -> None:
         self._run("patch", "node", self.name, "--type", "merge", "--patch", json.dumps(change))
 
     def restart_plugin(self) -> None:
@@ -88,7 +147,7 @@ class Node:
         for pod in self.pods:
             meta = pod["metadata"]
             if meta["namespace"] == space and (meta.get("labels") or {}).get(label) == value:
-                self._run("delete", "pod", meta["name"], "--namespace", space, "--wait=false")
+                self._run("delete", "pod", meta["name"], "--namespace", space, *NO_WAIT)
 
     def given(self) -> set[str]:
         """Devices pods have. One whose pod cannot be told to be over counts as given."""
@@ -135,8 +194,9 @@ class Node:
             why = getattr(error, "strerror", None) or type(error).__name__
             raise Refused(f"kubectl {words[0]} {words[1]}: {why}") from None
         if done.returncode:
-            said = done.stderr.strip().splitlines() or ["no reason given"]
-            raise Refused(f"kubectl {words[0]} {words[1]}: {said[-1][:300]}")
+            said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            kind = Conflict if CONFLICT in said else Refused
+            raise kind(f"kubectl {words[0]} {words[1]}: {said[:300]}")
         return done.stdout
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from appliance.probe import files
 from appliance.probe.mig import NODES
+from appliance.probe.nvml import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +19,7 @@ CAPABILITIES = "/proc/driver/nvidia/capabilities"
 
 
 def settle(minor: int, instances: Iterable[Instance], root: str = "") -> list[str]:
-    """Makes the nodes that are missing, as the driver's own description of each says; returns them."""
+    """Makes the nodes that are missing, as the driver's own description of each says; returns them. Raises Failure."""
     made = []
     for one in instances:
         whole = f"{CAPABILITIES}/gpu{minor}/mig/gi{one.id}"
@@ -39,9 +40,12 @@ def _settle(description: str, root: str) -> str:
     node = f"{root}{NODES}{minor}"
     if not minor.isdigit() or major is None or files.exists(node):
         return ""
-    os.makedirs(os.path.dirname(node), exist_ok=True)  # noqa: PTH103, PTH120
-    os.mknod(node, stat.S_IFCHR | int(mode or "292"), os.makedev(major, int(minor)))
-    os.chmod(node, int(mode or "292"))  # noqa: PTH101
+    try:
+        os.makedirs(os.path.dirname(node), exist_ok=True)  # noqa: PTH103, PTH120
+        os.mknod(node, stat.S_IFCHR | int(mode or "292"), os.makedev(major, int(minor)))
+        os.chmod(node, int(mode or "292"))  # noqa: PTH101
+    except OSError as error:
+        raise Failure(f"{node}: {error.strerror}") from None
     return node
 
 

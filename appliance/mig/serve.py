@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from appliance.mig import clients
 from appliance.mig.layout import Refused
 from appliance.mig.node import KUBECONFIG, Node
-from appliance.mig.server import Server
+from appliance.mig.server import Clock, Server
 from appliance.probe import files
+from appliance.probe.nvml import Failure
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 ROUND_S = 15.0
 FOLDER = clients.RUN + "/appliance-mig"
 REPORT = FOLDER + "/demand.json"
+ENDS = {signal.SIGTERM, signal.SIGINT}
 NOBODY = "waits for this host to join a cluster"
 
 
 def serve(policy: Policy) -> None:
-    """Round after round, until it is ended."""
-    server = Server(policy, Node(policy.node))
+    """Round after round, until it is ended; a change it is at work on is then broken off in order."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    clock = Clock(ended=lambda: bool(signal.sigpending() & ENDS))
+    server = Server(policy, Node(policy.node), clock)
     said = ""
     while True:
         report = look(server)
@@ -39,7 +44,8 @@ def serve(policy: Policy) -> None:
             leave(report)
         except OSError as error:
             sys.stderr.write(f"{error.filename}: {error.strerror}\n")
-        time.sleep(ROUND_S)
+        if signal.sigtimedwait(ENDS, ROUND_S):
+            return
 
 
 def look(server: Server) -> dict[str, Any]:
@@ -49,7 +55,7 @@ def look(server: Server) -> dict[str, Any]:
     report: dict[str, Any] = {"problem": ""}
     try:
         report = server.round()
-    except Refused as error:
+    except (Refused, Failure) as error:
         report = {"problem": str(error)}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         # An answer of the API this program was not made for must not end it: the next round asks again.

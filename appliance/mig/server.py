@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from appliance.mig import demand, host, nodes
 from appliance.mig import layout as layouts
-from appliance.mig.change import BAD, change
+from appliance.mig.change import BAD, PENDING, change
 from appliance.mig.gpu import Gpu
 from appliance.mig.layout import Layout, Refused, as_found, words
 from appliance.mig.node import STATE, WHOLE, WISH, Node
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 TELL_S = 60.0
 """A report that has not changed is told again after it, so that the cluster sees that somebody looks."""
+QUIET_S = 10.0
+"""Own choice: a scheduler that chose this host before it was closed has bound its pod by then."""
 SETTLE_S, OFFER_S = 60.0, 240.0
 """How long pods on their way are waited for, and a device plugin that must start anew."""
+LOCK_S = 30.0
+"""How long somebody else may divide GPUs of this host meanwhile."""
 PAUSE_S = 2.0
 WISH_S = 900.0
 """A wish that is older was meant for a cluster that has moved on."""
@@ -35,14 +39,17 @@ TROUBLE_S = 1800.0
 """How long what went wrong is told, where nothing came after it."""
 MOST = 112
 """Instances of one wish at most: sixteen GPUs of seven."""
+FAILURES = 2
+"""GPUs that may fail in one wish: what two refuse, the others would too."""
 
 
 class Clock(NamedTuple):
-    """The time of day, one that never jumps, and a pause."""
+    """The time of day, one that never jumps, a pause, and whether this program was told to end."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    ended: Callable[[], bool] = bool
 
 
 class Wish(NamedTuple):
@@ -53,12 +60,16 @@ class Wish(NamedTuple):
     make: dict[str, int]
 
 
+class BrokenOff(Exception):
+    """A change that is not gone on with: the host is drained meanwhile, or this program ends."""
+
+
 class Server:
     """What must be remembered between rounds."""
 
     def __init__(self, policy: demand.Policy, node: Node, clock: Clock | None = None) -> None:
         self._policy, self._node, self._clock = policy, node, clock or Clock()
-        self._since: dict[tuple[int, Spot], float] = {}
+        self._since: dict[demand.Unused, float] = {}
         self._told: tuple[dict[str, Any], float] = ({}, 0.0)
         self._done = ""
         self._trouble: tuple[str, float] = ("", 0.0)
@@ -66,36 +77,46 @@ class Server:
 
     def round(self) -> dict[str, Any]:
         """One look, and what is due; returns the report. Raises Refused where something is not known: nothing was touched."""
+        try:
+            return self._round()
+        except BaseException:
+            # What was not looked at may have been used: its time begins with the next look.
+            self._since.clear()
+            raise
+
+    def _round(self) -> dict[str, Any]:
         self._node.look()
-        self._node.give_back()
-        gpus = self._look()
+        self._go_on()
         wish = _wish(self._node.annotation(WISH))
-        if wish and wish.serial != self._served():
-            self._done = wish.serial
-            self._note(self._carried_out(wish))
-            gpus = self._look()
-        gone = demand.outdated(gpus, self._since, self._clock.steady(), self._policy)
-        if gone and not self._node.is_cordoned:
-            self._note(self._guarded(lambda: self._take(gone)))
+        due = wish if wish and wish.serial != self._done else None
+        self._done = due.serial if due else self._done
+        if self._node.closed:
+            self._since.clear()
+            return self._tell([], f"nothing is divided on this host now: {self._node.closed}")
+        gpus = self._look()
+        unused = demand.outdated(gpus, self._since, self._clock.steady(), self._policy)
+        if due or unused:
+            self._note(self._carried_out(due) if due else self._changed(lambda: self._take(unused)))
             gpus = self._look()
         return self._tell(gpus)
+
+    def _go_on(self) -> None:
+        """Takes up what a program that was ended has left: its wish counts as carried out, as far as it came."""
+        left = self._node.left
+        said = _json(self._node.annotation(STATE))
+        self._done = self._done or left or str(said.get("serial", ""))
+        if left is not None or self._node.is_held:
+            self._node.restart_plugin()
+            self._node.give_back()
 
     def _note(self, trouble: str) -> None:
         self._trouble = (trouble, self._clock.steady())
 
-    def _served(self) -> str:
-        """The last wish that was carried out; the node knows where this program was started anew since."""
-        if not self._done:
-            said = _json(self._node.annotation(STATE))
-            self._done = str(said.get("serial", ""))
-        return self._done
-
     def _look(self) -> list[demand.Seen]:
         with host.driver() as library:
             seen = list(self._read(library))
-        free = {(gpu.number, spot) for gpu in seen for spot in gpu.free}
         now = self._clock.steady()
-        self._since = {key: self._since.get(key, now) for key in free}
+        self._since = {one: self._since.get(one, now) for one in demand.unused(seen)}
         return seen
 
     def _read(self, library: Library) -> Iterator[demand.Seen]:
@@ -112,75 +133,102 @@ class Server:
                 used = gpu.used()
                 instances = gpu.instances()
                 layout = as_found(gpu.mode()[0], instances)
-                taken = (
-                    one
-                    for one in instances
-                    if one.id in used or given & {part.uuid for part in one.parts}
-                )
-                held = frozenset(as_found(True, taken).spots)
             except Failure as error:
                 raise Refused(f"GPU {index}: {error}") from None
+            # A device without a UUID cannot be looked for among those that pods have.
+            had = (
+                one
+                for one in instances
+                if one.id in used or any(not p.uuid or p.uuid in given for p in one.parts)
+            )
+            held = frozenset(as_found(True, had).spots)
             busy = gpu.uuid in given or NO_INSTANCE in used or bool(used and not layout.on)
             yield demand.Seen(index, layout, held, busy)
 
     def _carried_out(self, wish: Wish) -> str:
+        """What went wrong, "" where nothing did."""
         if abs(self._clock.wall() - wish.at) > WISH_S:
             return "a wish of the cluster came too late, or clocks differ: nothing was made"
-        return self._guarded(lambda: self._make(wish.make))
+        known = {size.name: size for size in self._policy.sizes}
+        strange = sorted(wish.make.keys() - known.keys())
+        if strange:
+            return f"{strange[0]} is not made on demand on this host"
+        wanted = [(known[name], count) for name, count in sorted(wish.make.items())]
+        return self._changed(lambda: self._make(wanted))
 
-    def _guarded(self, act: Callable[[], str]) -> str:
-        """A change while no pod can come; what went wrong, "" where nothing did."""
-        if self._node.is_cordoned:
-            return "the host is cordoned: GPUs are divided again once it is not"
-        self._node.cordon()
+    def _changed(self, act: Callable[[], str]) -> str:
+        """A change while no pod can come; what went wrong, "" where nothing did or somebody else wants the host."""
+        self._node.hold(self._done)
         try:
             self._settle()
-            with host.alone():
-                return act()
+            return act()
+        except BrokenOff:
+            return ""
         except (Refused, Failure) as error:
             return str(error)
         finally:
             self._node.look()
             self._node.give_back()
 
+    def _pause(self) -> None:
+        """A look after a while. Raises BrokenOff."""
+        self._clock.sleep(PAUSE_S)
+        self._node.look()
+        if self._clock.ended() or not self._node.is_held:
+            raise BrokenOff
+
     def _settle(self) -> None:
-        """Waits until every pod that was sent here before has its devices. Raises Refused."""
-        until = self._clock.steady() + SETTLE_S
+        """Waits until every pod that was sent here before has its devices. Raises Refused and BrokenOff."""
+        began = self._clock.steady()
         while True:
-            self._clock.sleep(PAUSE_S)
-            self._node.look()
-            coming = self._node.arriving()
-            if not coming:
+            self._pause()
+            coming, waited = self._node.arriving(), self._clock.steady() - began
+            if not coming and waited >= QUIET_S:
                 return
-            if self._clock.steady() > until:
+            if coming and waited > SETTLE_S:
                 raise Refused(
                     f"{', '.join(coming)} has no devices yet: GPUs are divided when it has"
                 )
 
-    def _make(self, wanted: dict[str, int]) -> str:
-        troubles, before = [], self._node.offers()
-        expected = {}
-        for name, count in sorted(wanted.items()):
-            changes = demand.arranged(self._look(), self._policy.size(name), count, self._policy)
-            made, told = self._apply(changes)
-            self.totals["made"] += made
-            expected[name] = before.get(name, 0) + made
-            short = f"{made} of {count} x {name} made: there is no room for more"
-            troubles += told or ([short] if made < count else [])
-        whole = sum(1 for gpu in self._look() if not gpu.layout.on)
+    def _make(self, wanted: list[tuple[demand.Size, int]]) -> str:
+        before, expected = self._node.offers(), {}
+        troubles: list[str] = []
+        with host.alone(LOCK_S):
+            for size, count in wanted:
+                made, told = self._made(size, count)
+                self.totals["made"] += made
+                expected[size.name] = before.get(size.name, 0) + made
+                troubles += told
+            whole = sum(1 for gpu in self._look() if not gpu.layout.on)
         return "; ".join([*troubles, *self._offered(least=expected, most={WHOLE: whole})])
 
-    def _apply(self, changes: Changes) -> tuple[int, list[str]]:
-        """New instances by GPU; how many there are now, and what went wrong."""
-        made, troubles = 0, []
+    def _made(self, size: demand.Size, count: int) -> tuple[int, list[str]]:
+        """Up to so many new instances, on other GPUs where one fails; how many it became, and what went wrong."""
+        made, failed = 0, dict[int, str]()
+        while made < count and len(failed) < FAILURES:
+            able = tuple(index for index in self._policy.gpus if index not in failed)
+            policy = self._policy._replace(gpus=able)
+            changes = demand.arranged(self._look(), size, count - made, policy)
+            if not changes:
+                break
+            new, troubles = self._apply(changes)
+            made += new
+            failed.update(troubles)
+        told = [f"GPU {index}: {why}" for index, why in failed.items()]
+        if made < count:
+            why = "" if failed else ": there is no room for more"
+            told.append(f"{made} of {count} x {size.name} made{why}")
+        return made, told
+
+    def _apply(self, changes: Changes) -> tuple[int, dict[int, str]]:
+        """New instances by GPU; how many there are now, and what went wrong where."""
+        made, failed = 0, {}
         with host.driver() as library:
             for index, spots in changes.items():
-                gpu = Gpu(library, index)
                 try:
+                    gpu = Gpu(library, index)
                     if not gpu.mode()[0]:
-                        outcome = change(gpu, Layout(True, spots))
-                        if outcome.state in BAD:
-                            raise Refused(f"{outcome.state}: {outcome.why}")
+                        _become(gpu, Layout(True, spots))
                         made += len(spots)
                         continue
                     for spot in spots:
@@ -188,60 +236,45 @@ class Server:
                         nodes.settle(gpu.minor, gpu.instances())
                         made += 1
                 except (Failure, Refused) as error:
-                    troubles.append(f"GPU {index}: {error}")
-        return made, troubles
+                    failed[index] = str(error)
+        return made, failed
 
     def _offered(self, least: dict[str, int], most: dict[str, int]) -> list[str]:
-        """Waits until kubelet gives out what there is now, and not what there was; what keeps it from that."""
+        """Waits until kubelet gives out what there is now, and not what there was; what keeps it from that. Raises BrokenOff."""
         self._node.restart_plugin()
         until = self._clock.steady() + OFFER_S
         while self._clock.steady() < until:
-            self._node.look()
+            self._pause()
             now = self._node.offers()
             if all(now.get(name, 0) >= count for name, count in least.items()) and all(
                 now.get(name, 0) <= count for name, count in most.items()
             ):
                 return []
-            self._clock.sleep(PAUSE_S)
         offers = ", ".join(f"{count} x {name}" for name, count in self._node.offers().items())
-        return [f"the node still offers {offers}: see the device plugin"]
+        return [
+            f"the node still offers {offers}: kubectl logs of NVIDIA's device plugin on this host"
+        ]
 
-    def _take(self, gone: Changes) -> str:
+    def _take(self, unused: Changes) -> str:
         """Takes away what is free still; a GPU that has nothing left is whole again."""
+        before, gone = self._node.offers(), list[str]()
         troubles = []
-        now = {gpu.number: gpu for gpu in self._look()}
-        expected: dict[str, int] = {}
-        offered = self._node.offers()
-        with host.driver() as library:
-            for index, spots in gone.items():
-                free = set(now[index].free) & set(spots)
-                left = set(now[index].layout.spots) - free
-                gpu = Gpu(library, index)
-                try:
-                    if left:
-                        self._remove(gpu, free)
-                    else:
-                        outcome = change(gpu, layouts.WHOLE)
-                        if outcome.state in BAD:
-                            raise Refused(f"{outcome.state}: {outcome.why}")
-                    self.totals["taken"] += len(free)
-                    for spot in free:
-                        before = expected.get(spot.name, offered.get(spot.name, 0))
-                        expected[spot.name] = max(0, before - 1)
-                except (Failure, Refused) as error:
-                    troubles.append(f"GPU {index}: {error}")
-        return "; ".join([*troubles, *self._offered(least={}, most=expected)])
+        with host.alone(LOCK_S):
+            seen = {gpu.number: gpu for gpu in self._look()}
+            with host.driver() as library:
+                for index, spots in unused.items():
+                    try:
+                        gone += _taken(Gpu(library, index), seen[index], spots)
+                    except (Failure, Refused) as error:
+                        troubles.append(f"GPU {index}: {error}")
+        self.totals["taken"] += len(gone)
+        if troubles:
+            # Not at once again: each try closes the host.
+            self._since.clear()
+        most = {name: max(0, before.get(name, 0) - gone.count(name)) for name in gone}
+        return "; ".join([*troubles, *self._offered(least={}, most=most)])
 
-    def _remove(self, gpu: Gpu, free: set[Spot]) -> None:
-        places = {spot.place for spot in free}
-        for one in gpu.instances():
-            if (one.profile, one.start, one.size) in places and not {
-                one.id,
-                NO_INSTANCE,
-            } & gpu.used():
-                gpu.remove(one)
-
-    def _tell(self, gpus: list[demand.Seen]) -> dict[str, Any]:
+    def _tell(self, gpus: list[demand.Seen], waits: str = "") -> dict[str, Any]:
         """The report, on the node too where it is new."""
         rooms = {s.name: demand.room(gpus, s, self._policy) for s in self._policy.sizes}
         mine = [gpu for gpu in gpus if gpu.number in self._policy.gpus]
@@ -256,10 +289,36 @@ class Server:
         }
         if report != self._told[0] or now - self._told[1] >= TELL_S:
             said = {**report, "at": round(self._clock.wall())}
-            self._node.patch({STATE: json.dumps(said, sort_keys=True)})
+            self._node.tell(json.dumps(said, sort_keys=True))
             self._told = (report, now)
         told = {gpu.number: words(gpu.layout) for gpu in mine}
-        return {**report, "layouts": told, **self.totals}
+        return {**report, "waits": waits, "layouts": told, **self.totals}
+
+
+def _become(gpu: Gpu, wanted: Layout) -> None:
+    """All of a GPU as wanted. Raises Refused; a mode that would wait for a reset is asked for no longer."""
+    outcome = change(gpu, wanted)
+    if outcome.state == PENDING:
+        gpu.ask_mode(not wanted.on)
+    if outcome.state in BAD:
+        raise Refused(f"{outcome.state}: {outcome.why}")
+
+
+def _taken(gpu: Gpu, seen: demand.Seen, spots: tuple[Spot, ...]) -> list[str]:
+    """Those of the instances nobody has are gone then; their names."""
+    free = set(spots) & set(seen.free)
+    if seen.busy:
+        return []
+    if free >= set(seen.layout.spots):
+        _become(gpu, layouts.WHOLE)
+        return [spot.name for spot in free]
+    places, gone = {spot.place for spot in free}, []
+    for one in gpu.instances():
+        here = (one.profile, one.start, one.size) in places
+        if here and not {one.id, NO_INSTANCE} & gpu.used():
+            gpu.remove(one)
+            gone.append(one.name)
+    return gone
 
 
 def _wish(text: str) -> Wish | None:
@@ -270,7 +329,8 @@ def _wish(text: str) -> Wish | None:
         wish = Wish(str(said["serial"]), float(said["at"]), make)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return wish if wish.serial and all(0 < count <= MOST for count in make.values()) else None
+    sane = bool(make) and all(0 < count <= MOST for count in make.values())
+    return wish if wish.serial and sane else None
 
 
 def _json(text: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ description:
   - Waits until the node is ready.
   - A host somebody else gives work to carries the taint C(appliance/owner=NAME:NoExecute), which pods of the cluster's own
     services tolerate; a host of Kubernetes carries none.
-  - A cordon of this appliance, told by the annotation C(appliance/drained), is taken back; any other is left as it is.
+  - A cordon of this appliance, told by the annotation C(appliance/drained), is taken back; any other is left as it is,
+    and that of MIG on demand, which takes it back itself when GPUs are divided.
 options:
   name: {description: Node., type: str, required: true}
   labels: {description: Labels it shall have., type: dict, default: {}}
@@ -40,6 +41,7 @@ from ansible.module_utils.basic import AnsibleModule
 KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "20s")
 TAINT = "appliance/owner"
 DRAINED = "appliance/drained"
+ON_DEMAND = "appliance: MIG on demand"
 PATIENCE = 60.0
 
 
@@ -67,7 +69,7 @@ def differences(
         words.append(["taint", "node", name, f"{TAINT}-"])
     elif owner != "kubernetes" and (not right or len(taints) > 1):
         words.append(["taint", "--overwrite", "node", name, f"{TAINT}={owner}:NoExecute"])
-    if DRAINED in node["metadata"].get("annotations", {}):
+    if node["metadata"].get("annotations", {}).get(DRAINED, ON_DEMAND) != ON_DEMAND:
         # The mark goes last: a run cut off between the two comes back to it.
         words += [["uncordon", name], ["annotate", "node", name, f"{DRAINED}-"]]
     return words

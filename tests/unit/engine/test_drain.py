@@ -12,6 +12,7 @@ from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.session import Session
 from appliance.engine.work_kubernetes import DRAINED, is_work
 from appliance.errors import ClusterFailed, CommandFailed, ConnectionFailed, DeadlineExceeded
+from appliance.mig import node as on_demand
 from appliance.models.drain import Why
 from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.engine.world import FakeHosts
@@ -233,6 +234,51 @@ def test_a_drain_a_killed_run_left_is_ours_and_taken_back(session: Session, worl
     resume(session, ("gpu-1",))
     assert world.reasons["gpu-1"] == ""
     assert not world.cordoned
+
+
+def divides(world: World, *, runs: bool = True) -> None:
+    """MIG on demand is at work on the host."""
+    world.units[on_demand.UNIT] = "active" if runs else "inactive"
+    notes = {DRAINED: on_demand.REASON, on_demand.AT_WORK: "1"}
+    world.node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}
+
+
+def test_a_cordon_of_mig_on_demand_becomes_the_drains(session: Session, world: World) -> None:
+    divides(world, runs=False)
+    drain(session, ("gpu-1",), at_most(0))
+    assert world.node
+    assert world.node["metadata"]["annotations"][DRAINED] == Why.MIG
+    resume(session, ("gpu-1",))
+    assert not world.cordoned
+
+
+def test_a_drain_waits_until_gpus_are_not_divided_any_more(
+    session: Session, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    divides(world)
+    monkeypatch.setattr(draining, "GRACE", 0.0)
+    with pytest.raises(DeadlineExceeded, match="MIG on demand, which divides GPUs there"):
+        drain(session, ("gpu-1",), at_most(0))
+    divides(world)
+    monkeypatch.setattr(draining, "GRACE", 60.0)
+
+    def over(host: str, argv: Sequence[str]) -> Completed:
+        answered = world.answer(host, argv)
+        if on_demand.UNIT in argv and world.node:
+            world.node["metadata"]["annotations"].pop(on_demand.AT_WORK)
+        return answered
+
+    world.hosts.answer = over
+    drain(session, ("gpu-1",), at_most(0))
+    assert world.cordoned
+
+
+def test_a_host_that_takes_work_again_leaves_mig_on_demand_its_cordon(
+    session: Session, world: World
+) -> None:
+    divides(world)
+    resume(session, ("gpu-1",))
+    assert world.cordoned
 
 
 def test_hosts_neither_knows_have_no_work(session: Session, world: World) -> None:

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from appliance.limits.demand import PATIENCE_S, REST_S, STATE, TRIES, WISH
+from appliance.limits.pods import amount
 from appliance.limits.trouble import Trouble
 from tests.unit.limits.conftest import SPACE, World, status
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 SMALL, LARGE = "1g.10gb", "3g.40gb"
-UNPLACED = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
+NOWHERE = {"type": "PodScheduled", "status": "False"}
+UNPLACED = {"phase": "Pending", "conditions": [NOWHERE]}
 
 
 class Cluster:
@@ -113,6 +115,13 @@ def test_an_instance_that_is_free_is_the_schedulers_business(cluster: Cluster) -
     assert cluster.wish("gpu-1") == cluster.wish("gpu-2") == {}
 
 
+def test_a_free_instance_of_a_host_in_trouble_is_none(cluster: Cluster) -> None:
+    cluster.host("gpu-2", free={SMALL: 1}, problem="the node still offers 8 x gpu")
+    cluster.waits("a")
+    cluster.round()
+    assert cluster.wish("gpu-1")["make"] == {SMALL: 1}
+
+
 def test_a_free_instance_on_a_host_that_takes_no_pods_is_none(cluster: Cluster) -> None:
     cluster.host("gpu-2", free={SMALL: 1})
     cluster.node("gpu-2")["spec"] = {"unschedulable": True}
@@ -134,6 +143,7 @@ def test_a_host_is_asked_for_one_kind_at_a_time(cluster: Cluster) -> None:
         ({"profile": "7g.80gb"}, "no host it may run on divides GPUs into that"),
         ({"queue": "lattice-other"}, "no host it may run on divides GPUs into that"),
         ({"number": 20}, "no host has room now"),
+        ({"number": "1k"}, "waits for 1000 x 1g.10gb: no host has room now"),
         ({"spec": {"affinity": {"nodeAffinity": {}}}}, "only nodeSelector is read here"),
     ],
 )
@@ -161,10 +171,11 @@ def test_a_pod_has_its_instance_made_where_its_selector_lets_it_run(cluster: Clu
     "state",
     [
         {"phase": "Pending", "conditions": []},
+        {"phase": "Pending", "conditions": [{**NOWHERE, "reason": "SchedulingGated"}]},
         {"phase": "Running", "conditions": UNPLACED["conditions"]},
         {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]},
     ],
-    ids=["not looked at", "runs", "placed"],
+    ids=["not looked at", "gated", "runs", "placed"],
 )
 def test_only_pods_no_place_was_found_for_are_met(cluster: Cluster, state: dict[str, Any]) -> None:
     cluster.waits("a", status=state)
@@ -237,6 +248,19 @@ def test_what_goes_wrong_here_keeps_no_limit_from_being_kept(cluster: Cluster) -
     assert cluster.world.said
 
 
+@pytest.mark.parametrize(("said", "is_meant"), [("12", 12), ("1k", 1000), ("2Ki", 2048)])
+def test_a_number_is_read_as_the_api_writes_it(said: str, is_meant: int) -> None:
+    assert amount(said) == is_meant
+
+
+def test_who_asks_for_a_thousand_keeps_no_limit_from_being_kept(cluster: Cluster) -> None:
+    asked = {"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1k"}}}
+    cluster.waits("a", spec={"containers": [asked]})
+    cluster.world.pod("old", age=100)
+    cluster.round()
+    assert cluster.world.said
+
+
 def test_a_right_that_was_taken_is_one_line(cluster: Cluster) -> None:
     cluster.waits("a")
     cluster.world.server.faults.append(("PATCH", "/nodes/", status(403, "nodes is forbidden")))
@@ -254,10 +278,19 @@ def test_a_host_that_lost_the_lease_asks_for_nothing(
     assert cluster.wish("gpu-1") == {}
 
 
-def test_reports_nobody_can_read_are_none(cluster: Cluster) -> None:
-    cluster.node("gpu-1")["metadata"]["annotations"][STATE] = "{"
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("{", "gpu-1 does not report"),
+        ('{"at": "x"}', "gpu-1 reports what cannot be read"),
+        ('{"room": {"1g.10gb": null}}', "gpu-1 reports what cannot be read"),
+        ('{"free": {"1g.10gb": Infinity}}', "gpu-1 reports what cannot be read"),
+    ],
+)
+def test_reports_nobody_can_read_are_none(cluster: Cluster, said: str, told: str) -> None:
+    cluster.node("gpu-1")["metadata"]["annotations"][STATE] = said
     cluster.waits("a")
-    assert "gpu-1 does not report" in cluster.round()["troubles"][0]
+    assert told in cluster.round()["troubles"][0]
     assert cluster.wish("gpu-2")["make"] == {SMALL: 1}
 
 

@@ -1,6 +1,10 @@
 """MIG on demand on one host: instances come for those who ask, go when nobody has them, and nothing in use is ever touched."""
 
 import json
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +47,8 @@ class Cluster(node.Node):
     def __init__(self, host: MigHost, folder: Path) -> None:
         super().__init__("gpu-1")
         self.host, self.file = host, folder / "checkpoint"
-        self.said: dict[str, Any] = {"metadata": {"name": "gpu-1"}, "spec": {}, "status": {}}
+        meta = {"name": "gpu-1", "resourceVersion": "1"}
+        self.said: dict[str, Any] = {"metadata": meta, "spec": {}, "status": {}}
         self.here: dict[str, dict[str, Any]] = {}
         self.entries: dict[str, list[str]] = {}
         self.changes: list[str] = []
@@ -92,6 +97,18 @@ class Cluster(node.Node):
         }
         self.said["metadata"].setdefault("annotations", {})[node.WISH] = json.dumps(said)
 
+    def drain(self, reason: str = "appliance: the driver is changed") -> None:
+        """As the appliance does it: whatever was said there before."""
+        meta = self.said["metadata"]
+        meta.setdefault("annotations", {})[node.DRAINED] = reason
+        meta["resourceVersion"] = str(int(meta["resourceVersion"]) + 1)
+        self.said["spec"]["unschedulable"] = True
+
+    @property
+    def notes(self) -> dict[str, str]:
+        found: dict[str, str] = self.said["metadata"].get("annotations", {})
+        return found
+
     @property
     def report(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.said["metadata"]["annotations"][node.STATE])
@@ -107,6 +124,10 @@ class Cluster(node.Node):
             self.start_plugin()
             return ""
         change = json.loads(words[-1])
+        version = self.said["metadata"]["resourceVersion"]
+        if change["metadata"].get("resourceVersion", version) != version:
+            raise node.Conflict("the object has been modified")
+        self.said["metadata"]["resourceVersion"] = str(int(version) + 1)
         notes = self.said["metadata"].setdefault("annotations", {})
         for key, value in change["metadata"]["annotations"].items():
             notes.pop(key, None)
@@ -124,12 +145,14 @@ class Rig:
 
     def __init__(self, host: MigHost, folder: Path) -> None:
         self.host, self.node = host, Cluster(host, folder)
-        self.steady = 1000.0
+        self.steady, self.ended = 1000.0, False
         self.policy = demand.parse(json.dumps(POLICY))
         self.server = self.fresh()
 
     def fresh(self, **policy: Any) -> server_module.Server:
-        clock = server_module.Clock(lambda: WALL, lambda: self.steady, self.sleep)
+        clock = server_module.Clock(
+            lambda: WALL, lambda: self.steady, self.sleep, lambda: self.ended
+        )
         given = demand.parse(json.dumps({**POLICY, **policy}))
         return server_module.Server(given, self.node, clock)
 
@@ -300,6 +323,17 @@ def test_a_plugin_that_still_offers_a_gpu_as_whole_is_waited_for(rig: Rig) -> No
     assert "3 x gpu" in rig.round()["problem"]
 
 
+def test_a_pod_that_was_placed_before_and_is_bound_late_gets_its_gpu(rig: Rig) -> None:
+    def bound() -> None:
+        if "late" not in rig.node.here:
+            rig.node.pod("late", rig.gpu(0))
+
+    meanwhile(rig, bound, after=7)
+    rig.node.wish("1", **{"1g_10gb": 1})
+    rig.round()
+    assert rig.layouts() == ["whole", "1g.10gb", "whole"]
+
+
 def test_a_pod_that_asks_for_none_is_not_waited_for(rig: Rig) -> None:
     rig.node.pod("none", limits={"nvidia.com/gpu": "0"})
     rig.node.wish("1", **{"1g_10gb": 1})
@@ -314,37 +348,250 @@ def test_a_pod_that_never_arrives_keeps_gpus_as_they_are_and_the_host_open(rig: 
     assert rig.node.said["spec"] == {}
 
 
-def test_a_host_somebody_has_cordoned_is_left_alone(rig: Rig) -> None:
-    rig.node.said["spec"] = {"unschedulable": True}
+@pytest.mark.parametrize(
+    ("spec", "reason", "told"),
+    [
+        ({"unschedulable": True}, "", "it is cordoned"),
+        ({"unschedulable": True}, "appliance: Kubernetes is upgraded", "it is drained (appliance"),
+        ({}, "appliance: the driver is changed", "it is drained (appliance"),
+        ({"taints": [{"key": node.OWNER, "value": "slurm"}]}, "", "it is a host of slurm"),
+    ],
+)
+def test_a_host_somebody_else_has_closed_is_not_even_looked_at(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], reason: str, told: str
+) -> None:
+    monkeypatch.setattr(nvml, "LIBRARY", "/nowhere")
+    rig.node.said["spec"] = spec
+    rig.node.said["metadata"]["annotations"] = {node.DRAINED: reason} if reason else {}
     rig.node.wish("1", **{"1g_10gb": 1})
-    assert "the host is cordoned" in rig.round()["problem"]
+    report = rig.round()
+    assert told in report["waits"]
+    assert (report["problem"], report["serial"]) == ("", "1")
+    assert set(report["room"].values()) == {0}
     assert rig.node.changes == []
+
+
+def test_time_begins_anew_after_what_was_not_looked_at(rig: Rig) -> None:
+    rig.node.wish("1", **{"1g_10gb": 1})
+    rig.round()
+    for hide in (rig.node.drain, rig.node.file.unlink):
+        rig.steady += 590
+        hide()
+        with suppress(Refused):
+            rig.round()
+        rig.node.notes.pop(node.DRAINED, None)
+        rig.node.said["spec"] = {}
+        rig.node.checkpoint()
+        rig.steady += 590
+        rig.round()
+    assert rig.layouts()[0] == "1g.10gb"
+
+
+def test_a_device_without_a_name_may_be_anybodys(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless(self: Library, name: str, *arguments: Any) -> int:
+        return (
+            999 if name == "nvmlDeviceGetMigDeviceHandleByIndex" else call(self, name, *arguments)
+        )
+
+    rig.node.wish("1", **{"1g_10gb": 1})
+    rig.round()
+    call = Library.call
+    monkeypatch.setattr(Library, "call", nameless)
+    assert rig.round()["free"]["1g.10gb"] == 0
+    rig.steady += 3600
+    rig.round()
+    assert rig.layouts()[0] == "1g.10gb"
+
+
+def test_a_gpu_left_without_instances_is_whole_again_in_time(rig: Rig) -> None:
+    with host_module.driver() as library:
+        Gpu(library, 0).ask_mode(True)
+    rig.round()
+    rig.steady += 700
+    rig.round()
     assert rig.layouts() == ["whole"] * 3
 
 
-def test_a_cordon_of_a_program_that_was_killed_is_taken_back(rig: Rig) -> None:
-    rig.node.look()
-    rig.node.cordon()
+def test_a_gpu_that_fails_is_passed_over(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Gpu, spot: Spot) -> None:
+        if not self.index:
+            raise Failure("Insufficient Resources")
+        make(self, spot)
+
+    make = Gpu.make
+    monkeypatch.setattr(Gpu, "make", broken)
+    rig.node.wish("1", **{"1g_10gb": 1})
+    assert rig.round()["problem"].startswith("GPU 0: failed: Insufficient Resources")
+    assert rig.layouts() == ["whole", "1g.10gb", "whole"]
+
+
+def test_an_instance_that_cannot_be_filled_is_taken_away_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(self: Library, name: str, *arguments: Any) -> int:
+        refused = name == "nvmlGpuInstanceCreateComputeInstance"
+        return 999 if refused else works(self, name, *arguments)
+
+    rig.node.wish("1", **{"1g_10gb": 1})
     rig.round()
+    works = Library.call
+    monkeypatch.setattr(Library, "call", call)
+    rig.node.wish("2", **{"3g_40gb": 1})
+    rig.round()
+    assert rig.layouts() == ["1g.10gb", "whole", "whole"]
+
+
+def test_a_mode_that_would_wait_for_a_reset_is_asked_for_no_longer(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waits(self: Gpu, on: bool) -> bool:
+        asked.append(on)
+        return False
+
+    asked: list[bool] = []
+    monkeypatch.setattr(Gpu, "ask_mode", waits)
+    rig.node.wish("1", **{"1g_10gb": 1})
+    assert "MIG mode on waits" in rig.round()["problem"]
+    assert asked == [True, False, True, False]
+
+
+def test_what_cannot_be_taken_away_closes_the_host_once_and_not_at_every_look(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Gpu, instance: object) -> None:
+        raise Failure("In use by another client")
+
+    rig.node.wish("1", **{"1g_10gb": 1})
+    rig.round()
+    monkeypatch.setattr(Gpu, "remove", broken)
+    rig.steady += 700
+    rig.node.changes.clear()
+    for _ in range(3):
+        assert "In use by another client" in rig.round()["problem"]
+    assert rig.node.changes == ["cordon", "delete plugin", "uncordon"]
+
+
+def test_somebody_else_who_divides_gpus_is_not_waited_for_for_ever(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "LOCK_S", 0.0)
+    rig.node.wish("1", **{"1g_10gb": 1})
+    with host_module.alone():
+        assert "somebody else has divided GPUs" in rig.round()["problem"]
     assert rig.node.said["spec"] == {}
 
 
-def test_a_drain_that_comes_in_between_keeps_its_cordon(rig: Rig) -> None:
-    def drained(seconds: float) -> None:
-        rig.steady += seconds
-        rig.node.said["metadata"]["annotations"][node.DRAINED] = "appliance: the driver is changed"
+def test_a_cordon_of_a_program_that_was_killed_is_taken_back(rig: Rig) -> None:
+    rig.node.wish("1", **{"1g_10gb": 1})
+    rig.node.look()
+    rig.node.hold("1")
+    assert rig.round()["serial"] == "1"
+    assert rig.node.said["spec"] == {}
+    assert rig.node.notes.keys() == {node.WISH, node.STATE}
+    # What was begun is not begun again, and the device plugin sees what was made of it.
+    assert rig.layouts() == ["whole"] * 3
+    assert rig.node.changes == ["cordon", "delete plugin", "uncordon"]
 
-    rig.sleep = drained  # type: ignore[method-assign]
+
+def meanwhile(rig: Rig, act: Callable[[], None], after: float = 0.0) -> None:
+    """Something happens while the program waits."""
+    sleep, at = rig.sleep, rig.steady + after
+
+    def busy(seconds: float) -> None:
+        sleep(seconds)
+        if rig.steady > at:
+            act()
+
+    rig.sleep = busy  # type: ignore[method-assign]
     rig.server = rig.fresh()
+
+
+def test_a_drain_that_comes_before_the_division_has_the_host_as_it_is(rig: Rig) -> None:
+    meanwhile(rig, rig.node.drain)
+    rig.node.wish("1", **{"1g_10gb": 1})
+    assert rig.round()["problem"] == ""
+    assert rig.layouts() == ["whole"] * 3
+    assert rig.node.said["spec"] == {"unschedulable": True}
+    assert rig.node.notes[node.DRAINED] == "appliance: the driver is changed"
+    assert node.AT_WORK not in rig.node.notes
+
+
+def test_a_drain_that_comes_after_the_division_keeps_its_cordon(rig: Rig) -> None:
+    rig.node.deaf = True
+    meanwhile(rig, rig.node.drain, after=30)
+    rig.node.wish("1", **{"1g_10gb": 1})
+    assert rig.round()["problem"] == ""
+    assert rig.layouts()[0] == "1g.10gb"
+    assert rig.node.said["spec"] == {"unschedulable": True}
+    assert node.AT_WORK not in rig.node.notes
+
+
+def test_the_mark_a_drain_waits_for_stays_until_nothing_is_changed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seen(self: Gpu, spot: Spot) -> None:
+        marks.append(rig.node.notes[node.AT_WORK])
+        make(self, spot)
+
+    marks: list[str] = []
+    make = Gpu.make
+    monkeypatch.setattr(Gpu, "make", seen)
+    rig.node.wish("7", **{"1g_10gb": 1})
+    rig.round()
+    assert marks == ["7"]
+    assert node.AT_WORK not in rig.node.notes
+
+
+@pytest.mark.parametrize("verb", ["hold", "give_back"])
+def test_a_drain_between_the_look_and_the_change_is_not_written_over(rig: Rig, verb: str) -> None:
+    rig.node.look()
+    if verb == "give_back":
+        rig.node.hold("1")
+        rig.node.drain()
+        rig.node.give_back()
+    else:
+        rig.node.drain()
+        with pytest.raises(Refused, match="it is drained"):
+            rig.node.hold("1")
+    assert rig.node.notes == {node.DRAINED: "appliance: the driver is changed"}
+    assert rig.node.said["spec"] == {"unschedulable": True}
+
+
+def test_a_node_kubelet_has_changed_meanwhile_is_closed_all_the_same(rig: Rig) -> None:
+    rig.node.look()
+    rig.node.said = {**rig.node.said, "metadata": {"name": "gpu-1", "resourceVersion": "9"}}
+    rig.node.hold("1")
+    assert rig.node.is_held
+
+
+def test_a_node_that_is_changed_again_and_again_is_left(rig: Rig) -> None:
+    def other(*words: str) -> str:
+        if words[0] == "patch":
+            rig.node.said["metadata"]["resourceVersion"] += "0"
+        return run(*words)
+
+    run, rig.node._run = rig.node._run, other  # type: ignore[method-assign]
+    rig.node.look()
+    with pytest.raises(node.Conflict):
+        rig.node.hold("1")
+
+
+def test_a_program_that_is_ended_breaks_off_and_opens_the_host(rig: Rig) -> None:
+    meanwhile(rig, lambda: setattr(rig, "ended", True))
     rig.node.wish("1", **{"1g_10gb": 1})
     rig.round()
-    assert rig.node.said["spec"] == {"unschedulable": True}
+    assert rig.layouts() == ["whole"] * 3
+    assert rig.node.said["spec"] == {}
+    assert rig.node.notes.keys() == {node.WISH, node.STATE}
 
 
 def test_a_plugin_that_does_not_look_again_is_said(rig: Rig) -> None:
     rig.node.deaf = True
     rig.node.wish("1", **{"1g_10gb": 1})
-    assert "the node still offers 3 x gpu: see the device plugin" in rig.round()["problem"]
+    assert (
+        "the node still offers 3 x gpu: kubectl logs of NVIDIA's device plugin"
+        in rig.round()["problem"]
+    )
     assert rig.node.said["spec"] == {}
 
 
@@ -368,6 +615,15 @@ def test_where_it_is_not_known_who_has_what_nothing_is_touched(rig: Rig, said: s
     with pytest.raises(Refused, match="which GPUs pods have is not known"):
         rig.round()
     assert (rig.layouts(), rig.node.changes) == (["whole"] * 3, [])
+
+
+def test_a_driver_that_fails_is_one_line(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(self: Library, name: str, *arguments: Any) -> bool:
+        raise Failure("DeviceGetCount_v2: Driver/library version mismatch")
+
+    monkeypatch.setattr(serve, "KUBECONFIG", str(rig.node.file))
+    monkeypatch.setattr(Library, "works", lost)
+    assert "version mismatch" in serve.look(rig.server)["problem"]
 
 
 def test_where_a_gpu_is_missing_nothing_is_touched(rig: Rig) -> None:
@@ -400,7 +656,14 @@ def test_a_wish_of_another_time_is_not_carried_out(rig: Rig, at: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["{", "[]", '{"serial": "1"}', '{"serial": "1", "at": 1, "make": {"1g.10gb": 900}}']
+    "said",
+    [
+        "{",
+        "[]",
+        '{"serial": "1"}',
+        '{"serial": "1", "at": 1, "make": {}}',
+        '{"serial": "1", "at": 1, "make": {"1g.10gb": 900}}',
+    ],
 )
 def test_a_wish_nobody_can_read_is_none(rig: Rig, said: str) -> None:
     rig.node.said["metadata"]["annotations"] = {node.WISH: said}
@@ -430,6 +693,23 @@ def test_the_report_is_told_when_it_is_new_and_every_minute(rig: Rig) -> None:
     assert rig.node.report == first
     assert first["room"] == {"1g.10gb": 14, "3g.40gb": 4}
     assert first["beside"] == {"1g.10gb": 0, "3g.40gb": 0}
+
+
+def test_it_ends_when_it_is_told_to(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(server: server_module.Server) -> dict[str, str]:
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        ended.append(server._clock.ended())
+        return {"problem": "", "waits": ""}
+
+    ended: list[bool] = []
+    monkeypatch.setattr(serve, "look", told)
+    monkeypatch.setattr(serve, "leave", lambda report: None)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        serve.serve(rig.policy)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert ended == [True]
 
 
 def test_a_round_that_fails_is_one_line(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from appliance.config.data import root
+from appliance.mig import node as on_demand
 
 NODE: dict[str, Any] = {"metadata": {"name": "gpu-1", "labels": {"a": "1"}}, "spec": {}}
 
@@ -193,6 +194,15 @@ def test_a_cordon_of_ours_is_taken_back_and_any_other_stays() -> None:
         ["uncordon", "gpu-1"],
         ["annotate", "node", "gpu-1", "appliance/drained-"],
     ]
+
+
+def test_a_cordon_of_mig_on_demand_is_not_taken_back_while_gpus_are_divided() -> None:
+    notes = {on_demand.DRAINED: on_demand.REASON}
+    cordoned = {
+        "metadata": {"name": "gpu-1", "annotations": notes},
+        "spec": {"unschedulable": True},
+    }
+    assert node.differences(cordoned, {}, [], "kubernetes") == []
 
 
 def test_only_labels_that_differ_are_set() -> None:
