@@ -35,7 +35,7 @@ class Addon(Model):
     )
     reached_from: tuple[Namespace, ...] = Field(
         default=(),
-        description="Namespaces, not of projects, whose pods reach all its ports, as those of an ingress or of monitoring",
+        description="Namespaces, not of projects, whose pods reach it too, as those of an ingress or of monitoring",
     )
 
 

@@ -57,15 +57,15 @@ def _serving(site: Site) -> tuple[tuple[str, ServingAddon], ...]:
 def _policy(site: Site, options: WorkloadsOptions, addon: Addon) -> Manifest:
     given = section(options, addon)
     assert given is not None
-    rules = []
+    rules: list[Manifest] = []
     if addon.api_ports:
         rules.append({"ports": _ports(addon.api_ports)})
+    sources = [*_users(site, options, given), *(_namespace(name) for name in given.reached_from)]
     if isinstance(given, ServingAddon) and given.open_to_cluster:
-        rules.append({"from": [{"namespaceSelector": {}}], "ports": _ports(addon.user_ports)})
-    elif sources := _users(site, options, given):
-        rules.append({"from": sources, "ports": _ports(addon.user_ports)})
-    if given.reached_from:
-        rules.append({"from": [_namespace(name) for name in given.reached_from]})
+        sources = [{"namespaceSelector": {}}]
+    if sources:
+        ports = {"ports": _ports(addon.user_ports)} if addon.user_ports else {}
+        rules.append({"from": sources, **ports})
     # The API leaves an empty list away, and what is read back is compared with what was written.
     body = {"podSelector": {}, "policyTypes": ["Ingress"], **({"ingress": rules} if rules else {})}
     return manifest(

@@ -47,9 +47,8 @@ def test_without_a_word_of_the_site_only_the_api_server_and_users_come_in(tmp_pa
             [list(row.api_ports)] if row.api_ports else []
         )
         assert [[p["port"] for p in r["ports"]] for r in named] == (
-            [list(row.user_ports)] if row.user_ports else []
+            [list(row.user_ports)] if space in ("mlflow", "vllm") else []
         )
-    assert {s for s, row in rows.items() if row.user_ports} == {"mlflow", "vllm"}
     assert found["jupyterhub"] == [], "its chart's own policies say who reaches the hub"
 
 
@@ -95,8 +94,16 @@ def test_notebooks_use_what_the_project_of_their_queue_may(tmp_path: Path) -> No
 def test_an_ingress_or_monitoring_comes_in_where_it_is_named(key: str, tmp_path: Path) -> None:
     more = "reached_from: [monitoring]"
     text = MLFLOW.format(f", {more}") if key == "mlflow" else f"workloads: {{kuberay: {{{more}}}}}"
-    (found,) = rules(tmp_path, text).values()
-    assert found[-1] == {"from": [of("monitoring")]}
+    ((rule,),) = rules(tmp_path, text).values()
+    assert rule["from"][-1] == of("monitoring")
+    ports = {"mlflow": [{"port": 5000, "protocol": "TCP"}], "kuberay": None}
+    assert rule.get("ports") == ports[key]
+
+
+def test_an_ingress_reaches_the_hubs_front_door_and_no_notebook(tmp_path: Path) -> None:
+    hub = f"{{{LOGIN}, storage_class: own, reached_from: [ingress-nginx]}}"
+    (rule,) = rules(tmp_path, f"workloads: {{jupyter: {hub}}}\n")["jupyterhub"]
+    assert rule == {"from": [of("ingress-nginx")], "ports": [{"port": 8000, "protocol": "TCP"}]}
 
 
 def test_a_site_may_open_an_add_on_to_its_cluster_on_the_ports_it_serves(tmp_path: Path) -> None:
