@@ -16,6 +16,7 @@ from appliance.config.queues.manifest import MANAGED_BY, OURS, SITE, Manifest
 from appliance.config.queues.namespaces import NGC_KEY, pull_secrets
 from appliance.config.queues.rendered import Rendered, rendered
 from appliance.config.secrets import resolve
+from appliance.config.workloads.releases import STAGE
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
 
@@ -169,7 +170,9 @@ def _gone(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Ch
             else:
                 yield _step(Step.DELETE, resource, ("no longer in the site",))
     for resource in cluster.find("v1", "Namespace", selector):
-        if _key(Ref.of(resource)) not in kept:
+        # One with a stage's mark is that stage's, and the queues know nothing of it.
+        own = STAGE not in resource["metadata"]["labels"]
+        if own and _key(Ref.of(resource)) not in kept:
             name = resource["metadata"]["name"]
             details = ("no longer in the site, its content is left to you",)
             yield _step(Step.LEAVE, resource, details, f"kubectl delete namespace {name}")

@@ -14,8 +14,11 @@ from appliance.actions.opening import Target
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.cli import main as program
 from appliance.config.finding import InvalidConfig
+from appliance.config.load import load_site
+from appliance.config.workloads.releases import namespaces
 from appliance.errors import ClusterFailed, ConfigError
 from appliance.models.queue_plan import QueuePlan, Step
+from appliance.models.site_workloads import WorkloadsOptions
 from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving, status
 from tests.unit.config.test_impossible_queues import BASE, SOUND, furnish
 
@@ -177,6 +180,16 @@ def test_ended_pods_hold_nothing(world: World) -> None:
     world.api.put("/api/v1/namespaces/kai-lattice/pods/x", pod)
     world.write(GONE)
     assert world.plan().refused == ()
+
+
+def test_the_namespace_of_an_add_on_is_no_project_that_was_taken_out(world: World) -> None:
+    world.apply()
+    known = load_site(world.folder).site
+    options = WorkloadsOptions.model_validate({"jobset": {}})
+    for made in namespaces(known.model_copy(update={"workloads": options})):
+        world.api.put(f"/api/v1/namespaces/{made['metadata']['name']}", made)
+        assert made["metadata"]["name"] == "jobset-system"
+    assert world.plan().changes == ()
 
 
 def test_a_project_taken_out_leaves_its_namespace(world: World) -> None:
