@@ -9,6 +9,7 @@ from appliance.mig.layout import Refused, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from appliance.mig.layout import Layout
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 FILE = "/etc/appliance/mig-demand.json"
 VERSION = 1
+MOST = 112
+"""Instances of one wish at most: sixteen GPUs of seven."""
 SLICES = 8
 """Memory slices of a GPU (NVIDIA MIG user guide)."""
 
@@ -42,6 +45,14 @@ class Policy(NamedTuple):
     sizes: tuple[Size, ...]
     whole: int
     unused_s: float
+
+
+class Wish(NamedTuple):
+    """What the cluster wants made here, by profile; ``at`` its time of day."""
+
+    serial: str
+    at: float
+    make: dict[str, int]
 
 
 class Seen(NamedTuple):
@@ -92,6 +103,17 @@ def parse(text: str) -> Policy:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(f"{FILE} cannot be read: {type(error).__name__} {error}") from None
+
+
+def wish(said: Mapping[str, Any]) -> Wish | None:
+    """None where there is none that can be read."""
+    try:
+        make = {str(name): int(count) for name, count in said["make"].items()}
+        found = Wish(str(said["serial"]), float(said["at"]), make)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    sane = bool(make) and all(0 < count <= MOST for count in make.values())
+    return found if found.serial and sane else None
 
 
 def arranged(

@@ -67,27 +67,45 @@ class Node:
         """What an annotation of the node says."""
         return str((self.resource["metadata"].get("annotations") or {}).get(name, ""))
 
+    def document(self, name: str) -> dict[str, Any]:
+        """What an annotation that is a JSON object says; {} for any other."""
+        try:
+            found = json.loads(self.annotation(name))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether no new pods come."""
+        return bool(self.resource.get("spec", {}).get("unschedulable"))
+
     @property
     def is_held(self) -> bool:
         """Whether no new pods come because this program wants none."""
-        return self.annotation(DRAINED) == REASON
+        return self.is_cordoned and self._is_marked
 
     @property
     def left(self) -> str | None:
-        """The wish this program was at work on when it was ended; None where it was at none."""
+        """The wish this program was at work on, "" for none in particular; None where it is at no work."""
         notes = self.resource["metadata"].get("annotations") or {}
-        return str(notes[AT_WORK]) if AT_WORK in notes else None
+        told = notes.get(AT_WORK, "" if self._is_marked else None)
+        return None if told is None else str(told)
+
+    @property
+    def _is_marked(self) -> bool:
+        return self.annotation(DRAINED) == REASON
 
     @property
     def closed(self) -> str:
         """Why nothing may be changed here for pods of the cluster, "" where it may: a drain, a cordon, another owner."""
-        spec, reason = self.resource.get("spec", {}), self.annotation(DRAINED)
-        owners = [t.get("value", "") for t in spec.get("taints") or () if t.get("key") == OWNER]
+        taints, reason = self.resource.get("spec", {}).get("taints") or (), self.annotation(DRAINED)
+        owners = [t.get("value", "") for t in taints if t.get("key") == OWNER]
         if owners:
             return f"it is a host of {owners[0]}"
-        if reason and not self.is_held:
+        if reason and not self._is_marked:
             return f"it is drained ({reason})"
-        return "it is cordoned" if spec.get("unschedulable") and not self.is_held else ""
+        return "it is cordoned" if self.is_cordoned and not self._is_marked else ""
 
     def offers(self) -> dict[str, int]:
         """What kubelet gives out: MIG devices by profile, and as ``WHOLE`` the GPUs that are none."""
@@ -109,7 +127,7 @@ class Node:
         """New pods again, and nothing is changed any more; a drain that came meanwhile keeps its cordon."""
 
         def give_back() -> None:
-            if self.is_held:
+            if self._is_marked:
                 self._patch({DRAINED: None, AT_WORK: None}, {"unschedulable": None})
             elif self.left is not None:
                 self._patch({AT_WORK: None})

@@ -37,8 +37,6 @@ WISH_S = 900.0
 """A wish that is older was meant for a cluster that has moved on."""
 TROUBLE_S = 1800.0
 """How long what went wrong is told, where nothing came after it."""
-MOST = 112
-"""Instances of one wish at most: sixteen GPUs of seven."""
 FAILURES = 2
 """GPUs that may fail in one wish: what two refuse, the others would too."""
 
@@ -52,16 +50,8 @@ class Clock(NamedTuple):
     ended: Callable[[], bool] = bool
 
 
-class Wish(NamedTuple):
-    """What the cluster wants made here, by profile; ``at`` its time of day."""
-
-    serial: str
-    at: float
-    make: dict[str, int]
-
-
 class BrokenOff(Exception):
-    """A change that is not gone on with: the host is drained meanwhile, or this program ends."""
+    """A change that is not gone on with: the host is drained or opened by others, or this program ends."""
 
 
 class Server:
@@ -87,25 +77,33 @@ class Server:
     def _round(self) -> dict[str, Any]:
         self._node.look()
         self._go_on()
-        wish = _wish(self._node.annotation(WISH))
+        wish = demand.wish(self._node.document(WISH))
         due = wish if wish and wish.serial != self._done else None
+        # Also where nothing comes of it: the cluster then asks another host.
         self._done = due.serial if due else self._done
         if self._node.closed:
             self._since.clear()
-            return self._tell([], f"nothing is divided on this host now: {self._node.closed}")
+            return self._tell([], waits=f"nothing is divided on this host now: {self._node.closed}")
+        try:
+            return self._tell(self._done_and_seen(due))
+        except (Refused, Failure) as error:
+            self._tell([], problem=str(error))
+            raise
+
+    def _done_and_seen(self, due: demand.Wish | None) -> list[demand.Seen]:
+        """What is due, then the GPUs as they are."""
         gpus = self._look()
         unused = demand.outdated(gpus, self._since, self._clock.steady(), self._policy)
-        if due or unused:
-            self._note(self._carried_out(due) if due else self._changed(lambda: self._take(unused)))
-            gpus = self._look()
-        return self._tell(gpus)
+        if not due and not unused:
+            return gpus
+        self._note(self._carried_out(due) if due else self._changed(lambda: self._take(unused)))
+        return self._look()
 
     def _go_on(self) -> None:
         """Takes up what a program that was ended has left: its wish counts as carried out, as far as it came."""
         left = self._node.left
-        said = _json(self._node.annotation(STATE))
-        self._done = self._done or left or str(said.get("serial", ""))
-        if left is not None or self._node.is_held:
+        self._done = self._done or left or str(self._node.document(STATE).get("serial", ""))
+        if left is not None:
             self._node.restart_plugin()
             self._node.give_back()
 
@@ -145,7 +143,7 @@ class Server:
             busy = gpu.uuid in given or NO_INSTANCE in used or bool(used and not layout.on)
             yield demand.Seen(index, layout, held, busy)
 
-    def _carried_out(self, wish: Wish) -> str:
+    def _carried_out(self, wish: demand.Wish) -> str:
         """What went wrong, "" where nothing did."""
         if abs(self._clock.wall() - wish.at) > WISH_S:
             return "a wish of the cluster came too late, or clocks differ: nothing was made"
@@ -204,7 +202,8 @@ class Server:
 
     def _made(self, size: demand.Size, count: int) -> tuple[int, list[str]]:
         """Up to so many new instances, on other GPUs where one fails; how many it became, and what went wrong."""
-        made, failed = 0, dict[int, str]()
+        made = 0
+        failed: dict[int, str] = {}
         while made < count and len(failed) < FAILURES:
             able = tuple(index for index in self._policy.gpus if index not in failed)
             policy = self._policy._replace(gpus=able)
@@ -257,7 +256,8 @@ class Server:
 
     def _take(self, unused: Changes) -> str:
         """Takes away what is free still; a GPU that has nothing left is whole again."""
-        before, gone = self._node.offers(), list[str]()
+        before = self._node.offers()
+        gone: list[str] = []
         troubles = []
         with host.alone(LOCK_S):
             seen = {gpu.number: gpu for gpu in self._look()}
@@ -274,18 +274,19 @@ class Server:
         most = {name: max(0, before.get(name, 0) - gone.count(name)) for name in gone}
         return "; ".join([*troubles, *self._offered(least={}, most=most)])
 
-    def _tell(self, gpus: list[demand.Seen], waits: str = "") -> dict[str, Any]:
+    def _tell(self, gpus: list[demand.Seen], waits: str = "", problem: str = "") -> dict[str, Any]:
         """The report, on the node too where it is new."""
         rooms = {s.name: demand.room(gpus, s, self._policy) for s in self._policy.sizes}
         mine = [gpu for gpu in gpus if gpu.number in self._policy.gpus]
         free = [spot.name for gpu in mine for spot in gpu.free if spot.parts is None]
         now = self._clock.steady()
+        trouble = self._trouble[0] if now - self._trouble[1] < TROUBLE_S else ""
         report = {
             "serial": self._done,
             "free": {s.name: free.count(s.name) for s in self._policy.sizes},
             "beside": {name: beside for name, (beside, _) in rooms.items()},
             "room": {name: most for name, (_, most) in rooms.items()},
-            "problem": self._trouble[0] if now - self._trouble[1] < TROUBLE_S else "",
+            "problem": problem or trouble,
         }
         if report != self._told[0] or now - self._told[1] >= TELL_S:
             said = {**report, "at": round(self._clock.wall())}
@@ -319,23 +320,3 @@ def _taken(gpu: Gpu, seen: demand.Seen, spots: tuple[Spot, ...]) -> list[str]:
             gpu.remove(one)
             gone.append(one.name)
     return gone
-
-
-def _wish(text: str) -> Wish | None:
-    """None where there is none that can be read."""
-    said = _json(text)
-    try:
-        make = {str(name): int(count) for name, count in said["make"].items()}
-        wish = Wish(str(said["serial"]), float(said["at"]), make)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-    sane = bool(make) and all(0 < count <= MOST for count in make.values())
-    return wish if wish.serial and sane else None
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        said = json.loads(text)
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}

@@ -542,6 +542,21 @@ def test_the_mark_a_drain_waits_for_stays_until_nothing_is_changed(
     assert node.AT_WORK not in rig.node.notes
 
 
+def test_a_host_a_person_has_opened_meanwhile_is_not_divided(rig: Rig) -> None:
+    meanwhile(rig, lambda: rig.node.said.update(spec={}))
+    rig.node.wish("1", **{"1g_10gb": 1})
+    rig.round()
+    assert rig.layouts() == ["whole"] * 3
+    assert rig.node.notes.keys() == {node.WISH, node.STATE}
+
+
+def test_a_cordon_without_its_mark_is_taken_back_all_the_same(rig: Rig) -> None:
+    rig.node.drain(node.REASON)
+    rig.round()
+    assert rig.node.said["spec"] == {}
+    assert rig.node.notes.keys() == {node.STATE}
+
+
 @pytest.mark.parametrize("verb", ["hold", "give_back"])
 def test_a_drain_between_the_look_and_the_change_is_not_written_over(rig: Rig, verb: str) -> None:
     rig.node.look()
@@ -633,6 +648,18 @@ def test_where_a_gpu_is_missing_nothing_is_touched(rig: Rig) -> None:
     with pytest.raises(Refused, match="2 of 3 GPUs answer"):
         rig.round()
     assert rig.node.changes == []
+
+
+def test_the_cluster_is_told_what_is_not_known_and_asks_somebody_else(rig: Rig) -> None:
+    rig.node.file.unlink()
+    rig.node.wish("1", **{"1g_10gb": 1})
+    with pytest.raises(Refused):
+        rig.round()
+    assert "which GPUs pods have is not known" in rig.node.report["problem"]
+    assert (rig.node.report["serial"], rig.node.report["room"]["1g.10gb"]) == ("1", 0)
+    rig.node.checkpoint()
+    assert rig.round()["problem"] == ""
+    assert rig.layouts()[0] == "whole"
 
 
 def test_a_driver_that_does_not_tell_who_computes_is_not_believed(
