@@ -1,8 +1,10 @@
 """Fabric: the fabric as discovery finds it now, by host and by switch, and as schedulers want it; reads hosts only."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.actions.opening import Target, open_session
+from appliance.engine.gather import Round
 from appliance.engine.survey import survey
 from appliance.errors import ApplianceError
 from appliance.models.cabling import Known, Plug, Socket, found_cables, natural, ports_of
@@ -54,19 +56,22 @@ def discover(target: Target, observer: Observer) -> Fabric:
                     tuple(host for host, own in known.items() if own is None),
                     switch_tree(known, facts.topology),
                 )
-        said = [
-            f"{name}: {missing.cause}"
-            for name, missing in found.unanswered.items()
-            if name in control
-        ] + [
-            f"{name}: {found.facts[name].errors['topology']}"
-            for name in control
-            if name in found.facts and "topology" in found.facts[name].errors
-        ]
-        raise ApplianceError(
-            "the fabric could not be discovered: " + ("; ".join(said) or "there is no InfiniBand"),
-            "ibnetdiscover on the control host comes with stage fabric: appliance deploy --until fabric",
-        )
+        raise undiscovered(control, found)
+
+
+def undiscovered(control: Sequence[str], found: Round) -> ApplianceError:
+    """Why no control host could discover the fabric, and what to do: of hosts that are silent, what those need."""
+    silent = [found.unanswered[name] for name in control if name in found.unanswered]
+    errors = {name: found.facts[name].errors for name in control if name in found.facts}
+    said = [f"{missing.host}: {missing.cause}" for missing in silent]
+    said += [f"{name}: {of['topology']}" for name, of in errors.items() if "topology" in of]
+    fix = (
+        "ibnetdiscover on the control host comes with stage fabric: appliance deploy --until fabric"
+    )
+    return ApplianceError(
+        "the fabric could not be discovered: " + ("; ".join(said) or "there is no InfiniBand"),
+        silent[0].fix if silent and not errors else fix,
+    )
 
 
 def _rails(known: Known, topology: Topology) -> tuple[Rail, ...]:

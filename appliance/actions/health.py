@@ -7,6 +7,7 @@ from datetime import date
 
 from appliance.actions.opening import Target, check_ids, open_session
 from appliance.checks.check import not_assessed
+from appliance.config.rules.base import near
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS
@@ -92,7 +93,8 @@ def _ids(wanted: tuple[str, ...]) -> tuple[str, ...]:
     ]
     if unknown:
         raise ConfigError(
-            f"no check is called {', '.join(unknown)}", "list them: appliance explain"
+            f"no check is called {', '.join(unknown)}",
+            near(unknown[0], sorted(ALL_CHECK_IDS), "list them: appliance explain"),
         )
     return chosen
 

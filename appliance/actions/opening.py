@@ -17,7 +17,7 @@ from appliance.config import data
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
 from appliance.engine.session import Session, endpoints, new_run_id
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal, hold
 from appliance.lab import rack
 from appliance.models.events import Message, Observer
@@ -64,6 +64,8 @@ def runs_of(target: Target) -> Path:
     """Where the runs of a site are kept, found without judging the site: its report must open even when it is ill."""
     if target.inventory is None:
         return RACK_RUNS
+    if not target.inventory.exists():
+        raise ConfigError(f"{target.inventory} does not exist", "name the site with --inventory")
     return (target.inventory if target.inventory.is_dir() else target.inventory.parent) / "runs"
 
 

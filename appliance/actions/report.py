@@ -5,8 +5,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.models.run import RunRecord
+
+LIST = "list the runs: appliance report --list"
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,16 @@ def load(folder: Path, run: str | None = None) -> Kept:
     kept = runs(folder)
     if run:
         kept = [p for p in kept if p.name == run]
+        if not kept:
+            raise ConfigError(f"no report of run {run} in {folder}", LIST)
     if not kept:
         raise ApplianceError(
-            f"no report of {f'run {run}' if run else 'any run'} in {folder}",
+            f"no report of any run in {folder}",
             "name the site with --inventory, or make a run: appliance deploy",
         )
     file = kept[-1] / "report.json"
     try:
         return Kept(kept[-1], RunRecord.model_validate_json(file.read_text()))
     except (OSError, ValidationError) as error:
-        raise ApplianceError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+        why = error.strerror if isinstance(error, OSError) else "it is no record of a run"
+        raise ApplianceError(f"{file} cannot be read: {why}", f"take another: {LIST}") from error

@@ -33,7 +33,8 @@ def offers(
     site = loaded.site
     unknown = set(hosts) - {h.name for h in site.hosts}
     if unknown:
-        raise ConfigError(f"no such host: {', '.join(sorted(unknown))}")
+        listing = f"hosts: {', '.join(h.name for h in site.hosts)}"
+        raise ConfigError(f"--host {', '.join(sorted(unknown))}: no such host", listing)
     pinned = _pinned(loaded.folder / site.access.known_hosts)
     found: list[Offer] = []
     silent: dict[str, ApplianceError] = {}

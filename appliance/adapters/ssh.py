@@ -156,7 +156,10 @@ def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple
             transport.start_client(timeout=timeout)
             key = transport.get_remote_server_key()
         except (paramiko.SSHException, OSError, EOFError) as error:
-            raise ConnectionFailed(f"{address}:{port} does not speak SSH: {error}") from error
+            raise ConnectionFailed(
+                f"{address}:{port} does not speak SSH: {error}",
+                "look there for what listens on that port, or correct access.port",
+            ) from error
         finally:
             transport.close()
     return key.get_name(), key.get_base64(), key.fingerprint

@@ -5,6 +5,7 @@ import click
 from appliance.acceptance import PROMISES
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks import CHECKS
+from appliance.config.rules.base import near
 from appliance.errors import ConfigError
 
 
@@ -20,7 +21,9 @@ def explain(check: str | None) -> int:
             click.echo(f"  {name:<22} {title}")
         return 0
     if check not in known:
-        raise ConfigError(f"no check is called {check}", "list them: appliance explain")
+        raise ConfigError(
+            f"no check is called {check}", near(check, known, "list them: appliance explain")
+        )
     title, text = known[check]
     click.echo(f"{check}: {title}\n\n{text}")
     return 0

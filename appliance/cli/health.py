@@ -44,6 +44,8 @@ def health(
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete; with --format nagios the plugin's 0, 1, 2, 3.
     """
+    if as_json and shape not in ("table", "json"):
+        raise click.UsageError(f"--json and --format {shape} exclude each other")
     seen = action.look(options.target(inventory, profile), options.quiet(), checks, host, keep=keep)
     verdict = overall(seen.results)
     match "json" if as_json else shape:

@@ -8,6 +8,7 @@ from appliance.actions import report as action
 from appliance.actions.opening import runs_of
 from appliance.cli import options
 from appliance.cli.tables import print_tables
+from appliance.errors import ApplianceError, ConfigError
 from appliance.report.console import run_summary
 from appliance.report.html import render
 
@@ -41,7 +42,11 @@ def report(
     folder = runs_of(options.target(inventory, profile))
     if listed:
         for path in action.runs(folder):
-            record = action.load(folder, path.name).record
+            try:
+                record = action.load(folder, path.name).record
+            except ApplianceError as error:
+                click.echo(f"{path.name}  {error.message}")
+                continue
             click.echo(
                 f"{path.name}  {record.verb:<9} {record.verdict.value:<10} {path}/report.html"
             )
@@ -54,7 +59,12 @@ def report(
         return kept.record.verdict.exit_code
     text = render(kept.record) if shape == "html" else kept.record.model_dump_json(indent=1)
     if output:
-        output.write_text(text)
+        try:
+            output.write_text(text)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            raise ConfigError(
+                f"{output} cannot be written ({error.strerror})", "name a file in a folder you own"
+            ) from error
         click.echo(
             f"{output}: {shape if shape != 'text' else 'json'} report of run {kept.record.run}"
         )

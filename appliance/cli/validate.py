@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from pydantic import ValidationError
 
 from appliance.acceptance.ground import Settings
@@ -19,6 +20,17 @@ from appliance.report.findings import findings
 
 NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME, workloads_trial.NAME]
 DEFAULTS = Settings()
+TRIALS = (scheduler_trial.NAME, workloads_trial.NAME)
+OPTIONS_OF = {
+    "from_logs": ("gpt3",),
+    "kubeconfig": TRIALS,
+    "clean": TRIALS,
+    "prometheus": (scheduler_trial.NAME,),
+    "scheduler_name": (scheduler_trial.NAME,),
+    "image": (scheduler_trial.NAME,),
+    "gpu_image": (scheduler_trial.NAME,),
+}
+"""Whose options these are."""
 
 
 @click.command()
@@ -81,6 +93,7 @@ def validate(
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
+    _refuse_strays(benchmarks)
     container = _container(container_image, container_mounts)
     if container and (from_logs or "gpt3" not in (benchmarks or ("gpt3",))):
         raise click.UsageError("--container-image goes with a training: appliance validate gpt3")
@@ -111,6 +124,15 @@ def validate(
     print_tables(console, record.tables)
     run_summary(console, record, report)
     return record.verdict.exit_code
+
+
+def _refuse_strays(benchmarks: tuple[str, ...]) -> None:
+    """An option of another trial is refused rather than passed over. Raises UsageError."""
+    given = click.get_current_context().get_parameter_source
+    for option, owners in OPTIONS_OF.items():
+        if given(option) is ParameterSource.COMMANDLINE and not set(owners) & set(benchmarks):
+            flag = f"--{option.replace('_', '-')}"
+            raise click.UsageError(f"{flag} goes with: appliance validate {' or '.join(owners)}")
 
 
 def _container(image: str | None, mounts: str | None) -> JobContainer | None:

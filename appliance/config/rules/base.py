@@ -56,6 +56,10 @@ def repeated(items: Iterable[tuple[KeyPath, T]]) -> Iterator[tuple[KeyPath, T, K
 
 def nearest(word: str, known: Collection[str], title: str, cutoff: float = 0.6) -> str:
     """``did you mean "x"?``, or the list."""
+    return near(word, known, f"{title}: {', '.join(known) or 'none'}", cutoff)
+
+
+def near(word: str, known: Collection[str], otherwise: str, cutoff: float = 0.6) -> str:
+    """``did you mean "x"?``, or what to do where nothing is like it."""
     close = get_close_matches(word, known, n=1, cutoff=cutoff)
-    listing = f"{title}: {', '.join(known)}" if known else f"{title}: none"
-    return f'did you mean "{close[0]}"?' if close else listing
+    return f'did you mean "{close[0]}"?' if close else otherwise

@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,20 +50,64 @@ def secret_places(case: Case) -> Iterator[Finding]:
 
 def login_key(case: Case) -> Iterator[Finding]:
     """The private key is there, and ssh will take it."""
-    if case.site.access.private_key is not None:
-        yield from _private(
-            case, ("access", "private_key"), case.site.access.private_key, "private key"
-        )
+    name = case.site.access.private_key
+    path: KeyPath = ("access", "private_key")
+    if name is None:
+        return
+    found = list(_private(case, path, name, "private key"))
+    yield from found
+    if not found and _is_public(case.folder / name):
+        remedy = "name the file without .pub: its other half stays here and lets this machine in"
+        yield case.problem(path, f"{name} is a public key", remedy)
+
+
+def _is_public(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(16).startswith((b"ssh-", b"ecdsa-", b"sk-"))
+    except OSError:
+        return False
 
 
 def known_hosts(case: Case) -> Iterator[Finding]:
     """Host keys are confirmed once, by the owner."""
     name = case.site.access.known_hosts
-    if case.checked.whole("access") and not _is_file(case.folder / name):
-        path: KeyPath = ("access", "known_hosts")
+    path: KeyPath = ("access", "known_hosts")
+    if not case.checked.whole("access"):
+        return
+    if _is_file(case.folder / name):
+        if why := _no_known_hosts(case.folder / name):
+            remedy = f"move it away, then appliance trust --inventory {case.folder}"
+            yield case.problem(path, f"{name} {why}", remedy)
+    else:
         remedy = f"confirm them once with appliance trust --inventory {case.folder}"
         finding = case.problem(path, f"{name} does not exist, so no host's key is known", remedy)
         yield replace(finding, level="todo")
+
+
+def _no_known_hosts(file: Path) -> str:
+    """Why ssh could not read it; empty where it can."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return "is not UTF-8 text"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    for number, line in enumerate(lines, 1):
+        words = [word for word in line.split() if not word.startswith("@")]
+        if words and not words[0].startswith("#") and not _is_host_key(words):
+            return f"has no host key in line {number}"
+    return ""
+
+
+def _is_host_key(words: Sequence[str]) -> bool:
+    """Names, kind and key, as sshd(8) has them; the key begins with its kind's name, four bytes of length before it."""
+    if len(words) < 3:
+        return False
+    try:
+        return b64decode(words[2], validate=True)[4:].startswith(words[1].encode())
+    except ValueError:
+        return False
 
 
 def _is_file(file: Path) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from appliance.actions import trust
 from appliance.config.load import LoadedSite, load_site
-from appliance.errors import ConnectionFailed
+from appliance.errors import ConfigError, ConnectionFailed
 
 SITE = """\
 version: 1
@@ -45,6 +45,14 @@ def test_new_key_is_offered_and_silent_host_told(loaded: LoadedSite) -> None:
     offers, silent = trust.offers(loaded)
     assert [(o.host, o.state) for o in offers] == [("head", "new")]
     assert "does not answer" in silent["gpu-1"].message
+
+
+def test_a_host_that_is_none_of_the_sites_is_refused_with_those_there_are(
+    loaded: LoadedSite,
+) -> None:
+    with pytest.raises(ConfigError, match="--host gpu-9: no such host") as refused:
+        trust.offers(loaded, ["gpu-9"])
+    assert refused.value.hint == "hosts: head, gpu-1"
 
 
 def test_only_confirmed_keys_are_written(loaded: LoadedSite) -> None:

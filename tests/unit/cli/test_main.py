@@ -11,6 +11,7 @@ import pytest
 from appliance.cli import main as program
 from appliance.cli.main import cli
 from appliance.errors import ApplianceError, ConfigError
+from tests.unit.actions.test_report import leave
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,6 +46,13 @@ def test_readme_names_every_verb() -> None:
         ("deploy", "--no-such-flag"),
         ("validate", "nonsense"),
         ("validate", "slurm", "--from-logs", "."),
+        ("validate", "scheduler", "--from-logs", "."),
+        ("validate", "storage", "--prometheus", "http://10.0.0.1:9090"),
+        ("validate", "slurm", "--clean"),
+        ("validate", "workloads", "--gpu-image", "x"),
+        ("health", "--format", "nagios", "--json"),
+        ("health", "--check", "gpu.nothing"),
+        ("report", "--inventory", "/no/such/folder"),
         ("trust",),
         ("plan", "--inventory", "/no/such/folder"),
         ("explain", "no.such.check"),
@@ -58,6 +66,30 @@ def test_unusable_input_is_exit_2_without_a_traceback(
     shown = capsys.readouterr()
     assert "Traceback" not in shown.out + shown.err
     assert shown.err.strip()
+
+
+def test_a_report_goes_where_it_can_be_written_and_a_damaged_one_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(tmp_path / "runs", "r1")
+    leave(tmp_path / "runs", "r2")
+    of_site = ("report", "--inventory", str(tmp_path))
+    assert run(monkeypatch, *of_site, "--output", str(tmp_path / "none" / "x.html")) == 2
+    assert "cannot be written (No such file or directory)" in capsys.readouterr().err
+    assert run(monkeypatch, *of_site, "--run", "r9") == 2
+    (tmp_path / "runs" / "r1" / "report.json").write_text("{")
+    assert run(monkeypatch, *of_site, "--list") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("r1/report.json cannot be read: it is no record of a run")
+    assert second.startswith("r2  ")
+
+
+@pytest.mark.parametrize("argv", [("explain", "gpu.ec"), ("health", "--check", "gpu.ec")])
+def test_a_check_that_was_mistyped_is_guessed(
+    argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *argv) == 2
+    assert 'did you mean "gpu.ecc"?' in capsys.readouterr().err
 
 
 def test_nobody_to_ask_means_nothing_is_changed(

@@ -1,5 +1,6 @@
 """Where profiles and sites are found, and what loading one gives."""
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,40 @@ def test_step_left_to_the_owner_loads_but_is_not_ready(site_folder: Path) -> Non
     assert [todo.key for todo in loaded.todo] == ["access.known_hosts"]
     with pytest.raises(InvalidConfig, match="1 step left"):
         loaded.require_ready()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\xc3\x28\x00", "is not UTF-8 text"),
+        (b"# ours\n\n10.0.0.1 ssh-ed25519 notbase64!\n", "has no host key in line 3"),
+        (b"10.0.0.1 ssh-ed25519 AAAA\n", "has no host key in line 1"),
+        (b"10.0.0.1 ssh-ed25519\n", "has no host key in line 1"),
+    ],
+)
+def test_a_file_ssh_could_not_read_host_keys_from_is_refused(
+    site_folder: Path, content: bytes, why: str
+) -> None:
+    (site_folder / "known_hosts").write_bytes(content)
+    with pytest.raises(InvalidConfig, match=f"known_hosts {why}"):
+        load_site(site_folder)
+
+
+def test_host_keys_as_ssh_writes_them_are_taken(site_folder: Path) -> None:
+    key = b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
+    lines = [
+        f"10.0.0.1,head ssh-ed25519 {key}",
+        f"@revoked [10.0.0.2]:2222 ssh-ed25519 {key} old",
+        f"|1|c2FsdA==|aGFzaA== ssh-ed25519 {key}",
+    ]
+    (site_folder / "known_hosts").write_text("\n".join(lines))
+    assert load_site(site_folder).todo == ()
+
+
+def test_the_public_half_of_a_key_is_refused(site_folder: Path) -> None:
+    (site_folder / "secrets" / "id_ed25519").write_text("ssh-ed25519 AAAA me")
+    with pytest.raises(InvalidConfig, match="is a public key"):
+        load_site(site_folder)
 
 
 def test_an_ordinary_user_may_look_but_not_deploy(site_folder: Path) -> None:
