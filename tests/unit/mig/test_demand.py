@@ -572,6 +572,25 @@ def test_a_drain_between_the_look_and_the_change_is_not_written_over(rig: Rig, v
     assert rig.node.said["spec"] == {"unschedulable": True}
 
 
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("(Conflict): Operation cannot be fulfilled on nodes: it has been modified", node.Conflict),
+        ("(Forbidden): nodes is forbidden", Refused),
+    ],
+)
+def test_kubectl_says_whether_the_node_was_changed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, kind: type[Refused]
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\necho 'Error from server {said}' >&2\nexit 1\n")
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(Refused, match="kubectl patch node: Error from server") as told:
+        node.Node("gpu-1").tell("{}")
+    assert told.type is kind
+
+
 def test_a_node_kubelet_has_changed_meanwhile_is_closed_all_the_same(rig: Rig) -> None:
     rig.node.look()
     rig.node.said = {**rig.node.said, "metadata": {"name": "gpu-1", "resourceVersion": "9"}}
