@@ -30,6 +30,7 @@ PRUNED: tuple[tuple[str, str], ...] = (
     ("kai.resources/v1alpha1", "NodePool"),
     ("kai.scheduler/v1", "SchedulingShard"),
     ("kai.scheduler/v1alpha1", "Topology"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
@@ -155,12 +156,15 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
 
 
 def _gone(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
-    """What carries our labels and is not the site's any more; refused while work depends on it."""
+    """What carries our labels and is not the site's any more; refused while work depends on it.
+
+    What has a stage's mark is that stage's, and the queues know nothing of it.
+    """
     selector = f"{MANAGED_BY}={OURS},{SITE}={loaded.site.name}"
     kept = {_key(Ref.of(resource)) for resource in wanted.resources}
     for api_version, kind in PRUNED:
         for resource in _leaves_first(cluster.find(api_version, kind, selector)):
-            if _key(Ref.of(resource)) in kept:
+            if STAGE in resource["metadata"]["labels"] or _key(Ref.of(resource)) in kept:
                 continue
             if reason := holds_work(cluster, resource):
                 remedy = "let the work end or delete it, then run this again"
@@ -170,9 +174,7 @@ def _gone(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Ch
             else:
                 yield _step(Step.DELETE, resource, ("no longer in the site",))
     for resource in cluster.find("v1", "Namespace", selector):
-        # One with a stage's mark is that stage's, and the queues know nothing of it.
-        own = STAGE not in resource["metadata"]["labels"]
-        if own and _key(Ref.of(resource)) not in kept:
+        if STAGE not in resource["metadata"]["labels"] and _key(Ref.of(resource)) not in kept:
             name = resource["metadata"]["name"]
             details = ("no longer in the site, its content is left to you",)
             yield _step(Step.LEAVE, resource, details, f"kubectl delete namespace {name}")

@@ -13,7 +13,7 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
 from appliance.config.queues.namespaces import namespace_of
 from appliance.config.queues.tree import leaf_name
-from appliance.config.workloads.network import ENFORCING, users
+from appliance.config.workloads.network import ENFORCING, projects, users
 from appliance.config.workloads.releases import wanted
 from appliance.config.workloads.serving import address, project_of
 from appliance.config.workloads.table import table
@@ -90,7 +90,12 @@ def _has(site: Site, hello: Hello) -> bool:
 
 
 def _allowed(site: Site, key: str) -> tuple[Project, ...] | None:
-    """Projects that may use an add-on; None: all."""
+    """Projects that may use an add-on, or where the network can be tried; None: all.
+
+    In a closed project the policy of the trial closes nothing: that of the project lets its pods reach each other.
+    """
+    if key == hello_network.KEY:
+        return tuple(p for p in projects(site) if p.reached_from is None)
     given = getattr(site.workloads, key, None)
     if not isinstance(given, ServingAddon) or given.open_to_cluster:
         return None
@@ -98,12 +103,17 @@ def _allowed(site: Site, key: str) -> tuple[Project, ...] | None:
 
 
 def _barred(hello: Hello) -> CheckResult:
+    cause = "no project may use it, so there is nowhere to try it from"
+    fix = f"name one under workloads.{hello.key}.projects"
+    if hello.key == hello_network.KEY:
+        cause = "every project is closed, and there pods of one project reach each other"
+        fix = "take reached_from out of one project for the trial"
     return CheckResult(
         id=f"workloads.{hello.key}",
         target="cluster",
         status=Status.NOT_ASSESSED,
-        cause="no project may use it, so there is nowhere to try it from",
-        fix=f"name one under workloads.{hello.key}.projects",
+        cause=cause,
+        fix=fix,
     )
 
 

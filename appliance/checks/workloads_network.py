@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from appliance.checks import scheduler
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.config.queues.manifest import Manifest, digest
-from appliance.config.workloads.network import ENFORCING, NAME, opens, policies
+from appliance.config.workloads.network import ENFORCING, NAME, kept, policies
 from appliance.config.workloads.releases import wanted
 from appliance.models.facts_scheduler import NetworkPolicy, PolicyEnforcer, SchedulerFacts
 from appliance.models.result import CheckResult, Status
@@ -96,12 +96,12 @@ def _not_kept(view: View, cause: str, fix: str, value: str) -> CheckResult:
     """A failure where somebody is meant to be kept out of what asks nobody who he is; else a warning."""
     limit = " or ".join(ENFORCING)
     seen = failed("workloads.network", "cluster", cause, fix, value=value, limit=limit)
-    return seen if opens(view.site) else seen.model_copy(update={"status": Status.WARN})
+    return seen if kept(view.site) else seen.model_copy(update={"status": Status.WARN})
 
 
 def _exposed(view: View) -> str:
-    keys = opens(view.site)
-    what = ", ".join(keys) if keys else "what the add-ons serve, as metrics,"
+    names = kept(view.site)
+    what = ", ".join(names) if names else "what the add-ons serve, as metrics,"
     return f"every pod of the cluster reaches {what}"
 
 

@@ -52,7 +52,7 @@ PATTERNS = {
         "as registry.example.com/kube-vip:v0.8.9@sha256: and 64 hexadecimal digits",
     ),
     site_workloads.CHART_VERSION: ("a version of a chart", "as 1.7.0 or v4.13.4"),
-    site_workloads.NAMESPACE: ("a namespace", "as ingress-nginx or monitoring"),
+    site_scheduler.NAMESPACE: ("a namespace", "as ingress-nginx or monitoring"),
     site_workloads.AUTHENTICATOR: ("a name of an authenticator", "as generic-oauth"),
     site_workloads.STORAGE: ("a size", "as 50Gi"),
     site_workloads.BELOW: ("a folder below the export", "as llama/3-8b, without a leading /"),

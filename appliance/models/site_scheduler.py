@@ -13,6 +13,7 @@ NODE_LABEL = (
 )
 MIG_PROFILE = r"^[1-7]g\.\d{1,3}gb$"
 DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$"
+NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SUBJECT = r"^[A-Za-z0-9][A-Za-z0-9@._:/-]{0,252}$"
 
 DEFAULT_POOL = "default"
@@ -21,6 +22,7 @@ DEFAULT_POOL = "default"
 Label = Annotated[str, Field(pattern=DNS_LABEL)]
 Duration = Annotated[str, Field(pattern=DURATION)]
 NodeLabel = Annotated[str, Field(pattern=NODE_LABEL)]
+Namespace = Annotated[str, Field(pattern=NAMESPACE)]
 Subject = Annotated[str, Field(pattern=SUBJECT)]
 
 
@@ -130,6 +132,10 @@ class Project(Model):
     )
     users: tuple[Subject, ...] = Field(default=(), description="Users who may work in it")
     groups: tuple[Subject, ...] = Field(default=(), description="Groups who may work in it")
+    reached_from: tuple[Namespace, ...] | None = Field(
+        default=None,
+        description="Namespaces whose pods reach those of the project, beside its own and operators; none: all of the cluster do",
+    )
     pods: int = Field(default=500, ge=1, le=100000, description="Pods at one time at most")
     pod_security: Literal["restricted", "baseline", "privileged"] = Field(
         default="baseline",

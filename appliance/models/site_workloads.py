@@ -6,17 +6,15 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.site_kubernetes import FOLDER
-from appliance.models.site_scheduler import Label
+from appliance.models.site_scheduler import Label, Namespace
 
 CHART_VERSION = r"^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$"
 STORAGE = r"^[1-9]\d*(Mi|Gi|Ti)$"
 BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
 AUTHENTICATOR = r"^[A-Za-z][A-Za-z0-9_.-]*$"
-NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SHA256 = r"^[0-9a-f]{64}$"
 IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 
-Namespace = Annotated[str, Field(pattern=NAMESPACE)]
 Image = Annotated[str, Field(pattern=IMAGE)]
 
 

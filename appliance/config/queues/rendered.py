@@ -6,6 +6,7 @@ from appliance.config.queues import kai
 from appliance.config.queues.charts import Release, releases
 from appliance.config.queues.manifest import Manifest, digest, documents, text
 from appliance.config.queues.namespaces import namespaces
+from appliance.config.workloads.network import project_policies
 from appliance.errors import ConfigError
 from appliance.models.profile import Profile
 from appliance.models.site import Site
@@ -51,6 +52,7 @@ def rendered(site: Site, profile: Profile) -> Rendered:
             *kai.priority_classes(site, options),
             *kai.topology(site, profile, options),
             *namespaces(site, options.projects),
+            *project_policies(site),
             *own(site, options),
         ]
         labels = kai.node_labels(options)

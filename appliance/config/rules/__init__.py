@@ -91,6 +91,7 @@ SITE_RULES: tuple[Rule, ...] = (
     workloads.models,
     workloads.queues,
     workloads.reach,
+    workloads.closed_projects,
     workloads.notebooks,
     workloads.trials,
     services.access,

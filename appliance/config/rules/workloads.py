@@ -172,6 +172,22 @@ def reach(case: Case) -> Iterator[Finding]:
             yield from _users(case, where, given)
 
 
+def closed_projects(case: Case) -> Iterator[Finding]:
+    """A project is closed by a namespace of ours on a network that keeps others out."""
+    scheduler, own = case.site.scheduler, case.site.kubernetes
+    for i, project in enumerate(scheduler.projects if scheduler else ()):
+        if project.reached_from is None or scheduler is None:
+            continue
+        path: KeyPath = ("scheduler", "projects", i, "reached_from")
+        if scheduler.kind == "runai":
+            message = "Run:ai makes the namespaces of projects itself"
+            yield case.problem(path, message, "close them there, and leave this out")
+        elif own and own.external is None and own.network not in ENFORCING:
+            message = f"network {own.network} enforces no NetworkPolicy: every pod would reach the project's"
+            remedy = f"take kubernetes.network: {' or '.join(ENFORCING)}, or leave this out"
+            yield case.problem(path, message, remedy)
+
+
 def _users(case: Case, where: KeyPath, given: ServingAddon) -> Iterator[Finding]:
     known = {project.name: namespace_of(project.name) for project in projects(case.site)}
     runai = case.site.scheduler is not None and case.site.scheduler.kind == "runai"

@@ -1,10 +1,11 @@
-"""Who reaches an add-on: one NetworkPolicy in each namespace, which closes all its pods but for what is named here."""
+"""Who reaches an add-on, or a project: one NetworkPolicy in its namespace, which closes all pods but for what is named here."""
 
 from appliance.config.queues.manifest import Manifest, manifest
 from appliance.config.queues.namespaces import namespace_of
 from appliance.config.queues.tree import leaf_name
 from appliance.config.workloads.notebooks import INTERACTIVE, NAMESPACE
-from appliance.config.workloads.releases import section, wanted
+from appliance.config.workloads.releases import NAME as STAGE_NAME
+from appliance.config.workloads.releases import STAGE, section, wanted
 from appliance.config.workloads.serving import QUEUE_LABEL, project_of, queue_of
 from appliance.config.workloads.table import Addon
 from appliance.models.site import Site
@@ -37,9 +38,38 @@ def users(site: Site, given: Section) -> tuple[Project, ...]:
     return (own,) if own else ()
 
 
-def opens(site: Site) -> tuple[str, ...]:
-    """Add-ons that ask nobody who he is, so that only the network keeps others out, by key; not those the site opens."""
-    return tuple(key for key, given in _serving(site) if not given.open_to_cluster)
+def kept(site: Site) -> tuple[str, ...]:
+    """What only the network keeps others out of, by name: add-ons that ask nobody who he is, and closed projects."""
+    addons = [key for key, given in _serving(site) if not given.open_to_cluster]
+    return (*addons, *(f"project {p.name}" for p in _closed(site)))
+
+
+def project_policies(site: Site) -> tuple[Manifest, ...]:
+    """One for each project that does not let in the whole cluster: Ray's dashboards and their like ask nobody who he is."""
+    options = site.workloads or WorkloadsOptions()
+    # An operator asks the heads and schedulers it has made how far they are.
+    operators = [_namespace(addon.namespace) for addon in wanted(site) if addon.holders]
+    return tuple(
+        _written(
+            site,
+            namespace_of(project.name),
+            [
+                {
+                    "from": [
+                        {"podSelector": {}},
+                        *operators,
+                        *_notebooks(site, options, project),
+                        *(_namespace(name) for name in project.reached_from or ()),
+                    ]
+                }
+            ],
+        )
+        for project in _closed(site)
+    )
+
+
+def _closed(site: Site) -> tuple[Project, ...]:
+    return tuple(p for p in projects(site) if p.reached_from is not None)
 
 
 def policies(site: Site) -> tuple[Manifest, ...]:
@@ -66,24 +96,31 @@ def _policy(site: Site, options: WorkloadsOptions, addon: Addon) -> Manifest:
     if sources:
         ports = {"ports": _ports(addon.user_ports)} if addon.user_ports else {}
         rules.append({"from": sources, **ports})
+    return _written(site, addon.namespace, rules, {STAGE: STAGE_NAME})
+
+
+def _written(
+    site: Site, namespace: str, rules: list[Manifest], labels: dict[str, str] | None = None
+) -> Manifest:
     # The API leaves an empty list away, and what is read back is compared with what was written.
     body = {"podSelector": {}, "policyTypes": ["Ingress"], **({"ingress": rules} if rules else {})}
-    return manifest(
-        site.name, API, "NetworkPolicy", NAME, {"spec": body}, namespace=addon.namespace
-    )
+    spec = {"spec": body}
+    return manifest(site.name, API, "NetworkPolicy", NAME, spec, namespace=namespace, labels=labels)
 
 
 def _users(site: Site, options: WorkloadsOptions, given: Section) -> list[Manifest]:
-    """Namespaces of projects; and notebooks, which lie in their hub's, by the queue they wait in."""
     chosen = users(site, given)
     found = [_namespace(namespace_of(project.name)) for project in chosen]
-    own = project_of(site, options)
-    if own in chosen and own and options.jupyter:
-        queue = queue_of(own, options.jupyter.queue, INTERACTIVE)
-        leaf = leaf_name(own.name, queue.name) if queue else ""
-        pods = {"podSelector": {"matchLabels": {QUEUE_LABEL: leaf}}}
-        found.append({**_namespace(NAMESPACE), **pods})
-    return found
+    return [*found, *(n for project in chosen for n in _notebooks(site, options, project))]
+
+
+def _notebooks(site: Site, options: WorkloadsOptions, project: Project) -> list[Manifest]:
+    """A project's notebooks lie in their hub's namespace; the queue they wait in tells whose they are."""
+    if options.jupyter is None or project != project_of(site, options):
+        return []
+    queue = queue_of(project, options.jupyter.queue, INTERACTIVE)
+    leaf = leaf_name(project.name, queue.name) if queue else ""
+    return [{**_namespace(NAMESPACE), "podSelector": {"matchLabels": {QUEUE_LABEL: leaf}}}]
 
 
 def _namespace(name: str) -> Manifest:

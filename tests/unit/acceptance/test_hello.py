@@ -275,6 +275,22 @@ def test_the_network_is_tried_where_it_is_one_that_enforces_policies(
     assert seen == ["jobset", *(["network_policies"] if tried else [])]
 
 
+def test_the_network_is_tried_in_a_project_that_is_not_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = WorkloadsOptions.model_validate({"jobset": {}})
+    closed = [{**project, "reached_from": []} for project in PROJECTS]
+    for known, namespace in (([closed[0], PROJECTS[1]], "kai-b"), (closed, "kai-a")):
+        place_of = site(projects=known).model_copy(update={"workloads": options})
+        assert place(place_of, hello_network.KEY).namespace == namespace
+    monkeypatch.setattr(workloads, "_site", lambda _: place_of)
+    monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    monkeypatch.setattr(workloads, "run", lambda *given: ())
+    (result,) = workloads.prove(Target(None), Path("admin.conf"), lambda _: None)
+    assert (result.id, result.status) == ("workloads.network_policies", Status.NOT_ASSESSED)
+    assert "every project is closed" in result.cause
+
+
 def test_what_a_killed_trial_left_is_taken_away() -> None:
     cluster = Cluster()
     for hello in HELLOS:

@@ -15,6 +15,7 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.cli import main as program
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
+from appliance.config.workloads.network import policies
 from appliance.config.workloads.releases import namespaces
 from appliance.errors import ClusterFailed, ConfigError
 from appliance.models.queue_plan import QueuePlan, Step
@@ -22,6 +23,7 @@ from appliance.models.site_workloads import WorkloadsOptions
 from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving, status
 from tests.unit.config.test_impossible_queues import BASE, SOUND, furnish
 
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 
 
@@ -186,10 +188,24 @@ def test_the_namespace_of_an_add_on_is_no_project_that_was_taken_out(world: Worl
     world.apply()
     known = load_site(world.folder).site
     options = WorkloadsOptions.model_validate({"jobset": {}})
-    for made in namespaces(known.model_copy(update={"workloads": options})):
-        world.api.put(f"/api/v1/namespaces/{made['metadata']['name']}", made)
-        assert made["metadata"]["name"] == "jobset-system"
+    with_one = known.model_copy(update={"workloads": options})
+    (space,), (policy,) = namespaces(with_one), policies(with_one)
+    world.api.put("/api/v1/namespaces/jobset-system", space)
+    world.api.put(f"{POLICIES.format('jobset-system')}/appliance", policy)
     assert world.plan().changes == ()
+
+
+def test_a_project_is_closed_and_opened_again(world: World) -> None:
+    world.apply()
+    world.write(SOUND.replace("      users:", "      reached_from: []\n      users:"))
+    world.apply()
+    path = f"{POLICIES.format('kai-lattice')}/appliance"
+    assert world.api.store[path]["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]
+    assert world.plan().changes == ()
+    world.write(SOUND)
+    assert [(c.step, c.kind) for c in world.plan().changes] == [(Step.DELETE, "NetworkPolicy")]
+    world.apply()
+    assert path not in world.api.store
 
 
 def test_a_project_taken_out_leaves_its_namespace(world: World) -> None:

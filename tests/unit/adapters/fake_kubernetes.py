@@ -123,6 +123,7 @@ class Handler(BaseHTTPRequestHandler):
 
 PLURALS = frozenset(
     [
+        "networkpolicies",
         "queues",
         "topologies",
         "schedulingshards",

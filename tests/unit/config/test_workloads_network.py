@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from appliance.config.finding import InvalidConfig, render
-from appliance.config.workloads.network import policies
+from appliance.config.workloads.network import kept, policies, project_policies
 from appliance.config.workloads.table import table
 from appliance.models.site_scheduler import Project
 from tests.unit.config.test_workloads import ALL, CLUSTER, LOGIN, QUEUES, SERVED, load
@@ -135,3 +135,47 @@ def test_run_ais_own_projects_are_named_by_their_namespaces(tmp_path: Path) -> N
     found = [f for f in refused.value.findings if f.key == "workloads.mlflow.projects[0]"]
     assert [f.message for f in found] == ["Run:ai makes the namespaces of projects itself"]
     assert "runai-team" in found[0].remedy
+
+
+def closed(folder: Path, more: str = "") -> Any:
+    queues = QUEUES.replace("- name: team\n", "- name: team\n      reached_from: [monitoring]\n")
+    return load(folder, more, queues=queues)
+
+
+def test_a_closed_project_lets_in_its_own_the_operators_its_notebooks_and_those_it_names(
+    tmp_path: Path,
+) -> None:
+    loaded = closed(tmp_path, ALL)
+    (made,) = project_policies(loaded.site)
+    assert made["metadata"]["namespace"] == "kai-team"
+    (rule,) = made["spec"]["ingress"]
+    assert "ports" not in rule
+    own, *others = rule["from"]
+    assert own == {"podSelector": {}}
+    named = {
+        o["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]: o for o in others
+    }
+    operators = {addon.namespace for addon in table().addons if addon.holders}
+    assert set(named) == {*operators, "jupyterhub", "monitoring"}
+    assert "podSelector" in named["jupyterhub"], "only notebooks of its queue, not everybody's"
+    assert "project team" in kept(loaded.site)
+
+
+def test_a_project_that_says_nothing_is_not_closed(tmp_path: Path) -> None:
+    assert project_policies(load(tmp_path, ALL).site) == ()
+
+
+def test_closing_a_project_without_a_network_that_can_is_refused(tmp_path: Path) -> None:
+    queues = QUEUES.replace("- name: team\n", "- name: team\n      reached_from: []\n")
+    runai = queues.replace(
+        "scheduler:\n", "scheduler:\n  kind: runai\n  runai: {domain: r.example}\n"
+    )
+    for i, (cluster, text, says) in enumerate(
+        [(BRIDGE, queues, "enforces no NetworkPolicy"), (CLUSTER, runai, "Run:ai makes")]
+    ):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        with pytest.raises(InvalidConfig) as refused:
+            load(folder, "", cluster=cluster, queues=text)
+        found = {f.key: f.message for f in refused.value.findings}
+        assert says in found["scheduler.projects[0].reached_from"]
