@@ -18,7 +18,7 @@ yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 @click.group()
 def etcd() -> None:
-    """Backups of the cluster's state: list, save, and one brought back on all control hosts at once.
+    """Backups of the cluster's state. List, save, and one brought back on all control hosts at once.
 
     \b
     appliance etcd list --inventory mysite                        which backups lie where
@@ -68,7 +68,7 @@ def save(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 def restore(
     name: str, inventory: Path | None, profile: str | None, yes: bool, as_json: bool
 ) -> int:
-    """Bring the cluster back to backup NAME, on all control hosts at once; what was written since is lost.
+    """Bring the cluster back to backup NAME. On all control hosts at once; what was written since is lost.
 
     The backup is taken from whichever control host has it, judged, copied to the others and made ready beside the state
     of now; only then etcd and the API stop everywhere, for a minute or two. Pods run on. Refused before anything is
@@ -96,7 +96,7 @@ def restore(
 @yes_option
 @options.json_option("Events as JSON, one object per line.")
 def abandon(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) -> int:
-    """Take back a restore that is under way: the state before it, on all control hosts again.
+    """Take back a restore that is under way. The state before it, on all control hosts again.
 
     One that is through is taken back by restoring the backup it made when it began.
     Exit: 0 taken back, 1 failed, 2 unusable input or none is under way.

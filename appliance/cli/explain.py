@@ -12,7 +12,7 @@ from appliance.errors import ConfigError
 @click.command()
 @click.argument("check", required=False)
 def explain(check: str | None) -> int:
-    """What a check looks at, why it matters, and what usually trips it. Without a name: all checks."""
+    """Say what a check looks at, and what usually trips it. Without a name: all checks."""
     known = {c.id: (c.title, c.explain) for c in CHECKS}
     known |= {i: (b.title, b.explain) for b in BENCHMARKS for i in b.checks}
     known |= {promise.id: (promise.title, promise.explain) for promise in PROMISES}

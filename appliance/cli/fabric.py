@@ -24,7 +24,7 @@ def fabric() -> None:
 @options.target_options
 @options.json_option("Machine-readable output.")
 def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
-    """Every port of the GPU hosts: its state and rate, and the switch and port its cable ends in."""
+    """Show every port of the GPU hosts. Its state and rate, and the switch and port its cable ends in."""
     seen = action.discover(options.target(inventory, profile), options.quiet())
     if as_json:
         click.echo(json.dumps(_document(seen), indent=1))
@@ -53,7 +53,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     help="topology.conf, commands that label nodes, or both as data.",
 )
 def topology(inventory: Path | None, profile: str | None, shape: str) -> int:
-    """Which hosts are near each other, for Slurm and for Kubernetes, from one discovery."""
+    """Show which hosts are near each other. For Slurm and for Kubernetes, from one discovery."""
     tree = action.discover(options.target(inventory, profile), options.quiet()).tree
     match shape:
         case "slurm":

@@ -40,7 +40,7 @@ def health(
     keep: bool,
     everything: bool,
 ) -> int:
-    """Judge the site as it is now, reading only: what is wrong, why, and what to do.
+    """Judge the site now: what is wrong, why, and what to do. Reads only.
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete; with --format nagios the plugin's 0, 1, 2, 3.
     """

@@ -32,7 +32,7 @@ def _network(context: click.Context, parameter: click.Parameter, value: str) -> 
     help="Management network.",
 )
 def init(folder: Path, hosts: int, profile: str, name: str | None, network: IPv4Network) -> int:
-    """Write a new site into DIR: site.yml with comments, fresh secrets, a key pair.
+    """Write a new site into DIR. That is a site.yml with comments, fresh secrets, a key pair.
 
     DIR must be new or empty. Nothing is contacted. Exit: 0 written, 2 refused.
     """

@@ -23,7 +23,7 @@ DEFAULT_DAYS, MOST_DAYS = 7, 365
 )
 @options.json_option("Where it lies, as one JSON object.")
 def kubeconfig(inventory: Path | None, profile: str | None, days: int, as_json: bool) -> int:
-    """Get an administrator's kubeconfig for the site's cluster, in your name and for a few days.
+    """Get an administrator's kubeconfig for the site's cluster. In your name and for a few days.
 
     The key is made here and stays here; a control host signs it, asked over SSH with its pinned host key. It is
     written to kubeconfig in the site's folder (mode 0600), where queue and validate scheduler find it.

@@ -24,7 +24,7 @@ def _fault_help() -> str:
 
 @click.group()
 def lab() -> None:
-    """A rack of container hosts on this machine, with simulated GPUs and fabric."""
+    """A rack of container hosts on this machine. With simulated GPUs and fabric."""
 
 
 @lab.command()
@@ -91,7 +91,7 @@ def status(name: str, as_json: bool) -> None:
 @click.argument("host")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def shell(name: str, host: str, command: tuple[str, ...]) -> None:
-    """A shell on HOST, or one command after "--", whose exit code is passed on.
+    """Open a shell on HOST, or run one command after "--". Its exit code is passed on.
 
     A command of one word is a line for the shell there: -- 'ls /dev | wc -l'
     """

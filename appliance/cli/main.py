@@ -69,7 +69,7 @@ for _verb in (
 @cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print the completion script; for bash: source <(appliance completion bash)."""
+    """Print the shell's completion script. For bash: source <(appliance completion bash)."""
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "appliance", "_APPLIANCE_COMPLETE").source())

@@ -21,7 +21,7 @@ yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask before c
 
 @click.group()
 def mig() -> None:
-    """GPUs in parts (MIG): what there is, what the site declares, and the way there.
+    """GPUs in parts (MIG). What there is, what the site declares, and the way there.
 
     \b
     appliance mig show                        what each GPU is divided into, with UUIDs and processes
@@ -36,7 +36,7 @@ def mig() -> None:
 @host_option
 @options.json_option("What the hosts said, as one JSON object.")
 def show(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], as_json: bool) -> int:
-    """Show what each GPU is divided into, its devices, and who computes on it. Changes nothing.
+    """Show what each GPU is divided into. With its devices and who computes on it; changes nothing.
 
     Exit: 0 everybody answered, 1 not, 2 unusable input.
     """
@@ -59,7 +59,7 @@ def plan(
     detailed_exitcode: bool,
     as_json: bool,
 ) -> int:
-    """Show what apply would do to each declared GPU, and what keeps it from doing so. Changes nothing.
+    """Show what apply would do to each declared GPU. And what keeps it from doing so; changes nothing.
 
     Exit: 0 everybody answered, 1 not, 2 unusable input.
     """
@@ -85,7 +85,7 @@ def plan(
 def apply(
     inventory: Path | None, profile: str | None, drain: bool, minutes: float, yes: bool
 ) -> int:
-    """Divide GPUs as declared, and let Slurm follow: stages mig and slurm, the rest untouched.
+    """Divide GPUs as declared, and let Slurm follow. Stages mig and slurm, the rest untouched.
 
     Only GPUs that differ are changed; one somebody computes on is left alone, and its processes are named.
     Exit as of deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
@@ -115,7 +115,7 @@ def apply(
 @host_option
 @yes_option
 def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], yes: bool) -> int:
-    """Make GPUs whole, disable the unit that divides them at boot, and let Slurm follow.
+    """Make GPUs whole again. Disables the unit that divides them at boot, and lets Slurm follow.
 
     For hosts the site declares nothing for any more; a layout that is declared is changed in the site.
     """

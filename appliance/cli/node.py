@@ -15,7 +15,7 @@ from appliance.report.console import run_summary
 
 @click.group()
 def node() -> None:
-    """GPU hosts and their owners: who gives them work, and one of them moved.
+    """GPU hosts and their owners. Who gives them work, and one of them moved.
 
     \b
     appliance node show --inventory mysite                    who owns each host, and what runs there
@@ -28,7 +28,7 @@ def node() -> None:
 @options.target_options
 @options.json_option("What was found, as one JSON object.")
 def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
-    """Show whose each GPU host is by the site, by Slurm and by Kubernetes, and what runs there. Changes nothing.
+    """Show whose each GPU host is, and what runs there. By the site, by Slurm and by Kubernetes; changes nothing.
 
     Exit: 0 as the site says, 1 not, or not known, 2 unusable input.
     """
@@ -68,7 +68,7 @@ def assign(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Give HOST to Kubernetes or to Slurm: drain it, write its owner to site.yml, hand it over.
+    """Give HOST to Kubernetes or to Slurm. Drains it, writes its owner to site.yml, hands it over.
 
     Jobs, and pods that run to an end, are waited for; pods that are made anew elsewhere are evicted, as their disruption
     budgets allow. What is not free in time keeps its owner, and site.yml its text. After an interrupt the same command

@@ -29,7 +29,7 @@ def plan(
     detailed_exitcode: bool,
     as_json: bool,
 ) -> int:
-    """Show what a deployment would do on each host, why, and for how long. Changes nothing.
+    """Show what a deployment would do, and why. On each host, and for how long; changes nothing.
 
     Exit: 0 the plan is complete, 1 some host gave no facts, 2 unusable input.
     """

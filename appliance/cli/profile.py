@@ -16,12 +16,12 @@ from appliance.models.profile import Profile
 
 @click.group()
 def profile() -> None:
-    """Hardware classes: what there is, what one says, and whether a file is sound."""
+    """Hardware classes. What there is, what one says, and whether a file is sound."""
 
 
 @profile.command("list")
 def list_profiles() -> int:
-    """List the profiles in ./profiles and those that come with the program."""
+    """List the profiles. Those in ./profiles and those that come with the program."""
     loaded = [(load_profile(name), find_profile(name)) for name in profile_names()]
     rows = [(p.name, _hardware(p), p.title, str(file)) for p, file in loaded]
     if sys.stdout.isatty():
@@ -66,7 +66,7 @@ def validate(paths: tuple[str, ...]) -> int:
 @profile.command()
 @click.option("--site", "kind", flag_value="site", help="The schema of site.yml instead.")
 def schema(kind: str | None) -> int:
-    """Print the JSON Schema of a profile, for an editor or another program."""
+    """Print the JSON Schema of a profile. For an editor or another program."""
     click.echo(published(kind or "profile"), nl=False)
     return 0
 

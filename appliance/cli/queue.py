@@ -17,7 +17,7 @@ from appliance.report.console.queues import plan_lines, queue_tree
 
 @click.group()
 def queue() -> None:
-    """Departments, projects and their queues on Kubernetes: who is guaranteed which GPUs.
+    """Departments, projects and their queues on Kubernetes. Who is guaranteed which GPUs.
 
     \b
     The site's tree, judged:       appliance queue show --inventory mysite
@@ -57,7 +57,7 @@ def plan(
     detailed_exitcode: bool,
     as_json: bool,
 ) -> int:
-    """Show what applying the site's queues would change in the cluster, field by field. Changes nothing.
+    """Show what apply would change in the cluster. Field by field; changes nothing.
 
     Exit: 0 done, 1 something stands in the way or the cluster failed, 2 impossible or unusable.
     """
@@ -83,7 +83,7 @@ def apply(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Bring the cluster's queues to what the site describes: shows the plan, asks, applies.
+    """Bring the cluster's queues to what the site describes. Shows the plan, asks, applies.
 
     Nothing is applied while something stands in the way. A run that was cut off is continued by the same command.
     Exit: 0 as described, 1 refused or failed, 2 impossible or unusable.
@@ -118,7 +118,7 @@ def apply(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
 )
 def render(inventory: Path | None, profile: str | None, output: Path) -> int:
-    """Write what the site comes to: resources for kubectl, values and exact versions for Helm. Contacts nothing.
+    """Write what the site comes to, as files. Resources for kubectl, values and exact versions for Helm; contacts nothing.
 
     The same site and profile always give the same files, byte for byte.
     """

@@ -35,7 +35,7 @@ def report(
     output: Path | None,
     listed: bool,
 ) -> int:
-    """Show the last run, or write its report as JSON or as one self-contained HTML page.
+    """Show the last run, or write its report. As JSON, or as one self-contained HTML page.
 
     Exit: that of the run's verdict.
     """

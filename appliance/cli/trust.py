@@ -17,7 +17,7 @@ from appliance.config.load import load_site
     "-y", "--yes", is_flag=True, help="Pin new keys unseen. A changed key is always asked about."
 )
 def trust(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], yes: bool) -> int:
-    """Pin the hosts' SSH keys: shows each fingerprint, writes those you confirm into known_hosts.
+    """Pin the hosts' SSH keys. Shows each fingerprint, writes those you confirm into known_hosts.
 
     Compare a fingerprint with the host's console before you say yes. Exit: 0 all pinned, 1 some host did not
     answer or was declined.

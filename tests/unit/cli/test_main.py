@@ -3,6 +3,7 @@
 import os
 import subprocess  # noqa: TID251 - the program itself, printing to a full device
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -31,6 +32,19 @@ def test_every_verb_explains_itself(
 ) -> None:
     assert run(monkeypatch, verb, "--help") == 0
     assert "Usage: appliance" in capsys.readouterr().out
+
+
+def groups(group: click.Group) -> Iterator[click.Group]:
+    yield group
+    for command in group.commands.values():
+        if isinstance(command, click.Group):
+            yield from groups(command)
+
+
+@pytest.mark.parametrize("group", list(groups(cli)), ids=lambda group: group.name)
+def test_what_a_command_does_fits_in_its_line_on_80_columns(group: click.Group) -> None:
+    context = click.Context(group, info_name="appliance", terminal_width=80)
+    assert "..." not in group.get_help(context).partition("Commands:")[2]
 
 
 def test_readme_names_every_verb() -> None:
