@@ -129,7 +129,10 @@ def render(inventory: Path | None, profile: str | None, output: Path) -> int:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
         except OSError as error:
-            raise ConfigError(f"{file} cannot be written ({error.strerror})") from None
+            raise ConfigError(
+                f"{file} cannot be written ({error.strerror})",
+                "name a folder you own with --output",
+            ) from None
         click.echo(os.fspath(file))
     unpinned = [chart.name for chart in wanted.charts if chart.version is None]
     if unpinned:

@@ -331,3 +331,14 @@ def test_render_writes_the_same_files_each_time(
     for file in files:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     assert world.api.seen == []
+
+
+def test_render_into_what_is_no_folder_says_what_to_name(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert world.run(monkeypatch, "render", "--output", os.fspath(tmp_path / "file" / "x")) == 2
+    assert "fix: name a folder you own with --output" in capsys.readouterr().err
