@@ -1,6 +1,6 @@
 # make deploy   sets everything up, raises the virtual rack, deploys and proves it
 # make test     all tests but one; make check: the fast ones; make fresh: deploy on a machine made for it (20 min)
-# make cluster  a Kubernetes cluster of three hosts, killed, used, drained, restored, mended (20 min)
+# make cluster  Kubernetes clusters, killed, used, drained, restored, upgraded, mended (70 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)

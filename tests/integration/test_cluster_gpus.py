@@ -48,11 +48,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         rack.down(name)
 
 
-def until(reached: Callable[[], bool], what: str) -> None:
+def until(reached: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:
     """Waits until it is so."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + seconds
     while not reached():
-        assert time.monotonic() < end, f"not within {PATIENCE_S:g} s: {what}"
+        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
         time.sleep(1)
 
 
