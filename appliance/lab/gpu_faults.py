@@ -93,7 +93,7 @@ SYMPTOMS = (
         "the GPU's on-chip memory has more errors than the driver tolerates",
         {"sram_exceeded": 1},
         check="gpu.ecc",
-        says="its on-chip memory (SRAM) is spent",
+        says="its on-chip memory (SRAM) is spent: the GPU counts its errors over the threshold",
     ),
     Symptom(
         "thermal",
