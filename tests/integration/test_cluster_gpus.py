@@ -36,7 +36,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("gpus"), [])
     try:
         site = found.site / "site.yml"
-        site.write_text(f"{site.read_text()}\nscheduler: {{}}\n")
+        # The rack has no RDMA device plugin.
+        site.write_text(f"{site.read_text()}\nscheduler: {{rdma: host}}\n")
         found.brought_up()
         assert found.deploy("--stage", "scheduler", "--json").end(SECONDS) in (0, 3)
         done = found.program("kubeconfig", "--json", "--days", "1")
