@@ -1,5 +1,6 @@
 """The virtual rack's GPUs, read by the probe and judged: sound parts of every class pass, faults trip their checks."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from appliance.adapters.process import run
 from appliance.checks import HARDWARE
 from appliance.checks.check import HostCheck, View
 from appliance.config.load import load_profile
+from appliance.lab.gpu_faults import SYMPTOMS, Symptom
 from appliance.lab.hardware import of_profile
 from appliance.lab.nvml import SOURCES, compile_command, healthy_state, render
 from appliance.models.facts import HostFacts
@@ -78,3 +80,19 @@ def test_what_goes_wrong_in_the_rack_trips_its_check_and_no_other(library: Path)
     results = judged(library, load_profile("hpc"), changes=tuple(FAULTS.values()))
     found = {(r.id, r.target) for r in results if r.status is Status.FAIL}
     assert found == {(check_id, f"gpu-1/GPU {gpu}") for gpu, check_id in enumerate(FAULTS)}
+
+
+@pytest.mark.parametrize(
+    "symptom", [s for s in SYMPTOMS if s.check not in UNREAD], ids=lambda s: str(s.kind)
+)
+def test_a_fault_of_the_rack_is_told_in_the_words_its_table_promises(
+    symptom: Symptom, library: Path
+) -> None:
+    state = {name: int(value) for name, value in symptom.state.items()}
+    results = judged(library, load_profile("hpc"), changes=({}, {}, {}, state))
+    told = [r for r in results if (r.id, r.target) == (symptom.check, "gpu-1/GPU 3")]
+    pattern = ".*".join(map(re.escape, symptom.says.split("*")))
+    assert [r.status for r in told if re.fullmatch(pattern, r.cause)] in (
+        [Status.FAIL],
+        [Status.WARN],
+    ), told
