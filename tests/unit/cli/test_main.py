@@ -3,12 +3,15 @@
 import os
 import subprocess  # noqa: TID251 - the program itself, printing to a full device
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 
 import click
 import pytest
 
+from appliance import __main__ as entry
 from appliance.cli import main as program
 from appliance.cli.main import cli
 from appliance.errors import ApplianceError, ConfigError
@@ -179,3 +182,26 @@ def test_output_that_finds_no_room_is_one_line_and_no_success() -> None:
         )
     assert done.returncode == 1
     assert done.stderr.splitlines()[0].endswith("no space left")
+
+
+def test_interrupt_while_the_program_is_read_ends_it_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Reading:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "appliance.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "appliance.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Reading(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "\nInterrupted; nothing was changed.\n"
+
+
+def test_the_program_begins_where_an_interrupt_is_caught() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert {name: resolve_name(place) for name, place in scripts.items()} == {
+        "appliance": entry.main
+    }
