@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.process import run
 from appliance.lab import rack
 from appliance.lab.spec import RackSpec
-from tests.integration.rack import own_name
+from tests.integration.rack import PROGRAM, own_name
 from tests.integration.test_cluster_gpus import until
 from tests.integration.test_kubernetes import SECONDS, Cluster
 
@@ -47,8 +48,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         deployment = found.deploy("--stage", "scheduler", "--stage", "limits", "--json")
         assert deployment.end(SECONDS) in (0, 3), deployment.tail
         for words in (("kubeconfig", "--days", "1"), ("queue", "apply", "--yes")):
-            done = found.program(*words)
-            assert done.returncode == 0, done.stderr
+            argv = (PROGRAM, *words, "--inventory", str(found.site))
+            done = run(argv, timeout=300, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
         yield found
     finally:
         for deployment in found.started:
