@@ -7,17 +7,12 @@ from appliance.checks.check import Check, ClusterCheck, View, failed, not_assess
 from appliance.config.queues.manifest import Manifest, digest
 from appliance.config.workloads.network import ENFORCING, NAME, kept, policies
 from appliance.config.workloads.releases import wanted
-from appliance.models.facts_scheduler import NetworkPolicy, PolicyEnforcer, SchedulerFacts
+from appliance.models.facts_scheduler import NetworkPolicy, PolicyEnforcer
 from appliance.models.result import CheckResult, Status
 
 DEPLOY = "appliance deploy --stage workloads"
 NEVER = "never"
 """Of Cilium's settings for enable-policy, the one that enforces nothing."""
-
-
-def _unread(view: View, host: str, known: SchedulerFacts | None, why: str, what: str) -> str:
-    unread = view.facts[host].errors.get("scheduler", "") if known else ""
-    return why or unread or f"{what} were not read"
 
 
 def _policies(view: View) -> Iterator[CheckResult]:
@@ -26,7 +21,7 @@ def _policies(view: View) -> Iterator[CheckResult]:
     for addon, policy in zip(wanted(view.site), policies(view.site), strict=True):
         target = f"{host}/{addon.name}"
         if known is None or known.policies is None:
-            cause = _unread(view, host, known, why, "NetworkPolicies")
+            cause = why or scheduler.unread(view, host, "NetworkPolicies")
             yield not_assessed(check, target, cause)
             continue
         found = [p for p in known.policies if p.namespace == addon.namespace]
@@ -62,7 +57,7 @@ def _network(view: View) -> Iterator[CheckResult]:
         return
     host, known, why = scheduler.told(view)
     if known is None or known.enforcers is None:
-        cause = _unread(view, host, known, why, "the programs of the pod network")
+        cause = why or scheduler.unread(view, host, "the programs of the pod network")
         yield not_assessed(check, "cluster", cause)
     elif not known.enforcers:
         name = view.site.kubernetes.network if view.site.kubernetes else ""

@@ -40,9 +40,9 @@ def number(value: Value) -> str:
 
 
 def measured(value: Value, unit: str = "") -> str:
-    """A value with its unit, "" for no value."""
+    """A value with its unit, which a mere word ("off") has not; "" for no value."""
     text = number(value)
-    return f"{text} {unit}".strip() if text else ""
+    return f"{text} {unit}".strip() if any(map(str.isdigit, text)) else text
 
 
 def binary_size(octets: int) -> str:

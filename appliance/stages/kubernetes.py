@@ -42,7 +42,7 @@ def _present(facts: HostFacts | None) -> str:
 
 SETTLES = 180.0
 """When the shared address moves, watches through it hang until Kubernetes's client misses its pings (45 s: 30 s of
-silence, 15 s without an answer), and kube-proxy writes no rules meanwhile; hosts that join move it more than once."""
+silence, 15 s without an answer), and kube-proxy writes no rules meanwhile; hosts that join can move it more than once."""
 
 STAGE = Stage(
     name="kubernetes",

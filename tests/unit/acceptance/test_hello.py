@@ -233,15 +233,23 @@ def test_the_policy_that_is_tried_closes_one_port_of_a_server_that_listens_on_tw
     assert f"http://{service['metadata']['name']}:{hello_network.CLOSED}/; then exit 1" in said
 
 
-@pytest.mark.parametrize(("open_ports", "code"), [("8080", 0), ("8080 8081", 1)])
+@pytest.mark.parametrize(
+    ("open_ports", "lost", "code"),
+    [("8080", "-", 0), ("8080 8081", "-", 1), ("8080 8081", "8081", 1)],
+)
 def test_a_client_that_reaches_the_closed_port_fails_and_no_other(
-    open_ports: str, code: int, tmp_path: Path
+    open_ports: str, lost: str, code: int, tmp_path: Path
 ) -> None:
-    """The pod's own words, with a wget that reaches these ports alone and a sleep that does not wait."""
+    """The pod's own words, with a wget that reaches these ports alone, one of them not at first, and a sleep that does not wait."""
     (hello,) = hello_network.HELLOS
     *_, client = hello.make(WHERE)
     reached = "|".join(f"*:{port}/" for port in open_ports.split())
-    script = f'#!/bin/sh\nfor last; do :; done\ncase "$last" in {reached}) exit 0;; esac\nexit 1\n'
+    once = tmp_path / "once"
+    script = (
+        "#!/bin/sh\nfor last; do :; done\n"
+        f'case "$last" in *:{lost}/) [ -e {once} ] || {{ : > {once}; exit 1; }};; esac\n'
+        f'case "$last" in {reached}) exit 0;; esac\nexit 1\n'
+    )
     passes = '#!/bin/sh\nshift\nexec "$@"\n'
     for name, text in (("wget", script), ("sleep", "#!/bin/sh\n"), ("timeout", passes)):
         (tmp_path / name).write_text(text)

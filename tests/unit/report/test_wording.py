@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from appliance.models.result import Value
 from appliance.report.symbols import ascii_text
-from appliance.report.wording import about, binary_size, duration, fold, number, one_line
+from appliance.report.wording import about, binary_size, duration, fold, measured, number, one_line
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,13 @@ def test_folding_loses_no_host(numbers: set[int]) -> None:
 )  # fmt: skip
 def test_values_are_written_with_the_digits_that_matter(value: Value, text: str) -> None:
     assert number(value) == text
+
+
+def test_a_number_carries_its_unit_and_a_word_none() -> None:
+    assert measured(2, "errors") == "2 errors"
+    assert measured("10:12", "lanes") == "10:12 lanes"
+    assert measured("off", "errors") == "off"
+    assert measured(None, "errors") == ""
 
 
 def test_times_and_sizes() -> None:

@@ -289,6 +289,7 @@ def test_a_backup_has_a_digest_and_is_for_roots_eyes(folder: Path) -> None:
     etcd.save(str(folder), 5)
     (name,) = etcd.backups(str(folder))
     assert (folder / f"{name}.snapshot").stat().st_mode & 0o777 == 0o600
+    assert not (folder / f"{name}.sha256").stat().st_mode & 0o111
     assert (folder / f"{name}.sha256").read_text().split()[0] == hashlib.sha256(
         b"state"
     ).hexdigest()
@@ -322,14 +323,15 @@ def test_two_backups_of_one_second_have_names_of_their_own(folder: Path) -> None
         assert stated == [etcd.digest(folder / f"{name}.snapshot"), f"{name}.snapshot"]
 
 
+@pytest.mark.parametrize("error", [etcd.Problem("deadline exceeded"), FileNotFoundError("etcdctl")])
 def test_a_backup_that_is_not_written_leaves_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: str) -> str:
-        raise etcd.Problem("etcdctl: deadline exceeded")
+        raise error
 
     monkeypatch.setattr(etcd, "etcdctl", refused)
-    with pytest.raises(etcd.Problem, match="deadline exceeded"):
+    with pytest.raises(type(error), match=str(error)):
         etcd.save(str(folder), 0)
     assert list(folder.iterdir()) == []
 
