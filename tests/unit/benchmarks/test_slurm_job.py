@@ -9,38 +9,12 @@ from appliance.adapters.process import Completed
 from appliance.benchmarks import slurm_job
 from appliance.checks.check import View
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
-from appliance.models.profile import (
-    FabricExpectation,
-    GpuExpectation,
-    Hardware,
-    HostExpectation,
-    Interconnect,
-    Profile,
-    Software,
-)
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.site import Host, Network, Owner, Role, Site
 from appliance.models.site_kubernetes import KubernetesOptions
+from tests.profiles import profile_of
 
-PROFILE = Profile(
-    version=1,
-    name="hpc",
-    title="t",
-    hardware=Hardware(
-        gpu=GpuExpectation(
-            count=8,
-            models=("NVIDIA A100-SXM4-80GB",),
-            memory_gib=80,
-            interconnect=Interconnect.NVSWITCH,
-            pcie_generation=4,
-        ),
-        fabric=FabricExpectation(link_layer="InfiniBand", ports=8, rate_gbps=200),
-        host=HostExpectation(
-            sockets=2, cores=96, memory_gib=960, numa_nodes=2, system_disk_gib=0, scratch_disk_gib=0
-        ),
-    ),
-    software=Software(operating_systems=("debian-12",), driver_branch="580", cuda="13.0"),
-)
+PROFILE = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})
 ROLES = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,), "gpu-2": (Role.GPU,)}
 EIGHT = "0,1,2,3,4,5,6,7"
 

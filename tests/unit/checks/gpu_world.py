@@ -10,6 +10,7 @@ from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult
 from appliance.models.site import Site
 from tests.facts import facts_of
+from tests.profiles import profile_of
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3")
 GPUS = 4
@@ -22,33 +23,7 @@ ABSENT = {"load": "not-found", "active": "inactive", "sub": "dead", "enabled": "
 
 def profile(interconnect: str = "nvswitch", models: tuple[str, ...] = (A100, H100)) -> Profile:
     """A class of four GPUs."""
-    return Profile.model_validate(
-        {
-            "version": 1,
-            "name": "t",
-            "title": "T",
-            "hardware": {
-                "gpu": {
-                    "count": GPUS,
-                    "models": list(models),
-                    "memory_gib": 80,
-                    "interconnect": interconnect,
-                    "pcie_generation": 4,
-                    "pcie_width": 16,
-                },
-                "fabric": {"link_layer": "none", "ports": 0, "rate_gbps": 0},
-                "host": {
-                    "sockets": 2,
-                    "cores": 96,
-                    "memory_gib": 960,
-                    "numa_nodes": 2,
-                    "system_disk_gib": 0,
-                    "scratch_disk_gib": 0,
-                },
-            },
-            "software": {"operating_systems": ["debian-12"], "driver_branch": "580", "cuda": "13"},
-        }
-    )
+    return profile_of(gpu={"count": GPUS, "models": models, "interconnect": interconnect})
 
 
 def site(**limits: Any) -> Site:

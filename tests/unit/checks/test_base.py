@@ -9,41 +9,16 @@ from appliance.checks.base_room import REMOTE
 from appliance.checks.check import HostCheck, View
 from appliance.config.roles.base import sysctl
 from appliance.models.facts import HostFacts
-from appliance.models.profile import Limit, Profile
+from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.probe.collectors import filesystems
 from appliance.stages.base import STAGE
 from tests.facts import facts_of
+from tests.profiles import profile_of
 
 GIB = 1 << 30
-PROFILE = Profile.model_validate(
-    {
-        "version": 1,
-        "name": "t",
-        "title": "T",
-        "hardware": {
-            "gpu": {
-                "count": 8,
-                "models": ["A"],
-                "memory_gib": 80,
-                "interconnect": "nvswitch",
-                "pcie_generation": 4,
-            },
-            "fabric": {"link_layer": "none", "ports": 0, "rate_gbps": 0},
-            "host": {
-                "sockets": 2,
-                "cores": 96,
-                "memory_gib": 960,
-                "numa_nodes": 2,
-                "system_disk_gib": 0,
-                "scratch_disk_gib": 0,
-            },
-        },
-        "software": {"operating_systems": ["debian-12"], "driver_branch": "580", "cuda": "13"},
-        "stages": {"hugepages_2m": 1024, "sysctl": {"vm.swappiness": "5"}},
-    }
-)
+PROFILE = profile_of(stages={"hugepages_2m": 1024, "sysctl": {"vm.swappiness": "5"}})
 SITE = Site.model_validate(
     {
         "version": 1,

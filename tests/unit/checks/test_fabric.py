@@ -13,6 +13,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.fabric import STAGE
 from tests.facts import facts_of
+from tests.profiles import profile_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 PORTS = 4
@@ -20,32 +21,7 @@ PORTS = 4
 
 def profile(link_layer: str = "InfiniBand", ports: int = PORTS) -> Profile:
     """A class of four HDR ports."""
-    return Profile.model_validate(
-        {
-            "version": 1,
-            "name": "t",
-            "title": "T",
-            "hardware": {
-                "gpu": {
-                    "count": 8,
-                    "models": ["A"],
-                    "memory_gib": 80,
-                    "interconnect": "nvswitch",
-                    "pcie_generation": 4,
-                },
-                "fabric": {"link_layer": link_layer, "ports": ports, "rate_gbps": 200},
-                "host": {
-                    "sockets": 2,
-                    "cores": 96,
-                    "memory_gib": 960,
-                    "numa_nodes": 2,
-                    "system_disk_gib": 0,
-                    "scratch_disk_gib": 0,
-                },
-            },
-            "software": {"operating_systems": ["debian-12"], "driver_branch": "580", "cuda": "13"},
-        }
-    )
+    return profile_of(fabric={"link_layer": link_layer, "ports": ports, "rate_gbps": 200})
 
 
 JUDGED = tuple(

@@ -7,41 +7,16 @@ import pytest
 from appliance.checks.check import HostCheck, View
 from appliance.checks.storage import CHECKS, UNITS
 from appliance.models.facts import HostFacts
-from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.storage import STAGE
 from tests.facts import facts_of
+from tests.profiles import profile_of
 
 GIB = 1 << 30
 ACTIVE = {"load": "loaded", "active": "active"}
 ABSENT = {"load": "not-found", "active": "inactive"}
-PROFILE = Profile.model_validate(
-    {
-        "version": 1,
-        "name": "t",
-        "title": "T",
-        "hardware": {
-            "gpu": {
-                "count": 8,
-                "models": ["A"],
-                "memory_gib": 80,
-                "interconnect": "nvswitch",
-                "pcie_generation": 4,
-            },
-            "fabric": {"link_layer": "none", "ports": 0, "rate_gbps": 0},
-            "host": {
-                "sockets": 2,
-                "cores": 96,
-                "memory_gib": 960,
-                "numa_nodes": 2,
-                "system_disk_gib": 0,
-                "scratch_disk_gib": 3500,
-            },
-        },
-        "software": {"operating_systems": ["debian-12"], "driver_branch": "580", "cuda": "13"},
-    }
-)
+PROFILE = profile_of(host={"scratch_disk_gib": 3500})
 STORAGE = {
     "exports": [{"path": "/srv/data"}],
     "mounts": [{"export": "/srv/data", "at": "/data"}],
