@@ -6,9 +6,10 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Self, TextIO
 
@@ -20,6 +21,7 @@ CREATE TABLE IF NOT EXISTS entry (
   time TEXT NOT NULL, run TEXT NOT NULL, kind TEXT NOT NULL,
   stage TEXT NOT NULL DEFAULT '', host TEXT NOT NULL DEFAULT '', data TEXT NOT NULL DEFAULT '{}');
 CREATE INDEX IF NOT EXISTS entry_by_kind ON entry (kind, stage, host, seq);
+CREATE INDEX IF NOT EXISTS entry_by_run ON entry (run);
 CREATE TRIGGER IF NOT EXISTS entry_is_final BEFORE UPDATE ON entry
   BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS entry_stays BEFORE DELETE ON entry
@@ -106,6 +108,12 @@ class Journal:
             ).fetchall()
         yield from map(_entry, rows)
 
+    def knows(self, run: str) -> bool:
+        """Whether a run of this name has written anything."""
+        with self._lock:
+            row = self._db.execute("SELECT 1 FROM entry WHERE run = ? LIMIT 1", (run,)).fetchone()
+        return row is not None
+
     def last(
         self,
         kind: str,
@@ -137,6 +145,41 @@ class Journal:
 def _entry(row: tuple[int, str, str, str, str, str, str]) -> Entry:
     seq, time, run, kind, stage, host, data = row
     return Entry(seq, datetime.fromisoformat(time), run, kind, stage, host, json.loads(data))
+
+
+@contextmanager
+def claim(journal: Journal) -> Iterator[str]:
+    """A name for a run, which sorts by time and is nobody else's; its folder goes again where nothing was kept in it."""
+    folder = journal.path.parent
+    name = _claimed(folder, journal)
+    try:
+        yield name
+    finally:
+        # One with something in it stays.
+        with suppress(OSError):
+            (folder / name).rmdir()
+
+
+def _claimed(folder: Path, journal: Journal) -> str:
+    stamp = name = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
+    further = count(2)
+    while not _is_free(folder / name, journal):
+        name = f"{stamp}-{next(further)}"
+    return name
+
+
+def _is_free(folder: Path, journal: Journal) -> bool:
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    if journal.knows(folder.name):
+        # A run of this very second is through: it kept nothing but what it wrote into the journal.
+        folder.rmdir()
+        return False
+    return True
 
 
 @contextmanager

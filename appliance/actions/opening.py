@@ -16,9 +16,9 @@ from appliance.checks import CHECKS
 from appliance.config import data
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
-from appliance.engine.session import Session, endpoints, new_run_id
+from appliance.engine.session import Session, endpoints
 from appliance.errors import ApplianceError, ConfigError
-from appliance.journal import Journal, hold
+from appliance.journal import Journal, claim, hold
 from appliance.lab import rack
 from appliance.models.events import Message, Observer
 
@@ -86,8 +86,9 @@ def open_session(
     loaded.require_ready(only_looks=only_looks)
     secrets = resolve(loaded.site, loaded.folder)
     runs = runs_of(target)
-    run = new_run_id(runs)
     with ExitStack() as stack:
+        journal = stack.enter_context(Journal(runs))
+        run = stack.enter_context(claim(journal))
         if changes:
             left = stack.enter_context(hold(runs, run, verb))
             if left:
@@ -97,7 +98,6 @@ def open_session(
         cancelled = threading.Event()
         known = endpoints(loaded.site, loaded.folder)
         remote = stack.enter_context(SshRemote(known, cancelled=cancelled.is_set))
-        journal = stack.enter_context(Journal(runs))
         yield Session(
             run=run,
             verb=verb,

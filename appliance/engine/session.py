@@ -4,7 +4,6 @@ import hashlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from appliance.adapters.ssh import Endpoint, Reachable
@@ -70,10 +69,3 @@ def endpoints(site: Site, folder: Path) -> tuple[Endpoint, ...]:
         )
         for host in site.hosts
     )
-
-
-def new_run_id(runs: Path) -> str:
-    """A name for a run that sorts by time and is not taken."""
-    stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
-    taken = {p.name for p in runs.glob(f"{stamp}*")} if runs.is_dir() else set()
-    return stamp if stamp not in taken else f"{stamp}-{len(taken) + 1}"

@@ -3,16 +3,23 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sqlite3
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
+from appliance import journal as module
 from appliance.errors import ApplianceError, LockedError
-from appliance.journal import Journal, hold
+from appliance.journal import Journal, claim, hold
+
+NAME = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d+)?"
+ROUNDS = 20
 
 
 def test_entries_come_back_in_order_and_by_criteria(tmp_path: Path) -> None:
@@ -83,6 +90,59 @@ def test_lock_of_a_killed_run_is_free_and_told(tmp_path: Path) -> None:
     child.join()
     with hold(tmp_path, "next", "deploy") as left:
         assert left == "killed"
+
+
+def _claim_at_once(folder: Path, together: Barrier, names: "Queue[tuple[int, str]]") -> None:
+    with Journal(folder) as journal:
+        for number in range(ROUNDS):
+            together.wait(60)
+            with claim(journal) as name:
+                names.put((number, name))
+                together.wait(60)
+
+
+def test_runs_that_start_at_once_have_names_of_their_own(tmp_path: Path) -> None:
+    with Journal(tmp_path):
+        pass
+    context = multiprocessing.get_context("spawn")
+    together, names = context.Barrier(2), context.Queue()
+    children = [
+        context.Process(target=_claim_at_once, args=(tmp_path, together, names)) for _ in range(2)
+    ]
+    for child in children:
+        child.start()
+    found = [names.get(timeout=90) for _ in range(2 * ROUNDS)]
+    for child in children:
+        child.join()
+    assert len(set(found)) == 2 * ROUNDS
+    assert all(re.fullmatch(NAME, name) for _, name in found)
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_a_name_in_the_journal_or_with_a_folder_is_not_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "datetime", Standing)
+    with Journal(tmp_path) as journal:
+        with claim(journal) as written:
+            journal.append(written, "facts", host="a")
+        with claim(journal) as kept:
+            (tmp_path / kept / "report.json").touch()
+        with claim(journal) as idle:
+            assert (tmp_path / idle).stat().st_mode & 0o777 == 0o700
+        with claim(journal) as last:
+            pass
+    first = "2026-11-22T20-15-00"
+    assert [written, kept, idle, last] == [first, f"{first}-2", f"{first}-3", f"{first}-3"]
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [kept]
+
+
+class Standing(datetime):
+    """A clock that stands still."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "Standing":
+        return cls(2026, 11, 22, 20, 15, tzinfo=tz)
 
 
 def test_the_newest_entry_until_a_time_is_found(tmp_path: Path) -> None:
