@@ -109,10 +109,21 @@ HELLOS: tuple[Hello, ...] = (
     ),
     Hello("jobset", "Two jobs as one set", _jobset, state("terminalState", "Completed", "Failed")),
     Hello("lws", "A leader with its worker", _lws, condition("Available", "Failed")),
-    Hello("mpi_operator", "An MPI job on two workers", _mpi, condition("Succeeded", "Failed")),
+    Hello(
+        "mpi_operator",
+        "An MPI job on two workers",
+        _mpi,
+        condition("Succeeded", "Failed"),
+        image="mpi",
+        needs="it must have mpirun, sshd and /home/mpiuser/pi, as mpioperator/mpi-pi:openmpi",
+    ),
     Hello("trainer", "A training job on two nodes", _trainer, condition("Complete", "Failed")),
     Hello(
-        "kuberay", "A Ray job on its own cluster", _ray, state("jobStatus", "SUCCEEDED", "FAILED")
+        "kuberay",
+        "A Ray job on its own cluster",
+        _ray,
+        state("jobStatus", "SUCCEEDED", "FAILED"),
+        image="ray",
     ),
     *hello_data.HELLOS,
     *hello_services.HELLOS,

@@ -100,11 +100,14 @@ HELLOS: tuple[Hello, ...] = (
         "A Spark application with its driver and an executor",
         _spark,
         state("applicationState.state", "COMPLETED", "FAILED", "SUBMISSION_FAILED"),
+        image="spark",
     ),
     Hello(
         "dask_operator",
         "A Dask job on its own cluster",
         _dask,
         state("jobStatus", "Successful", "Failed"),
+        image="dask",
+        needs="it must have Dask's distributed, as ghcr.io/dask/dask:2026.7.1",
     ),
 )

@@ -30,7 +30,8 @@ class Where:
 class Hello:
     """``key``: its section in the site. ``ended``: whether the last resource of ``make`` is done, and well; None: not yet.
 
-    ``failed``, ``fix``: what it means where it ended badly, if that is known.
+    ``failed``, ``fix``: what it means where it ended badly, if that is known. ``image``: by its name; ``needs``: what must be in one
+    of the site's.
     """
 
     key: str
@@ -39,6 +40,8 @@ class Hello:
     ended: Ended
     failed: str = ""
     fix: str = ""
+    image: str = "plain"
+    needs: str = ""
 
 
 def labels(where: Where, key: str) -> dict[str, str]:
@@ -66,12 +69,15 @@ def pod(
     account: str = "",
     **container: Any,
 ) -> Resource:
-    """A pod's template, without any right it does not need; with ``account`` those of that account."""
+    """A pod's template, without any right it does not need; with ``account`` those of that account.
+
+    An image nobody named is empty: such a trial is only taken away.
+    """
     asked = asked or SMALL
     confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     made = {
         "name": name,
-        "image": where.images[image],
+        "image": where.images.get(image, ""),
         "resources": {"limits": asked, "requests": asked},
         "securityContext": confined,
         **({"command": command} if command else {}),

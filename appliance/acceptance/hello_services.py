@@ -65,12 +65,14 @@ HELLOS: tuple[Hello, ...] = (
         "A run is tracked with a metric and a file",
         _mlflow,
         condition("Complete", "Failed"),
+        image="mlflow",
     ),
     Hello(
         "jupyter",
         "The hub answers, and a notebook is run from start to end",
         _jupyter,
         condition("Complete", "Failed"),
+        image="notebook",
     ),
     Hello("vllm", "A served model answers", _vllm, condition("Complete", "Failed")),
 )

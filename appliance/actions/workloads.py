@@ -16,7 +16,7 @@ from appliance.config.queues.tree import leaf_name
 from appliance.config.workloads.network import ENFORCING, projects, users
 from appliance.config.workloads.releases import wanted
 from appliance.config.workloads.serving import address, project_of
-from appliance.config.workloads.table import table
+from appliance.config.workloads.table import images
 from appliance.config.workloads.values import scheduler_name
 from appliance.errors import ConfigError
 from appliance.models.result import CheckResult, Status
@@ -52,7 +52,7 @@ def place(site: Site, key: str = "") -> Where:
         namespace=namespace_of(project.name),
         queue=leaf_name(project.name, queue.name),
         scheduler=scheduler_name(scheduler),
-        images={**table().images, **options.images},
+        images=images(options),
         storage_class=options.nfs_csi.class_name if options.nfs_csi else "",
         model=served.name if served else "",
         address=address(served) if served else "",
@@ -66,10 +66,13 @@ def prove(target: Target, kubeconfig: Path, told: Told) -> Iterator[CheckResult]
     chosen = [h for h in HELLOS if _has(site, h)]
     with KubernetesApi(kubeconfig) as api:
         for hello in chosen:
+            where = place(site, hello.key)
             if _allowed(site, hello.key) == ():
                 yield _barred(hello)
+            elif hello.image not in where.images:
+                yield _unnamed(hello)
             else:
-                yield from run(Api(api), WallClock(), place(site, hello.key), (hello,), told)
+                yield from run(Api(api), WallClock(), where, (hello,), told)
 
 
 def take_away(target: Target, kubeconfig: Path) -> None:
@@ -108,6 +111,16 @@ def _barred(hello: Hello) -> CheckResult:
     if hello.key == hello_network.KEY:
         cause = "every project is closed, and there pods of one project reach each other"
         fix = "take reached_from out of one project for the trial"
+    return _not_tried(hello, cause, fix)
+
+
+def _unnamed(hello: Hello) -> CheckResult:
+    cause = f"no image is known for it by digest, and the site names none; {hello.needs}"
+    fix = f"name one with its digest under workloads.images.{hello.image}, in an offline source by its tag"
+    return _not_tried(hello, cause, fix)
+
+
+def _not_tried(hello: Hello, cause: str, fix: str) -> CheckResult:
     return CheckResult(
         id=f"workloads.{hello.key}",
         target="cluster",

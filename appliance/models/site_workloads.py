@@ -164,7 +164,7 @@ class WorkloadsOptions(Model):
     )
     images: dict[str, Image] = Field(
         default_factory=dict,
-        description="Images of trials, and of vLLM, that differ from appliance/config/workloads.yml, by name",
+        description="Images of trials, notebooks and vLLM that differ from appliance/config/workloads.yml, or are not in it, by name: with digest, in an offline source by tag",
     )
     nfs_csi: NfsCsi | None = Field(default=None, description="Volumes on NFS")
     local_path: LocalPath | None = Field(default=None, description="Volumes on a host's own disks")

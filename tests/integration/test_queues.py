@@ -25,10 +25,11 @@ from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.config.queues.network import policy
 from appliance.config.queues.rendered import rendered
-from appliance.config.workloads.table import table
+from appliance.config.workloads.table import images
 from appliance.errors import ClusterFailed
 from appliance.lab import charts
 from appliance.models.queue_plan import Step
+from appliance.models.site_workloads import WorkloadsOptions
 from tests.integration.api_server import MISSING, built, established, running, until
 from tests.unit.acceptance.test_hello import templates
 from tests.unit.config.test_impossible_queues import BASE, furnish
@@ -37,7 +38,7 @@ from tests.unit.config.test_queue_rendering import DATA, PROFILES, VARIANTS
 pytestmark = pytest.mark.rack
 
 OWN = sorted(charts.SOURCES.glob("*.yml"))
-HOME = Where("kai-trial", "team-train", "kai-scheduler", table().images, "nfs")
+HOME = Where("kai-trial", "team-train", "kai-scheduler", images(WorkloadsOptions()), "nfs")
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 
 

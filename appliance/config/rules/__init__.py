@@ -93,6 +93,7 @@ SITE_RULES: tuple[Rule, ...] = (
     workloads.reach,
     workloads.closed_projects,
     workloads.notebooks,
+    workloads.images,
     workloads.trials,
     services.access,
     files.needed_secrets,

@@ -229,16 +229,33 @@ def notebooks(case: Case) -> Iterator[Finding]:
         yield case.problem((*where, "gpus"), message, f"at most {has}")
 
 
+def images(case: Case) -> Iterator[Finding]:
+    """Images of the site are those of a trial or of an add-on, and the very ones somebody chose.
+
+    An archive of an offline source brings no digest a cluster could look for; its own is in its .sha256.
+    """
+    options, own = case.site.workloads, case.site.kubernetes
+    for name, image in options.images.items() if options else ():
+        path: KeyPath = (SECTION, "images", name)
+        if name not in table().images:
+            message = f'no trial has an image called "{name}"'
+            yield case.problem(path, message, nearest(name, list(table().images), "images"))
+        elif "@" in image:
+            continue
+        elif ":" not in image.rpartition("/")[2]:
+            remedy = "name it with its digest, or in an offline source with its tag"
+            yield case.problem(path, f"{image} has neither tag nor digest", remedy)
+        elif own is not None and own.source is None and case.checked.whole("kubernetes"):
+            message = f"{image} would be fetched by a tag, which can be given to another image"
+            remedy = f"name it with its digest: skopeo inspect --format '{{{{.Digest}}}}' docker://{image} prints it"
+            yield case.problem(path, message, remedy)
+
+
 def trials(case: Case) -> Iterator[Finding]:
-    """Trials have a queue, and images that are overridden are images of a trial."""
+    """Trials have a queue."""
     options = case.site.workloads
     if options is None:
         return
-    for name in options.images:
-        if name not in table().images:
-            message = f'no trial has an image called "{name}"'
-            remedy = nearest(name, list(table().images), "images")
-            yield case.problem((SECTION, "images", name), message, remedy)
     if not case.checked.whole("scheduler"):
         return
     projects = case.site.scheduler.projects if case.site.scheduler else ()

@@ -3,7 +3,7 @@
 from appliance.config.queues.manifest import Manifest
 from appliance.config.queues.tree import leaf_name
 from appliance.config.workloads.serving import GPU, QUEUE_LABEL, project_of, queue_of
-from appliance.config.workloads.table import table
+from appliance.config.workloads.table import images
 from appliance.models.site import Site
 from appliance.models.site_scheduler import Queue, minutes
 from appliance.models.site_workloads import Jupyter, WorkloadsOptions
@@ -48,7 +48,7 @@ def _hub(given: Jupyter, scheduler: str) -> Manifest:
 
 
 def _notebook(options: WorkloadsOptions, given: Jupyter, leaf: str) -> Manifest:
-    image = {**table().images, **options.images}["notebook"]
+    image = images(options)["notebook"]
     name, _, tag = image.rpartition(":")
     gpus = {"limits": {GPU: str(given.gpus)}, "guarantees": {GPU: str(given.gpus)}}
     # Sizes of JupyterHub's spawners: G is what Kubernetes calls Gi.

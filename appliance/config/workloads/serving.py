@@ -3,7 +3,7 @@
 from appliance.config.queues.manifest import Manifest
 from appliance.config.queues.tree import leaf_name
 from appliance.config.workloads.exports import readable
-from appliance.config.workloads.table import table
+from appliance.config.workloads.table import images
 from appliance.models.site import Site
 from appliance.models.site_scheduler import Project, Queue
 from appliance.models.site_workloads import ServedModel, Vllm, WorkloadsOptions
@@ -66,7 +66,7 @@ def values(site: Site, options: WorkloadsOptions, scheduler: str) -> Manifest:
 
 def _engine(site: Site, options: WorkloadsOptions, model: ServedModel, leaf: str) -> Manifest:
     assert options.vllm is not None
-    image = {**table().images, **options.images}["vllm"]
+    image = images(options)["vllm"]
     repository, _, tag = image.rpartition(":")
     path = models_export(site, options.vllm)
     asked = {"cpu": str(model.cpu), "memory": model.memory, GPU: str(model.gpus)}

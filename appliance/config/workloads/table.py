@@ -9,7 +9,7 @@ from appliance.config.compatibility import Bound
 from appliance.config.data import PACKAGE
 from appliance.config.tables import load
 from appliance.models.base import Model
-from appliance.models.site_workloads import SHA256, Image
+from appliance.models.site_workloads import SHA256, Image, WorkloadsOptions
 
 
 class Addon(Model):
@@ -42,14 +42,20 @@ class Addon(Model):
 
 
 class Table(Model):
-    """All add-ons in the order they are installed, and images by name."""
+    """All add-ons in the order they are installed, and images by name; None: the site names it."""
 
     version: Literal[1]
     addons: tuple[Addon, ...]
-    images: dict[str, Image]
+    images: dict[str, Image | None]
 
 
 @cache
 def table() -> Table:
     """The table that comes with the program."""
     return load(PACKAGE / "config/workloads.yml", Table)
+
+
+def images(options: WorkloadsOptions) -> dict[str, str]:
+    """Those of the table and the site's own, by name; without those nobody named."""
+    known = {name: image for name, image in table().images.items() if image is not None}
+    return {**known, **options.images}

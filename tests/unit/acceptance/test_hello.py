@@ -25,7 +25,8 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site_workloads import WorkloadsOptions
 from tests.unit.checks.test_scheduler import site
 
-WHERE = Where("kai-team", "team-train", "kai-scheduler", table().images, "nfs")
+IMAGES = {name: image or f"example/{name}:1" for name, image in table().images.items()}
+WHERE = Where("kai-team", "team-train", "kai-scheduler", IMAGES, "nfs")
 DONE: dict[str, Resource] = {
     "nfs_csi": {"conditions": [{"type": "Complete", "status": "True"}]},
     "jobset": {"terminalState": "Completed"},
@@ -201,7 +202,7 @@ def test_every_pod_names_queue_and_scheduler_and_needs_no_right(hello: Hello) ->
             confined = container["securityContext"]
             assert confined["capabilities"] == {"drop": ["ALL"]}
             assert confined["allowPrivilegeEscalation"] is False
-            assert container["image"] in table().images.values()
+            assert container["image"] == IMAGES[hello.image]
             assert container["resources"]["limits"] == container["resources"]["requests"]
 
 
@@ -369,6 +370,31 @@ def test_what_no_project_may_use_is_not_assessed(monkeypatch: pytest.MonkeyPatch
     (result,) = workloads.prove(Target(None), Path("admin.conf"), lambda _: None)
     assert result.status is Status.NOT_ASSESSED
     assert "workloads.mlflow.projects" in result.fix
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_trial_without_an_image_is_not_assessed_and_can_be_taken_away(
+    named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"images": {"dask": "mirror/dask:1"}} if named else {}
+    options = WorkloadsOptions.model_validate({"dask_operator": {}, **own})
+    known = site(projects=PROJECTS).model_copy(update={"workloads": options})
+    cluster = Cluster()
+    monkeypatch.setattr(workloads, "_site", lambda _: known)
+    monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    monkeypatch.setattr(workloads, "Api", lambda _: cluster)
+    monkeypatch.setattr(workloads, "run", lambda *given: ())
+    found = list(workloads.prove(Target(None), Path("admin.conf"), lambda _: None))
+    assert [(r.id, r.status) for r in found] == (
+        [] if named else [("workloads.dask_operator", Status.NOT_ASSESSED)]
+    )
+    assert all("ghcr.io/dask/dask" in r.cause for r in found)
+    assert all("workloads.images.dask" in r.fix for r in found)
+    dask = next(hello for hello in HELLOS if hello.key == "dask_operator")
+    for made in dask.make(replace(WHERE, namespace="kai-a")):
+        cluster.apply(made)
+    workloads.take_away(Target(None), Path("admin.conf"))
+    assert cluster.things == {}
 
 
 def test_a_site_without_the_section_or_without_a_queue_is_told_so() -> None:

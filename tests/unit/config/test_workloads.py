@@ -1,6 +1,7 @@
 """Section workloads: what is refused before a host is touched, and what the role is given."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from appliance.config.queues.rendered import rendered
 from appliance.config.roles.context import RoleContext
 from appliance.config.roles.workloads import variables
 from appliance.config.workloads.releases import section
-from appliance.config.workloads.table import table
+from appliance.config.workloads.table import images, table
 from appliance.config.workloads.values import MLFLOW_ADDRESS
+from appliance.models.site_kubernetes import PINNED_IMAGE
 from appliance.models.site_workloads import WorkloadsOptions
 from appliance.stages import workloads as stage
 from tests.unit.config.test_impossible_queues import BASE, furnish
@@ -68,6 +70,7 @@ REFUSED = [
     ("{kuberay: {version: latest}}", "kuberay.version", "not a version of a chart", "as 1.7.0"),
     ("{kuberay: {sha256: abc}}", "kuberay.sha256", "not a SHA-256 digest", "sha256sum"),
     ("{images: {jobset: 'a b'}}", "images.jobset", "is not an image", "registry, name and tag"),
+    ("{images: {dask: a.b:5000/c}}", "images.dask", "neither tag nor digest", "its digest"),
     ("{mlflow: {}}", "mlflow", "no class of volumes is the default", "mlflow.storage_class"),
     (
         "{mlflow: {storage: 50G, storage_class: own}}",
@@ -442,8 +445,44 @@ def test_trainer_brings_jobset_only_where_the_site_does_not(tmp_path: Path) -> N
     assert install == [True, False]
 
 
-def test_images_are_named_by_digest_but_those_whose_digest_was_not_to_be_had() -> None:
-    images = table().images
-    without = {name for name, image in images.items() if "@sha256:" not in image}
-    assert without == {"mpi", "ray", "dask", "mlflow", "notebook"}
-    assert images["plain"] == PLAIN
+def test_no_image_of_the_table_stands_by_tag_alone() -> None:
+    known = {name: image for name, image in table().images.items() if image is not None}
+    assert set(table().images) - set(known) == {"mpi", "dask"}, "whose digests were not to be had"
+    assert all(re.fullmatch(PINNED_IMAGE, image) for image in known.values())
+    assert known["plain"] == PLAIN
+    assert images(WorkloadsOptions()) == known
+    assert images(WorkloadsOptions(images={"dask": "a/b:1"})) == {**known, "dask": "a/b:1"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "image", "refused"),
+    [
+        ("kubernetes: {version: '1.35'}\n", "ghcr.io/dask/dask:2026.7.1", True),
+        ("kubernetes: {version: '1.35'}\n", f"ghcr.io/dask/dask@sha256:{'0' * 64}", False),
+        (CLUSTER, "ghcr.io/dask/dask:2026.7.1", False),
+    ],
+)
+def test_a_tag_alone_names_an_image_only_where_it_comes_from_an_archive(
+    cluster: str, image: str, refused: bool, tmp_path: Path
+) -> None:
+    text = f"workloads: {{jobset: {{}}, images: {{dask: '{image}'}}}}\n"
+    if not refused:
+        assert load(tmp_path, text, cluster).site.workloads
+        return
+    with pytest.raises(InvalidConfig) as found:
+        load(tmp_path, text, cluster)
+    (finding,) = found.value.findings
+    assert finding.key == "workloads.images.dask"
+    assert "by a tag, which can be given to another image" in finding.message
+    assert f"docker://{image}" in finding.remedy
+
+
+@pytest.mark.parametrize("chosen", ["", f"a.b:5000/own@sha256:{'1' * 64}", "a.b:5000/own:1"])
+def test_notebooks_and_engines_run_the_image_that_is_named(chosen: str, tmp_path: Path) -> None:
+    own = f"images: {{notebook: '{chosen}', vllm: '{chosen}'}}, " if chosen else ""
+    text = f"workloads: {{{own}jupyter: {{{LOGIN}, storage_class: own}}, vllm: {SERVED}}}\n"
+    hub, engines = given(load(tmp_path, text))["workloads_releases"]
+    image = hub["values"]["singleuser"]["image"]
+    (engine,) = engines["values"]["servingEngineSpec"]["modelSpec"]
+    assert f"{image['name']}:{image['tag']}" == (chosen or table().images["notebook"])
+    assert f"{engine['repository']}:{engine['tag']}" == (chosen or table().images["vllm"])
