@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from appliance.adapters import strays
 from appliance.adapters.process import Completed, run
@@ -188,11 +188,14 @@ class Bench:
         return found
 
 
+SomeBench = TypeVar("SomeBench", bound=Bench)
+
+
 @contextmanager
-def raised(name: str, hosts: int, logs: Path) -> Iterator[Bench]:
+def raised(spec: RackSpec, logs: Path, kind: type[SomeBench]) -> Iterator[SomeBench]:
     """A fresh rack, removed at the end whatever happened; so is every deployment still at work."""
-    rack.down(name)
-    bench = Bench(rack.up(RackSpec(name, hosts), lambda _: None), logs, [])
+    rack.down(spec.name)
+    bench = kind(rack.up(spec, lambda _: None), logs, [])
     try:
         yield bench
     finally:
@@ -201,7 +204,7 @@ def raised(name: str, hosts: int, logs: Path) -> Iterator[Bench]:
         with suppress(sqlite3.Error):
             for run_id in {entry["run"] for entry in bench.journal()}:
                 strays.end(strays.mark(bench.site / "runs" / run_id))
-        rack.down(name)
+        rack.down(spec.name)
 
 
 Identity = tuple[int, int | None]

@@ -4,7 +4,6 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,9 @@ import pytest
 from appliance.acceptance.ground import MINE, Settings
 from appliance.actions import scheduler
 from appliance.adapters.kubernetes import KubernetesApi
-from appliance.lab import rack
 from appliance.lab.spec import RackSpec
 from appliance.models.result import CheckResult, Status
-from tests.integration.rack import PROGRAM, Deployment, own_name
+from tests.integration.rack import PROGRAM, Deployment, own_name, raised
 from tests.integration.test_kubernetes import SECONDS, Cluster
 
 IMAGE = "appliance.local/busybox:1"
@@ -30,11 +28,8 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane and two GPU hosts, with an administrator's kubeconfig, and KAI's resources without KAI."""
-    name = own_name("gpus")
-    rack.down(name)
-    spec = replace(RackSpec(name, 3), kubernetes=True)
-    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("gpus"), [])
-    try:
+    spec = RackSpec(own_name("gpus"), 3, kubernetes=True)
+    with raised(spec, tmp_path_factory.mktemp("gpus"), Cluster) as found:
         site = found.site / "site.yml"
         # The rack has no RDMA device plugin.
         site.write_text(f"{site.read_text()}\nscheduler: {{rdma: host}}\n")
@@ -43,10 +38,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         done = found.program("kubeconfig", "--json", "--days", "1")
         assert done.returncode == 0, done.stderr
         yield found
-    finally:
-        for deployment in found.started:
-            deployment.stop()
-        rack.down(name)
 
 
 def until(reached: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:

@@ -6,13 +6,12 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from appliance.lab import faults, machine, mounts, rack, ssh
 from appliance.lab.spec import RackSpec
-from tests.integration.rack import PROGRAM, Bench, Deployment, own_name, run_of
+from tests.integration.rack import PROGRAM, Bench, Deployment, own_name, raised, run_of
 
 HEADS = {"head", "head-2", "head-3"}
 STAGES = ("--stage", "base", "--stage", "kubernetes", "--json")
@@ -101,17 +100,10 @@ class Cluster(Bench):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of three control hosts and a GPU host, made from nothing."""
-    name = own_name("control")
-    rack.down(name)
-    spec = replace(RackSpec(name, 4), kubernetes=True, control=3)
-    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("control"), [])
-    try:
+    spec = RackSpec(own_name("control"), 4, kubernetes=True, control=3)
+    with raised(spec, tmp_path_factory.mktemp("control"), Cluster) as found:
         found.brought_up()
         yield found
-    finally:
-        for deployment in found.started:
-            deployment.stop()
-        rack.down(name)
 
 
 def test_every_host_is_ready_and_etcd_has_three_members(cluster: Cluster) -> None:

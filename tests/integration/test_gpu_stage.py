@@ -8,6 +8,7 @@ import pytest
 
 from appliance.lab import repository
 from appliance.lab.driver.packages import Driver
+from appliance.lab.spec import RackSpec
 from appliance.models.plan import Action, Plan
 from tests.integration.rack import Bench, Event, own_name, raised, tasks_of
 
@@ -21,7 +22,7 @@ ASK = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | sort | uniq
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A rack of two GPU hosts with the older driver, deployed up to Slurm."""
-    with raised(own_name("driver"), 3, tmp_path_factory.mktemp("driver")) as found:
+    with raised(RackSpec(own_name("driver"), 3), tmp_path_factory.mktemp("driver"), Bench) as found:
         _choose(found, OLD)
         first = found.deploy("--json", "--until", "slurm")
         assert first.end() in {0, 3}, first.tail

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.lab.spec import RackSpec
 from appliance.models.run import RunRecord, StageState
 from tests.integration.rack import Bench, Deployment, Event, own_name, raised
 
@@ -90,7 +91,7 @@ def _heal_all(bench: Bench) -> None:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with raised(own_name("faults"), 5, tmp_path_factory.mktemp("faults")) as found:
+    with raised(RackSpec(own_name("faults"), 5), tmp_path_factory.mktemp("faults"), Bench) as found:
         yield found
 
 

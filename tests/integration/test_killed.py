@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from appliance.lab.spec import RackSpec
 from tests.integration.rack import (
     Bench,
     Deployment,
@@ -35,7 +36,7 @@ STAGES = ("base", "gpu", "fabric", "storage", "observe", "slurm", "validate")
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with raised(own_name("killed"), 3, tmp_path_factory.mktemp("killed")) as found:
+    with raised(RackSpec(own_name("killed"), 3), tmp_path_factory.mktemp("killed"), Bench) as found:
         yield found
 
 

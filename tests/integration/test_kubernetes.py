@@ -4,17 +4,15 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.process import run
-from appliance.lab import rack
 from appliance.lab.spec import RackSpec
 from appliance.models.switch_tree import FAMILY
-from tests.integration.rack import PROGRAM, Bench, Event, own_name, run_of
+from tests.integration.rack import PROGRAM, Bench, Event, own_name, raised, run_of
 
 HOSTS = 3
 UNTIL = ("--until", "kubernetes", "--json")
@@ -66,21 +64,14 @@ def _makes_the_cluster(events: list[Event]) -> bool:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The cluster, after a first deployment that was killed while it was made, and a second that went on."""
-    name = own_name("cluster")
-    rack.down(name)
-    spec = replace(RackSpec(name, HOSTS), kubernetes=True)
-    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("cluster"), [])
-    try:
+    spec = RackSpec(own_name("cluster"), HOSTS, kubernetes=True)
+    with raised(spec, tmp_path_factory.mktemp("cluster"), Cluster) as found:
         first = found.deploy(*UNTIL)
         first.until(_makes_the_cluster, SECONDS)
         first.send(signal.SIGKILL)
         first.end()
         found.brought_up()
         yield found
-    finally:
-        for deployment in found.started:
-            deployment.stop()
-        rack.down(name)
 
 
 def test_a_killed_deployment_went_on_and_every_host_is_ready(cluster: Cluster) -> None:

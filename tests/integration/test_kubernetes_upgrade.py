@@ -3,17 +3,15 @@
 import json
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from appliance.lab import rack
 from appliance.lab.kubernetes_build import PLACE, RELEASE
 from appliance.lab.spec import RackSpec
 from tests.integration import next_release
 from tests.integration.next_release import NEXT
-from tests.integration.rack import Event, own_name, run_of
+from tests.integration.rack import Event, own_name, raised, run_of
 from tests.integration.test_kubernetes import SECONDS, UNTIL, Cluster
 
 STAGE = ("--stage", "kubernetes", "--json")
@@ -33,12 +31,9 @@ def more(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(more: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control host and a GPU host with a cluster; the next release is to be had, but the GPU host's kubelet of it fails."""
-    name = own_name("upgrade")
-    rack.down(name)
-    spec = replace(RackSpec(name, 2), kubernetes=True)
-    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("upgrade"), [])
-    head, gpu = (found.rack.host(host) for host in ("head", "gpu-1"))
-    try:
+    spec = RackSpec(own_name("upgrade"), 2, kubernetes=True)
+    with raised(spec, tmp_path_factory.mktemp("upgrade"), Cluster) as found:
+        head, gpu = (found.rack.host(host) for host in ("head", "gpu-1"))
         next_release.with_a_release(head)
         first = found.deploy(*UNTIL)
         assert first.end(SECONDS) in (0, 3), first.tail
@@ -49,10 +44,6 @@ def cluster(more: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
         site = found.site / "site.yml"
         site.write_text(site.read_text().replace(f'version: "{RELEASE}"', f'version: "{NEXT}"'))
         yield found
-    finally:
-        for deployment in found.started:
-            deployment.stop()
-        rack.down(name)
 
 
 def _at_work(events: list[Event]) -> bool:

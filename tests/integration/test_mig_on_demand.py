@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.process import run
-from appliance.lab import rack
 from appliance.lab.spec import RackSpec
-from tests.integration.rack import PROGRAM, own_name
+from tests.integration.rack import PROGRAM, own_name, raised
 from tests.integration.test_cluster_gpus import until
 from tests.integration.test_kubernetes import SECONDS, Cluster
 
@@ -37,11 +35,8 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane and a GPU host whose GPUs are divided for the pods of a project."""
-    name = own_name("slices")
-    rack.down(name)
-    spec = replace(RackSpec(name, 2), kubernetes=True)
-    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("slices"), [])
-    try:
+    spec = RackSpec(own_name("slices"), 2, kubernetes=True)
+    with raised(spec, tmp_path_factory.mktemp("slices"), Cluster) as found:
         site = found.site / "site.yml"
         site.write_text(site.read_text() + SCHEDULER)
         found.brought_up()
@@ -52,10 +47,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             done = run(argv, timeout=300, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
         yield found
-    finally:
-        for deployment in found.started:
-            deployment.stop()
-        rack.down(name)
 
 
 def node(cluster: Cluster) -> tuple[dict[str, int], bool, dict[str, str]]:

@@ -2,15 +2,13 @@
 
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.process import run
-from appliance.lab import rack
 from appliance.lab.spec import RackSpec
-from tests.integration.rack import PROGRAM, Deployment, own_name
+from tests.integration.rack import PROGRAM, Deployment, own_name, raised
 from tests.integration.test_kubernetes import SECONDS, Cluster
 
 WORK = Path(__file__).with_name("kubernetes_owner.yaml")
@@ -21,18 +19,11 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A rack with both schedulers, deployed through stage slurm."""
-    name = own_name("owner")
-    rack.down(name)
-    spec = replace(RackSpec(name, 3), kubernetes=True)
-    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("owner"), [])
-    try:
+    spec = RackSpec(own_name("owner"), 3, kubernetes=True)
+    with raised(spec, tmp_path_factory.mktemp("owner"), Cluster) as found:
         first = found.deploy("--until", "slurm", "--json")
         assert first.end(SECONDS) in (0, 3), first.tail
         yield found
-    finally:
-        for deployment in found.started:
-            deployment.stop()
-        rack.down(name)
 
 
 def begun(cluster: Cluster, *words: str) -> Deployment:

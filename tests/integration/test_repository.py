@@ -7,6 +7,7 @@ import pytest
 
 from appliance.lab import repository
 from appliance.lab.driver.packages import Driver
+from appliance.lab.spec import RackSpec
 from tests.integration.rack import Bench, own_name, raised
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
@@ -17,7 +18,7 @@ VERSION = "580.95.05"
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A rack of one GPU host, with stage base."""
-    with raised(own_name("source"), 2, tmp_path_factory.mktemp("source")) as found:
+    with raised(RackSpec(own_name("source"), 2), tmp_path_factory.mktemp("source"), Bench) as found:
         first = found.deploy("--json", "--stage", "base")
         assert first.end() in {0, 3}, first.tail
         yield found

@@ -16,6 +16,7 @@ import pytest
 
 from appliance.adapters.process import run
 from appliance.config.spellings import spellings
+from appliance.lab.spec import RackSpec
 from tests.integration.rack import PROGRAM, Bench, own_name, raised
 
 pytestmark = [
@@ -103,7 +104,9 @@ class Told:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with raised(own_name("secrets"), 2, tmp_path_factory.mktemp("secrets")) as found:
+    with raised(
+        RackSpec(own_name("secrets"), 2), tmp_path_factory.mktemp("secrets"), Bench
+    ) as found:
         yield found
 
 
