@@ -126,7 +126,7 @@ def _redacted(redact: Redactor) -> Callable[..., None]:
 
 def _clear_up(runs: Path, left: str, observer: Observer) -> None:
     ended = strays.end(strays.mark(runs / left))
-    text = f"run {left} was cut off; continuing where it stopped"
+    text = f"run {left} was cut off; what is finished on the hosts is not repeated"
     if ended:
         text += f" ({ended} of its processes were still at work here and have been ended)"
     observer.handle(Message(text=text, level="warning"))

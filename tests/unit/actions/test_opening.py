@@ -1,11 +1,13 @@
 """A verb's session: a run's name of its own, and nothing left by a verb that only read."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from appliance.actions.opening import Target, open_session
 from appliance.errors import LockedError
+from appliance.models.events import Message
 from tests.unit.config.conftest import site_folder
 from tests.unit.engine.world import Recorder
 
@@ -28,3 +30,15 @@ def test_verbs_at_work_at_once_never_share_a_name(site_folder: Path) -> None:
         first.folder_of_run.joinpath("report.json").touch()
     left = [path.name for path in (site_folder / "runs").iterdir() if path.is_dir()]
     assert left == [first.run]
+
+
+def test_after_a_run_that_was_cut_off_the_hosts_decide_what_is_repeated(site_folder: Path) -> None:
+    note = {"run": "2026-11-22T20-15-00", "verb": "deploy", "pid": "1", "since": "then"}
+    (site_folder / "runs").mkdir()
+    (site_folder / "runs" / "lock").write_text(json.dumps(note))
+    observer = Recorder()
+    with open_session(Target(site_folder), "deploy", observer, changes=True):
+        pass
+    assert [event.text for event in observer.events if isinstance(event, Message)] == [
+        "run 2026-11-22T20-15-00 was cut off; what is finished on the hosts is not repeated"
+    ]
