@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.checks.fabric_ports import ports_of_kind
 from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
 from appliance.checks.fabric_trunks import judge_trunks
 from appliance.models.cabling import Cables, Plug, Socket, found_cables, number, ports_of
@@ -188,12 +189,13 @@ def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> CheckResult:
         cause = f"{plug.host} did not answer, and discovery does not meet its {plug.device}"
         return not_assessed(ID, target, cause, **rest)
     port = compared.ports.get(plug)
-    if port is None and len(facts.ports) >= compared.view.profile.hardware.fabric.ports:
+    others = ports_of_kind(compared.view, facts)
+    if port is None and len(others) >= compared.view.profile.hardware.fabric.ports:
         return failed(
             ID,
             target,
             f"fabric.cables has a cable for {plug}, but the host has no such adapter",
-            f"take it from fabric.cables, or name one of {', '.join(p.device for p in facts.ports)}",
+            f"take it from fabric.cables, or name one of {', '.join(p.device for p in others)}",
             **rest,
         )
     said = _said_elsewhere(port)

@@ -155,7 +155,6 @@ class Adapters:
 
     def __init__(self, topology: Topology) -> None:
         self._described = {node.description for node in topology.hcas}
-        self._hosts = {text.split(" ")[0] for text in self._described}
         self._guids = {number(node.guid) for node in topology.hcas}
 
     def has(self, host: Host, facts: HostFacts, port: Port) -> bool:
@@ -164,7 +163,8 @@ class Adapters:
         An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number.
         """
         names = {host.name, facts.os.hostname}
-        if names & self._hosts:
+        own = {f"{name} {other.device}" for name in names for other in facts.ports}
+        if own & self._described:
             return any(f"{name} {port.device}" in self._described for name in names)
         guid = number(port.guid)
         return bool(guid) and bool({guid, guid - port.port} & self._guids)
@@ -180,6 +180,9 @@ def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> It
         cause = f"{host.name} did not answer: which adapters it has is not known"
         yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
         return
+    if not facts.ports and (unread := facts.errors.get("fabric")):
+        cause = f"which adapters {host.name} has was not read: {unread}"
+        yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
     for port in facts.ports:
         if _is_linked(port) and not seen.has(host, facts, port):
             yield failed(

@@ -92,14 +92,17 @@ def _directions(links: Iterable[Link]) -> Iterator[tuple[str, int, str, int]]:
 
 
 def _named(known: Known, topology: Topology) -> dict[str, tuple[str, str]]:
-    """Host and device by the node's description, "gpu-1 mlx5_0" where rdma-ndd describes adapters."""
+    """Host and device by the node's description, "gpu-1 mlx5_0" where rdma-ndd describes adapters.
+
+    openibd of NVIDIA's driver writes "gpu-1 HCA-1", which names no device.
+    """
     names = {host: host for host in known}
     names |= {facts.os.hostname: host for host, facts in known.items() if facts}
     words = {node.description: node.description.split(" ") for node in topology.hcas}
     return {
         text: (names[parts[0]], parts[1])
         for text, parts in words.items()
-        if len(parts) == 2 and parts[0] in names
+        if len(parts) == 2 and parts[0] in names and not parts[1].startswith("HCA-")
     }
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([^"]+)"\s+# "([^"]*)"')
 LINE = re.compile(r'\[(\d+)\](?:\[ext \d+\])?(?:\([0-9a-f]+\))?\s+"([^"]+)"\[(\d+)\].*\s(\S+)$')
 SPEED = re.compile(r"^(\d+x)(\w+)$")
+INSIDE = "Aggregation Node"
+"""Quantum switches, leaves and spines alike, have an end of their own inside for SHARP: no adapter, and no cable to it."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -29,8 +31,9 @@ def parse(said: str) -> Facts:
         node = NODE.match(line)
         end = LINE.match(line.rstrip()) if current else None
         if node:
-            current = node.group(3)
-            nodes[current] = node.group(1), _node(node)
+            current = "" if INSIDE in node.group(4) else node.group(3)
+            if current:
+                nodes[current] = node.group(1), _node(node)
         elif end:
             ends.append((current, int(end.group(1)), end.group(2), int(end.group(3)), end.group(4)))
     if not nodes:

@@ -453,6 +453,13 @@ def test_a_silent_gpu_host_keeps_topology_from_passing() -> None:
     assert (result.status, result.target) == (Status.NOT_ASSESSED, "gpu-2")
 
 
+def test_a_host_whose_ports_were_not_read_keeps_topology_from_passing() -> None:
+    unread = facts("gpu-2", ports=[], errors={"fabric": "Permission denied"})
+    result = one("fabric.topology", view(unread))
+    assert (result.status, result.target) == (Status.NOT_ASSESSED, "gpu-2")
+    assert "Permission denied" in result.cause
+
+
 def test_a_silent_control_host_is_said_to_be_silent() -> None:
     known = {host: facts(host) for host in HOSTS if host != "head"}
     result = one("fabric.topology", View(profile(), site(), known))

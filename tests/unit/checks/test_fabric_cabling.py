@@ -9,6 +9,7 @@ import pytest
 from appliance.checks.check import View
 from appliance.checks.fabric_cabling import compare, judge_cabling
 from appliance.checks.fabric_links import judge_links
+from appliance.checks.fabric_subnet import judge_topology
 from appliance.models.facts import HostFacts, Topology
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
@@ -30,6 +31,8 @@ class Fabric:
     speed: dict[str, str] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     named: bool = True
+    words: str = "gpu-{host} mlx5_{rail}"
+    sharp: bool = False
 
     def __post_init__(self) -> None:
         for host in range(self.hosts):
@@ -62,8 +65,14 @@ class Fabric:
             if f"{name}:up" in self.down:
                 continue
             speed = self.speed.get(f"{name}:up", "4xHDR")
+            if self.sharp:
+                leaves[name].append(self.inside(name))
             leaves[name].append(f'[40]\t"S-{0xFFF:016x}"[{number}]\t\t# "spine-1" lid 1 {speed}')
             spine.append(f'[{number}]\t"{guid(name)}"[40]\t\t# "{name}" lid 1 {speed}')
+        if self.sharp:
+            spine.append(self.inside("spine-1"))
+            text = "Mellanox Technologies Aggregation Node"
+            adapters += [f'Ca\t1 "H-{n}"\t\t# "{text}"\n' for n in (*leaves, "spine-1")]
         blocks = [
             f'Switch\t40 "{guid(n)}"\t\t# "{n}" port 0\n' + "\n".join(c) for n, c in leaves.items()
         ]
@@ -72,7 +81,14 @@ class Fabric:
 
     def text(self, host: int, rail: int) -> str:
         """As rdma-ndd describes the adapter, or as its firmware does."""
-        return f"gpu-{host} mlx5_{rail}" if self.named else "MT4123 ConnectX6 Mellanox Technologies"
+        unnamed = "MT4123 ConnectX6 Mellanox Technologies"
+        return self.words.format(host=host, rail=rail) if self.named else unnamed
+
+    def inside(self, switch: str) -> str:
+        """The end for SHARP every Quantum switch has."""
+        return (
+            f'[41]\t"H-{switch}"[1](b1) \t\t# "Mellanox Technologies Aggregation Node" lid 9 4xHDR'
+        )
 
     def topology(self) -> Topology:
         return Topology.model_validate(topology.parse(self.ibnetdiscover()))
@@ -247,6 +263,16 @@ def test_a_listed_adapter_that_is_missing_is_the_ports_failure() -> None:
     assert "is missing (fabric.ports)" in result.cause
 
 
+def test_ports_of_another_kind_do_not_stand_in_for_a_missing_adapter() -> None:
+    fabric = Fabric(4)
+    stated = listed(fabric)
+    fabric.down.add("leaf-1-3:2")
+    host = fabric.host(1, mlx5_2={"device": "mlx5_bond_0", "link_layer": "Ethernet"})
+    (result,) = cabling(fabric.view(stated, host))
+    assert result.status is Status.NOT_ASSESSED
+    assert "is missing (fabric.ports)" in result.cause
+
+
 def test_an_adapter_that_is_not_there_has_no_cable_to_miss() -> None:
     fabric = Fabric(4)
     fabric.down.add("leaf-1-3:2")
@@ -284,6 +310,24 @@ def test_a_missing_link_between_switches_is_named_by_both() -> None:
     fabric.down.add("leaf-2-4:up")
     (result,) = cabling(fabric.view())
     assert result.cause == "0 of 1 cables between leaf-2-4 and spine-1 are up"
+
+
+def test_the_ends_of_sharp_inside_leaves_and_spines_make_no_spine_a_leaf() -> None:
+    fabric = Fabric(64, sharp=True)
+    assert cabling(fabric.view())[0].status is Status.PASS
+    assert len(fabric.topology().hcas) == 64 * RAILS
+    fabric.down.add("leaf-2-4:up")
+    (result,) = cabling(fabric.view())
+    assert result.cause == "0 of 1 cables between leaf-2-4 and spine-1 are up"
+
+
+def test_adapters_openibd_describes_by_a_count_of_its_own_are_known_by_guid() -> None:
+    fabric = Fabric(4, words="gpu-{host} HCA-{rail}")
+    seen = fabric.view()
+    assert [r.status for r in cabling(seen)] == [Status.PASS]
+    assert [r.status for r in judge_topology(seen)] == [Status.PASS]
+    fabric.swap((0, 1), (2, 5))
+    assert cabling(fabric.view())[0].target == "gpu-0/mlx5_1"
 
 
 def test_stated_trunks_are_counted_and_switches_may_be_named_by_guid() -> None:
