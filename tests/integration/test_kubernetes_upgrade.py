@@ -46,10 +46,10 @@ def cluster(more: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
         yield found
 
 
-def _at_work(events: list[Event]) -> bool:
-    """Whether the control plane is being upgraded."""
+def upgrades(events: list[Event], host: str) -> bool:
+    """Whether a host is being upgraded."""
     return any(
-        e["event"] == "host_task" and e["host"] == "head" and UPGRADE in e["task"] for e in events
+        e["event"] == "host_task" and e["host"] == host and UPGRADE in e["task"] for e in events
     )
 
 
@@ -79,7 +79,7 @@ def test_a_killed_upgrade_goes_on_and_a_kubelet_that_fails_is_put_back(cluster: 
     assert cells["head"]["wave"] < cells["gpu-1"]["wave"]
     assert f"upgrade {RELEASE} → {NEXT}: etcd saved" in cells["head"]["why"]
     first = cluster.deploy(*STAGE)
-    first.until(_at_work, SECONDS)
+    first.until(lambda events: upgrades(events, "head"), SECONDS)
     first.send(signal.SIGKILL)
     first.end()
     second = cluster.deploy(*STAGE)
