@@ -3,16 +3,14 @@
 import json
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
-from appliance.lab import rack
 from appliance.lab.kubernetes_build import PLACE, RELEASE
 from appliance.lab.spec import RackSpec
 from tests.integration import next_release
 from tests.integration.next_release import NEXT
-from tests.integration.rack import own_name, repeated, run_of
+from tests.integration.rack import own_name, raised, repeated, run_of
 from tests.integration.test_control_planes import HEADS, KUBECTL, SECONDS, STAGES, Cluster
 from tests.integration.test_kubernetes_upgrade import STAGE, saved_as, upgrades
 
@@ -24,12 +22,9 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three control hosts and a GPU host with a cluster, and the next release to be had on each."""
-    name = own_name("raise")
-    rack.down(name)
     more = tmp_path_factory.mktemp("next")
-    spec = replace(RackSpec(name, 4), kubernetes=True, control=3)
-    found = Cluster(rack.up(spec, lambda _: None), tmp_path_factory.mktemp("raise"), [])
-    try:
+    spec = RackSpec(own_name("raise"), 4, kubernetes=True, control=3)
+    with raised(spec, tmp_path_factory.mktemp("raise"), Cluster) as found:
         for head in HEADS:
             next_release.with_a_release(found.rack.host(head))
         found.brought_up()
@@ -39,10 +34,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         site = found.site / "site.yml"
         site.write_text(site.read_text().replace(f'version: "{RELEASE}"', f'version: "{NEXT}"'))
         yield found
-    finally:
-        for deployment in found.started:
-            deployment.stop()
-        rack.down(name)
 
 
 def versions(cluster: Cluster) -> dict[str, set[str]]:
