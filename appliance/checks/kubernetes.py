@@ -14,20 +14,21 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
+from appliance.checks.kubernetes_certificates import judge_certificates
 from appliance.checks.kubernetes_topology import judge_tiers
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
 STOPPED = "stopped for a restore of etcd that is not through"
 """As the probe says it."""
+ON_DEMAND = "appliance: MIG on demand"
+"""Why a host cordons itself while it divides its GPUs for a pod."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 UNITS = ("containerd.service", "kubelet.service", "appliance-etcd.timer")
 """What the probe must be asked for."""
-EXPIRY_DAYS = 21
-"""Own choice: kubeadm's certificates live a year, kubelet renews its own when less than a third is left."""
 OF_BROUGHT = frozenset({"kubernetes.brought", "kubernetes.nodes", "kubernetes.versions"})
 """What is judged of a cluster of somebody else's; no stage makes it."""
 LATE = 2
@@ -110,34 +111,7 @@ def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRes
     if isinstance(known, CheckResult):
         yield known
         return
-    if not known.certificates:
-        why = facts.errors.get("kubernetes", "no certificate was found")
-        yield not_assessed(check, host.name, why)
-        return
-    bound = view.limit(check)
-    least = float(bound.value) if bound and isinstance(bound.value, int | float) else EXPIRY_DAYS
-    name, days = min(known.certificates.items(), key=lambda item: item[1])
-    told: dict[str, Any] = {"value": days, "unit": "days", "limit": least, "evidence": name}
-    unread = _unread_certificates(facts)
-    if days >= least and unread:
-        yield not_assessed(check, host.name, unread)
-        return
-    if days >= least:
-        yield passed(check, host.name, **told)
-        return
-    what = (
-        f"{name} expired {-days:.0f} days ago" if days < 0 else f"{name} expires in {days:.0f} days"
-    )
-    fix = f"on {host.name}: kubeadm certs renew all, then restart its control plane and kubelet"
-    yield failed(check, host.name, what, fix, **told)
-
-
-def _unread_certificates(facts: HostFacts) -> str:
-    """What the probe says of certificates it met and could not read; other troubles of the area are no matter here."""
-    said = facts.errors.get("kubernetes", "").split("; ")
-    return "; ".join(
-        word for word in said if word.startswith(("/etc/kubernetes/pki", "/var/lib/kubelet/pki"))
-    )
+    yield judge_certificates(view, host, facts, known.certificates)
 
 
 def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
@@ -231,11 +205,22 @@ def _node(view: View, host: Host, node: KubernetesNode) -> CheckResult:
         cause = f"is given work as a host of {node.owner}, and the site says {owner}"
         return failed(check, host.name, cause, DEPLOY, value=node.owner, limit=owner)
     if node.cordoned:
-        fix = f"once that is dealt with: kubectl uncordon {host.name}"
-        return failed(
-            check, host.name, "cordoned: takes no new pods", fix, value="cordoned", limit="ready"
-        )
+        return _cordoned(host, node)
     return passed(check, host.name, "ready", limit="ready", evidence=f"owner {owner}")
+
+
+def _cordoned(host: Host, node: KubernetesNode) -> CheckResult:
+    """What the appliance has cordoned it gives back by itself; by hand that would be undone work."""
+    cause = "cordoned: takes no new pods"
+    fix = f"once that is dealt with: kubectl uncordon {host.name}"
+    if node.cordoned_for:
+        cause, fix = f"{cause} ({node.cordoned_for})", f"{DEPLOY} goes on and gives it back"
+    told: dict[str, Any] = {"value": "cordoned", "limit": "ready"}
+    result = failed("kubernetes.nodes", host.name, cause, fix, **told)
+    if node.cordoned_for != ON_DEMAND:
+        return result
+    fix = f"nothing, it takes a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
+    return result.model_copy(update={"status": Status.WARN, "fix": fix})
 
 
 def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:

@@ -13,6 +13,7 @@ class KubernetesNode(Model):
     reason: str = Field(default="", description="Why it is not ready")
     version: str = Field(default="", description="Of its kubelet, as v1.35.2")
     cordoned: bool = False
+    cordoned_for: str = Field(default="", description="What the appliance cordoned it for")
     owner: str = Field(default="kubernetes", description="Of its taint appliance/owner")
     tiers: dict[str, str] = Field(
         default_factory=dict, description="Its labels of the fabric's tiers"

@@ -29,10 +29,14 @@ RESEND = 1.0
 """Seconds until a question that may have been lost is put again."""
 NAME = "kubernetes.default.svc.cluster.local"
 OWNER = "appliance/owner"
+DRAINED = "appliance/drained"
+"""Annotation that says what the appliance has cordoned a node for."""
 TIER = "fabric.topograph.run/tier-"
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
 NOT_AFTER = re.compile(r"notAfter=(.+)")
+FAILS = re.compile(r"\[-\](\S+) failed")
+"""/healthz and /readyz list all they look at, "[+]ping ok", as soon as one of it fails."""
 DAY = 86400.0
 
 
@@ -65,7 +69,13 @@ def health(address: tuple[str, int]) -> str:
                 answer += part
     except OSError as error:
         return "does not answer: " + (error.strerror or "no answer in time")
-    return answer.partition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()[:200] or "no answer"
+    return in_short(answer.partition(b"\r\n\r\n")[2].decode("utf-8", "replace")) or "no answer"
+
+
+def in_short(said: str) -> str:
+    """One line of what /healthz, /readyz or kubectl said of them: what fails, where that is listed."""
+    fails = ", ".join(name + " failed" for name in FAILS.findall(said))
+    return (fails or " ".join(said.split()))[:200]
 
 
 def resolves(server: str, port: int = 53) -> str:
@@ -149,10 +159,10 @@ def _cluster(ask: Ask) -> Facts:
         return {"api": STOPPED, "nodes": None}
     kubectl = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
     try:
-        said = ask.run([*kubectl, "get", "--raw", "/readyz"], 8.0).strip()
+        said = ask.run([*kubectl, "get", "--raw", "/readyz"], 8.0)
     except Unreadable as error:
-        return {"api": str(error), "nodes": None}
-    found: Facts = {"api": said[:200], "nodes": None}
+        return {"api": in_short(str(error)), "nodes": None}
+    found: Facts = {"api": in_short(said), "nodes": None}
     try:
         found["nodes"] = nodes(ask.run([*kubectl, "get", "nodes", "-o", "json"], 8.0))
     except Unreadable as error:
@@ -174,6 +184,7 @@ def node(item: dict[str, Any]) -> Facts:
     states = {c.get("type"): c for c in status.get("conditions") or []}
     ready = states.get("Ready", {})
     labels = item["metadata"].get("labels") or {}
+    notes = item["metadata"].get("annotations") or {}
     owners = [t.get("value", "") for t in spec.get("taints") or [] if t.get("key") == OWNER]
     return {
         "name": item["metadata"]["name"],
@@ -181,6 +192,7 @@ def node(item: dict[str, Any]) -> Facts:
         "reason": "" if ready.get("status") == "True" else str(ready.get("message", ""))[:200],
         "version": status.get("nodeInfo", {}).get("kubeletVersion", ""),
         "cordoned": bool(spec.get("unschedulable")),
+        "cordoned_for": notes.get(DRAINED, "") if spec.get("unschedulable") else "",
         "owner": owners[0] if owners else "kubernetes",
         "tiers": {key: value for key, value in labels.items() if key.startswith(TIER)},
     }

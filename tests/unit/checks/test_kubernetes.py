@@ -7,6 +7,8 @@ import pytest
 from appliance.checks import kubernetes
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
+from appliance.mig.node import REASON
+from appliance.models.drain import Why
 from appliance.models.facts import HostFacts, Topology
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult, Status
@@ -169,6 +171,34 @@ def test_a_node_that_takes_no_work_is_named(given: dict[str, Any], cause: str) -
     assert found["gpu-1"].status is Status.FAIL
     assert cause in found["gpu-1"].cause
     assert found["gpu-2"].status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "fix"),
+    [
+        ("", Status.FAIL, "kubectl uncordon gpu-1"),
+        (Why.UPGRADE.value, Status.FAIL, "appliance deploy goes on"),
+        (REASON, Status.WARN, "nothing, it takes a minute"),
+    ],
+)
+def test_who_has_cordoned_a_node_gives_it_back(reason: str, status: Status, fix: str) -> None:
+    node_ = node("gpu-1", cordoned=True, cordoned_for=reason)
+    found = judge("kubernetes.nodes", view(nodes=(node("head"), node_, node("gpu-2"))))["gpu-1"]
+    assert (found.status, found.value) == (status, "cordoned")
+    assert reason in found.cause
+    assert found.fix.startswith(fix if reason else "once that is dealt with")
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("/etc/kubernetes/pki/apiserver.crt", "kubeadm certs renew all"),
+        ("/etc/kubernetes/pki/front-proxy-ca.crt", "Manual Rotation of CA"),
+        ("/var/lib/kubelet/pki/kubelet-client-current.pem", "system:node:head"),
+    ],
+)
+def test_each_certificate_has_the_renewal_that_renews_it(name: str, fix: str) -> None:
+    assert fix in on_head("kubernetes.certificates", answer(True, certificates={name: 3.0})).fix
 
 
 def test_a_host_the_cluster_does_not_know_fails() -> None:

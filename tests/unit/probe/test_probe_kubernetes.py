@@ -28,6 +28,7 @@ NODES = {
             "metadata": {
                 "name": "gpu-1",
                 "labels": {"a": "b", "fabric.topograph.run/tier-1": "leaves-1"},
+                "annotations": {"appliance/drained": "appliance: MIG on demand"},
             },
             "spec": {
                 "unschedulable": True,
@@ -112,9 +113,11 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
         "reason": "",
         "version": "v1.20.2",
         "cordoned": False,
+        "cordoned_for": "",
         "owner": "kubernetes",
         "tiers": {},
     }
+    assert gpu["cordoned_for"] == "appliance: MIG on demand"
     assert gpu["tiers"] == {"fabric.topograph.run/tier-1": "leaves-1"}
     assert (gpu["ready"], gpu["reason"], gpu["cordoned"], gpu["owner"]) == (
         False,
@@ -139,6 +142,24 @@ def test_an_api_that_is_down_says_why_and_knows_no_nodes(grow: Grow) -> None:
     assert found["kubelet"].startswith("does not answer")
 
 
+def test_an_api_that_is_not_ready_says_what_of_it_fails(grow: Grow) -> None:
+    listed = "[+]ping ok\\\\n[-]etcd failed: reason withheld\\\\n[+]log ok\\\\nreadyz check failed"
+    said = (
+        f'Error from server (InternalError): an error on the server (\\"{listed}\\") has prevented'
+    )
+    root = grow(
+        {
+            "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.35.2\n"}},
+            "/usr/bin/kubectl": {
+                "text": f'#!/bin/sh\nprintf "%s\\n" "{said}" >&2\nexit 1\n',
+                "mode": "0755",
+            },
+            "/etc/kubernetes/admin.conf": "",
+        }
+    )
+    assert kubernetes.collect(Ask({}, root), CLOSED)["kubernetes"]["api"] == "etcd failed"
+
+
 def test_a_control_plane_that_a_restore_has_stopped_is_known_as_such(grow: Grow) -> None:
     root = grow(
         {
@@ -159,9 +180,9 @@ def test_what_is_no_list_of_nodes_is_not_taken_for_one(said: str) -> None:
 
 
 def test_kubelet_is_told_in_its_own_words() -> None:
-    assert kubernetes.health(served(b"HTTP/1.0 500 no\r\n\r\n[-]syncloop failed")) == (
-        "[-]syncloop failed"
-    )
+    said = b"[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n"
+    assert kubernetes.health(served(b"HTTP/1.0 500 no\r\n\r\n" + said)) == "syncloop failed"
+    assert kubernetes.health(served(b"HTTP/1.0 500 no\r\n\r\nno\ngood\n")) == "no good"
     assert kubernetes.health(served(b"")) == "no answer"
 
 

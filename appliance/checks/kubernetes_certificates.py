@@ -1,0 +1,61 @@
+"""How long the certificates of a cluster's host go on, and who renews each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+
+CHECK = "kubernetes.certificates"
+EXPIRY_DAYS = 21
+"""Own choice: kubeadm's certificates live a year, kubelet renews its own when less than a third is left."""
+
+
+def judge_certificates(
+    view: View, host: Host, facts: HostFacts, certificates: Mapping[str, float]
+) -> CheckResult:
+    """``certificates``: days left, by file."""
+    if not certificates:
+        why = facts.errors.get("kubernetes", "no certificate was found")
+        return not_assessed(CHECK, host.name, why)
+    bound = view.limit(CHECK)
+    least = float(bound.value) if bound and isinstance(bound.value, int | float) else EXPIRY_DAYS
+    name, days = min(certificates.items(), key=lambda item: item[1])
+    told: dict[str, Any] = {"value": days, "unit": "days", "limit": least, "evidence": name}
+    unread = _unread(facts)
+    if days >= least and unread:
+        return not_assessed(CHECK, host.name, unread)
+    if days >= least:
+        return passed(CHECK, host.name, **told)
+    what = (
+        f"{name} expired {-days:.0f} days ago" if days < 0 else f"{name} expires in {days:.0f} days"
+    )
+    return failed(CHECK, host.name, what, _renewal(host, name), **told)
+
+
+def _unread(facts: HostFacts) -> str:
+    """What the probe says of certificates it met and could not read; other troubles of the area are no matter here."""
+    said = facts.errors.get("kubernetes", "").split("; ")
+    return "; ".join(
+        word for word in said if word.startswith(("/etc/kubernetes/pki", "/var/lib/kubelet/pki"))
+    )
+
+
+def _renewal(host: Host, name: str) -> str:
+    """kubeadm renews what it signed for the control plane, and neither a CA nor kubelet's own."""
+    if name.endswith("ca.crt"):
+        return (
+            "kubeadm renews no CA, and all the others hang on it: kubernetes.io, "
+            "Manual Rotation of CA Certificates"
+        )
+    if "/kubelet/" in name:
+        return (
+            f"on {host.name}: journalctl -u kubelet says why kubelet did not renew it; once it has expired: kubeadm kubeconfig user "
+            f"--org system:nodes --client-name system:node:{host.name} on a control host prints a new /etc/kubernetes/kubelet.conf"
+        )
+    return (
+        f"on {host.name}: kubeadm certs renew all, then move its manifests out of /etc/kubernetes/manifests "
+        "for 20 s and back, which starts its control plane anew"
+    )
