@@ -82,7 +82,8 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_nvlink,
         limit="links and speed of the product's data sheet (gpu_parts.yml): A100 SXM 12 x 25, H100 SXM 18 x 26.6 GB/s",
         explain="Active NVLinks of each GPU behind NVSwitch, and their speed. Classes without NVSwitch are not judged. A link that "
-        "is down slows every collective of the host. Usual faults: no fabric manager, a tray that sits badly, a spent link.",
+        "is down slows every collective of the host. Usual faults: no fabric manager, a tray that sits badly, a spent link. "
+        "Those of an A100 that is divided (MIG) are off, and not assessed.",
     ),
     HostCheck(
         id="gpu.ecc",
@@ -92,7 +93,7 @@ CHECKS: tuple[Check, ...] = (
         limit="on; 0 uncorrectable errors since the driver was loaded; SRAM: the driver's threshold, or more than 4 over its life",
         explain="Whether memory errors are noticed, and those that could not be corrected. Errors since the driver was loaded fail: "
         "they have ended jobs. Errors of earlier days warn, for their rows have been replaced. Spent on-chip memory is a case "
-        "for replacement.",
+        "for replacement. A GPU that is divided (MIG) tells only those over its life; it is not assessed where there are none.",
     ),
     HostCheck(
         id="gpu.remap",

@@ -55,6 +55,8 @@ def _on_bus(
     cause = f"{facts.pci_gpus} GPUs are on the PCI bus, the class has {expected}"
     cause += f"; none at {', '.join(missing)}, where the other hosts have one" if missing else ""
     fix = "lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable"
+    if (facts.pci_gpus or 0) > expected:
+        fix = "lspci -d 10de: lists them; choose the profile of this hardware, or take out what does not belong to it"
     return [failed("gpu.count", host.name, cause, fix, value=facts.pci_gpus, **common)]
 
 

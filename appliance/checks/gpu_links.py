@@ -23,6 +23,9 @@ BUSY_PERCENT = 10
 """From here on a GPU is at work and its link must be, too."""
 REPLAYS = 80
 REPLAYS_SOURCE = "NVIDIA DCGM, pcie plugin: at most 80 replays"
+IDLE = 0x1
+"""NVML clock event reason: nothing runs."""
+DIVIDED = "NVLinks of A100 are off while it is divided (MIG), and no instance uses any"
 
 
 def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
@@ -39,6 +42,9 @@ def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
         value = f"Gen{gpu.pcie_generation} x{gpu.pcie_width}"
         if complaint := _width(gpu, expected) or _generation(gpu, expected):
             return bad(value, *complaint, limit, source)
+        if gpu.pcie_generation < expected.pcie_generation and not _is_load_known(gpu):
+            cause = f"{value}, and the driver does not tell whether it works: an idle one is slow by itself"
+            return unknown(cause, required=not gpu.mig_enabled)
         if gpu.pcie_replays is not None and gpu.pcie_replays > REPLAYS:
             cause = f"{gpu.pcie_replays} transfers over PCIe had to be repeated since the driver was loaded"
             return doubtful(gpu.pcie_replays, cause, _reseat(gpu), REPLAYS, REPLAYS_SOURCE)
@@ -61,8 +67,10 @@ def _generation(gpu: Gpu, expected: GpuExpectation) -> tuple[str, str] | None:
     wanted, best, now = expected.pcie_generation, gpu.pcie_max_generation, gpu.pcie_generation
     if best is not None and best < wanted:
         itself = gpu.pcie_gpu_generation
-        who = "it" if itself is not None and itself <= best else "its slot"
-        cause = f"{who} allows Gen{best} at most, the class has Gen{wanted}"
+        if itself is not None and itself <= best:
+            cause = f"it allows Gen{best} at most, the class has Gen{wanted}"
+            return cause, "no slot mends that: choose the profile of this hardware (gpu.model)"
+        cause = f"its slot allows Gen{best} at most, the class has Gen{wanted}"
         return (
             cause,
             "set the slot's link speed to Auto in the firmware's setup, or use another slot or riser",
@@ -79,8 +87,12 @@ def _resting(gpu: Gpu, expected: GpuExpectation) -> str:
     """A GPU without work lowers its link's generation by itself."""
     if (gpu.pcie_generation or 0) >= expected.pcie_generation:
         return ""
-    why = "idle" if gpu.utilization is not None else "load unknown"
-    return f" ({why}; Gen{gpu.pcie_max_generation} at most)"
+    return f" (idle; Gen{gpu.pcie_max_generation} at most)"
+
+
+def _is_load_known(gpu: Gpu) -> bool:
+    """A divided GPU tells no utilization; that nothing runs it may say by its clocks."""
+    return gpu.utilization is not None or bool((gpu.clock_event_reasons or 0) & IDLE)
 
 
 def _reseat(gpu: Gpu) -> str:
@@ -102,6 +114,8 @@ def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
             return unknown(
                 f"how many NVLinks {gpu.name} has is not known: set the limit gpu.nvlink"
             )
+        if gpu.mig_enabled and (gpu.nvlinks_active or 0) < wanted:
+            return unknown(DIVIDED, required=False)
         if gpu.nvlinks_active is None:
             return unknown("the driver does not tell the state of its NVLinks")
         if gpu.nvlinks_active < wanted:

@@ -40,12 +40,20 @@ def _ecc(gpu: Gpu) -> Seen:
         cause = f"{gpu.ecc_uncorrected} memory errors could not be corrected since the driver was loaded"
         fix = f"{RESET.format(gpu=gpu.index)}; gpu.remap says whether the rows were replaced"
         return bad(gpu.ecc_uncorrected, cause, fix, 0, ECC_SOURCE)
-    if gpu.ecc_uncorrected is None or gpu.ecc_uncorrected_aggregate is None:
+    if gpu.ecc_uncorrected_aggregate is None or (
+        gpu.ecc_uncorrected is None and not gpu.mig_enabled
+    ):
         return unknown("its ECC counters were not read")
     if gpu.ecc_uncorrected_aggregate:
-        cause = f"{gpu.ecc_uncorrected_aggregate} uncorrectable memory errors over its life, none since the driver was loaded"
+        since = "those" if gpu.ecc_uncorrected is None else "none"
+        cause = f"{gpu.ecc_uncorrected_aggregate} uncorrectable memory errors over its life, {since} since the driver was loaded"
         fix = "nothing at once: note its serial; if the number grows, run dcgmi diag -r 3"
         return doubtful(gpu.ecc_uncorrected_aggregate, cause, fix, 0, ECC_SOURCE)
+    if gpu.ecc_uncorrected is None:
+        why = "while it is divided (MIG) the driver tells errors over the GPU's life only, and there are none"
+        return unknown(why, required=False)
+    if gpu.sram_uncorrected is None and gpu.sram_exceeded is None:
+        return unknown("the errors of its on-chip memory (SRAM) were not read")
     return good(0, 0, ECC_SOURCE)
 
 

@@ -24,6 +24,8 @@ PERSISTENCE = "nvidia-persistenced.service"
 SERVICES = ("nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cdi.service")
 UNITS = (FABRIC_MANAGER, PERSISTENCE, *SERVICES)
 AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
+MISMATCH = "version mismatch"
+"""NVML: Driver/library version mismatch."""
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
 
 
@@ -55,10 +57,13 @@ def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Check
     """The probe looked and met no working driver; or it could not look, which says nothing."""
     if facts.pci_gpus is None or "gpus" not in facts.errors:
         return not_assessed("gpu.driver", host.name, silence(facts), **common)
-    fix = "install the NVIDIA driver; where it is: modprobe nvidia, then dmesg | grep NVRM says why it does not load"
-    return failed(
-        "gpu.driver", host.name, f"no driver answers: {facts.errors['gpus']}", fix, **common
-    )
+    said = facts.errors["gpus"]
+    fix = "appliance deploy --stage gpu installs it; where it is: modprobe nvidia, then dmesg | grep NVRM says why it does not load"
+    if MISMATCH in said.lower():
+        fix = "the driver was updated while its older module was loaded: drain and reboot the host, which loads the new one"
+    elif "nouveau" in facts.modules and "nvidia" not in facts.modules:
+        fix = "nouveau holds the GPUs: appliance deploy --stage gpu turns it off, then reboot the host"
+    return failed("gpu.driver", host.name, f"no driver answers: {said}", fix, **common)
 
 
 def judge_driver_spread(view: View) -> Iterable[CheckResult]:
@@ -208,7 +213,8 @@ def _persistence(gpu: Gpu) -> Seen:
     if gpu.persistence:
         return good("on", "on")
     cause = "persistence is off: the GPU starts anew for every job, and forgets its settings"
-    return bad("off", cause, f"systemctl enable --now {PERSISTENCE}", "on")
+    fix = f"nvidia-smi -i {gpu.index} -pm 1; {PERSISTENCE} keeps it on where it runs from boot on"
+    return bad("off", cause, fix, "on")
 
 
 def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
@@ -219,9 +225,10 @@ def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
         return [not_assessed("gpu.persistence", target, why, **common)]
     if unit.active == "active" and unit.enabled in AT_BOOT:
         return [passed("gpu.persistence", target, unit.active, **common)]
-    state = (
-        "not installed" if unit.load == "not-found" else f"{unit.active}, {unit.enabled} at boot"
-    )
+    state = f"{unit.active}, {unit.enabled or 'not enabled'} at boot"
+    fix = f"journalctl -u {PERSISTENCE} says why; systemctl enable --now {PERSISTENCE}"
+    if unit.load == "not-found":
+        state, fix = "not installed", "appliance deploy --stage gpu"
     return [
         CheckResult(
             id="gpu.persistence",
@@ -229,7 +236,7 @@ def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
             status=Status.WARN,
             value=unit.active,
             cause=f"the persistence daemon is {state}: persistence is gone after the next boot",
-            fix=f"systemctl enable --now {PERSISTENCE}",
+            fix=fix,
             **common,
         )
     ]

@@ -102,7 +102,8 @@ def _alike(judged: list[Judged]) -> list[list[Judged]]:
 def _result(host: Host, same: list[Judged], hours: float, simulated: bool) -> CheckResult:
     last = same[-1]
     fails = any(one.verdict == "fail" and one.within(hours) for one in same)
-    often = f", {len(same)} times" if len(same) > 1 else ""
+    count = len(same) + sum(one.event.omitted for one in same)
+    often = f", {count} times" if count > 1 else ""
     old = "" if fails or last.verdict == "warn" else f", none within {hours:g} h"
     return CheckResult(
         id="gpu.xid",

@@ -216,6 +216,7 @@ class Xid(Model):
     bus_id: str = ""
     age: float | None = None
     text: str = ""
+    omitted: int = Field(default=0, description="Earlier ones of this code and GPU, left out")
 
 
 class RoceState(Model):

@@ -12,14 +12,20 @@ if TYPE_CHECKING:
 
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 0, 2, 3, 4
-INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 7, 13, 25
+INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, NO_DATA, VERSION_MISMATCH, DEPRECATED = 7, 13, 21, 25, 26
 SILENT = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
 """Answers that mean that this GPU or driver has no such thing."""
+UNTOLD = frozenset({NO_PERMISSION, NO_DATA, DEPRECATED})
+"""Answers that speak of the question or of who asks, and not of the GPU."""
 UINT, ULONG = ctypes.c_uint, ctypes.c_ulonglong
 
 
 class Failure(Exception):
     """A call failed in a way that says something about the GPU or the driver."""
+
+    def __init__(self, said: str, code: int = 0) -> None:
+        super().__init__(said)
+        self.code = code
 
 
 class PciInfo(ctypes.Structure):
@@ -114,7 +120,7 @@ class Library:
         """Whether a call gave an answer; no when it is not supported. Raises Failure on anything else."""
         code = self.call(name, *arguments)
         if code not in SILENT and code != SUCCESS:
-            raise Failure(f"{name[4:]}: {self.words(code)}")
+            raise Failure(f"{name[4:]}: {self.words(code)}", code)
         return code == SUCCESS
 
     def text(self, name: str, *before: Any) -> str:

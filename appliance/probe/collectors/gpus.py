@@ -86,7 +86,7 @@ def cuda(version: int | None) -> str:
 
 def _device(ask: Ask, library: Library, index: int) -> Facts:
     """One GPU; the first call that fails is its ``error``, and what failed stays unknown."""
-    from appliance.probe.nvml import Failure
+    from appliance.probe.nvml import UNTOLD, Failure
 
     gpu: Facts = {"index": index, "uuid": "", "name": "", "bus_id": "", "memory": 0}
     try:
@@ -97,7 +97,8 @@ def _device(ask: Ask, library: Library, index: int) -> Facts:
         try:
             value = getter(library, device)
         except Failure as error:
-            gpu.setdefault("error", str(error))
+            if error.code not in UNTOLD:
+                gpu.setdefault("error", str(error))
             continue
         if value is not None:
             gpu[field] = value

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 KEPT = 200
+KEPT_ALIKE = 50
+"""Of one code and one GPU: a job that floods the log must not push out what another GPU said once."""
 DEVICE = "/dev/kmsg"
 RECORD = re.compile(r"\d+,(?P<number>\d+),(?P<micros>\d+)[^;]*;(?P<text>.*)")
 XID = re.compile(r"NVRM: Xid .*")
@@ -31,13 +33,13 @@ def collect(ask: Ask) -> Facts:
     if not files.exists(at):
         if pci_gpus(ask):
             raise Unreadable(f"no kernel log here: {ask.kmsg} is missing")
-        return {"xids": [], "xid_events": []}
+        return {"xids": [], "xid_events": None}
     if ask.kmsg == DEVICE and not ask.root and not stat.S_ISCHR(os.stat(at).st_mode):  # noqa: PTH116
         raise Unreadable(f"{DEVICE} is not the kernel's log here (a container hides it)")
     log, unbroken = _log(at)
     return {
         "xids": messages(log)[-KEPT:],
-        "xid_events": events(log.splitlines(), _now())[-KEPT:],
+        "xid_events": latest(events(log.splitlines(), _now())),
         "kernel_log_span": span(unbroken, _now()),
     }
 
@@ -59,6 +61,20 @@ def events(lines: Iterable[str], now: float) -> list[Facts]:
             event = {"code": int(parts["code"]), "bus_id": parts["bus"], "text": text}
             found.append({**event, "age": None if age is None else round(age, 1)})
     return found
+
+
+def latest(found: list[Facts]) -> list[Facts]:
+    """The last of each code of each GPU, oldest first."""
+    alike: dict[tuple[int, str], list[Facts]] = {}
+    kept = []
+    for event in reversed(found):
+        same = alike.setdefault((event["code"], event["bus_id"]), [])
+        if len(same) < KEPT_ALIKE:
+            same.append(event)
+            kept.append(event)
+        else:
+            same[-1]["omitted"] = same[-1].get("omitted", 0) + 1
+    return kept[::-1]
 
 
 def span(log: str, now: float) -> float | None:

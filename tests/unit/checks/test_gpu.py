@@ -96,13 +96,21 @@ def test_one_gpu_without_a_measurement_keeps_the_host_from_passing(check_id: str
         {"pcie_max_width": None},
         {"ecc_uncorrected": None},
         {"ecc_uncorrected_aggregate": None},
+        {"ecc_uncorrected_aggregate": None, "mig_enabled": True},
+        {"sram_uncorrected": None, "sram_exceeded": None},
         {"remap_failed": None},
         {"temperature_slowdown": None},
         {"nvlink_speed": None},
     ],
 )
 def test_half_a_measurement_is_none(changes: dict[str, Any]) -> None:
-    area = {"pcie": "gpu.pcie", "ecc_": "gpu.ecc", "rema": "gpu.remap", "temp": "gpu.temperature"}
+    area = {
+        "pcie": "gpu.pcie",
+        "ecc_": "gpu.ecc",
+        "rema": "gpu.remap",
+        "sram": "gpu.ecc",
+        "temp": "gpu.temperature",
+    }
     check_id = area.get(next(iter(changes))[:4], "gpu.nvlink")
     results = judge(check_id, view(facts("gpu-1", gpu(0, **changes))))
     assert overall(results) is Verdict.INCOMPLETE
@@ -140,6 +148,7 @@ def test_more_gpus_than_the_class_has_are_another_class() -> None:
     seen = {"driver": DRIVER, "nvml": "", "devices": [gpu(i) for i in range(5)]}
     result = one("gpu.count", facts("gpu-1", pci_gpus=5, pci_gpu_ids=ids, gpus=seen))
     assert (result.status, result.value) == (Status.FAIL, 5)
+    assert "reseat" not in result.fix
 
 
 def test_without_a_driver_the_bus_alone_does_not_pass() -> None:
@@ -168,7 +177,7 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
         {"pcie_generation": 3, "pcie_max_generation": 3, "pcie_gpu_generation": 3},
         Status.FAIL,
         "it allows Gen3",
-        "slot",
+        "choose the profile",
     ),
     ("gpu.pcie", {"pcie_generation": 1, "utilization": 98}, Status.FAIL, "Gen1 under load (98 %", "reseat GPU 1"),
     ("gpu.pcie", {"pcie_replays": 81}, Status.WARN, "81 transfers", "reseat GPU 1"),
@@ -180,6 +189,9 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
     ("gpu.ecc", {"sram_exceeded": True}, Status.FAIL, "(SRAM) is spent: the GPU", "RMA"),
     ("gpu.ecc", {"sram_uncorrected": 4, "ecc_uncorrected_aggregate": 4}, Status.WARN, "4 uncorrectable", "serial"),
     ("gpu.ecc", {"sram_uncorrected": 5}, Status.FAIL, "(SRAM) is spent: 5 uncorrectable", "RMA"),
+    ("gpu.ecc", {"mig_enabled": True, "ecc_uncorrected": None, "ecc_uncorrected_aggregate": 3}, Status.WARN, "3 uncorrectable memory errors over its life, those since", "serial"),
+    ("gpu.nvlink", {"mig_enabled": True, "nvlinks_active": 12, "nvlink_speed": 20000}, Status.FAIL, "at 20000", "dcgmi"),
+    ("gpu.pcie", {"pcie_generation": 4, "pcie_max_generation": 4, "pcie_width": 4}, Status.FAIL, "runs at x4", "reseat"),
     ("gpu.ecc", {"sram_exceeded": True, "ecc_uncorrected": None}, Status.FAIL, "over the threshold", "RMA"),
     ("gpu.ecc", {"ecc_uncorrected": 2, "ecc_uncorrected_aggregate": None}, Status.FAIL, "2 memory", "--gpu-reset"),
     ("gpu.remap", {"remap_pending": True, "remapped_rows": 1}, Status.WARN, "waits", "--gpu-reset -i 1"),
@@ -198,7 +210,7 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
         "fans",
     ),
     ("gpu.power", {"power_limit": 300.0}, Status.FAIL, "300 of 400 W", "nvidia-smi -i 1 -pl 400"),
-    ("gpu.persistence", {"persistence": False}, Status.FAIL, "persistence is off", "persistenced"),
+    ("gpu.persistence", {"persistence": False}, Status.FAIL, "persistence is off", "nvidia-smi -i 1 -pm 1"),
 ]  # fmt: skip
 
 
@@ -229,8 +241,23 @@ def test_harmless_states_pass(check_id: str) -> None:
 def test_an_idle_link_says_that_its_generation_was_not_judged() -> None:
     result = one("gpu.pcie", facts("gpu-1", *(gpu(i, pcie_generation=1) for i in range(GPUS))))
     assert result.value == "Gen1 x16 (idle; Gen4 at most)"
-    unsure = [gpu(i, pcie_generation=1, utilization=None) for i in range(GPUS)]
-    assert "load unknown" in str(one("gpu.pcie", facts("gpu-1", *unsure)).value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "required"),
+    [
+        ({}, Status.PASS, True),
+        ({"clock_event_reasons": 0}, Status.NOT_ASSESSED, True),
+        ({"clock_event_reasons": None}, Status.NOT_ASSESSED, True),
+        ({"clock_event_reasons": 0, "mig_enabled": True}, Status.NOT_ASSESSED, False),
+    ],
+)
+def test_a_slow_link_passes_only_where_the_gpu_is_known_to_rest(
+    changes: dict[str, Any], status: Status, required: bool
+) -> None:
+    unsure = {"pcie_generation": 1, "utilization": None, **changes}
+    result = one("gpu.pcie", facts("gpu-1", *(gpu(i, **unsure) for i in range(GPUS))))
+    assert (result.status, result.required) == (status, required)
 
 
 def test_different_gpus_in_one_host_fail() -> None:
@@ -277,6 +304,25 @@ def test_a_divided_gpu_is_not_assessed_for_replaced_rows_and_that_is_no_gap() ->
     assert "MIG" in result.cause
 
 
+@pytest.mark.parametrize(
+    ("check_id", "changes"),
+    [
+        ("gpu.ecc", {"ecc_uncorrected": None}),
+        ("gpu.nvlink", {"nvlinks_active": 0, "nvlink_speed": None}),
+        ("gpu.nvlink", {"nvlinks_active": None, "nvlink_speed": None}),
+    ],
+)
+def test_what_a_divided_gpu_does_not_tell_is_no_fault_and_no_gap(
+    check_id: str, changes: dict[str, Any]
+) -> None:
+    divided = view(facts("gpu-1", gpu(1, mig_enabled=True, **changes)))
+    (result,) = judge(check_id, divided)
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+    assert "MIG" in result.cause
+    whole = judge(check_id, view(facts("gpu-1", gpu(1, **changes))))
+    assert overall(whole) is not Verdict.PASSED
+
+
 def test_the_speed_of_simulated_links_may_be_missing() -> None:
     mute = [gpu(i, nvlink_speed=None) for i in range(GPUS)]
     results = judge("gpu.nvlink", view(facts("gpu-1", *mute, simulated=("gpu",))))
@@ -294,6 +340,22 @@ def test_no_driver_fails_where_the_probe_could_look() -> None:
     result = one("gpu.driver", facts("gpu-1", gpus=None, errors=why))
     assert result.status is Status.FAIL
     assert "no driver library" in result.cause
+
+
+@pytest.mark.parametrize(
+    ("said", "modules", "fix"),
+    [
+        ("NVML does not start: Driver/library version mismatch", {"nvidia": {}}, "reboot the host"),
+        ("no driver library", {"nouveau": {}}, "nouveau holds the GPUs"),
+        ("NVML does not start: Driver Not Loaded", {}, "appliance deploy --stage gpu installs it"),
+    ],
+)
+def test_the_remedy_for_a_silent_driver_is_the_one_for_its_cause(
+    said: str, modules: dict[str, Any], fix: str
+) -> None:
+    result = one("gpu.driver", facts("gpu-1", gpus=None, errors={"gpus": said}, modules=modules))
+    assert result.status is Status.FAIL
+    assert fix in result.fix
 
 
 def test_a_driver_that_hides_its_version_is_not_assessed() -> None:
@@ -376,6 +438,9 @@ def test_persistence_that_ends_with_the_boot_warns(unit: dict[str, str]) -> None
     host = facts("gpu-1", units={PERSISTENCE: unit})
     daemon = next(r for r in judge("gpu.persistence", view(host)) if r.target == "gpu-1/daemon")
     assert daemon.status is Status.WARN
+    told = "deploy --stage gpu" if unit is ABSENT else "systemctl enable --now"
+    assert told in daemon.fix
+    assert ",  at boot" not in daemon.cause
 
 
 @pytest.mark.parametrize(

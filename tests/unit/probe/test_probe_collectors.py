@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from appliance.models.facts import Xid
 from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import (
     clock,
@@ -311,7 +312,7 @@ def test_without_slurmctld_slurm_is_not_asked(grow: Grow) -> None:
 
 def test_xids_need_a_log_only_where_there_are_gpus(grow: Grow) -> None:
     root = grow({})
-    assert xids.collect(Ask({}, root)) == {"xids": [], "xid_events": []}
+    assert xids.collect(Ask({}, root)) == {"xids": [], "xid_events": None}
     grow(
         {
             f"/sys/bus/pci/devices/0000:1b:00.0/{k}": v
@@ -342,6 +343,18 @@ def test_a_simulated_host_may_name_its_own_kernel_log(grow: Grow) -> None:
 def test_an_xid_is_taken_apart_and_dated(text: str, code: int, bus_id: str) -> None:
     (event,) = xids.events([f"4,812,40000000,-;{text}", "6,813,41000000,-;usb 1-1: new"], 100.0)
     assert event == {"code": code, "bus_id": bus_id, "age": 60.0, "text": text}
+
+
+def test_a_job_that_floods_the_log_does_not_push_out_what_another_gpu_said(grow: Grow) -> None:
+    """Nothing later may hide a GPU that fell off the bus."""
+    marker = '{"areas": ["gpu"], "kmsg": "/var/lib/lab/kmsg"}'
+    flood = "NVRM: Xid (PCI:0000:07:00): 13, pid=1, Graphics SM Warp Exception\n" * 500
+    log = "NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off the bus.\n" + flood
+    ask = Ask({}, grow({"/etc/appliance/simulated.json": marker, "/var/lib/lab/kmsg": log}))
+    found = [Xid.model_validate(event) for event in xids.collect(ask)["xid_events"]]
+    assert (found[0].code, found[-1].code) == (79, 13)
+    assert len(found) < 100
+    assert sum(1 + event.omitted for event in found) == 501
 
 
 def test_a_log_that_lost_its_beginning_says_how_far_back_it_reaches() -> None:

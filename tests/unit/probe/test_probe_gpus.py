@@ -66,7 +66,8 @@ class Word:
     """nvmlErrorString."""
 
     def __call__(self, code: int) -> bytes:
-        return {9: b"Driver Not Loaded", 15: b"GPU is lost", 999: b"Unknown Error"}[code]
+        known = {4: b"Insufficient Permissions", 26: b"Deprecated", 9: b"Driver Not Loaded"}
+        return {**known, 15: b"GPU is lost", 999: b"Unknown Error"}[code]
 
 
 @pytest.fixture
@@ -110,6 +111,15 @@ def test_a_getter_that_breaks_is_named_and_others_answer(collect: Collect) -> No
     gpu = Gpu.model_validate(found["gpus"]["devices"][0])
     assert gpu.error == "DeviceGetTotalEccErrors: Unknown Error"
     assert (gpu.ecc_uncorrected, gpu.pcie_width) == (None, 16)
+
+
+@pytest.mark.parametrize("code", [nvml.NO_PERMISSION, nvml.DEPRECATED])
+def test_what_the_driver_will_not_tell_is_unknown_and_the_gpu_not_lost(
+    collect: Collect, code: int
+) -> None:
+    found, _ = collect({"nvmlDeviceGetMemoryInfo": code})
+    gpu = Gpu.model_validate(found["gpus"]["devices"][0])
+    assert (gpu.error, gpu.memory, gpu.pcie_width) == ("", 0, 16)
 
 
 def test_a_driver_that_is_not_loaded_is_an_error_and_the_bus_is_told_all_the_same(
