@@ -10,6 +10,7 @@ from appliance.config.roles.kubernetes_release import Release, options, refuse_l
 from appliance.config.roles.topology import label_families, node_labels
 from appliance.errors import ConfigError
 from appliance.models.site import Host, Role, Site
+from appliance.models.site_kubernetes import KubernetesOptions
 
 API_PORT = 6443
 SETTINGS = "/etc/kubernetes/appliance"
@@ -55,6 +56,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_labels": labels(context) | node_labels(context),
         "kubernetes_label_families": label_families(context),
         "kubernetes_dns": given.dns,
+        "kubernetes_upgrade_skip": _upgrade_skip(given, chosen),
         "kubernetes_network": given.network,
         "kubernetes_network_cidr": str(site.networks["management"].cidr),
         "kubernetes_pod_network": str(given.pod_network),
@@ -65,6 +67,10 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_encryption_key": _encryption_key(context) if is_control else "",
         "kubernetes_backup": given.etcd_backup.model_dump() if is_control else {},
     }
+
+
+def _upgrade_skip(given: KubernetesOptions, chosen: Release) -> list[str]:
+    return ["addon/coredns"] if given.dns == "supplied" and chosen.upgrade_phases else []
 
 
 def members(site: Site) -> tuple[Host, ...]:

@@ -13,6 +13,9 @@ KUBEADM_API = {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"}
 """kubeadm's configuration API from a minor release on (Kubernetes changelogs 1.22 and 1.31)."""
 LEARNERS = 29
 """From here on kubeadm adds members of etcd as learners, which do not count before they have caught up (changelog 1.29)."""
+UPGRADE_PHASES = 32
+"""From here on kubeadm puts its CoreDNS into every cluster it upgrades unless that phase is skipped; before, only where kube-system
+has a ConfigMap of CoreDNS or kube-dns (kubernetes pull requests 126032 and 89593, seen 2026-11-22)."""
 VERSION = re.compile(r"^v?1\.(\d+)(?:\.(\d+))?")
 SOCKET = "/run/containerd/containerd.sock"
 
@@ -41,6 +44,11 @@ class Release:
     def learners(self) -> bool:
         """Whether etcd keeps its quorum while a second control plane joins."""
         return self.minor >= LEARNERS
+
+    @property
+    def upgrade_phases(self) -> bool:
+        """Whether a phase of kubeadm's upgrade can be skipped."""
+        return self.minor >= UPGRADE_PHASES
 
     @property
     def control_taint(self) -> str:

@@ -24,6 +24,7 @@ options:
   content: {description: What stands in it from now on., type: str, required: true}
   backup: {description: Where etcd is saved (at) and how often (keep)., type: dict, default: {}}
   ignore: {description: What kubeadm's preflight may complain of., type: list, elements: str, default: []}
+  skip: {description: Phases of kubeadm's upgrade that are left out., type: list, elements: str, default: []}
   wait: {description: Seconds until the host is ready., type: int, default: 600}
 """
 
@@ -232,8 +233,9 @@ class Upgrade:
         """The control plane, or this host's part of the new release. Raises Problem."""
         release = self.said(["kubeadm", "version", "--output", "short"], "kubeadm").strip()
         words = ["apply", release, "--yes"] if self.given["first"] else ["node"]
-        ignored = [f"--ignore-preflight-errors={','.join(self.given['ignore'])}"]
-        argv = ["kubeadm", "upgrade", *words, *(ignored if self.given["ignore"] else [])]
+        flags = {"ignore-preflight-errors": self.given["ignore"], "skip-phases": self.given["skip"]}
+        given = [f"--{name}={','.join(values)}" for name, values in flags.items() if values]
+        argv = ["kubeadm", "upgrade", *words, *given]
         code, out, err = self.run(argv)
         if code:
             raise Problem(f"{' '.join(argv[:4])}: {complaint(err + out)}")
@@ -364,6 +366,7 @@ def main() -> None:
             "content": {"required": True},
             "backup": {"type": "dict", "default": {}},
             "ignore": {"type": "list", "elements": "str", "default": []},
+            "skip": {"type": "list", "elements": "str", "default": []},
             "wait": {"type": "int", "default": 600},
         },
         supports_check_mode=True,

@@ -123,6 +123,23 @@ def test_hosts_that_share_a_machine_give_etcd_more_time(version: str) -> None:
     assert times == {"heartbeat-interval": "500", "election-timeout": "5000"}
 
 
+@pytest.mark.parametrize(
+    ("version", "dns", "skipped"),
+    [
+        ("1.31.9", "supplied", []),
+        ("1.32", "supplied", ["addon/coredns"]),
+        ("1.36", "supplied", ["addon/coredns"]),
+        ("1.36", "coredns", []),
+    ],
+)
+@pytest.mark.parametrize("host", ["head-1", "head-2", "gpu-1"])
+def test_an_upgrade_leaves_out_the_dns_server_where_kubeadm_can_be_told_to(
+    host: str, version: str, dns: str, skipped: list[str]
+) -> None:
+    cluster = site(control=3, version=version, dns=dns)
+    assert of(host, cluster)["kubernetes_upgrade_skip"] == skipped
+
+
 @pytest.mark.parametrize(("version", "learners"), {"1.28.9": False, "1.29": True}.items())
 def test_members_of_etcd_learn_before_they_count_from_1_29_on(version: str, learners: bool) -> None:
     assert of("head-1", site(version=version))["kubernetes_learners"] is learners

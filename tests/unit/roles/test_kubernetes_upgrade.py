@@ -73,6 +73,7 @@ class Host:
             "content": AFTER,
             "backup": {"at": "/backups", "keep": 28},
             "ignore": [],
+            "skip": [],
             "wait": 0,
             **more,
         }
@@ -182,6 +183,18 @@ def test_every_other_host_follows_once_the_control_plane_is_there(
     assert "etcd" not in upgraded(module, host)
     assert host.snapshots == 0
     assert "kubeadm upgrade node --ignore-preflight-errors=all" in host.done
+
+
+@pytest.mark.parametrize(
+    ("first", "words"), [(True, "apply v1.21.2 --yes"), (False, "node")], ids=["first", "another"]
+)
+def test_no_control_plane_gets_a_dns_server_the_site_supplies(
+    first: bool, words: str, module: ModuleType, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.params |= {"first": first, "skip": ["addon/coredns"]}
+    monkeypatch.setattr(module.Upgrade, "api", lambda *_: "v1.21.2")
+    upgraded(module, host)
+    assert f"kubeadm upgrade {words} --skip-phases=addon/coredns" in host.done
 
 
 @pytest.mark.parametrize(
