@@ -52,6 +52,33 @@ MEANINGS: Mapping[str, str] = {
 }
 
 
+CABLE = (
+    "clean and reseat the cable of {device} at both ends, then replace it; "
+    "ibqueryerrors on the control host shows whether the switch's end counts too"
+)
+REMEDIES: Mapping[str, str] = {
+    "port_xmit_discards": "iblinkinfo shows whether the far end of {device} is up; ibqueryerrors on the control host names the "
+    "ports where packets pile up",
+    "excessive_buffer_overrun_errors": "bring the firmware of {device} and of its switch to versions that go together (fabric.firmware)",
+    "rnr_nak_retry_err": "look at the jobs that use {device} on this host and their peers: the receiver is too slow; the cable is sound",
+}
+"""What to do where the cable is not the first to suspect."""
+ETHERNET_CABLE = (
+    "clean and reseat the cable of {device} at both ends, then replace it; ethtool -S on the host and the counters of the "
+    "switch's port show which end errs"
+)
+CEILINGS: Mapping[str, int] = {
+    "symbol_error": 0xFFFF,
+    "port_rcv_errors": 0xFFFF,
+    "port_xmit_discards": 0xFFFF,
+    "link_error_recovery": 0xFF,
+    "link_downed": 0xFF,
+    "local_link_integrity_errors": 0xF,
+    "excessive_buffer_overrun_errors": 0xF,
+}
+"""Where PortCounters stop for good (InfiniBand Architecture Specification, PerfMgt: 16, 8 and 4 bits)."""
+
+
 @dataclass(frozen=True)
 class Growth:
     """How much a counter of a port grew."""
@@ -115,6 +142,8 @@ def _grown(
     if reset:
         cause = f"{reset[0].name} of {reset[0].port.device} went backwards: counters were cleared in between"
         results.append(not_assessed(ID, host.name, cause, **common))
+    full = [g for g in grown if g not in bad and g.port.counters[g.name] == CEILINGS.get(g.name)]
+    results += [_full(host, growth, common) for growth in full]
     compared = {(growth.port.device, growth.port.port) for growth in grown}
     unread = [port.device for port in ports if (port.device, port.port) not in compared]
     if unread:
@@ -165,16 +194,28 @@ def _largest(ports: list[Port]) -> list[str]:
     return sorted(counts, key=lambda text: -counts[text])[:3]
 
 
+def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> CheckResult:
+    """A counter at its end cannot tell whether errors go on."""
+    device = growth.port.device
+    return not_assessed(
+        ID,
+        f"{host.name}/{device}",
+        f"{growth.name} of {device} stands at {growth.port.counters[growth.name]}, where it ends: it cannot grow",
+        fix=f"perfquery -R -C {device} -P {growth.port.port} on the host clears the port's counters; then look again",
+        **{**common, "required": True},
+    )
+
+
 def _growing(
     host: Host, growth: Growth, elapsed: float, common: Mapping[str, object]
 ) -> CheckResult:
     port, bound = growth.port, BOUNDS[growth.name]
+    usual = CABLE if port.link_layer == "InfiniBand" else ETHERNET_CABLE
     return failed(
         ID,
         f"{host.name}/{port.device}",
         f"{growth.name} grew by {growth.count} in {_duration(elapsed)}: {MEANINGS[growth.name]}",
-        f"clean and reseat the cable of {port.device} at both ends, then replace it; "
-        "ibqueryerrors on the control host shows whether the switch's end counts too",
+        REMEDIES.get(growth.name, usual).format(device=port.device),
         value=growth.count,
         limit=bound.words,
         limit_source=SOURCE,

@@ -18,6 +18,12 @@ OBSTACLES = {
     ),
     "down": ("the link is down", "look at the cable of {device} and at the switch's port"),
 }
+DARK_ETHERNET = (
+    "no cable, a dead one, a far end that is down, or an interface that is",
+    "ls /sys/class/infiniband/{device}/device/net names its interface: ip link set it up; if it stays down, reseat or replace "
+    "the cable of {device} and look at the switch's port",
+)
+"""The kernel calls every Ethernet port without a carrier disabled."""
 UNKNOWN_OBSTACLE = ("the link is not usable", "look at iblinkinfo and at the cable of {device}")
 UNCONFIGURED = {
     "init": (
@@ -47,8 +53,8 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     if why and not facts.ports:
         cause = f"ports could not be read: {why}"
         return [not_assessed("fabric.ports", host.name, cause, **common)]
-    wrong = [port for port in facts.ports if port.link_layer != expectation.link_layer]
-    if found + len(wrong) >= expectation.ports:
+    wrong = _turned(view, facts)
+    if wrong and found + len(wrong) >= expectation.ports:
         return [_wrong_kind(host, port, expectation.link_layer, common) for port in wrong]
     return _missing(view, host, facts, common | {"value": found})
 
@@ -72,6 +78,23 @@ def _missing(
         failed("fabric.ports", f"{host.name}/{name}", f"{name} is missing: {said}", fix, **common)
         for name in names
     ]
+
+
+def _turned(view: View, facts: HostFacts) -> list[Port]:
+    """Ports that should be of the class's kind: not those of storage, which hosts with all of theirs have beside them."""
+    expected = view.profile.hardware.fabric
+    others = [port for port in facts.ports if port.link_layer != expected.link_layer]
+    whole = [
+        other
+        for other in view.facts.values()
+        if len(ports_of_kind(view, other)) >= expected.ports and other is not facts
+    ]
+    if not whole:
+        found = len(ports_of_kind(view, facts))
+        return others if found + len(others) == expected.ports else []
+    beside = min(len(other.ports) - len(ports_of_kind(view, other)) for other in whole)
+    of_kind = {port.device for other in whole for port in ports_of_kind(view, other)}
+    return [port for port in others if port.device in of_kind] if len(others) > beside else []
 
 
 def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) -> CheckResult:
@@ -186,7 +209,10 @@ def _missing_devices(view: View, facts: HostFacts) -> list[str]:
 
 def _obstructed(host: Host, facts: HostFacts, port: Port) -> CheckResult:
     words = f"{port.physical} {port.state}".lower()
-    cause, fix = next((text for word, text in OBSTACLES.items() if word in words), UNKNOWN_OBSTACLE)
+    known = (text for word, text in OBSTACLES.items() if word in words)
+    cause, fix = next(known, UNKNOWN_OBSTACLE)
+    if port.link_layer == "Ethernet":
+        cause, fix = DARK_ETHERNET
     return failed(
         "fabric.state",
         f"{host.name}/{port.device}",
@@ -222,12 +248,13 @@ def _slow(
 ) -> CheckResult:
     half = "half the rate, " if port.rate * 2 == wanted else ""
     far = ends.get((port.device, port.port))
+    told = "iblinkinfo" if port.link_layer == "InfiniBand" else "ethtool, and the switch,"
     cable = f"the cable of {port.device}" + (f", which ends in {far}" if far else "")
     return failed(
         "fabric.rate",
         f"{host.name}/{port.device}",
         f"{half}{port.rate:g} of {wanted:g} Gb/s: the link trained at a lower width or speed",
-        f"reseat or replace {cable}; iblinkinfo shows width and speed of both ends",
+        f"reseat or replace {cable}; {told} shows width and speed of both ends",
         value=port.rate,
         evidence=str(far or ""),
         **common,

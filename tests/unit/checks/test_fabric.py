@@ -178,6 +178,54 @@ def test_ethernet_ports_beside_a_full_fabric_are_nobodys_fault() -> None:
     assert one("fabric.ports", with_ports(*ports)).status is Status.PASS
 
 
+def storage(host: str, *indices: int) -> list[dict[str, Any]]:
+    """Ethernet ports a host has beside its fabric."""
+    return [port(host, i, link_layer="Ethernet", guid=f"{i}:0:0:0") for i in indices]
+
+
+@pytest.mark.parametrize("names", [(4, 5), (3, 4)])
+def test_a_missing_adapter_does_not_make_storage_ports_ports_of_the_wrong_kind(
+    names: tuple[int, int],
+) -> None:
+    """Turned to InfiniBand the host's storage would be gone, too; names move when an adapter is missing."""
+    whole = [port("gpu-2", i) for i in range(PORTS)] + storage("gpu-2", 4, 5)
+    left = [port("gpu-1", i) for i in range(3)] + storage("gpu-1", *names)
+    result = one("fabric.ports", view(facts("gpu-1", ports=left), facts("gpu-2", ports=whole)))
+    assert (result.status, result.value) == (Status.FAIL, 3)
+    assert "mlxconfig" not in result.fix
+
+
+def test_a_turned_port_beside_storage_ports_is_the_only_one_to_turn_back() -> None:
+    whole = [port("gpu-2", i) for i in range(PORTS)] + storage("gpu-2", 4, 5)
+    left = [port("gpu-1", i) for i in range(3)] + storage("gpu-1", 3, 4, 5)
+    result = one("fabric.ports", view(facts("gpu-1", ports=left), facts("gpu-2", ports=whole)))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1/mlx5_3")
+    assert "mlxconfig -d mlx5_3" in result.fix
+
+
+def test_without_another_host_no_one_of_several_ethernet_ports_is_turned() -> None:
+    left = [port("gpu-1", i) for i in range(3)] + storage("gpu-1", 4, 5)
+    lonely = View(profile(), site(), {"gpu-1": facts("gpu-1", ports=left)})
+    assert "mlxconfig" not in one("fabric.ports", lonely).fix
+
+
+DARK = {"state": "1: DOWN", "physical": "3: Disabled"}
+
+
+def test_a_dark_ethernet_port_wants_a_cable_and_no_infiniband_tool() -> None:
+    """Without a carrier the kernel says 3: Disabled of it, cable or not."""
+    ports = [
+        port("gpu-1", i, link_layer="Ethernet", **({} if i else DARK), counters=NOISY)
+        for i in range(PORTS)
+    ]
+    seen = view(facts("gpu-1", ports=ports), profile_=profile("Ethernet"))
+    result = one("fabric.state", seen)
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1/mlx5_0")
+    assert "no cable" in result.cause
+    assert "cable of mlx5_0" in result.fix
+    assert "ibportstate" not in result.fix
+
+
 def test_several_adapters_of_unknown_names_are_one_finding() -> None:
     result = one("fabric.ports", with_ports(port("gpu-1", 0, device="rocep1")))
     assert (result.status, result.target) == (Status.FAIL, "gpu-1")
@@ -309,6 +357,40 @@ def test_growth_is_held_against_its_limit(
         assert (result.target, result.required) == ("gpu-1/mlx5_1", True)
         assert f"{name} grew by {growth} in {minutes} min" in result.cause
         assert "cable of mlx5_1" in result.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("link_downed", 255), ("symbol_error", 65535), ("excessive_buffer_overrun_errors", 15)],
+)
+def test_a_counter_at_its_end_proves_nothing(name: str, end: int) -> None:
+    seen = later({**NOISY, name: end})
+    was = seen.before["gpu-1"]
+    full = was.ports[1].model_copy(update={"counters": {**NOISY, name: end}})
+    then = was.model_copy(update={"ports": (was.ports[0], full)})
+    result = one("fabric.errors", replace(seen, before={"gpu-1": then}))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert result.cause == f"{name} of mlx5_1 stands at {end}, where it ends: it cannot grow"
+    assert "perfquery -R -C mlx5_1 -P 1" in result.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("rnr_nak_retry_err", "the cable is sound"),
+        ("excessive_buffer_overrun_errors", "firmware of mlx5_1"),
+        ("port_xmit_discards", "packets pile up"),
+    ],
+)
+def test_a_counter_that_does_not_speak_of_the_cable_blames_another(name: str, fix: str) -> None:
+    seen = later({**NOISY, name: 1_000_000})
+    was = seen.before["gpu-1"]
+    port_ = was.ports[1].model_copy(update={"counters": {**NOISY, name: 0}})
+    then = was.model_copy(update={"ports": (was.ports[0], port_)})
+    result = one("fabric.errors", replace(seen, before={"gpu-1": then}))
+    assert result.status is Status.FAIL
+    assert fix in result.fix
+    assert "reseat" not in result.fix
 
 
 def test_counters_that_went_backwards_are_not_assessed() -> None:
