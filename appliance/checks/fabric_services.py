@@ -21,8 +21,8 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRes
     common = {"limit": "active", "simulated": is_simulated(facts)}
     target = f"{host.name}/{OPENSM}"
     unit = facts.units.get(OPENSM)
-    if unit is None:
-        cause = facts.errors.get("units", "the unit was not asked for")
+    if unit is None or unit.active == "unknown":
+        cause = facts.errors.get("units", f"the state of {OPENSM} was not read")
         return [not_assessed("fabric.standby", target, cause, **common)]
     if unit.active == "active":
         return [passed("fabric.standby", target, unit.active, **common)]
@@ -78,6 +78,9 @@ def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         cause = "a container has no IPoIB interface of its own"
         return [not_assessed("fabric.ipoib", host.name, cause, required=False, **common)]
     own = next((i for i in facts.interfaces if address in i.addresses), None)
+    if own is None and not facts.interfaces:
+        cause = facts.errors.get("network", "the host's interfaces were not read")
+        return [not_assessed("fabric.ipoib", host.name, cause, **common)]
     if own is None:
         return [
             failed(

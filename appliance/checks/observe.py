@@ -23,6 +23,7 @@ UNITS = (EXPORTER, DCGM_EXPORTER, "prometheus.service", "appliance-prometheus.so
 RULES = len(ALERTS)
 """Alert rules the role observe loads."""
 JOBS = {"node": "the node exporter", "prometheus": "Prometheus itself"}
+DEPLOY = "appliance deploy --stage observe"
 
 
 def judge_targets(view: View) -> Iterable[CheckResult]:
@@ -41,14 +42,16 @@ def _target(job: str, name: str, target: Target | None) -> CheckResult:
     what = JOBS[job]
     where = name if job == "node" else f"{name}/{job}"
     if target is None:
-        fix = "run stage observe again, on the first control host too"
-        return failed("observe.targets", where, f"{what} is no target of Prometheus", fix)
+        cause = f"{what} is no target of Prometheus"
+        return failed("observe.targets", where, cause, DEPLOY)
     if target.health == "up":
         return passed("observe.targets", where, "up", evidence=what)
     if target.health == "unknown":
         return not_assessed("observe.targets", where, f"{what} has not been scraped yet")
     cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
     fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 between it and the control host"
+    if job == "prometheus":
+        fix = f"on {name}: journalctl -u prometheus.service"
     return failed("observe.targets", where, cause, fix, value=target.health, limit="up")
 
 
@@ -62,7 +65,7 @@ def judge_rules(view: View) -> Iterable[CheckResult]:
     if seen.rules >= RULES:
         yield passed("observe.rules", "cluster", seen.rules, **common)
         return
-    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then run stage observe again"
+    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then {DEPLOY}"
     cause = f"Prometheus has {seen.rules} of {RULES} alert rules in working order"
     yield failed("observe.rules", "cluster", cause, fix, value=seen.rules, **common)
 
@@ -96,15 +99,16 @@ def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRe
     """The node exporter runs and starts at boot."""
     del view
     unit = facts.units.get(EXPORTER)
-    if unit is None:
-        yield not_assessed("observe.exporter", host.name, f"nothing is known of {EXPORTER}")
+    if unit is None or unit.active == "unknown":
+        why = facts.errors.get("units", f"the state of {EXPORTER} was not read")
+        yield not_assessed("observe.exporter", host.name, why)
         return
     common: dict[str, object] = {"limit": "active", "limit_source": "role observe"}
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
         yield passed("observe.exporter", host.name, unit.active, **common)
         return
     cause = f"{EXPORTER} is {unit.active}, {unit.enabled or unit.load}"
-    fix = f"on {host.name}: journalctl -u {EXPORTER}; then run stage observe again"
+    fix = f"on {host.name}: journalctl -u {EXPORTER}; then {DEPLOY}"
     yield failed("observe.exporter", host.name, cause, fix, value=unit.active, **common)
 
 
@@ -124,7 +128,7 @@ def _silent(view: View, check_id: str, server: Host | None) -> CheckResult:
     if facts is None:
         return not_assessed(check_id, "cluster", f"{server.name} did not answer")
     cause = facts.errors.get("observe") or f"Prometheus does not answer on {server.name}"
-    fix = f"on {server.name}: journalctl -u prometheus.service; or run stage observe"
+    fix = f"on {server.name}: journalctl -u prometheus.service; then {DEPLOY}"
     return not_assessed(check_id, "cluster", cause, fix=fix)
 
 

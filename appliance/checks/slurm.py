@@ -20,6 +20,8 @@ from appliance.models.site import Host, Owner, Role, Site
 
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
+MAINTENANCE = frozenset({"maint", "maintenance"})
+"""A reservation with the flag MAINT, in the words of sinfo and of scontrol; state=resume does not end one."""
 OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
 SHORT = re.compile(r"gres/gpu count reported lower than configured \((\d+) < (\d+)\)")
 """slurmctld's reason for a node whose slurmd has found fewer GPUs than slurm.conf says."""
@@ -137,7 +139,8 @@ def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner
     limit = f"drained for {owner.value}"
     if words & {"drain", "drained", "draining"}:
         return passed("slurm.nodes", host.name, node.state.lower(), limit=limit)
-    cause = f"takes jobs, and the site gives {host.name} to {owner.value}"
+    takes = "takes jobs" if words <= WORKING else f"is {node.state.lower()}, but not drained"
+    cause = f"{takes}, and the site gives {host.name} to {owner.value}"
     fix = f"{DEPLOY} --stage slurm"
     return failed("slurm.nodes", host.name, cause, fix, value=node.state.lower(), limit=limit)
 
@@ -149,6 +152,10 @@ def _out_of_work(node: SlurmNode, words: frozenset[str]) -> str:
 
 
 def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
+    if any(word.startswith("reboot") for word in words):
+        return f"it comes back once it has booted; as long as it only waits to: scontrol cancel_reboot {host.name}"
+    if words & MAINTENANCE and not words.intersection(OUT):
+        return "scontrol show reservation says whose it is and how long; then it takes jobs again"
     if "not_responding" in words:
         return f"journalctl -u slurmd on {host.name}, and the network to the controller"
     if node.reason.startswith("appliance:"):

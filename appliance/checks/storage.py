@@ -183,14 +183,20 @@ def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> 
         cause = "this container's kernel mounts no NFS; storage.roundtrip proves the data path"
         return not_assessed("storage.mount", target, cause, required=False)
     found = _at(facts, wanted.at)
-    server, path = source(view.site, host, wanted)
+    origin = ":".join(source(view.site, host, wanted))
     if found is None:
-        return _unmounted(facts, target, wanted, "" if local else f" from {server}:{path}")
-    if local or found.source == f"{server}:{path}":
+        return _unmounted(facts, target, wanted, "" if local else f" from {origin}")
+    if local:
+        holder = _holding(facts, wanted.export)
+        if holder is None:
+            cause = f"no file system is known to hold {wanted.export}"
+            return not_assessed("storage.mount", target, cause)
+        origin = holder.source
+    if found.source == origin:
         return passed("storage.mount", target, found.source, evidence=found.type)
-    cause = f"{wanted.at} comes from {found.source}, the site says {server}:{path}"
-    fix = f"when nobody uses it: systemctl restart {mount_unit(wanted.at)}"
-    return failed("storage.mount", target, cause, fix, value=found.source, limit=f"{server}:{path}")
+    cause = f"{wanted.at} comes from {found.source}, the site says {origin}"
+    fix = f"when nobody uses it: systemctl restart '{mount_unit(wanted.at)}' on {host.name}"
+    return failed("storage.mount", target, cause, fix, value=found.source, limit=origin)
 
 
 def _unmounted(facts: HostFacts, target: str, wanted: NfsMount, origin: str) -> CheckResult:

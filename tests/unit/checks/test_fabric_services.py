@@ -56,6 +56,14 @@ def test_a_standby_that_runs_is_good_and_one_that_does_not_is_named() -> None:
     assert (dead.status, dead.target) == (Status.FAIL, "gpu-1/opensm.service")
     assert "nobody takes over" in dead.cause
     assert one("fabric.standby", standing()).status is Status.NOT_ASSESSED
+    unread = standing(**{"opensm.service": {**unit, "active": "unknown"}})
+    assert one("fabric.standby", unread).status is Status.NOT_ASSESSED
+
+
+def test_unread_interfaces_are_no_missing_address() -> None:
+    unread = facts("gpu-1", interfaces=[], errors={"network": "no answer within 5 s"})
+    result = one("fabric.ipoib", asking(view(unread), ipoib={"network": "fabric"}))
+    assert (result.status, result.cause) == (Status.NOT_ASSESSED, "no answer within 5 s")
 
 
 def test_ports_in_their_partition_are_good() -> None:

@@ -91,6 +91,13 @@ def test_a_target_that_is_down_fails_with_prometheuss_reason() -> None:
     assert "gpu-2" in result.fix
 
 
+def test_prometheus_that_does_not_answer_itself_is_no_matter_of_an_exporter() -> None:
+    down = [(j, i, "down" if j == "prometheus" else h) for j, i, h in UP]
+    result = judged("observe.targets", facts("head", targets=down))["head/prometheus"]
+    assert result.status is Status.FAIL
+    assert result.fix == "on head: journalctl -u prometheus.service"
+
+
 def test_a_target_not_scraped_yet_is_no_pass() -> None:
     fresh = [(j, i, "unknown") for j, i, _ in UP]
     results = judged("observe.targets", facts("head", targets=fresh))
@@ -130,9 +137,9 @@ def test_an_exporter_that_is_down_or_gone_after_a_reboot_fails(unit: tuple[str, 
 
 
 def test_an_exporter_nobody_asked_about_is_not_assessed() -> None:
-    assert (
-        judged("observe.exporter", facts("head", unit=None))["head"].status is Status.NOT_ASSESSED
-    )
+    for unit in (None, ("unknown", "")):
+        result = judged("observe.exporter", facts("head", unit=unit))["head"]
+        assert (result.status, "not read" in result.cause) == (Status.NOT_ASSESSED, True)
 
 
 @pytest.mark.parametrize("check_id", ["observe.targets", "observe.rules", "observe.alerts"])

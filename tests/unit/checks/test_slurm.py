@@ -163,6 +163,35 @@ def test_a_drain_of_somebody_else_is_left_to_them() -> None:
     assert "scontrol update nodename=gpu-1 state=resume" in fix
 
 
+@pytest.mark.parametrize(
+    ("state", "fix"),
+    [
+        ("idle+maintenance+reserved", "scontrol show reservation"),
+        ("idle+maint", "scontrol show reservation"),
+        ("idle+drain+maintenance", "state=resume"),
+        ("mixed+drain+reboot_requested", "scontrol cancel_reboot gpu-1"),
+        ("down+drain+reboot_issued+not_responding", "once it has booted"),
+    ],
+)
+def test_what_resume_does_not_end_has_a_remedy_of_its_own(state: str, fix: str) -> None:
+    found = one(
+        "slurm.nodes", view(told(node("gpu-1", state=state, reason="Reboot ASAP"))), "gpu-1"
+    )
+    assert found.status is Status.FAIL
+    assert fix in found.fix
+
+
+def test_a_host_of_the_other_scheduler_that_is_down_is_not_said_to_take_jobs() -> None:
+    hosts = tuple(
+        h.model_copy(update={"owner": Owner.KUBERNETES}) if h.name == "gpu-1" else h
+        for h in SITE.hosts
+    )
+    site = SITE.model_copy(update={"hosts": hosts})
+    found = one("slurm.nodes", view(told(node("gpu-1", state="down*")), site), "gpu-1")
+    assert found.status is Status.FAIL
+    assert found.cause == "is down*, but not drained, and the site gives gpu-1 to kubernetes"
+
+
 def test_a_host_slurm_does_not_know_fails() -> None:
     found = one("slurm.nodes", view(told(node("gpu-1"))), "gpu-2")
     assert found.status is Status.FAIL

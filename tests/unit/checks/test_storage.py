@@ -242,6 +242,13 @@ def test_the_server_needs_its_bind_mount_unless_the_paths_are_the_same() -> None
     assert one("storage.mount", alone, same).value == "local"
 
 
+def test_what_hides_the_servers_own_export_fails() -> None:
+    other = filesystem("/data", "/dev/sdz1", "ext4")
+    result = one("storage.mount", facts("nas1", filesystems=(ROOT, SRV, other)))
+    assert (result.status, result.value, result.limit) == (Status.FAIL, "/dev/sdz1", "/dev/sdb")
+    assert result.fix == "when nobody uses it: systemctl restart 'data.mount' on nas1"
+
+
 def test_a_container_without_a_client_is_not_assessed_and_not_blamed() -> None:
     seen = facts("gpu-1", "systemd-nspawn", filesystems=(ROOT,), nfs_client="libnfs")
     result = one("storage.mount", seen)
