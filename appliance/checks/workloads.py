@@ -44,7 +44,9 @@ def _storage_class(view: View) -> Iterator[CheckResult]:
             more = "; which one a claim gets is open" if len(known.default_classes) > 1 else ""
             cause = f"default StorageClass is {found}, the site's is {name}{more}"
             others = [c for c in known.default_classes if c != name]
-            unmark = "storageclass.kubernetes.io/is-default-class=false --overwrite"
+            # Kubernetes heeds the old annotation, too; taken away it does no harm where it never was.
+            mark = "is-default-class"
+            unmark = f"storageclass.kubernetes.io/{mark}=false storageclass.beta.kubernetes.io/{mark}- --overwrite"
             fix = f"kubectl annotate storageclass {' '.join(others)} {unmark}" if others else ""
             missing = name not in known.default_classes
             remedy = " && ".join(w for w in (fix, scheduler.DEPLOY if missing else "") if w)

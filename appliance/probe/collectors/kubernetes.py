@@ -189,7 +189,7 @@ def node(item: dict[str, Any]) -> Facts:
     return {
         "name": item["metadata"]["name"],
         "ready": ready.get("status") == "True",
-        "reason": "" if ready.get("status") == "True" else str(ready.get("message", ""))[:200],
+        "reason": "" if ready.get("status") == "True" else in_short(str(ready.get("message", ""))),
         "version": status.get("nodeInfo", {}).get("kubeletVersion", ""),
         "cordoned": bool(spec.get("unschedulable")),
         "cordoned_for": notes.get(DRAINED, "") if spec.get("unschedulable") else "",

@@ -26,7 +26,11 @@ LABELS = (
 )
 GPU = "nvidia.com/gpu"
 RDMA = "rdma/fabric"
-DEFAULT = "storageclass.kubernetes.io/is-default-class"
+DEFAULTS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Kubernetes heeds the old annotation as well as the new one."""
 OURS = "appliance"
 RELEASE = "meta.helm.sh/release-name"
 ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
@@ -34,6 +38,7 @@ ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-r
 CILIUM = "cilium"
 EVERYWHERE = "*"
 ENDED = frozenset({"Succeeded"})
+FAILED = "Failed"
 
 
 def collect(ask: Ask) -> Facts:
@@ -83,9 +88,37 @@ def chart(payload: str) -> tuple[str, str]:
 
 
 def pods(said: dict[str, Any]) -> list[Facts]:
-    """The pods of a list, those that ended well left out."""
+    """The pods of a list, those that ended well or were replaced left out."""
     items = said.get("items") or []
-    return [_pod(item) for item in items if item.get("status", {}).get("phase") not in ENDED]
+    left = [item for item in items if _phase(item) not in ENDED and not _is_replaced(item, items)]
+    return [_pod(item) for item in left]
+
+
+def _is_replaced(item: dict[str, Any], items: list[dict[str, Any]]) -> bool:
+    """A pod that failed, as by eviction, stays in the list for good; its owner has made another since."""
+    maker, made = _maker(item), _made(item)
+    return bool(any(maker) and _phase(item) == FAILED) and any(
+        _maker(other) == maker and _phase(other) != FAILED and _made(other) >= made
+        for other in items
+    )
+
+
+def _maker(item: dict[str, Any]) -> tuple[str, str]:
+    """Kind and name of who makes a pod anew under another name: a Deployment's ReplicaSet of any template, a Job."""
+    for owner in item["metadata"].get("ownerReferences") or []:
+        if owner.get("kind") == "ReplicaSet":
+            return "ReplicaSet", str(owner.get("name", "")).rpartition("-")[0]
+        if owner.get("kind") == "Job":
+            return "Job", str(owner.get("name", ""))
+    return "", ""
+
+
+def _phase(item: dict[str, Any]) -> str:
+    return str(item.get("status", {}).get("phase", ""))
+
+
+def _made(item: dict[str, Any]) -> str:
+    return str(item["metadata"].get("creationTimestamp", ""))
 
 
 def offered(said: dict[str, Any], resource: str) -> dict[str, int]:
@@ -105,7 +138,11 @@ def default_classes(said: dict[str, Any]) -> list[str]:
         marks = {i["metadata"]["name"]: i["metadata"].get("annotations") for i in said["items"]}
     except (KeyError, TypeError):
         raise Unreadable("kubectl printed no list of StorageClasses") from None
-    return sorted(name for name, mark in marks.items() if (mark or {}).get(DEFAULT) == "true")
+    return sorted(
+        name
+        for name, mark in marks.items()
+        if "true" in [(mark or {}).get(key) for key in DEFAULTS]
+    )
 
 
 def policies(said: dict[str, Any], spaces: list[str]) -> list[Facts]:
@@ -181,12 +218,17 @@ def _reason(status: dict[str, Any]) -> str:
     waits = [s["state"]["waiting"] for s in states if s.get("state", {}).get("waiting")]
     waits = [w for w in waits if w.get("reason") != "PodInitializing"]
     if waits:
-        return f"{waits[0].get('reason', 'waiting')}: {waits[0].get('message', '')}"[:200].rstrip(
+        return _line(f"{waits[0].get('reason', 'waiting')}: {waits[0].get('message', '')}").rstrip(
             ": "
         )
     said = [c for c in status.get("conditions") or [] if c.get("status") != "True"]
     words = next((c["message"] for c in said if c.get("message")), status.get("message", ""))
-    return str(words or status.get("phase", "no reason given"))[:200]
+    return _line(str(words or status.get("phase", "no reason given")))
+
+
+def _line(said: str) -> str:
+    """kubelet's messages may quote what a program said, over several lines."""
+    return " ".join(said.split())[:200]
 
 
 def _records(ask: Ask) -> str:

@@ -93,6 +93,7 @@ def test_the_program_runs(seen: Any, unit: Any, status: Status, told: str) -> No
         ({**GOOD, "unknown": {"any": 2, "time": 1}}, STANDBY, Status.WARN, "3 workloads are left"),
         ({**GOOD, "unknown": {"idle": 2}}, STANDBY, Status.PASS, ""),
         ({**STANDBY, "problem": "HTTP 403"}, STANDBY, Status.FAIL, "head-1: HTTP 403"),
+        (GOOD, {**STANDBY, "problem": "HTTP 403"}, Status.WARN, "head-2: HTTP 403: it could not"),
         ({**GOOD, "problem": "a clock differs"}, STANDBY, Status.FAIL, "a clock differs"),
         ({**STANDBY, "waits": "for queue apply"}, STANDBY, Status.NOT_ASSESSED, "queue apply"),
         (STANDBY, STANDBY, Status.NOT_ASSESSED, "head-1 holds the lease"),

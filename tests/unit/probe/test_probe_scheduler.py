@@ -84,6 +84,57 @@ def test_a_pod_that_is_not_ready_says_why() -> None:
     }
 
 
+def of(kind: str, owner: str, made: str, one: dict[str, Any]) -> dict[str, Any]:
+    about = {"ownerReferences": [{"kind": kind, "name": owner}], "creationTimestamp": made}
+    return {**one, "metadata": {**one["metadata"], **about}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "later", "kept"),
+    [
+        (
+            "ReplicaSet",
+            of("ReplicaSet", "x-7d", "2026-11-22T10:00:00Z", pod("b", "Running", True)),
+            1,
+        ),
+        (
+            "ReplicaSet",
+            of("ReplicaSet", "x-9c", "2026-11-22T10:00:00Z", pod("b", "Running", True)),
+            1,
+        ),
+        ("Job", of("Job", "x-7d", "2026-11-22T10:00:00Z", pod("b", "Succeeded", False)), 0),
+        (
+            "ReplicaSet",
+            of("ReplicaSet", "y-7d", "2026-11-22T10:00:00Z", pod("b", "Running", True)),
+            2,
+        ),
+        (
+            "ReplicaSet",
+            of("ReplicaSet", "x-7d", "2026-11-22T08:00:00Z", pod("b", "Running", True)),
+            2,
+        ),
+        ("Job", of("Job", "x-7d", "2026-11-22T10:00:00Z", pod("b", "Failed", False)), 2),
+        (
+            "DaemonSet",
+            of("DaemonSet", "x-7d", "2026-11-22T10:00:00Z", pod("b", "Running", True)),
+            2,
+        ),
+    ],
+)
+def test_a_pod_that_was_evicted_counts_no_more_once_another_was_made_for_it(
+    kind: str, later: dict[str, Any], kept: int
+) -> None:
+    evicted = of(kind, "x-7d", "2026-11-22T09:00:00Z", pod("a", "Failed", False))
+    assert len(scheduler.pods({"items": [evicted, later]})) == kept
+
+
+def test_what_a_pod_waits_for_is_one_line() -> None:
+    said = {"reason": "CrashLoopBackOff", "message": "it said:\n  no such file\n"}
+    waiting = pod("x", "Running", False, containerStatuses=[{"state": {"waiting": said}}])
+    (found,) = scheduler.pods({"items": [waiting]})
+    assert found["reason"] == "CrashLoopBackOff: it said: no such file"
+
+
 def test_a_node_without_a_device_plugin_offers_nothing() -> None:
     nodes = {
         "items": [
@@ -112,6 +163,9 @@ CLASSES = {
 
 def test_only_classes_marked_so_are_the_default() -> None:
     assert scheduler.default_classes(CLASSES) == ["nfs"]
+    beta = {"storageclass.beta.kubernetes.io/is-default-class": "true"}
+    both = [*CLASSES["items"], {"metadata": {"name": "beta", "annotations": beta}}]
+    assert scheduler.default_classes({"items": both}) == ["beta", "nfs"]
     assert scheduler.default_classes({"items": []}) == []
     with pytest.raises(Unreadable):
         scheduler.default_classes({})
