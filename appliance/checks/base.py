@@ -161,7 +161,7 @@ CHECKS: tuple[Check, ...] = (
         "Clock",
         ALL_ROLES,
         judge_clock,
-        "Whether chronyd follows a source and how far the clock is off it. Munge, TLS and job logs need clocks that "
+        "Whether chronyd follows a source and how far the clock is off it; a source that has said nothing for 3 h warns. Munge, TLS and job logs need clocks that "
         "agree. Usual faults: a time server that a firewall hides, a host that was never synchronised.",
     ),
     ClusterCheck(
@@ -199,7 +199,8 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_disk,
         "Free space and free inodes of each local file system. A full one stops package installations, logs and jobs in "
-        "ways that seldom say so. A root file system that can only be read fails, too: its disk has errors. NFS is judged on its server.",
+        "ways that seldom say so. A root file system that can only be read fails, too, and any other that the kernel turned "
+        "read-only or that gives errors: its disk has errors. NFS is judged on its server.",
     ),
     HostCheck(
         "base.memory",

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 
 OFFSET_SECONDS = 0.1
 SPREAD_SECONDS = 1.0
+SILENT_SECONDS = 3 * 3600.0
+"""Ten times the longest interval at which chronyd asks by default (1024 s)."""
 OWN_CHOICE = "own choice: far below what Slurm and munge tolerate, above what NTP reaches on a LAN"
 
 
@@ -27,12 +29,30 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         cause = facts.errors.get("clock") or "the time daemon gave no offset"
         return [not_assessed("base.clock", host.name, cause, **common)]
     offset = round(clock.offset, 6)
+    silent = round(clock.time - clock.updated) if clock.updated is not None else 0
+    if abs(offset) <= bound and silent > SILENT_SECONDS:
+        return [_silent(host, clock.source, silent)]
     if abs(offset) <= bound:
         evidence = f"source {clock.source}"
         return [passed("base.clock", host.name, offset, evidence=evidence, **common)]
     cause = f"the clock is {abs(offset):g} s off its source {clock.source}"
     fix = "chronyc makestep on the host sets it at once; if it runs away again, look at the board's clock"
     return [failed("base.clock", host.name, cause, fix, value=offset, **common)]
+
+
+def _silent(host: Host, source: str, seconds: int) -> CheckResult:
+    """chronyd calls itself synchronised however long its source has said nothing."""
+    return CheckResult(
+        id="base.clock",
+        target=host.name,
+        status=Status.WARN,
+        value=seconds,
+        unit="s",
+        limit=SILENT_SECONDS,
+        limit_source="own choice: ten of chronyd's longest intervals",
+        cause=f"its source {source} has said nothing for {seconds / 3600:.1f} h: the clock runs free",
+        fix="chronyc sources on the host shows whether the source can be reached; then its port 123/udp and the firewalls between",
+    )
 
 
 def judge_clock_spread(view: View) -> Iterable[CheckResult]:

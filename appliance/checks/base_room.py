@@ -18,6 +18,7 @@ REMOTE = frozenset(
         *("wekafs", "glusterfs", "afs", "9p", "virtiofs"),
     }
 )
+IO_ERROR = "Input/output error"
 SOURCE = "own choice: what package installations and logs of some days need"
 
 
@@ -28,7 +29,8 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
     least, source = FAIL_PERCENT, SOURCE
     if limit and isinstance(limit.value, int | float):
         least, source = float(limit.value), limit.source
-    bad = [_read_only(host, fs) for fs in facts.filesystems if fs.at == "/" and fs.read_only]
+    bad = [_read_only(host, fs) for fs in facts.filesystems if _is_turned(fs)]
+    bad += _unreadable(view, host, facts)
     bad += [result for fs in local if (result := _judge(host, fs, least, source))]
     if bad:
         return bad
@@ -85,6 +87,23 @@ def _read_only(host: Host, fs: Filesystem) -> CheckResult:
     return failed("base.disk", f"{host.name}/{fs.at}", cause, fix, value="read-only")
 
 
+def _is_turned(fs: Filesystem) -> bool:
+    """Only the root is never meant to be read-only; of others the kernel's own doing tells."""
+    return fs.turned and not is_remote(fs) if fs.at != "/" else fs.read_only
+
+
+def _unreadable(view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
+    """What the probe could not measure for errors of its disk; the site's own mounts are stage storage's."""
+    said = (one.partition(": ") for one in facts.errors.get("filesystems", "").split("; "))
+    mounts = {mount.at for mount in view.site.storage.mounts}
+    fix = "dmesg on the host names the disk (or the server); umount it, then fsck or xfs_repair, or replace the disk"
+    return [
+        failed("base.disk", f"{host.name}/{at}", f"{at} gives errors: {why}", fix)
+        for at, _, why in said
+        if why == IO_ERROR and at not in mounts
+    ]
+
+
 def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult | None:
     percent = round(_percent(fs), 1)
     target = f"{host.name}/{fs.at}"
@@ -96,7 +115,7 @@ def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult
             target,
             cause,
             f"du --inodes -x -d2 {fs.at} | sort -n shows where files pile up",
-            **common,
+            **{**common, "value": fs.inodes_free, "unit": "inodes", "limit": FAIL_INODES},
         )
     fix = f"du -xh -d2 {fs.at} | sort -h shows what fills it"
     cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB)"

@@ -92,6 +92,9 @@ class Filesystem(Model):
     free: int
     inodes_free: int
     read_only: bool = False
+    turned: bool = Field(
+        default=False, description="The kernel made it read-only; it was mounted to be written"
+    )
 
 
 class Interface(Model):
@@ -112,6 +115,7 @@ class Clock(Model):
     synchronised: bool | None = None
     offset: float | None = None
     source: str = ""
+    updated: float | None = Field(default=None, description="When the source last told the time")
     daemon: str = ""
 
 

@@ -39,7 +39,9 @@ def tracking(line: str) -> dict[str, object]:
     if len(fields) != 14:
         raise Unreadable(f"chronyc: unexpected answer: {line.strip()[:60]}")
     synchronised = fields[13] != "Not synchronised"
+    follows = synchronised and fields[0] != LOCAL
     return {
+        **({"updated": float(fields[3])} if follows else {}),
         "daemon": "chronyd",
         "synchronised": synchronised,
         "offset": float(fields[4]) if synchronised else None,

@@ -61,6 +61,8 @@ class Mount:
         self.at, self.device = plain(head[4]), head[2]
         self.type, self.source = tail[0], plain(tail[1])
         self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
+        # A kernel that meets errors turns the file system, and leaves the mount as it was asked for.
+        self.turned = "rw" in head[5].split(",") and "ro" in tail[2].split(",")
 
     @property
     def remote(self) -> bool:
@@ -137,4 +139,5 @@ def _filesystem(mount: Mount, measured: os.statvfs_result) -> dict[str, object]:
         "free": measured.f_bavail * measured.f_frsize,
         "inodes_free": measured.f_favail,
         "read_only": mount.read_only,
+        "turned": mount.turned,
     }

@@ -174,6 +174,51 @@ def test_a_clock_without_source_fails() -> None:
     assert "no source" in result.cause
 
 
+@pytest.mark.parametrize(
+    ("hours", "status"), [(0.5, Status.PASS), (3.0, Status.PASS), (5.2, Status.WARN)]
+)
+def test_a_source_that_has_been_silent_for_long_is_no_source(hours: float, status: Status) -> None:
+    """chronyd goes on to call itself synchronised."""
+    clock = {"time": 1e9, "updated": 1e9 - hours * 3600}
+    (result,) = judge("base.clock", facts(clock=clock))
+    assert result.status is status
+    if status is Status.WARN:
+        assert "source head has said nothing for 5.2 h" in result.cause
+    far = {**clock, "offset": 1.0}
+    assert statuses(judge("base.clock", facts(clock=far))) == {Status.FAIL}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"read_only": True, "turned": True}, Status.FAIL),
+        ({"read_only": True}, Status.PASS),
+        ({"read_only": True, "turned": True, "type": "nfs4"}, Status.PASS),
+    ],
+)
+def test_a_disk_the_kernel_turned_read_only_fails_wherever_it_is_mounted(
+    changes: dict[str, Any], status: Status
+) -> None:
+    data = {**ROOT, "at": "/var", "source": "/dev/sdb1", **changes}
+    results = judge("base.disk", facts(filesystems=[ROOT, data]))
+    assert statuses(results) == {status}
+    if status is Status.FAIL:
+        assert results[0].target == "gpu-1//var"
+
+
+def test_a_disk_that_gives_errors_is_not_passed_over() -> None:
+    """What could not be measured is in no list of file systems."""
+    dead = {"filesystems": "/mnt/own does not answer within 2 s; /var: Input/output error"}
+    (result,) = judge("base.disk", facts(errors=dead))
+    assert (result.status, result.target) == (Status.FAIL, "gpu-1//var")
+    assert result.cause == "/var gives errors: Input/output error"
+
+
+def test_few_inodes_are_counted_in_inodes() -> None:
+    (result,) = judge("base.disk", facts(filesystems=[{**ROOT, "inodes_free": 7}]))
+    assert (result.value, result.unit, result.limit) == (7, "inodes", 1024)
+
+
 def test_the_sites_limit_rules_the_clock() -> None:
     limit = Limit(value=0.5, unit="s", source="customer")
     site = SITE.model_copy(update={"limits": {"base.clock": limit}})

@@ -16,6 +16,7 @@ from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import (
     clock,
     fabric,
+    filesystems,
     network,
     nfs,
     observe,
@@ -36,6 +37,29 @@ CHRONYD = {"/run/chrony/chronyd.pid": "1\n"}
 def test_a_clock_without_a_source_is_not_synchronised(said: Said) -> None:
     found = clock.tracking(said("chronyc-unsynchronised"))
     assert found == {"daemon": "chronyd", "synchronised": False, "offset": None, "source": ""}
+
+
+def test_when_a_source_last_told_the_time_is_known_and_ones_own_clock_is_no_source() -> None:
+    rest = "3,1542651175.25,-0.000748,-0.000424,0.0099,3.588,-0.01,0.3,0.02,0.01,64.2,Normal"
+    assert clock.tracking(f"B869B610,192.0.2.7,{rest}")["updated"] == 1542651175.25
+    assert "updated" not in clock.tracking(f"7F7F0101,,{rest}")
+
+
+@pytest.mark.parametrize(
+    ("options", "super_options", "read_only", "turned"),
+    [
+        ("rw,relatime", "rw", False, False),
+        ("ro,relatime", "ro", True, False),
+        ("rw,relatime", "ro,errors=remount-ro", True, True),
+        ("ro", "rw", True, False),
+    ],
+)
+def test_who_made_a_file_system_read_only(
+    options: str, super_options: str, read_only: bool, turned: bool
+) -> None:
+    line = f"36 1 8:17 / /var {options} shared:1 - ext4 /dev/sdb1 {super_options}"
+    mount = filesystems.Mount(line)
+    assert (mount.read_only, mount.turned) == (read_only, turned)
 
 
 def test_a_chronyd_that_does_not_answer_leaves_the_clock_unknown(grow: Grow) -> None:
