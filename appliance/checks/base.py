@@ -81,7 +81,7 @@ def _judge_own(host: Host, facts: HostFacts, own: dict[str, str]) -> Iterable[Ch
     common = {"unit": "parameters", "limit": len(own), "limit_source": "role base and profile"}
     if wrong:
         live = ", ".join(f"{key} is {facts.sysctl[key]}, not {own[key]}" for key in wrong)
-        fix = f"appliance deploy sets it; grep -r {wrong[0]} /etc/sysctl.d shows who else does"
+        fix = f"appliance deploy sets it; grep -rs {wrong[0]} /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d shows who else does"
         value = len(own) - len(wrong) - len(unread)
         return [failed("base.sysctl", host.name, live, fix, value=value, **common)]
     if unread or not own:

@@ -98,8 +98,8 @@ def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     cause, fix = _unfit(seen, wanted)
     if cause:
         yield failed(ENROOT, host.name, cause, fix, **told)
-    elif not seen.kernel or seen.overlay is None:
-        what = "its namespaces" if not seen.kernel else "whether it has overlays"
+    elif not seen.kernel.keys() >= set(COUNTS) or seen.overlay is None:
+        what = "whether it has overlays" if seen.kernel.keys() >= set(COUNTS) else "its namespaces"
         yield not_assessed(ENROOT, host.name, f"the kernel does not tell of {what}", **told)
     else:
         yield passed(ENROOT, host.name, **told)
@@ -113,12 +113,15 @@ def _unfit(seen: Containers, wanted: str) -> tuple[str, str]:
     if seen.lacks:
         missing = ", ".join(seen.lacks)
         other = "stage gpu brings nvidia-container-cli, enroot's packages the rest"
-        return f"{missing} is not installed", f"appliance deploy --stage gpu,slurm ({other})"
+        return (
+            f"{missing} is not installed",
+            f"appliance deploy --stage gpu --stage slurm ({other})",
+        )
     for name in COUNTS:
         if name in kernel and kernel[name] in ("0", "1"):
             return (
                 f"{name} is {kernel[name]}, users can make no containers",
-                f"sysctl -w {name}=65536",
+                f"sysctl -w {name}=65536 on the host; stages.sysctl of the profile keeps it",
             )
     if kernel.get(NAMESPACES) == "0":
         return f"{NAMESPACES} is 0, only root makes containers", DEPLOY

@@ -108,5 +108,8 @@ def _power(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
     cause = (
         f"its power is cut to {gpu.power_limit:g} of {least:g} W: it is slower than its neighbours"
     )
-    fix = f"nvidia-smi -i {gpu.index} -pl {least:g}; where the cut is meant, say so in the limit gpu.power"
+    fix = f"nvidia-smi -i {gpu.index} -pl {least:g}"
+    if gpu.power_most is not None and gpu.power_most < least:
+        fix = f"its board takes {gpu.power_most:g} W at most: compare its part number (nvidia-smi -q) with the order"
+    fix += "; where the cut is meant, say so in the limit gpu.power"
     return bad(gpu.power_limit, cause, fix, least, source)

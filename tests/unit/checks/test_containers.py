@@ -144,9 +144,21 @@ def test_what_enroot_cannot_work_with_fails(differs: dict[str, Any], told: str) 
     assert found.fix
 
 
-@pytest.mark.parametrize("differs", [{"kernel": {}}, {"overlay": None}])
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"kernel": {}},
+        {"kernel": {"kernel.unprivileged_userns_clone": "1", "user.max_mnt_namespaces": "9"}},
+        {"overlay": None},
+    ],
+)
 def test_a_kernel_that_does_not_tell_is_no_pass(differs: dict[str, Any]) -> None:
     assert one("slurm.enroot", {**GOOD, **differs}).status is Status.NOT_ASSESSED
+
+
+def test_each_stage_of_a_remedy_is_an_option_of_its_own() -> None:
+    found = one("slurm.enroot", {**GOOD, "lacks": ["nvidia-container-cli"]})
+    assert found.fix.startswith("appliance deploy --stage gpu --stage slurm")
 
 
 def test_little_room_is_warned_of_by_the_limit_there_is() -> None:

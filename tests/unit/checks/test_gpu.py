@@ -210,6 +210,7 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
         "fans",
     ),
     ("gpu.power", {"power_limit": 300.0}, Status.FAIL, "300 of 400 W", "nvidia-smi -i 1 -pl 400"),
+    ("gpu.power", {"power_limit": 300.0, "power_most": 350.0}, Status.FAIL, "300 of 400 W", "takes 350 W at most"),
     ("gpu.persistence", {"persistence": False}, Status.FAIL, "persistence is off", "nvidia-smi -i 1 -pm 1"),
 ]  # fmt: skip
 
