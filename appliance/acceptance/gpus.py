@@ -2,7 +2,7 @@
 
 from appliance.acceptance.capacity import Capacity
 from appliance.acceptance.ground import Ground
-from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import ALLOCATE, SUCCEEDED_OVER_CAP, Work
 
@@ -34,7 +34,7 @@ def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
         return broken("a third pod with half a GPU was placed where only two fit")
     if seen.least("three", "half-1") + seen.least("three", "half-2") < 2:
         return broken("a third pod made another one leave")
-    return KEPT
+    return KEPT if seen.asked("three", "half-3") else unasked("the third half")
 
 
 def play_memory(ground: Ground) -> None:
@@ -107,7 +107,7 @@ def lacks_mig(capacity: Capacity) -> str:
     """Needs MIG instances under a name of their own, which strategy mixed gives them."""
     if not instances(capacity)[1]:
         return "no host offers MIG instances by their profile (strategy mixed)"
-    return ""
+    return capacity.lacks(gpus=0, hosts=0)
 
 
 PROMISES = (
@@ -118,7 +118,7 @@ PROMISES = (
         lambda capacity: capacity.lacks(gpus=1),
         play_fractions,
         judge_fractions,
-        "set scheduler.sharing in the site, then run stage scheduler; kubectl get pods -n kai-resource-reservation",
+        "set scheduler.sharing in the site, then appliance deploy --stage scheduler; kubectl get pods -n kai-resource-reservation",
     ),
     Promise(
         "scheduler.memory_cap",

@@ -9,6 +9,7 @@ from appliance.acceptance import capacity as capacities
 from appliance.acceptance.capacity import CLASSES, TRIAL, Capacity
 from appliance.acceptance.timeline import Moment, Seen, Timeline
 from appliance.acceptance.workload import NAMESPACE, PREFIX, WORKLOAD, Work, job, queue, queue_name
+from appliance.errors import ApplianceError
 
 Resource = dict[str, Any]
 Name = tuple[str, str, str, str]
@@ -144,11 +145,11 @@ class Ground:
             )
 
     def remove(self, *names: str) -> None:
-        """Takes workloads back, and waits until their pods are gone."""
+        """Takes workloads back, and waits until their pods are gone. Raises ApplianceError where they stay."""
         for name in names:
             self._door.delete(("batch/v1", "Job", name, NAMESPACE))
             self._delete("v1", "Pod", f"{MINE},{WORKLOAD}={name}")
-        self._wait(lambda moment: not any(moment.of(name) for name in names))
+        self._await_gone(lambda moment: not any(moment.of(name) for name in names))
 
     def phase(self, name: str) -> None:
         """What is observed from now on belongs to this phase."""
@@ -185,6 +186,14 @@ class Ground:
             self._clock.sleep(self._settings.beat)
         return True
 
+    def _await_gone(self, gone: Callable[[Moment], bool]) -> None:
+        """What stays holds GPUs, and the scheduler would be blamed for it."""
+        if not self._wait(gone):
+            raise ApplianceError(
+                f"pods of the trial are still there {self._settings.patience:g} s after they were deleted",
+                f"kubectl -n {NAMESPACE} get pods -o wide: kubelet of their host says why",
+            )
+
     def _observe(self) -> Moment:
         pods = tuple(map(_seen, self._door.find("v1", "Pod", MINE)))
         moment = Moment(self._phase, self._clock.now() - self._began, pods)
@@ -201,7 +210,9 @@ class Ground:
         for api_version, kind in LEFT[:-1]:
             self._delete(api_version, kind, MINE)
         self._phase = "before"
-        self._wait(lambda moment: not moment.pods and not self._door.find("batch/v1", "Job", MINE))
+        self._await_gone(
+            lambda moment: not moment.pods and not self._door.find("batch/v1", "Job", MINE)
+        )
         # Children first: a parent with children is refused.
         queues = self._door.find("scheduling.run.ai/v2", "Queue", MINE)
         for found in sorted(queues, key=lambda q: "parentQueue" not in q["spec"]):

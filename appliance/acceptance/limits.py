@@ -8,6 +8,8 @@ from appliance.acceptance.workload import Work
 
 LIMIT = "1m"
 LIMIT_S = 60.0
+EARLY_S = 10.0
+"""What observations may miss at either end."""
 LATE_S = 120.0
 """How long after a limit work must have ended: a controller looks once a minute."""
 
@@ -38,9 +40,14 @@ def play_idle(ground: Ground) -> None:
 def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
     """The one with the limit ends, and only it."""
     del capacity
-    if seen.last("start").placed("limited", "free") < 2:
+    if not all(seen.most("start", name) for name in ("limited", "free")):
         return unknown("two pods with one GPU each were not placed")
+    held = [moment.at for moment in seen.moments if moment.placed("limited")]
     end = seen.last("limited")
+    if not any(pod.phase == "Running" for m in seen.moments for pod in m.of("limited")):
+        return unknown("the pods were placed, but their host did not run them")
+    if not end.placed("limited") and (lasted := held[-1] - held[0]) < LIMIT_S - EARLY_S:
+        return broken(f"work was ended after {lasted:.0f} s, before its limit of {LIMIT}")
     if end.placed("limited"):
         return broken(f"work still runs {LATE_S:g} s after its limit of {LIMIT}")
     if not end.placed("free"):

@@ -1,8 +1,10 @@
 """Where work is placed: gangs, packing, making room, nearness."""
 
+from collections.abc import Mapping
+
 from appliance.acceptance.capacity import Capacity
 from appliance.acceptance.ground import Ground
-from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import Work
 
@@ -28,6 +30,8 @@ def judge_gang(seen: Timeline, capacity: Capacity) -> Judgement:
         return broken("a single pod with one GPU was not placed")
     if part := seen.most("too large", "gang"):
         return broken(f"{part} of {capacity.gpus} pods were placed although not all could be")
+    if not seen.asked("too large", "gang", capacity.gpus):
+        return unasked("the gang")
     if (placed := seen.last("fits").placed("gang")) < capacity.gpus:
         return broken(f"{placed} of {capacity.gpus} pods were placed although all could be")
     return KEPT
@@ -62,6 +66,8 @@ def play_consolidation(ground: Ground) -> None:
     first, second, *others = ground.capacity.gpu_nodes
     for number, node in enumerate(others):
         ground.submit(Work(f"full-{number}", gpus=node.gpus, kind="build", pinned=node.name))
+    if others:
+        ground.until_placed(*_fillers(ground.capacity))
     for name, node in (("one", first), ("two", second)):
         ground.submit(Work(f"rest-{name}", gpus=node.gpus - 1, kind="build", pinned=node.name))
         ground.until_placed(f"rest-{name}")
@@ -76,9 +82,16 @@ def play_consolidation(ground: Ground) -> None:
     ground.until(lambda now: now.placed("large") == 1 and now.placed("small-one", "small-two") == 2)
 
 
+def _fillers(capacity: Capacity) -> list[str]:
+    """Of every host but the first two."""
+    return [f"full-{number}" for number in range(len(capacity.gpu_nodes) - 2)]
+
+
 def judge_consolidation(seen: Timeline, capacity: Capacity) -> Judgement:
     """The large one is placed and no small one is lost."""
-    del capacity
+    others = _fillers(capacity)
+    if seen.last("apart").placed(*others) < len(others):
+        return unknown("the other hosts could not be filled")
     if len(set(seen.last("apart").nodes("small-one", "small-two"))) != 2:
         return unknown("two small pods could not be brought onto two hosts")
     end = seen.last("large")
@@ -96,8 +109,7 @@ def play_topology(ground: Ground) -> None:
     topology, label, domains = found
     chosen = max(domains, key=lambda name: len(domains[name]))
     sizes = {node.name: node.gpus for node in ground.capacity.gpu_nodes}
-    held = [name for names in domains.values() for name in names[1:]]
-    held += [name for name in sizes if not any(name in names for names in domains.values())]
+    held = _all_but_one(ground.capacity, domains)
     for number, name in enumerate(held):
         ground.submit(Work(f"held-{number}", gpus=sizes[name], kind="build", pinned=name))
     names = tuple(f"held-{number}" for number in range(len(held)))
@@ -118,12 +130,24 @@ def play_topology(ground: Ground) -> None:
     ground.until_placed("near", pods=2)
 
 
+def _all_but_one(capacity: Capacity, domains: Mapping[str, list[str]]) -> list[str]:
+    """The hosts to fill: of each domain all but its first, and those of no domain."""
+    held = [name for names in domains.values() for name in names[1:]]
+    outside = (node.name for node in capacity.gpu_nodes)
+    return held + [n for n in outside if not any(n in names for names in domains.values())]
+
+
 def judge_topology(seen: Timeline, capacity: Capacity) -> Judgement:
     """Never across domains, and placed once one domain has room."""
+    found = capacity.domain()
+    filled = len(_all_but_one(capacity, found[2])) if found else 0
+    if seen.last("start").placed(*(f"held-{number}" for number in range(filled))) < filled:
+        return unknown("all but one host of each domain could not be filled")
     if seen.most("apart", "near"):
         return broken("pods that must be near each other were placed in different domains")
+    if not seen.asked("apart", "near", 2):
+        return unasked("the near ones")
     nodes = set(seen.last("together").nodes("near"))
-    found = capacity.domain()
     if len(nodes) < 2 or not found:
         return broken("pods that must be near each other wait although a domain has room")
     if not any(nodes <= set(names) for names in found[2].values()):
@@ -186,6 +210,6 @@ PROMISES = (
         lacks_topology,
         play_topology,
         judge_topology,
-        "compare kubectl get topologies -o yaml with the labels of the hosts; run stage scheduler again",
+        "compare kubectl get topologies -o yaml with the labels of the hosts; then appliance deploy --stage scheduler",
     ),
 )

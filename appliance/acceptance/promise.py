@@ -29,6 +29,11 @@ def unknown(cause: str) -> Judgement:
     return Judgement(None, cause)
 
 
+def unasked(workload: str) -> Judgement:
+    """Nothing was held back, for nobody asked."""
+    return unknown(f"the Job controller made the pods of {workload} too late: try again")
+
+
 @dataclass(frozen=True)
 class Promise:
     """One promise. ``lacks``: why this cluster cannot show it, "" where it can. ``fix``: for one that is broken."""

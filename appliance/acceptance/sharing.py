@@ -2,7 +2,7 @@
 
 from appliance.acceptance.capacity import CLASSES, Capacity
 from appliance.acceptance.ground import Ground
-from appliance.acceptance.promise import KEPT, Judgement, Promise, broken
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import Work
 
@@ -119,9 +119,11 @@ def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
         return broken(f"{back} of {total} pods are back after the urgent work had ended")
     if (placed := seen.last("interactive").placed("interactive")) < total:
         return broken(f"{placed} of {total} interactive pods were placed")
-    if (least := seen.least("protected", "interactive")) < total:
-        return broken(f"{total - least} interactive pods were evicted, which must never be")
-    return KEPT
+    before = seen.last("interactive").uids("interactive")
+    gone = len(before - seen.last("protected").uids("interactive"))
+    if gone := max(gone, total - seen.least("protected", "interactive")):
+        return broken(f"{gone} interactive pods were evicted, which must never be")
+    return KEPT if seen.asked("protected", "intruder") else unasked("the more urgent work")
 
 
 def lacks_classes(capacity: Capacity) -> str:

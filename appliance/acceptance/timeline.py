@@ -71,6 +71,10 @@ class Timeline:
         """The fewest pods placed at one moment of a phase."""
         return min((moment.placed(workload) for moment in self.during(phase)), default=0)
 
+    def asked(self, phase: str, workload: str, pods: int = 1) -> bool:
+        """Whether so many pods of it were there when a phase ended, placed or not: else nothing was tried."""
+        return len(self.last(phase).of(workload)) >= pods
+
     def ever(self, phase: str) -> bool:
         """Whether any pod ever ran in any phase so called."""
         return any(pod.phase == phase for moment in self.moments for pod in moment.pods)

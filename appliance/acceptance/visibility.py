@@ -32,8 +32,8 @@ def play_cpu_only(ground: Ground) -> None:
 
 def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
     """All of them end well."""
-    del capacity
     end = seen.last("together")
+    full = 0 if capacity.taken else capacity.gpus
     for name in SHAPES:
         done = sum(pod.phase == "Succeeded" for pod in end.of(name))
         if done == PODS:
@@ -41,6 +41,8 @@ def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
         if end.placed(name) == PODS and not seen.ever("Running"):
             return unknown("pods were placed, but the hosts ran none of them")
         return broken(f"{done} of {PODS} pods of a job without GPUs ({name}) ended well")
+    if (held := end.placed("held")) < full:
+        return unknown(f"only {held} of {full} GPUs could be held meanwhile")
     return KEPT
 
 

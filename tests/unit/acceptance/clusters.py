@@ -17,6 +17,8 @@ NEVER_EVICTED = 100
 GROUP = "appliance/fabric-group"
 HOSTNAME = "kubernetes.io/hostname"
 START_S = 2.0
+LATE_S = 30.0
+"""When a slow Job controller makes a job's pods."""
 
 
 def node(name: str, gpus: int, *, mig: int = 0, group: str = "") -> Resource:
@@ -124,6 +126,7 @@ class Cluster:
         self.silent = False
         self.time = 0.0
         self._made = 0
+        self._born: dict[str, float] = {}
 
     def now(self) -> float:
         return self.time
@@ -176,11 +179,12 @@ class Cluster:
         if resource["kind"] == "Queue" and not self.knows:
             raise ApplianceError("the cluster does not know Queue", "")
         key = (resource["kind"], meta.get("namespace", ""), meta["name"])
+        self._born[meta["name"]] = self.time
         self.things[key] = copy.deepcopy(resource)
 
     def delete(self, name: Name) -> None:
         _, kind, called, namespace = name
-        if kind == "Pod":
+        if kind == "Pod" and "pods stay" not in self.faults:
             self.pods.pop(called, None)
         self.things.pop((kind, namespace, called), None)
 
@@ -209,6 +213,8 @@ class Cluster:
 
     def _make_pods(self) -> None:
         for name, job in self.jobs().items():
+            if "late pods" in self.faults and self.time - self._born.get(name, 0) < LATE_S:
+                continue
             own = [pod for pod in self.pods.values() if pod.job == name]
             for _ in range(job["spec"]["parallelism"] - len(own)):
                 self._made += 1
@@ -224,7 +230,7 @@ class Cluster:
             if not pod.holds or not pod.job:
                 continue
             age = self.time - pod.bound
-            if pod.phase == "Pending" and age >= START_S:
+            if pod.phase == "Pending" and age >= START_S and "no image" not in self.faults:
                 pod.phase = "Running"
             command = pod.spec["containers"][0]["command"]
             if command[0] == "sleep" and age >= START_S + float(command[1]):
@@ -249,7 +255,8 @@ class Cluster:
             return
         for pod in list(self.pods.values()):
             theirs = pod.queue == given["queue"] or "limits for all" in self.faults
-            if pod.holds and theirs and self.time - pod.bound > 60:
+            after = 5 if "ends at once" in self.faults else 60
+            if pod.phase == "Running" and theirs and self.time - pod.bound > after:
                 self.things.pop(("Job", "appliance-acceptance", pod.job), None)
                 self.pods.pop(pod.name)
 

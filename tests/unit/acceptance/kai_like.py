@@ -1,5 +1,7 @@
 """A scheduler that keeps its promises, and, by name, the faults it can be given."""
 
+from dataclasses import replace
+
 from appliance.acceptance.capacity import GPU
 from tests.unit.acceptance.clusters import GROUP, HOSTNAME, NEVER_EVICTED, Cluster, Pod
 
@@ -10,9 +12,20 @@ class KaiLike(Cluster):
     """Gangs, quotas with lending and reclaim, fair share, priorities, packing, moving, nearness, parts, MIG."""
 
     _owner_came = False
+    _restarted = False
+
+    def _restart_one(self) -> None:
+        """Between two looks of the trial a pod goes and comes back."""
+        if any(pod.job == "intruder" for pod in self.pods.values()):
+            self._restarted = True
+            gone = next(p for p in self.pods.values() if p.job == "interactive")
+            self.pods[f"{gone.name}-again"] = replace(gone, name=f"{gone.name}-again")
+            del self.pods[gone.name]
 
     def schedule(self) -> None:
         self._owner_came |= any(pod.job == "owner" for pod in self.pods.values())
+        if self._has("restarts interactive") and not self._restarted:
+            self._restart_one()
         for job in self._order():
             while unit := self._next(job):
                 if not self._admit(unit):
@@ -208,7 +221,8 @@ class KaiLike(Cluster):
     ) -> tuple[str, dict[int, float]] | None:
         spread = -1 if self._has("spreads") else 1
         for name in sorted(names, key=lambda n: spread * sum(free[n])):
-            if pod.spec.get("nodeSelector", {}).get(HOSTNAME, name) != name:
+            called = self.nodes[name]["metadata"]["labels"][HOSTNAME]
+            if pod.spec.get("nodeSelector", {}).get(HOSTNAME, called) != called:
                 continue
             if pod.mig and self._mig_full(pod, name, mig[name]):
                 continue

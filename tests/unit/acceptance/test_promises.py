@@ -1,11 +1,17 @@
 """Each promise passes on a scheduler that keeps it, fails on each that does not, and says nothing where it cannot."""
 
+import copy
+import sys
+from types import SimpleNamespace
+from unittest.mock import patch
+
 import pytest
 
 from appliance.acceptance import PROMISES
 from appliance.acceptance.capacity import GPU, read
 from appliance.acceptance.ground import Settings
 from appliance.acceptance.trial import run
+from appliance.acceptance.workload import ALLOCATE, SUCCEEDED_OVER_CAP
 from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from tests.unit.acceptance.clusters import FOUR_HOSTS, ONE_HOST, Cluster, Stock, node
@@ -22,13 +28,19 @@ FAULTS = {
     "scheduler.quota": ("no limits", "quota only in part"),
     "scheduler.reclaim": ("nothing lent", "nothing given back", "takes too much"),
     "scheduler.fair_share": ("first come first served", "nothing lent"),
-    "scheduler.priority": ("no preemption", "no resume", "evicts interactive", "displaces all"),
+    "scheduler.priority": (
+        "no preemption",
+        "no resume",
+        "evicts interactive",
+        "displaces all",
+        "restarts interactive",
+    ),
     "scheduler.elastic": ("no shrinking", "ends elastic work", "no growing"),
     "scheduler.fractions": ("parts are whole", "parts without end"),
     "scheduler.memory_cap": ("memory not capped",),
     "scheduler.mig": ("MIG overbooked", "MIG anywhere", "no MIG"),
-    "scheduler.time_limit": ("no time limit", "limits for all"),
-    "scheduler.idle": ("no idle limit", "limits for all"),
+    "scheduler.time_limit": ("no time limit", "limits for all", "ends at once"),
+    "scheduler.idle": ("no idle limit", "limits for all", "ends at once"),
     "scheduler.cpu_only": ("no work without GPUs",),
     "scheduler.metrics": ("no metrics",),
 }
@@ -64,6 +76,65 @@ def test_a_scheduler_that_breaks_a_promise_fails(promise: str, fault: str) -> No
     assert verdict.status is Status.FAIL, verdict.cause
     assert verdict.cause
     assert verdict.fix
+
+
+@pytest.mark.parametrize(
+    ("promise", "faults", "cause"),
+    [
+        ("scheduler.gang", ("gangs in parts", "late pods"), "too late: try again"),
+        ("scheduler.topology", ("late pods",), "too late: try again"),
+        ("scheduler.priority", ("evicts interactive", "late pods"), "too late: try again"),
+        ("scheduler.fractions", ("parts without end", "late pods"), "too late: try again"),
+        ("scheduler.cpu_only", ("quota only in part",), "only 4 of 8 GPUs"),
+        ("scheduler.time_limit", ("no image",), "did not run them"),
+        ("scheduler.gang", ("pods stay",), "still there 60 s after they were deleted"),
+    ],
+)
+def test_a_trial_that_tried_nothing_says_nothing(
+    promise: str, faults: tuple[str, ...], cause: str
+) -> None:
+    (verdict,) = tried(KaiLike(FOUR_HOSTS, *faults), promise).values()
+    assert (verdict.status, cause in verdict.cause) == (Status.NOT_ASSESSED, True), verdict.cause
+
+
+@pytest.mark.parametrize(
+    ("promise", "cause"),
+    [
+        ("scheduler.consolidation", "the other hosts could not be filled"),
+        ("scheduler.topology", "all but one host of each domain could not be filled"),
+    ],
+)
+def test_room_that_was_there_is_no_room_that_was_made(promise: str, cause: str) -> None:
+    hosts = copy.deepcopy(FOUR_HOSTS)
+    for host in hosts:
+        host["metadata"]["labels"]["kubernetes.io/hostname"] += ".example"
+    (verdict,) = tried(KaiLike(hosts, "nothing moves"), promise).values()
+    assert (verdict.status, verdict.cause) == (Status.NOT_ASSESSED, cause)
+
+
+def test_parts_of_gpus_others_hold_are_not_held_against_the_scheduler() -> None:
+    cluster = KaiLike()
+    cluster.stranger(1)
+    (verdict,) = tried(cluster, "scheduler.mig").values()
+    assert verdict.status is Status.NOT_ASSESSED
+    assert "others hold GPUs" in verdict.cause
+
+
+@pytest.mark.parametrize(("free", "code"), [(0.0, 1), (0.5, 0), (1.0, SUCCEEDED_OVER_CAP)])
+def test_memory_that_is_refused_altogether_shows_no_cap(free: float, code: int) -> None:
+    class Full(Exception):
+        """torch.cuda.OutOfMemoryError."""
+
+    def empty(size: int, **_: object) -> None:
+        if size > free * 1000:
+            raise Full
+
+    cuda = SimpleNamespace(OutOfMemoryError=Full, empty_cache=lambda: None)
+    torch = SimpleNamespace(empty=empty, cuda=cuda, uint8="uint8")
+    with patch.dict(sys.modules, {"torch": torch}), pytest.raises((SystemExit, Full)) as ended:
+        exec(ALLOCATE.format(size=750), {})
+    # Python ends with 1 on whatever nobody caught.
+    assert (ended.value.code if isinstance(ended.value, SystemExit) else 1) == code
 
 
 def test_every_promise_has_a_scheduler_that_breaks_it() -> None:
