@@ -174,7 +174,7 @@ CHECKS: tuple[Check, ...] = (
         limit="the vendor's map (xid.yml: NVIDIA NVSentinel); of the last 24 h, or limit gpu.xid in h; limit gpu.xid.CODE: pass, warn, fail",
         explain="Messages of the driver in the kernel log since boot, each code by its class: reboot, reset and unexpected ones fail, "
         "those of applications warn, notes pass. Five fatal ones of one GPU within 24 h are a case for service. What is older "
-        "than 24 h only warns, for the log does not tell of a reset.",
+        "than 24 h only warns, for the log does not tell of a reset. Of SXid messages of NVSwitches those the driver calls fatal fail.",
     ),
     HostCheck(
         id="gpu.services",

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from appliance.checks.check import View, not_assessed, passed
 from appliance.checks.gpu_each import address, devices, is_simulated, number_limit
+from appliance.checks.gpu_sxid import HOUR, judge_switches, since
 from appliance.config.tables import xid_map
 from appliance.models.facts import HostFacts, Xid
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 from appliance.models.xid import Repeat, Verdict, XidClass, XidMap
 
-HOUR = 3600
 RECOVERY = 154
 UNLISTED = XidClass(
     verdict="warn",
@@ -49,6 +49,7 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
     results = _unusable_limits(view, host)
     results += [_result(host, same, hours, simulated) for same in _alike(judged)]
     results += [_repeated(host, r, hit, table, simulated) for r, hit in _repeats(table, judged)]
+    results += judge_switches(host, facts, hours, simulated)
     span = facts.kernel_log_span
     if (
         span is not None
@@ -113,16 +114,10 @@ def _result(host: Host, same: list[Judged], hours: float, simulated: bool) -> Ch
         unit="Xid",
         limit_source=last.source,
         evidence=last.event.text[:200],
-        cause=f"Xid {last.event.code}: {last.means}{often}{_when(last.event.age)}{old}",
+        cause=f"Xid {last.event.code}: {last.means}{often}{since(last.event.age)}{old}",
         fix=last.action,
         simulated=simulated,
     )
-
-
-def _when(age: float | None) -> str:
-    if age is None:
-        return ""
-    return f", {age / HOUR:.0f} h ago" if age >= 2 * HOUR else f", {age / 60:.0f} min ago"
 
 
 def _repeats(table: XidMap, judged: list[Judged]) -> Iterable[tuple[Repeat, list[Judged]]]:

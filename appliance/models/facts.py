@@ -420,6 +420,9 @@ class HostFacts(Model):
     xid_events: tuple[Xid, ...] | None = Field(
         default=None, description="The last Xid messages, oldest first; None: not read"
     )
+    switch_events: tuple[Xid, ...] = Field(
+        default=(), description="The last SXid messages of NVSwitches, as xid_events"
+    )
     kernel_log_span: float | None = Field(
         default=None, description="Age in s of the oldest kernel message; None: since boot"
     )

@@ -1,4 +1,4 @@
-"""Xid messages of the NVIDIA driver in the kernel log of this boot."""
+"""Xid messages of the NVIDIA driver, and SXid ones of its NVSwitches, in the kernel log of this boot."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ XID = re.compile(r"NVRM: Xid .*")
 PARTS = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9A-Fa-f:.]+)[^)]*\): (?P<code>\d+)")
 """As in ``NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, ...``; an instance of a GPU (MIG) may stand behind the address."""
 
+SWITCH = re.compile(r"SXid \(PCI:(?P<bus>[0-9A-Fa-f:.]+)\): (?P<code>\d+), (?:Fatal|Non-fatal)\b")
+"""As in ``nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 ...``; lines of its data and severity follow it."""
+
 
 def collect(ask: Ask) -> Facts:
     """The area ``xids``: the last of them, oldest first, and how far back the log reaches."""
@@ -40,6 +43,7 @@ def collect(ask: Ask) -> Facts:
     return {
         "xids": messages(log)[-KEPT:],
         "xid_events": latest(events(log.splitlines(), _now())),
+        "switch_events": latest(events(log.splitlines(), _now(), SWITCH)),
         "kernel_log_span": span(unbroken, _now()),
     }
 
@@ -49,11 +53,11 @@ def messages(log: str) -> list[str]:
     return [found.group().strip() for found in map(XID.search, log.splitlines()) if found]
 
 
-def events(lines: Iterable[str], now: float) -> list[Facts]:
-    """Each Xid record by code, address, age in s and text; ``now`` in s on the kernel log's clock."""
+def events(lines: Iterable[str], now: float, shape: re.Pattern[str] = PARTS) -> list[Facts]:
+    """Each record of that shape by code, address, age in s and text; ``now`` in s on the kernel log's clock."""
     found = []
     for line in lines:
-        parts = PARTS.search(line)
+        parts = shape.search(line)
         if parts:
             record = RECORD.match(line)
             age = max(0.0, now - int(record["micros"]) / 1e6) if record else None

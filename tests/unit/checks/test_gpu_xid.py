@@ -50,6 +50,36 @@ def test_a_code_is_judged_by_its_class(code: int, status: Status, fix: str) -> N
     assert "10 min ago" in result.cause
 
 
+def sxid(code: int, severity: str, age: float = 600.0) -> dict[str, Any]:
+    """A message of an NVSwitch."""
+    at = "0000:c3:00.0"
+    text = f"SXid (PCI:{at}): {code}, {severity}, Link 28 LTSSM Fault Up"
+    return {"code": code, "bus_id": at, "age": age, "text": text}
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "fix"),
+    [
+        ([sxid(20034, "Fatal")], Status.FAIL, "nvidia-smi --gpu-reset"),
+        ([sxid(20009, "Non-fatal")], Status.WARN, "gpu.nvlink"),
+        ([sxid(20034, "Fatal", 30 * HOUR)], Status.WARN, "nvidia-smi --gpu-reset"),
+        ([sxid(20034, "Fatal"), sxid(20034, "Non-fatal", 60.0)], Status.FAIL, "reset"),
+        ([sxid(20009, "Non-fatal", 30 * HOUR)], Status.PASS, ""),
+    ],
+)
+def test_an_nvswitch_is_judged_by_the_severity_the_driver_gives(
+    events: list[dict[str, Any]], status: Status, fix: str
+) -> None:
+    result = one("gpu.xid", host(switch_events=events))
+    assert result.status is status
+    assert fix in result.fix
+    if status is not Status.PASS:
+        assert result.target == "gpu-1/NVSwitch 0000:c3:00.0"
+        assert f"SXid {events[0]['code']} of an NVSwitch" in result.cause
+        assert "Link 28 LTSSM Fault Up" in result.cause
+        assert "\n" not in result.cause + result.fix
+
+
 def test_notes_pass_and_are_mentioned() -> None:
     result = one("gpu.xid", host(xid(63), xid(43)))
     assert result.status is Status.PASS

@@ -381,6 +381,16 @@ def test_a_job_that_floods_the_log_does_not_push_out_what_another_gpu_said(grow:
     assert sum(1 + event.omitted for event in found) == 501
 
 
+def test_messages_of_nvswitches_are_taken_without_their_data() -> None:
+    at = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034"
+    rest = ["Fatal, Link 28 LTSSM Fault Up", "Severity 5 Engine instance 28", "Data {0x0, 0x1}"]
+    lines = [f"3,{i},40000000,-;{at}, {said}" for i, said in enumerate(rest)]
+    (event,) = xids.events(lines, 100.0, xids.SWITCH)
+    assert (event["code"], event["bus_id"], event["age"]) == (20034, "0000:c3:00.0", 60.0)
+    assert event["text"].endswith(": 20034, Fatal, Link 28 LTSSM Fault Up")
+    assert xids.events(lines, 100.0) == []
+
+
 def test_a_log_that_lost_its_beginning_says_how_far_back_it_reaches() -> None:
     assert xids.span("6,0,0,-;Linux version\n", 100.0) is None
     assert xids.span("6,517,40000000,-;usb 1-1: new\n", 100.0) == 60.0
