@@ -75,6 +75,7 @@ def restore(
     touched: a control host that does not answer, a backup that is damaged or of another cluster.
 
     After an interrupt or a failure the same command goes on, and appliance etcd abandon takes it back.
+    Two of three control hosts gone for good: docs/kubernetes.md has the way.
     Exit: 0 restored, 1 failed, 2 unusable input, 130 interrupted.
     """
     _require_answer(yes, as_json)

@@ -25,6 +25,8 @@ STEPS = {
 }
 WAYS = "the same command goes on; appliance etcd abandon brings back the state before"
 
+GONE = "where most control hosts are gone for good: docs/kubernetes.md, Two of three control hosts gone"
+
 
 @dataclass(frozen=True)
 class Order:
@@ -102,10 +104,11 @@ def ask(session: Session) -> dict[str, Part | ApplianceError]:
 
 def all_of(answers: Mapping[str, Part | ApplianceError]) -> dict[str, Part]:
     """The parts, where every host gave one. Raises ApplianceError: a restore is of all members or of none."""
-    for host, answer in answers.items():
-        if isinstance(answer, ApplianceError):
-            text = "every control host takes part in a restore, so nothing was touched"
-            raise ApplianceError(f"{answer.message}; {text}", answer.hint, host)
+    refusals = {h: answer for h, answer in answers.items() if isinstance(answer, ApplianceError)}
+    for host, answer in refusals.items():
+        text = "every control host takes part in a restore, so nothing was touched"
+        hint = f"{answer.hint}; {GONE}" if 2 * len(refusals) > len(answers) else answer.hint
+        raise ApplianceError(f"{answer.message}; {text}", hint, host)
     return {host: part for host, part in answers.items() if isinstance(part, Part)}
 
 

@@ -13,7 +13,15 @@ import pytest
 from appliance.adapters.process import run
 from tests.integration import api_server
 from tests.unit.cli import test_etcd
-from tests.unit.cli.test_etcd import Bench, Head, bench, hosts, recorder, session
+from tests.unit.cli.test_etcd import (
+    Bench,
+    Head,
+    bench,
+    hosts,
+    only_the_last_is_left,
+    recorder,
+    session,
+)
 
 __all__ = ["bench", "hosts", "recorder", "session"]
 
@@ -163,3 +171,27 @@ def test_the_cluster_before_is_back_after_a_restore_that_hung(
     until_healthy(members)
     assert identity(members[2])[0] == before
     assert members[2].ask("get", KEY, "--print-value-only").strip() == "later"
+
+
+def test_the_last_of_three_is_a_cluster_of_its_own_with_all_it_knew(
+    bench: Bench, members: list[Member]
+) -> None:
+    members[0].ask("put", "/registry/authority", "OF-THIS-CLUSTER")
+    members[0].ask("put", KEY, "last")
+    assert members[2].ask("get", KEY, "--print-value-only").strip() == "last"
+    only_the_last_is_left(bench)
+    gone, (last,) = members[:2], members[2:]
+    for member in gone:
+        (member.manifests / "etcd.yaml").unlink()
+    end = time.monotonic() + SECONDS
+    while any(member.process for member in gone) or last.is_healthy:
+        assert time.monotonic() < end
+        time.sleep(0.3)
+    name = json.loads(bench.run("save", "--json").output)["name"]
+    done = bench.restore(name)
+    assert done.return_value == 0, done
+    until_healthy([last])
+    assert identity(last)[1] == {last.name}
+    assert last.ask("get", KEY, "--print-value-only").strip() == "last"
+    last.ask("put", KEY, "goes on")
+    assert last.ask("get", KEY, "--print-value-only").strip() == "goes on"

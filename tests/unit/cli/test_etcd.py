@@ -203,6 +203,16 @@ def bench(
     return made
 
 
+def only_the_last_is_left(bench: Bench) -> None:
+    """Two control hosts are gone, and the site is the copy without them that docs/kubernetes.md asks for."""
+    gone = ("head", "head-2")
+    bench.world.down.update(gone)
+    left = [
+        line for line in SITE.splitlines() if not any(f"name: {name}," in line for name in gone)
+    ]
+    bench.file.write_text("\n".join([*left, 'kubernetes: {version: "1.35"}', ""]))
+
+
 def heads(bench: Bench) -> list[Head]:
     return list(bench.world.heads.values())
 
@@ -254,7 +264,31 @@ def test_a_control_host_that_does_not_answer_is_named_and_nothing_is_touched(
     done = bench.restore()
     assert f"{silent} does not answer" in str(done.exception)
     assert "nothing was touched" in str(done.exception)
+    assert getattr(done.exception, "hint", "") == "power it on"
     assert bench.world.untouched()
+
+
+def test_where_most_control_hosts_do_not_answer_the_way_out_is_named(bench: Bench) -> None:
+    bench.world.down.update(("head", "head-2"))
+    hint = getattr(bench.restore().exception, "hint", "")
+    file, _, heading = hint.partition("gone for good: ")[2].partition(", ")
+    assert f"\n## {heading}\n" in Path(file).read_text()
+
+
+def test_the_last_of_three_control_hosts_is_a_cluster_of_its_own_with_what_it_had_last(
+    bench: Bench,
+) -> None:
+    only_the_last_is_left(bench)
+    saved = json.loads(bench.run("save", "--json").output)
+    assert saved["host"] == "head-3"
+    done = bench.restore(saved["name"])
+    assert done.return_value == 0, done
+    last = bench.world.heads["head-3"]
+    assert "--initial-cluster=head-3=https://10.1.0.3:2380" in last.flags
+    assert last.is_up
+    assert last.state == NOW
+    assert bench.world.refreshed == ["gpu-1"]
+    assert not any(head.asked for head in heads(bench)[:2])
 
 
 @pytest.mark.parametrize(
