@@ -112,6 +112,7 @@ def open_session(
             observer=observer,
             redact=redact,
             cancelled=cancelled,
+            lock=loaded.lock,
         )
 
 

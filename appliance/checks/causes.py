@@ -38,6 +38,7 @@ KUBERNETES_STATE = (
     "kubernetes.nodes",
     "kubernetes.topology",
     "kubernetes.versions",
+    "kubernetes.images",
     "scheduler.releases",
     "scheduler.pods",
     "scheduler.gpus",

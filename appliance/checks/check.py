@@ -6,6 +6,7 @@ from typing import Any
 
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import BroughtCluster
+from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status, Value
 from appliance.models.site import Host, Role, Site
@@ -16,6 +17,7 @@ class View:
     """All a check may look at. ``facts`` holds only hosts that answered, ``before`` an earlier answer of each.
 
     ``brought``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
+    ``lock``: images that were accepted; None where nobody locked any.
     """
 
     profile: Profile
@@ -23,6 +25,7 @@ class View:
     facts: Mapping[str, HostFacts]
     before: Mapping[str, HostFacts] = field(default_factory=dict)
     brought: BroughtCluster | None = None
+    lock: ImageLock | None = None
 
     def limit(self, check_id: str) -> Limit | None:
         """The bound for a check: the site's, else the profile's."""

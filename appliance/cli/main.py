@@ -15,6 +15,7 @@ from appliance.cli.etcd import etcd
 from appliance.cli.explain import explain
 from appliance.cli.fabric import fabric
 from appliance.cli.health import health
+from appliance.cli.images import images
 from appliance.cli.init import init
 from appliance.cli.kubeconfig import kubeconfig
 from appliance.cli.lab import lab
@@ -60,6 +61,7 @@ for _verb in (
     profile,
     kubeconfig,
     etcd,
+    images,
     queue,
     lab,
 ):

@@ -4,13 +4,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.config import data
+from appliance.config import data, image_lock
 from appliance.config.document import Document, read
 from appliance.config.finding import Finding, InvalidConfig, KeyPath, printable
 from appliance.config.mig import completed
 from appliance.config.rules import judge_profile, judge_site
 from appliance.config.schema import Checked, check
 from appliance.errors import ConfigError
+from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Site
 
@@ -30,6 +31,7 @@ class LoadedSite:
     site_document: Document
     profile_document: Document
     todo: tuple[Finding, ...] = ()
+    lock: ImageLock | None = None
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -68,9 +70,11 @@ def load_site(
     file = site_file(folder)
     site = check(read(file), Site)
     profile, findings = _profile_of(site, profile_override, check_ids)
+    lock, damaged = image_lock.read(file.parent)
     findings = [
         *site.findings,
         *findings,
+        *damaged,
         *judge_site(site, profile.model if profile else None, check_ids),
     ]
     problems = [f for f in findings if f.level == "problem"]
@@ -83,6 +87,7 @@ def load_site(
         site_document=site.document,
         profile_document=profile.document,
         todo=tuple(findings),
+        lock=lock,
     )
 
 

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
 from appliance.models import (
+    images,
     site,
     site_containers,
     site_fabric,
@@ -60,6 +61,10 @@ PATTERNS = {
     site_workloads.IMAGE: (
         "an image",
         "registry, name and tag or digest, as registry.example.com/team/busybox:1.36.1",
+    ),
+    images.IDENTITY: (
+        "what an image is known by",
+        '"digest sha256:" or "id sha256:" and 64 hexadecimal digits, as appliance images lock writes it',
     ),
     site_containers.IMAGE: (
         "an image",

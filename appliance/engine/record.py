@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from appliance import __version__
+from appliance.checks.check import View
+from appliance.checks.kubernetes_images import running
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
+from appliance.models.images import RunningImage
 from appliance.models.result import CheckResult, Measurement, Status, overall
 from appliance.models.run import (
     Evidence,
@@ -76,12 +79,22 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         results=results,
         measurements=tuple(findings.measurements),
         versions={name: host_versions(facts) for name, facts in found.facts.items()},
+        images=_images(session, found),
         tables=tuple(findings.tables),
         narrowed=findings.narrowed,
         left_out=findings.left_out,
         not_assessed=_not_assessed(results),
         evidence=tuple(_keep(session, facts) for facts in found.facts.values()),
     )
+
+
+def _images(session: Session, found: Round) -> tuple[RunningImage, ...]:
+    """Of the cluster that is made here; none where they are not known, which their check says."""
+    if session.site.kubernetes is None or session.site.brings_cluster:
+        return ()
+    view = View(session.profile, session.site, found.facts, lock=session.lock)
+    _, images, _ = running(view)
+    return images or ()
 
 
 def simulated_areas(session: Session, facts: Mapping[str, HostFacts]) -> tuple[str, ...]:

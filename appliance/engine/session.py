@@ -12,6 +12,7 @@ from appliance.config.secrets import Redactor, Secret
 from appliance.journal import Journal
 from appliance.models.events import Event, Observer
 from appliance.models.facts import HostFacts
+from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
 
@@ -33,6 +34,7 @@ class Session:
     observer: Observer
     redact: Redactor
     cancelled: threading.Event = field(default_factory=threading.Event)
+    lock: ImageLock | None = None
 
     def tell(self, event: Event) -> None:
         """Passes an event on; secrets never leave."""

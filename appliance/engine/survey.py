@@ -34,7 +34,7 @@ def survey(session: Session, hosts: Sequence[str] | None = None) -> Round:
 def view_of(session: Session, found: Round) -> View:
     """What the checks may look at after this round."""
     before = earlier_facts(session)
-    return View(session.profile, session.site, found.facts, before, found.brought)
+    return View(session.profile, session.site, found.facts, before, found.brought, session.lock)
 
 
 def _ask_cluster(session: Session) -> BroughtCluster:

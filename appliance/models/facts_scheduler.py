@@ -45,6 +45,15 @@ class PolicyEnforcer(Model):
     mode: str = Field(default="", description="Cilium's enable-policy: never enforces none")
 
 
+class PodImage(Model):
+    """An image that containers of a namespace's pods run, on these hosts."""
+
+    namespace: str
+    image: str = Field(description="As the pods ask for it")
+    id: str = Field(description="imageID of their status: what runs")
+    hosts: tuple[str, ...]
+
+
 class SchedulerFacts(Model):
     """As the API of a control plane answers. None: not to be had."""
 
@@ -64,4 +73,7 @@ class SchedulerFacts(Model):
     )
     enforcers: tuple[PolicyEnforcer, ...] | None = Field(
         default=None, description="Who enforces them; none: nobody who is known to"
+    )
+    images: tuple[PodImage, ...] | None = Field(
+        default=None, description="Of pods in kube-system and in namespaces of releases"
     )

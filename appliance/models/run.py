@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, Field, model_validator
 from appliance.models.affinity import rails
 from appliance.models.base import Model
 from appliance.models.facts import HostFacts
+from appliance.models.images import RunningImage
 from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
 from appliance.models.site import Host
@@ -168,6 +169,7 @@ class RunRecord(Model):
     versions: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="Host -> component -> version"
     )
+    images: tuple[RunningImage, ...] = ()
     tables: tuple[Table, ...] = ()
     not_assessed: tuple[str, ...] = ()
     waivers: tuple[Waiver, ...] = ()

@@ -58,6 +58,7 @@ STAGE = Stage(
         "kubernetes.nodes",
         "kubernetes.topology",
         "kubernetes.versions",
+        "kubernetes.images",
         "kubernetes.dns",
         "kubernetes.certificates",
         "kubernetes.backup",

@@ -10,6 +10,7 @@ import zlib
 
 from appliance.probe import files
 from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.collectors.images import images
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ DEFAULTS = (
 )
 """Kubernetes heeds the old annotation as well as the new one."""
 OURS = "appliance"
+SYSTEM = "kube-system"
 RELEASE = "meta.helm.sh/release-name"
 ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
 """DaemonSets by the names their projects give them; of other networks nobody here knows that they enforce policies."""
@@ -39,24 +41,30 @@ CILIUM = "cilium"
 EVERYWHERE = "*"
 ENDED = frozenset({"Succeeded"})
 FAILED = "Failed"
+PARTS = (
+    *("releases", "pods", "gpus", "rdma", "default_classes"),
+    *("policies", "enforcers", "images"),
+)
 
 
 def collect(ask: Ask) -> Facts:
     """The area ``scheduler``."""
     if not (ask.has("kubectl") and files.exists(ask.path(ADMIN))):
         return {"scheduler": None}
-    parts = ("releases", "pods", "gpus", "rdma", "default_classes", "policies", "enforcers")
-    found: Facts = dict.fromkeys(parts)
+    found: Facts = dict.fromkeys(PARTS)
     try:
         found["releases"] = [_release(ask, *row) for row in newest(_records(ask))]
         spaces = sorted({release["namespace"] for release in found["releases"]})
-        found["pods"] = [pod for space in spaces for pod in pods(_get(ask, "pods", space))]
+        lists = {space: _get(ask, "pods", space) for space in spaces}
+        found["pods"] = [pod for said in lists.values() for pod in pods(said)]
         nodes = _get(ask, "nodes")
         found["gpus"], found["rdma"] = offered(nodes, GPU), offered(nodes, RDMA)
         found["default_classes"] = default_classes(_get(ask, "storageclasses"))
         network = _get(ask, "networkpolicies,daemonsets", EVERYWHERE)
         found["policies"] = policies(network, spaces)
         found["enforcers"] = [_with_mode(ask, one) for one in enforcers(network)]
+        lists[SYSTEM] = _get(ask, "pods", SYSTEM)
+        found["images"] = [one for space, said in lists.items() for one in images(said, space)]
     except Unreadable as error:
         ask.problem("scheduler", str(error))
     return {"scheduler": found}

@@ -4,6 +4,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,7 +15,7 @@ from appliance.models.run import RunRecord, StageState
 from appliance.report.html import checks, inventory, plot, timeline
 from appliance.report.html.matrix import matrix
 from appliance.report.symbols import STATUS, verdict_sign
-from appliance.report.wording import binary_size, duration, number, plural
+from appliance.report.wording import binary_size, duration, fold, number, plural
 
 _TITLES = {
     "deploy": "Deployment report",
@@ -49,7 +50,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters |= {"number": number, "size": binary_size, "duration": duration, "plural": plural}
+    env.filters |= {
+        "number": number,
+        "size": binary_size,
+        "duration": duration,
+        "plural": plural,
+        "fold": fold,
+    }
     return env
 
 
@@ -77,6 +84,7 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "odd_drivers": inventory.odd(g.driver for h in record.hosts for g in h.gpus),
         "odd_firmware": inventory.odd(p.firmware for h in record.hosts for p in h.ports),
         "components": inventory.components(record),
+        "images": [tuple(rows) for _, rows in groupby(record.images, lambda one: one.image)],
         "style": Markup(loader.get_template("style.css").render()),
         "script": Markup(script),
         "script_digest": b64encode(sha256(script.encode()).digest()).decode(),

@@ -12,6 +12,7 @@ from appliance.config.queues.manifest import digest
 from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import scheduler
+from appliance.probe.collectors.images import images
 
 Grow = Callable[[dict[str, Any]], str]
 RECORDS = (
@@ -216,12 +217,61 @@ def test_only_networks_known_to_enforce_policies_count_as_such() -> None:
         scheduler.enforcers({"items": [{"kind": "DaemonSet"}]})
 
 
+KAI, DNS = ({"name": "main", "image": image} for image in ("a/kai:1", "a/dns:1"))
+
+
+def ran(container: dict[str, Any], image_id: str, host: str, **status: Any) -> dict[str, Any]:
+    """A pod of one container on a host."""
+    state = {
+        "name": "main",
+        "image": "a/alias:2",
+        "imageID": image_id,
+        "containerID": "c",
+        **status,
+    }
+    found = pod("well", "Running", True, containerStatuses=[state])
+    return {**found, "spec": {"nodeName": host, "containers": [container]}}
+
+
+def test_images_are_told_by_what_the_pods_ask_for_and_what_runs() -> None:
+    first = ran(KAI, "a/kai@sha256:1", "gpu-2")
+    first["spec"]["initContainers"] = [{"name": "init", "image": "a/init:1"}]
+    begun = {"name": "init", "image": "", "imageID": "a/init@sha256:3", "containerID": "c"}
+    first["status"]["initContainerStatuses"] = [begun]
+    ended = ran(KAI, "a/kai@sha256:9", "gpu-1")
+    ended["status"]["phase"] = "Succeeded"
+    pods = [
+        first,
+        ran(KAI, "a/kai@sha256:1", "gpu-1"),
+        ran(KAI, "a/kai@sha256:2", "gpu-3"),
+        ran(KAI, "", "gpu-4"),
+        ran(KAI, "", "gpu-5", containerID=""),
+        ended,
+        {"metadata": {"name": "unplaced"}, "status": {"phase": "Pending"}},
+    ]
+    found = images({"items": pods}, "kai")
+    assert {(i["image"], i["id"]): i["hosts"] for i in found} == {
+        ("a/kai:1", ""): ["gpu-4"],
+        ("a/kai:1", "a/kai@sha256:1"): ["gpu-1", "gpu-2"],
+        ("a/kai:1", "a/kai@sha256:2"): ["gpu-3"],
+        ("a/init:1", "a/init@sha256:3"): ["gpu-2"],
+    }
+    assert {i["namespace"] for i in found} == {"kai"}
+
+
+@pytest.mark.parametrize("said", [{}, {"items": None}, {"items": [1]}, {"items": [{"status": 1}]}])
+def test_what_is_no_list_of_pods_tells_no_images(said: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable):
+        images(said, "kai")
+
+
 def test_a_control_plane_tells_all(grow: Grow) -> None:
     nodes = {"items": [{"metadata": {"name": "a"}, "status": {}}]}
     lists = {
         "owner=helm": "kai-scheduler kai-scheduler 1 deployed\n",
         "sh.helm": record("kai-scheduler", "v0.17.0"),
-        "get pods": json.dumps({"items": [pod("well", "Running", True)]}),
+        "kube-system get pods": json.dumps({"items": [ran(DNS, "sha256:2", "head")]}),
+        "get pods": json.dumps({"items": [ran(KAI, "a/kai@sha256:1", "gpu-1")]}),
         "get nodes": json.dumps(nodes),
         "get storageclasses": json.dumps(CLASSES),
         "get networkpolicies,daemonsets": json.dumps(NETWORK),
@@ -242,6 +292,11 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     assert [p.name for p in found.policies] == ["other", "appliance"]
     assert found.enforcers is not None
     assert [(e.name, e.mode) for e in found.enforcers] == [("calico-node", ""), ("cilium", "never")]
+    assert found.images is not None
+    assert [(i.namespace, i.image, i.id, i.hosts) for i in found.images] == [
+        ("kai-scheduler", "a/kai:1", "a/kai@sha256:1", ("gpu-1",)),
+        ("kube-system", "a/dns:1", "sha256:2", ("head",)),
+    ]
     assert ask.errors == {}
 
 
@@ -249,6 +304,5 @@ def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(grow:
     assert scheduler.collect(Ask({}, grow({"/etc/hostname": "gpu-1\n"}))) == {"scheduler": None}
     refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
     ask = Ask({}, grow({"/usr/bin/kubectl": refused, "/etc/kubernetes/admin.conf": ""}))
-    parts = ("releases", "pods", "gpus", "rdma", "default_classes", "policies", "enforcers")
-    assert scheduler.collect(ask)["scheduler"] == dict.fromkeys(parts)
+    assert scheduler.collect(ask)["scheduler"] == dict.fromkeys(scheduler.PARTS)
     assert "connection refused" in ask.errors["scheduler"]

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from appliance.models.images import Held
 from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import (
     Evidence,
@@ -247,6 +248,22 @@ def test_outlying_versions_are_marked_in_words_too(sample: RunRecord) -> None:
     assert "24.11.4 differs" in text
     assert "92.00.45.00.05 differs" in text
     assert "24.11.5 differs" not in text
+
+
+def test_images_of_the_cluster_stand_with_what_runs_and_what_holds_them(
+    build: RecordBuilder,
+) -> None:
+    seen = [
+        {"image": "a.b/c:1", "identity": "digest sha256:1", "hosts": ["gpu-1", "gpu-2"]},
+        {"image": "a.b/c:1", "identity": "", "hosts": ["head"], "held": "cannot be compared"},
+        {"image": "a.b/d:1", "identity": "id sha256:2", "hosts": ["head"], "held": Held.DIFFERS},
+    ]
+    words = " ".join(Page(render(build(images=seen))).words)
+    for said in ("a.b/c:1", "digest sha256:1", "gpu-[1-2]", "not known", "id sha256:2"):
+        assert said in words
+    assert "✗ differs from images.lock" in words
+    assert words.count("a.b/c:1") == 1, "a name stands once, with all that runs under it"
+    assert "Images of the cluster" not in render(build())
 
 
 def test_a_table_is_readable_without_eyes(sample: RunRecord) -> None:

@@ -1,0 +1,109 @@
+"""appliance images show, lock"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from appliance.actions import images as action
+from appliance.actions.images import Change, Seen
+from appliance.cli import options
+from appliance.models.images import Held, RunningImage
+from appliance.report.wording import fold, plural
+
+
+@click.group()
+def images() -> None:
+    """Images of the site's cluster. What runs by digest, and what was accepted at hand-over.
+
+    \b
+    What runs, and whether it was accepted:   appliance images show --inventory mysite
+    Accept it, once it has been compared:     appliance images lock --inventory mysite
+    """
+
+
+@images.command()
+@options.target_options
+@options.json_option("What was found, as one JSON object.")
+def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
+    """Show which image each name stands for. By what the pods' status says; changes nothing.
+
+    Of kube-system and the namespaces of stages scheduler and workloads. Exit: 0 nothing differs, 1 something does or
+    nobody answered, 2 unusable input.
+    """
+    seen = action.look(options.target(inventory, profile), options.quiet())
+    if as_json:
+        click.echo(json.dumps(_document(seen), indent=1))
+    else:
+        for line in _lines(seen):
+            click.echo(line)
+    return 0 if seen.good else 1
+
+
+@images.command()
+@options.target_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@options.json_option("What was changed, as one JSON object.")
+def lock(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) -> int:
+    """Accept what runs. Writes images.lock into the site's folder, from which health and deploy judge it.
+
+    Compare first: nobody but you knows what was meant to run. Where an image is not the same on all hosts nothing is
+    written. Exit: 0 as it runs, 1 refused or declined, 2 unusable input.
+    """
+    if not yes and (as_json or not _asks()):
+        raise click.UsageError("nobody can be asked here: give --yes to lock without asking")
+    seen = action.look(options.target(inventory, profile), options.quiet())
+    wanted = action.wanted(seen)
+    changes = action.changes(seen, wanted)
+    if not as_json:
+        for change in changes:
+            click.echo(_change(change))
+    if changes and not yes and not click.confirm(f"\n  Accept {plural(len(changes), 'change')}?"):
+        click.echo("  Nothing was changed.")
+        return 1
+    if changes or seen.lock is None:
+        action.lock(seen, wanted)
+    if as_json:
+        told = [{"image": c.image, "before": c.before, "after": c.after} for c in changes]
+        click.echo(json.dumps({"file": os.fspath(seen.file), "changes": told}, indent=1))
+    elif changes:
+        click.echo(f"  {seen.file}: {plural(len(wanted), 'image')} accepted")
+    else:
+        click.echo(f"  {seen.file} has what runs: nothing to change")
+    return 0
+
+
+def _asks() -> bool:
+    return sys.stdin.isatty()
+
+
+def _change(change: Change) -> str:
+    if not change.before:
+        return f"  + {change.image}  {change.after}"
+    if not change.after:
+        return f"  - {change.image}  {change.before}"
+    return f"  ~ {change.image}  {change.before} -> {change.after}"
+
+
+def _lines(seen: Seen) -> Iterator[str]:
+    for one in seen.images:
+        sign = "✗" if one.image in seen.torn else _sign(one)
+        yield f"  {sign} {one.image}"
+        yield f"      {one.identity or 'not known'}  on {fold(one.hosts)}; held by: {one.held}"
+    if seen.lock is None:
+        yield f"  {seen.file.name}: none yet. Once you have compared them: appliance images lock"
+
+
+def _sign(one: RunningImage) -> str:
+    return {Held.DIFFERS: "✗", Held.UNKNOWN: "?"}.get(one.held, "✓")
+
+
+def _document(seen: Seen) -> dict[str, object]:
+    return {
+        "site": seen.site,
+        "lock": os.fspath(seen.file) if seen.lock else None,
+        "images": [one.model_dump(mode="json") for one in seen.images],
+    }

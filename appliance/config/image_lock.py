@@ -1,0 +1,55 @@
+"""The file of images that were accepted, beside site.yml: read strictly, written whole or not at all."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from appliance.config import document
+from appliance.config.finding import Finding, InvalidConfig
+from appliance.config.schema import check
+from appliance.errors import ConfigError
+from appliance.models.images import ImageLock
+
+NAME = "images.lock"
+HEAD = """\
+# Images that were accepted for this site's cluster, as they ran when appliance images lock wrote this file.
+# digest: as a registry has it; id: of an image imported from an archive.
+"""
+
+
+def read(folder: Path) -> tuple[ImageLock | None, tuple[Finding, ...]]:
+    """The lock of a site, None where it has none, and what is wrong with it."""
+    file = folder / NAME
+    if not os.path.lexists(file):
+        return None, ()
+    try:
+        checked = check(document.read(file), ImageLock)
+    except InvalidConfig as error:
+        anew = "remove it, then write it anew: appliance images lock"
+        return None, tuple(replace(f, remedy=anew) if not f.line else f for f in error.findings)
+    return checked.model, checked.findings
+
+
+def text(images: Mapping[str, str]) -> str:
+    """The file for these images, the same for the same ones."""
+    lines = [f"  {json.dumps(image)}: {identity}\n" for image, identity in sorted(images.items())]
+    return f"{HEAD}version: 1\nimages:{'' if lines else ' {}'}\n{''.join(lines)}"
+
+
+def write(folder: Path, images: Mapping[str, str]) -> Path:
+    """Writes the lock of a site. Raises ConfigError where its folder cannot be written."""
+    file = folder / NAME
+    fresh = file.with_name(f".{NAME}.new")
+    try:
+        with fresh.open("w") as out:
+            out.write(text(images))
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(file)
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be written ({error.strerror})", "make the site's folder writable"
+        ) from None
+    return file

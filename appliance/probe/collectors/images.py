@@ -1,0 +1,49 @@
+"""Which images the pods of a namespace run, by what they ask for and what their hosts gave them."""
+
+from __future__ import annotations
+
+from appliance.probe.ask import Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.probe.ask import Facts
+
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def images(said: dict[str, Any], space: str) -> list[Facts]:
+    """The images of a list of pods, those of pods that have ended and of containers that never began left out.
+
+    A container's status names its image by any of the tags the host has for it, so the pod's own words count. Raises
+    Unreadable.
+    """
+    found: dict[tuple[str, str], set[str]] = {}
+    try:
+        for item in said["items"]:
+            status, spec = item.get("status", {}), item.get("spec", {})
+            if status.get("phase") in ENDED:
+                continue
+            for asked, image_id in _containers(spec, status):
+                found.setdefault((asked, image_id), set()).add(spec.get("nodeName", ""))
+    except (KeyError, TypeError, AttributeError):
+        raise Unreadable("kubectl printed no list of pods") from None
+    return [
+        {"namespace": space, "image": asked, "id": image_id, "hosts": sorted(hosts)}
+        for (asked, image_id), hosts in sorted(found.items())
+    ]
+
+
+def _containers(spec: dict[str, Any], status: dict[str, Any]) -> list[tuple[str, str]]:
+    """What each container that began asks for, and the ID of what it got."""
+    kinds = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
+    found: list[tuple[str, str]] = []
+    for declared, seen in kinds:
+        asked = {c["name"]: c.get("image", "") for c in spec.get(declared) or []}
+        found += [
+            (asked.get(s["name"]) or s.get("image", ""), s.get("imageID", ""))
+            for s in status.get(seen) or []
+            if s.get("imageID") or s.get("containerID")
+        ]
+    return found
