@@ -17,7 +17,8 @@ IN_FILES = [fault for fault in gpu_faults.GPU_FAULTS if fault is not gpu_faults.
 @pytest.fixture
 def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rack:
     monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
-    return _made(numbered(RackSpec(hosts=2), 1, {}))
+    # Machines are found by their names: not those of a rack that stands on this machine.
+    return _made(numbered(RackSpec("nowhere", hosts=2), 1, {}))
 
 
 def _made(rack: Rack) -> Rack:
