@@ -1,9 +1,11 @@
 """The scheduler of Kubernetes: its releases, their pods, and the GPUs the cluster may give out."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
-from appliance.config.queues.charts import Release, releases
+from appliance.config.queues.charts import Release, mig_strategy, releases
 from appliance.config.queues.network import NAME as POLICY
 from appliance.config.queues.network import OPERATOR, RESOURCE, shared
 from appliance.models.facts import Gpus
@@ -13,6 +15,8 @@ from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
 NODES = "the cluster's nodes"
+GPU = "gpu"
+"""As the device plugin calls a whole one, after nvidia.com/."""
 MOST_NAMED = 3
 """Pods named in one line."""
 
@@ -126,8 +130,7 @@ def _gpus(view: View) -> Iterator[CheckResult]:
             cause = f"the cluster has no node {host.name}"
             yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
         else:
-            offered, there = known.gpus[host.name], _whole(view, host, facts.gpus)
-            yield _offer(check, host, offered, there)
+            yield _offered(view, host, facts.gpus, known, asked)
 
 
 def _rdma(view: View) -> Iterator[CheckResult]:
@@ -154,24 +157,41 @@ def _rdma(view: View) -> Iterator[CheckResult]:
             yield failed(check, host.name, cause, fix, value=0, unit="pods")
 
 
-def _offer(check: str, host: Host, offered: int, there: int) -> CheckResult:
+def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts, asked: str) -> CheckResult:
+    """With strategy mixed parts have names of their own, with single they are called GPUs, too."""
+    check = "scheduler.gpus"
+    mixed = view.site.scheduler is not None and mig_strategy(view.site.scheduler) == "mixed"
+    whole = sum(1 for gpu in gpus.devices if not gpu.mig_enabled)
+    cut = Counter(
+        "mig-" + part.profile.replace("+", ".")
+        for gpu in gpus.devices
+        if gpu.mig_enabled
+        for part in gpu.mig or ()
+    )
+    if not mixed:
+        there, offered = {GPU: whole + cut.total()}, {GPU: (known.gpus or {})[host.name]}
+    elif known.gpu_parts is None:
+        return not_assessed(check, host.name, unread(view, asked, NODES))
+    else:
+        there = {GPU: whole, **cut}
+        offered = {GPU: (known.gpus or {})[host.name], **known.gpu_parts.get(host.name, {})}
+    told: dict[str, Any] = {"value": _listed(offered), "limit": _listed(there)}
+    has = _listed(there)
+    if len(there) == len(offered) == 1:
+        has = str(there[GPU])
+        told = {"value": offered[GPU], "limit": there[GPU], "unit": "GPUs"}
     if offered == there:
-        return passed(check, host.name, offered, limit=there, unit="GPUs")
-    cause = f"the cluster may give out {offered} nvidia.com/gpu, the host has {there}"
+        return passed(check, host.name, **told)
+    cause = f"the cluster may give out {_listed(offered)}, the host has {has}"
     fix = (
         "kubectl -n gpu-operator get pods -o wide, and the log of the device plugin on "
         f"{host.name}: it counts the GPUs when it starts"
     )
-    return failed(check, host.name, cause, fix, value=offered, limit=there, unit="GPUs")
+    return failed(check, host.name, cause, fix, **told)
 
 
-def _whole(view: View, host: Host, gpus: Gpus) -> int:
-    """What the device plugin offers as nvidia.com/gpu: GPUs that are not divided, and with strategy single their parts."""
-    pools = view.site.scheduler.node_pools if view.site.scheduler else ()
-    strategy = next((pool.mig for pool in pools if host.name in pool.hosts), "none")
-    whole = sum(1 for gpu in gpus.devices if not gpu.mig_enabled)
-    parts = sum(len(gpu.mig or ()) for gpu in gpus.devices if gpu.mig_enabled)
-    return whole if strategy == "mixed" else whole + parts
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[name]} nvidia.com/{name}" for name in sorted(counts))
 
 
 CHECKS: tuple[Check, ...] = (
@@ -194,8 +214,8 @@ CHECKS: tuple[Check, ...] = (
         "scheduler.gpus",
         "The cluster may give out every GPU",
         _gpus,
-        "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs the driver "
-        "shows on the host. Usual causes of a difference: the device plugin does not run there, or started before the driver was well.",
+        "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs, and with strategy "
+        "mixed their parts, the driver shows on the host. Usual causes of a difference: the device plugin does not run there, or started before the driver was well.",
         "GPUs the driver shows on the host",
     ),
     ClusterCheck(

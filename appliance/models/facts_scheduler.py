@@ -62,6 +62,9 @@ class SchedulerFacts(Model):
     gpus: dict[str, int] | None = Field(
         default=None, description="nvidia.com/gpu the cluster may give out, by node"
     )
+    gpu_parts: dict[str, dict[str, int]] | None = Field(
+        default=None, description="Parts by their name, mig-1g.10gb, by node"
+    )
     rdma: dict[str, int] | None = Field(
         default=None, description="rdma/fabric the cluster may give out, by node"
     )

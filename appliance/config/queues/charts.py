@@ -119,14 +119,18 @@ def _sharing(profile: Profile, options: SchedulerOptions) -> Manifest:
     return {**mode, "nvFractions": {"set": True}} if options.sharing == "nvidia" else mode
 
 
+def mig_strategy(options: SchedulerOptions) -> str:
+    """By which names parts of GPUs are offered, on every host of the cluster alike."""
+    return next((pool.mig for pool in options.node_pools if pool.mig != "none"), "single")
+
+
 def _gpu_operator(options: SchedulerOptions) -> Manifest:
     """Driver, toolkit and exporter are the host's: stage gpu brings them, for Slurm too."""
-    strategies = [pool.mig for pool in options.node_pools if pool.mig != "none"]
     return {
         "cdi": {"enabled": True},
         "dcgmExporter": {"enabled": False},
         "driver": {"enabled": False},
-        "mig": {"strategy": strategies[0] if strategies else "single"},
+        "mig": {"strategy": mig_strategy(options)},
         # It would set nvidia.com/mig.config to all-disabled and undo what stage mig makes.
         "migManager": {"enabled": False},
         "nfd": {"enabled": True},

@@ -25,7 +25,9 @@ LABELS = (
     "{range .items[*]}{.metadata.namespace} {.metadata.labels.name} {.metadata.labels.version} "
     '{.metadata.labels.status}{"\\n"}{end}'
 )
-GPU = "nvidia.com/gpu"
+VENDOR = "nvidia.com/"
+GPU = VENDOR + "gpu"
+PART = "mig-"
 RDMA = "rdma/fabric"
 DEFAULTS = (
     "storageclass.kubernetes.io/is-default-class",
@@ -42,7 +44,7 @@ EVERYWHERE = "*"
 ENDED = frozenset({"Succeeded"})
 FAILED = "Failed"
 PARTS = (
-    *("releases", "pods", "gpus", "rdma", "default_classes"),
+    *("releases", "pods", "gpus", "gpu_parts", "rdma", "default_classes"),
     *("policies", "enforcers", "images"),
 )
 
@@ -59,6 +61,7 @@ def collect(ask: Ask) -> Facts:
         found["pods"] = [pod for said in lists.values() for pod in pods(said)]
         nodes = _get(ask, "nodes")
         found["gpus"], found["rdma"] = offered(nodes, GPU), offered(nodes, RDMA)
+        found["gpu_parts"] = gpu_parts(nodes)
         found["default_classes"] = default_classes(_get(ask, "storageclasses"))
         network = _get(ask, "networkpolicies,daemonsets", EVERYWHERE)
         found["policies"] = policies(network, spaces)
@@ -134,6 +137,24 @@ def offered(said: dict[str, Any], resource: str) -> dict[str, int]:
     try:
         return {
             item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(resource, 0))
+            for item in said["items"]
+        }
+    except (KeyError, TypeError, ValueError):
+        raise Unreadable("kubectl printed no list of nodes") from None
+
+
+def gpu_parts(said: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """The parts of GPUs each node of a list offers, by their name. Raises Unreadable.
+
+    What a node offered before and offers no more kubelet goes on to name, with 0.
+    """
+    try:
+        return {
+            item["metadata"]["name"]: {
+                name[len(VENDOR) :]: int(count)
+                for name, count in item["status"].get("allocatable", {}).items()
+                if name.startswith(VENDOR + PART) and int(count)
+            }
             for item in said["items"]
         }
     except (KeyError, TypeError, ValueError):

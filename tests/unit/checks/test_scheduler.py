@@ -66,7 +66,14 @@ RDMA = {"head": 0, "gpu-1": 64, "gpu-2": 64, "gpu-3": 0}
 
 def view(options: Any = None, head: Any = None, **known: Any) -> View:
     """A site whose control plane says this."""
-    good = {"releases": RELEASES, "pods": PODS, "gpus": GPUS, "rdma": RDMA, **known}
+    good = {
+        "releases": RELEASES,
+        "pods": PODS,
+        "gpus": GPUS,
+        "gpu_parts": {},
+        "rdma": RDMA,
+        **known,
+    }
     told = SchedulerFacts(**good).model_dump()
     seen = {name: with_gpus(name, 8) for name in ("gpu-1", "gpu-2", "gpu-3")}
     said = {"scheduler": told} if head is None else head
@@ -192,18 +199,50 @@ def test_a_host_whose_gpus_are_unknown_is_not_assessed() -> None:
     assert found["gpu-1"].status is Status.NOT_ASSESSED
 
 
-@pytest.mark.parametrize(("strategy", "offered"), [("single", 9), ("mixed", 7)])
-def test_a_divided_gpu_counts_as_the_strategy_says(strategy: str, offered: int) -> None:
-    parts = [
-        {"profile": "3g.40gb", "profile_id": 9, "start": i * 4, "size": 4, "id": i}
-        for i in range(2)
+def divided(
+    strategy: str, offered: int, parts: Any, profile: str = "3g.40gb", host: str = "gpu-1"
+) -> CheckResult:
+    """A host with two parts in one of its eight GPUs, gpu-1 in a pool of that strategy, and what the cluster may give out of it."""
+    made = [
+        {"profile": profile, "profile_id": 9, "start": i * 4, "size": 4, "id": i} for i in range(2)
     ]
-    cut = with_gpus("gpu-1", 8, mig_enabled=True, mig=parts)
+    cut = with_gpus(host, 8, mig_enabled=True, mig=made)
     pools = [{**POOL[0], "mig": strategy}]
-    seen = view({"node_pools": pools}, gpus={**GPUS, "gpu-1": offered})
-    found = judge("scheduler.gpus", View(PROFILE, seen.site, {**seen.facts, "gpu-1": cut}))
-    assert found["gpu-1"].status is Status.PASS
-    assert found["gpu-1"].value == offered
+    seen = view({"node_pools": pools}, gpus={**GPUS, host: offered}, gpu_parts=parts)
+    return judge("scheduler.gpus", View(PROFILE, seen.site, {**seen.facts, host: cut}))[host]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "offered", "parts", "value"),
+    [
+        ("single", 9, None, 9),
+        ("none", 9, None, 9),
+        ("mixed", 7, {"gpu-1": {"mig-3g.40gb": 2}}, "7 nvidia.com/gpu, 2 nvidia.com/mig-3g.40gb"),
+    ],
+)
+def test_a_divided_gpu_counts_as_the_strategy_says(
+    strategy: str, offered: int, parts: Any, value: Any
+) -> None:
+    found = divided(strategy, offered, parts)
+    assert (found.status, found.value, found.limit) == (Status.PASS, value, value)
+
+
+def test_the_strategy_is_the_clusters_on_hosts_of_no_pool_too() -> None:
+    found = divided("mixed", 7, {"gpu-2": {"mig-1g.10gb.me": 2}}, "1g.10gb+me", "gpu-2")
+    assert found.status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    "parts", [{}, {"gpu-1": {"mig-3g.40gb": 1}}, {"gpu-1": {"mig-1g.10gb": 2}}]
+)
+def test_parts_the_cluster_may_not_give_out_are_missing(parts: Any) -> None:
+    found = divided("mixed", 7, parts)
+    assert found.status is Status.FAIL
+    assert found.cause.endswith("the host has 7 nvidia.com/gpu, 2 nvidia.com/mig-3g.40gb")
+
+
+def test_parts_nobody_read_are_not_assessed() -> None:
+    assert divided("mixed", 7, None).status is Status.NOT_ASSESSED
 
 
 def test_adapters_are_counted_on_hosts_of_kubernetes_alone() -> None:

@@ -136,20 +136,30 @@ def test_what_a_pod_waits_for_is_one_line() -> None:
     assert found["reason"] == "CrashLoopBackOff: it said: no such file"
 
 
+OFFERED = {
+    "nvidia.com/gpu": "8",
+    "rdma/fabric": "64",
+    "nvidia.com/mig-1g.10gb": "7",
+    "nvidia.com/mig-3g.40gb": "0",
+}
+
+
 def test_a_node_without_a_device_plugin_offers_nothing() -> None:
     nodes = {
         "items": [
             {
                 "metadata": {"name": "a"},
-                "status": {"allocatable": {"nvidia.com/gpu": "8", "rdma/fabric": "64"}},
+                "status": {"allocatable": OFFERED},
             },
             {"metadata": {"name": "b"}, "status": {}},
         ]
     }
     assert scheduler.offered(nodes, scheduler.GPU) == {"a": 8, "b": 0}
     assert scheduler.offered(nodes, scheduler.RDMA) == {"a": 64, "b": 0}
-    with pytest.raises(Unreadable):
-        scheduler.offered({}, scheduler.GPU)
+    assert scheduler.gpu_parts(nodes) == {"a": {"mig-1g.10gb": 7}, "b": {}}
+    for read in (lambda: scheduler.offered({}, scheduler.GPU), lambda: scheduler.gpu_parts({})):
+        with pytest.raises(Unreadable):
+            read()
 
 
 DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
