@@ -95,7 +95,7 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     for name in units(view, facts):
         unit = facts.units.get(name)
         target = f"{host.name}/{name}"
-        if unit is None:
+        if unit is None or unit.active == "unknown":
             yield not_assessed("base.units", target, facts.errors.get("units") or "not read")
         elif complaint := _complaint(unit):
             fix = f"journalctl -u {name} on the host says why; appliance deploy starts it"

@@ -40,16 +40,22 @@ def _ecc(gpu: Gpu) -> Seen:
         cause = f"{gpu.ecc_uncorrected} memory errors could not be corrected since the driver was loaded"
         fix = f"{RESET.format(gpu=gpu.index)}; gpu.remap says whether the rows were replaced"
         return bad(gpu.ecc_uncorrected, cause, fix, 0, ECC_SOURCE)
-    if gpu.ecc_uncorrected_aggregate is None or (
-        gpu.ecc_uncorrected is None and not gpu.mig_enabled
-    ):
+    return _past(gpu)
+
+
+def _past(gpu: Gpu) -> Seen:
+    """Errors of earlier days. A divided GPU (MIG) tells only those over its life."""
+    over_life, since_load = gpu.ecc_uncorrected_aggregate, gpu.ecc_uncorrected
+    if over_life is None or (since_load is None and not gpu.mig_enabled):
         return unknown("its ECC counters were not read")
-    if gpu.ecc_uncorrected_aggregate:
-        since = "those" if gpu.ecc_uncorrected is None else "none"
-        cause = f"{gpu.ecc_uncorrected_aggregate} uncorrectable memory errors over its life, {since} since the driver was loaded"
+    if over_life:
+        when = "none since the driver was loaded"
+        if since_load is None:
+            when = "and while it is divided (MIG) the driver does not tell since when"
+        cause = f"{over_life} uncorrectable memory errors over its life, {when}"
         fix = "nothing at once: note its serial; if the number grows, run dcgmi diag -r 3"
-        return doubtful(gpu.ecc_uncorrected_aggregate, cause, fix, 0, ECC_SOURCE)
-    if gpu.ecc_uncorrected is None:
+        return doubtful(over_life, cause, fix, 0, ECC_SOURCE)
+    if since_load is None:
         why = "while it is divided (MIG) the driver tells errors over the GPU's life only, and there are none"
         return unknown(why, required=False)
     if gpu.sram_uncorrected is None and gpu.sram_exceeded is None:

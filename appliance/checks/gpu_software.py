@@ -148,9 +148,15 @@ def _any_simulated(view: View) -> bool:
     return any(is_simulated(facts) for facts in _gpu_hosts(view).values())
 
 
+def _unit(facts: HostFacts, name: str) -> Unit | None:
+    """What systemd says of a unit; None where nobody could ask it."""
+    unit = facts.units.get(name)
+    return None if unit is None or unit.active == "unknown" else unit
+
+
 def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """Behind NVSwitch the fabric manager runs in the driver's very version; elsewhere it has no place."""
-    unit = facts.units.get(FABRIC_MANAGER)
+    unit = _unit(facts, FABRIC_MANAGER)
     common: dict[str, object] = {"simulated": is_simulated(facts)}
     if unit is None and facts.fabric_manager is None:
         why = facts.errors.get("fabric_manager") or facts.errors.get("units") or "not read"
@@ -218,7 +224,7 @@ def _persistence(gpu: Gpu) -> Seen:
 
 
 def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
-    target, unit = f"{host.name}/daemon", facts.units.get(PERSISTENCE)
+    target, unit = f"{host.name}/daemon", _unit(facts, PERSISTENCE)
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
         why = facts.errors.get("units") or "the unit was not read"
@@ -250,7 +256,7 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRe
 
 
 def _service(host: Host, facts: HostFacts, name: str) -> CheckResult:
-    unit, target = facts.units.get(name), f"{host.name}/{name.removesuffix('.service')}"
+    unit, target = _unit(facts, name), f"{host.name}/{name.removesuffix('.service')}"
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
         why = facts.errors.get("units") or "the unit was not read"

@@ -214,6 +214,12 @@ def test_a_disk_that_gives_errors_is_not_passed_over() -> None:
     assert result.cause == "/var gives errors: Input/output error"
 
 
+def test_units_of_a_host_without_systemd_are_not_assessed() -> None:
+    offline = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
+    units = dict.fromkeys(("ssh.service", "chrony.service", "appliance-firewall.service"), offline)
+    assert statuses(judge("base.units", facts(units=units))) == {Status.NOT_ASSESSED}
+
+
 def test_few_inodes_are_counted_in_inodes() -> None:
     (result,) = judge("base.disk", facts(filesystems=[{**ROOT, "inodes_free": 7}]))
     assert (result.value, result.unit, result.limit) == (7, "inodes", 1024)

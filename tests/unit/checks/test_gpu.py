@@ -189,7 +189,7 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
     ("gpu.ecc", {"sram_exceeded": True}, Status.FAIL, "(SRAM) is spent: the GPU", "RMA"),
     ("gpu.ecc", {"sram_uncorrected": 4, "ecc_uncorrected_aggregate": 4}, Status.WARN, "4 uncorrectable", "serial"),
     ("gpu.ecc", {"sram_uncorrected": 5}, Status.FAIL, "(SRAM) is spent: 5 uncorrectable", "RMA"),
-    ("gpu.ecc", {"mig_enabled": True, "ecc_uncorrected": None, "ecc_uncorrected_aggregate": 3}, Status.WARN, "3 uncorrectable memory errors over its life, those since", "serial"),
+    ("gpu.ecc", {"mig_enabled": True, "ecc_uncorrected": None, "ecc_uncorrected_aggregate": 3}, Status.WARN, "3 uncorrectable memory errors over its life, and while it is divided (MIG)", "serial"),
     ("gpu.nvlink", {"mig_enabled": True, "nvlinks_active": 12, "nvlink_speed": 20000}, Status.FAIL, "at 20000", "dcgmi"),
     ("gpu.pcie", {"pcie_generation": 4, "pcie_max_generation": 4, "pcie_width": 4}, Status.FAIL, "runs at x4", "reseat"),
     ("gpu.ecc", {"sram_exceeded": True, "ecc_uncorrected": None}, Status.FAIL, "over the threshold", "RMA"),
@@ -408,6 +408,18 @@ def test_the_fabric_manager_runs_in_step_with_the_driver(
     result = one("gpu.fabric_manager", facts("gpu-1", **changes))
     assert result.status is Status.FAIL
     assert cause in result.cause
+
+
+OFFLINE = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
+"""What the probe says of any unit where systemd does not run."""
+
+
+@pytest.mark.parametrize("check_id", ["gpu.fabric_manager", "gpu.persistence", "gpu.services"])
+def test_units_nobody_could_ask_of_are_not_assessed(check_id: str) -> None:
+    units = dict.fromkeys((FABRIC_MANAGER, PERSISTENCE, *SERVICES), OFFLINE)
+    results = judge(check_id, view(facts("gpu-1", units=units)))
+    assert Status.NOT_ASSESSED in {r.status for r in results}
+    assert not {r.status for r in results} & {Status.FAIL, Status.WARN}
 
 
 @pytest.mark.parametrize("changes", [{"fabric_manager": None}, {"units": {}}])
