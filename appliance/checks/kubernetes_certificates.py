@@ -39,7 +39,7 @@ def _unread(facts: HostFacts) -> str:
     """What the probe says of certificates it met and could not read; other troubles of the area are no matter here."""
     said = facts.errors.get("kubernetes", "").split("; ")
     return "; ".join(
-        word for word in said if word.startswith(("/etc/kubernetes/pki", "/var/lib/kubelet/pki"))
+        word for word in said if word.startswith(("/etc/kubernetes/", "/var/lib/kubelet/pki"))
     )
 
 

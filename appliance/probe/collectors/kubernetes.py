@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import socket
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Absent, Ask, Unreadable
+from appliance.probe.ask import Ask, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ PARKED = "/etc/kubernetes/manifests-parked/etcd.yaml"
 STOPPED = "stopped for a restore of etcd that is not through"
 BACKUP_UNIT = "/etc/systemd/system/appliance-etcd.service"
 CERTIFICATE_FOLDERS = ("/etc/kubernetes/pki", "/etc/kubernetes/pki/etcd")
+KUBECONFIGS = tuple(
+    "/etc/kubernetes/" + name + ".conf"
+    for name in ("admin", "super-admin", "controller-manager", "scheduler")
+)
+"""Each holds a client's certificate of its own, which lives as long as those in files."""
+CLIENT = re.compile(r"client-certificate-data:\s*(\S+)")
+VALIDITY = re.compile(rb"\x30.\x17\x0d\d{12}Z(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.S)
+"""Both ends of a certificate's life in DER: UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5)."""
 KUBELET_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KUBELET = ("127.0.0.1", 10248)
 PATIENCE = 3.0
@@ -34,7 +43,7 @@ DRAINED = "appliance/drained"
 TIER = "fabric.topograph.run/tier-"
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
-NOT_AFTER = re.compile(r"notAfter=(.+)")
+PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.S)
 FAILS = re.compile(r"\[-\](\S+) failed")
 """/healthz and /readyz list all they look at, "[+]ping ok", as soon as one of it fails."""
 DAY = 86400.0
@@ -127,31 +136,39 @@ def _certificates(ask: Ask) -> dict[str, float]:
         for name in files.names(ask.path(folder))
         if name.endswith(".crt")
     ]
-    if files.exists(ask.path(KUBELET_CERTIFICATE)):
-        places.append(KUBELET_CERTIFICATE)
+    others = (KUBELET_CERTIFICATE, *KUBECONFIGS)
     found: dict[str, float] = {}
-    for place in places:
+    for place in (*places, *(place for place in others if files.exists(ask.path(place)))):
         try:
-            said = ask.run(["openssl", "x509", "-noout", "-enddate", "-in", ask.path(place)])
-            found[place] = days_left(said)
-        except Absent as error:
-            ask.problem("kubernetes", str(error))
-            break
-        except (Unreadable, ValueError) as error:
-            ask.problem("kubernetes", place + ": " + str(error))
+            pem = _pem(files.read(ask.path(place)), place)
+            if pem is not None:
+                found[place] = days_left(pem)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            ask.problem("kubernetes", f"{place}: {why}")
     return found
 
 
-def days_left(said: str) -> float:
-    """Days until the date ``openssl x509 -enddate`` printed. Raises ValueError."""
-    found = NOT_AFTER.search(said)
+def _pem(text: str, place: str) -> str | None:
+    """The certificate of a file; of a kubeconfig the client's, which may lie elsewhere. Raises ValueError."""
+    if place not in KUBECONFIGS:
+        return text
+    inside = CLIENT.search(text)
+    return base64.b64decode(inside.group(1)).decode("ascii") if inside else None
+
+
+def days_left(pem: str) -> float:
+    """Days until the first certificate expires. Raises ValueError."""
+    inside = PEM.search(pem)
+    found = VALIDITY.search(base64.b64decode(inside.group(1))) if inside else None
     if not found:
         raise ValueError("no date of expiry")
-    words = found.group(1).split()
-    when = time.strptime(" ".join(words[:4]), "%b %d %H:%M:%S %Y")
     import calendar
 
-    return round((calendar.timegm(when) - time.time()) / DAY, 2)
+    short, full = found.groups()
+    said, form = (short, "%y%m%d%H%M%S") if short else (full, "%Y%m%d%H%M%S")
+    when = calendar.timegm(time.strptime(said.decode("ascii"), form))
+    return round((when - time.time()) / DAY, 2)
 
 
 def _cluster(ask: Ask) -> Facts:

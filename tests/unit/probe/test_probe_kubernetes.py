@@ -1,17 +1,20 @@
 """kubelet, name server, certificates and the cluster, from what programs and sockets said."""
 
+import base64
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from appliance.adapters.certificates import KeyPair
 from appliance.checks import kubernetes as checks
 from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import kubernetes
+from tests.unit.adapters.authority import Authority
 
 Grow = Callable[[dict[str, Any]], str]
 NODES = {
@@ -44,9 +47,19 @@ CLOSED = ("127.0.0.1", 1)
 """A port nothing listens on."""
 
 
-def in_days(days: float) -> str:
-    """What openssl says of a certificate that lives so long."""
-    return f"notAfter={datetime.now(UTC) + timedelta(days=days):%b %e %H:%M:%S %Y} GMT\n"
+AUTHORITY = Authority()
+
+
+def in_days(days: int) -> str:
+    """A certificate that lives so long."""
+    return AUTHORITY.sign(KeyPair.fresh().request("x", "y"), days)
+
+
+def kubeconfig(pem: str) -> str:
+    """What holds a client's certificate."""
+    return (
+        f"users:\n- user:\n    client-certificate-data: {base64.b64encode(pem.encode()).decode()}\n"
+    )
 
 
 def served(answer: bytes) -> tuple[str, int]:
@@ -90,11 +103,12 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
         {
             "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.20.2\n"}},
             "/usr/bin/kubectl": {"when": {"readyz": "ok", "nodes": json.dumps(NODES)}},
-            "/usr/bin/openssl": {"when": {"ca.crt": in_days(30), "server.crt": in_days(-2)}},
-            "/etc/kubernetes/admin.conf": "",
-            "/etc/kubernetes/pki/ca.crt": "",
+            "/etc/kubernetes/admin.conf": "users: []\n",
+            "/etc/kubernetes/scheduler.conf": kubeconfig(in_days(5)),
+            "/etc/kubernetes/pki/ca.crt": in_days(30),
             "/etc/kubernetes/pki/ca.key": "",
-            "/etc/kubernetes/pki/etcd/server.crt": "",
+            "/etc/kubernetes/pki/etcd/server.crt": in_days(365),
+            "/var/lib/kubelet/pki/kubelet-client-current.pem": in_days(40) + KeyPair.fresh().pem,
             "/etc/systemd/system/appliance-etcd.service": "ExecStart=x save --folder /b --keep 3\n",
             "/b/20260101T000000Z.snapshot": "x",
             "/b/20260101T000000Z.sha256": "x",
@@ -103,7 +117,12 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     address = served(b"HTTP/1.0 200 OK\r\n\r\nok")
     found = kubernetes.collect(Ask({}, root), address)["kubernetes"]
     assert (found["version"], found["kubelet"], found["api"]) == ("v1.20.2", "ok", "ok")
-    assert [round(days) for days in found["certificates"].values()] == [30, -2]
+    assert {name: round(days) for name, days in found["certificates"].items()} == {
+        "/etc/kubernetes/pki/ca.crt": 30,
+        "/etc/kubernetes/pki/etcd/server.crt": 365,
+        "/var/lib/kubelet/pki/kubelet-client-current.pem": 40,
+        "/etc/kubernetes/scheduler.conf": 5,
+    }
     assert found["backups"] == 1
     assert found["backup_age_h"] < 1
     head, gpu = found["nodes"]
@@ -230,6 +249,35 @@ def test_the_question_is_a_query_for_an_address() -> None:
     assert query[12:] == b"\x01a\x02bc\x00\x00\x01\x00\x01"
 
 
-def test_a_certificate_without_a_date_is_no_measurement() -> None:
-    with pytest.raises(ValueError, match="no date"):
-        kubernetes.days_left("unable to load certificate")
+def test_the_end_of_a_certificate_whenever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_2056 = in_days(365 * 30)
+    assert round(kubernetes.days_left(in_2056)) == 365 * 30
+    soon, now = in_days(30), time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 32 * kubernetes.DAY)
+    assert round(kubernetes.days_left(soon)) == -2
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "unable to load certificate", "-----BEGIN CERTIFICATE-----eA-----END CERTIFICATE-----"],
+)
+def test_a_certificate_without_a_date_is_no_measurement(said: str) -> None:
+    with pytest.raises(ValueError, match=r"no date|padding"):
+        kubernetes.days_left(said)
+
+
+def test_certificates_that_cannot_be_read_are_named(grow: Grow) -> None:
+    broken = {
+        "/etc/kubernetes/pki/ca.crt": "",
+        "/etc/kubernetes/scheduler.conf": "client-certificate-data: e",
+        "/var/lib/kubelet/pki/kubelet-client-current.pem": {"link": "gone.pem"},
+    }
+    root = grow({"/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.35.2\n"}}, **broken})
+    ask = Ask({}, root)
+    assert kubernetes.collect(ask, CLOSED)["kubernetes"]["certificates"] == {}
+    said = ask.errors["kubernetes"].split("; ")
+    assert [word.partition(":")[0] for word in said] == [
+        "/etc/kubernetes/pki/ca.crt",
+        "/var/lib/kubelet/pki/kubelet-client-current.pem",
+        "/etc/kubernetes/scheduler.conf",
+    ]
