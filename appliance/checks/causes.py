@@ -308,6 +308,28 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         is_unknown,
     ),
     Consequence(
+        "kubernetes.services",
+        ("kubernetes.kubelet", "kubernetes.nodes"),
+        "kubelet does everything through it",
+        when=lambda cause, effect: (
+            is_of("containerd")(cause, effect) and effect.value != "cordoned"
+        ),
+    ),
+    Consequence(
+        "kubernetes.services",
+        ("base.failed_units",),
+        "it is the unit that failed",
+        when=both(is_of("containerd"), only_of("containerd")),
+    ),
+    Consequence(
+        "kubernetes.api",
+        ("kubernetes.services",),
+        "they end where they cannot renew their lease in the API",
+        when=lambda cause, effect: effect.target.endswith(
+            ("/kube-scheduler", "/kube-controller-manager")
+        ),
+    ),
+    Consequence(
         "kubernetes.kubelet",
         ("kubernetes.nodes",),
         "a node is ready while its kubelet says so",

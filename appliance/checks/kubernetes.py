@@ -64,7 +64,7 @@ def _kubelet(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     else:
         fix = f"journalctl -u kubelet -u containerd on {host.name}, then {DEPLOY}"
         cause = f"kubelet {known.kubelet}"
-        yield failed(check, host.name, cause, fix, value=known.kubelet, limit="ok")
+        yield failed(check, host.name, cause, fix)
 
 
 def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
@@ -82,7 +82,7 @@ def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
             f"kubectl -n kube-system get pods -o wide shows the name server's and those of {host.name}; "
             "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix"
         )
-        yield failed(check, host.name, known.dns, fix, value=known.dns, limit="ok")
+        yield failed(check, host.name, known.dns, fix)
 
 
 def _api(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
@@ -102,7 +102,7 @@ def _api(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         if known.api == STOPPED:
             fix = "appliance etcd restore with the same backup goes on; appliance etcd abandon takes it back"
         cause = f"the API is not ready: {known.api}"
-        yield failed(check, host.name, cause, fix, value=known.api, limit="ok")
+        yield failed(check, host.name, cause, fix)
 
 
 def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:

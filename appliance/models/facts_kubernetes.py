@@ -33,6 +33,9 @@ class Kubernetes(Model):
 
     version: str = Field(default="", description="Of kubelet, as v1.35.2")
     kubelet: str = Field(default="", description='"ok" or what kubelet says of itself')
+    services: dict[str, str] = Field(
+        default_factory=dict, description='"ok" or what they say, by name, as kube-proxy'
+    )
     dns: str = Field(default="", description='"ok", or why no service name resolves from here')
     api: str | None = Field(default=None, description='"ok" or what the API of this host says')
     nodes: tuple[KubernetesNode, ...] | None = None

@@ -54,6 +54,7 @@ STAGE = Stage(
     variables=variables,
     checks=(
         "kubernetes.kubelet",
+        "kubernetes.services",
         "kubernetes.api",
         "kubernetes.nodes",
         "kubernetes.topology",

@@ -33,6 +33,9 @@ VALIDITY = re.compile(rb"\x30.\x17\x0d\d{12}Z(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14
 """Both ends of a certificate's life in DER: UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5)."""
 KUBELET_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KUBELET = ("127.0.0.1", 10248)
+PROXY = {"kube-proxy": 10256}
+CONTROLLERS = {"kube-controller-manager": 10257, "kube-scheduler": 10259}
+"""Ports of /healthz on loopback, as kubeadm leaves them; those of the control plane speak TLS."""
 PATIENCE = 3.0
 RESEND = 1.0
 """Seconds until a question that may have been lost is put again."""
@@ -59,26 +62,55 @@ def collect(ask: Ask, kubelet: tuple[str, int] = KUBELET, port: int = 53) -> Fac
     if server:
         found["dns"] = resolves(server.group(1), port)
     found["certificates"] = _certificates(ask)
+    found["services"] = _services(PROXY, tls=False)
     if files.exists(ask.path(ADMIN)):
+        found["services"].update(_services(CONTROLLERS, tls=True))
         found.update(_cluster(ask))
         found.update(_backups(ask))
     return {"kubernetes": found}
 
 
-def health(address: tuple[str, int]) -> str:
-    """What kubelet says of itself; "ok" when all is well."""
+def _services(ports: dict[str, int], *, tls: bool) -> dict[str, str]:
+    return {name: health(("127.0.0.1", port), tls=tls) for name, port in ports.items()}
+
+
+def health(address: tuple[str, int], *, tls: bool = False) -> str:
+    """What a program on this host says of itself at /healthz; "ok" when all is well."""
     try:
-        with socket.create_connection(address, PATIENCE) as wire:
-            wire.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            answer = b""
-            while len(answer) < 4096:
-                part = wire.recv(4096)
-                if not part:
-                    break
-                answer += part
+        plain = socket.create_connection(address, PATIENCE)
+        with _anonymous(plain) if tls else plain as wire:
+            answer = _answer(wire)
     except OSError as error:
         return "does not answer: " + (error.strerror or "no answer in time")
-    return in_short(answer.partition(b"\r\n\r\n")[2].decode("utf-8", "replace")) or "no answer"
+    head, _, body = answer.decode("utf-8", "replace").partition("\r\n\r\n")
+    code = " ".join(head.split()[1:2])
+    if code == "200":
+        return "ok"
+    if body.startswith("{"):
+        # kube-proxy lists times, and nothing that fails.
+        return "answers " + code
+    return in_short(body) or "no answer"
+
+
+def _answer(wire: socket.socket) -> bytes:
+    wire.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    answer = b""
+    while len(answer) < 4096:
+        part = wire.recv(4096)
+        if not part:
+            break
+        answer += part
+    return answer
+
+
+def _anonymous(wire: socket.socket) -> socket.socket:
+    """Scheduler and controller manager make up a certificate at each start; only loopback is asked, and nothing is told."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(wire)
 
 
 def in_short(said: str) -> str:

@@ -289,7 +289,7 @@ def _release(ask: Ask, space: str, name: str, revision: int, status: str) -> Fac
 def _get(ask: Ask, kind: str, space: str = "") -> dict[str, Any]:
     where = ["--all-namespaces"] if space == EVERYWHERE else ["-n", space] if space else []
     try:
-        found: dict[str, Any] = json.loads(_kubectl(ask, [*where, "get", kind, "-o", "json"]))
+        found: dict[str, Any] = json.loads(_kubectl(ask, ["get", kind, *where, "-o", "json"]))
     except ValueError:
         raise Unreadable(f"kubectl printed no list of {kind}") from None
     return found

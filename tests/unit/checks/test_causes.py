@@ -174,6 +174,21 @@ CASES = (
         of("kubernetes.nodes", "gpu-1", value="cordoned"),
     ),
     Case(
+        of("kubernetes.services", "gpu-1/containerd"),
+        of("kubernetes.kubelet", "gpu-1"),
+        of("kubernetes.nodes", "gpu-1", value="cordoned"),
+    ),
+    Case(
+        of("kubernetes.services", "gpu-1/containerd"),
+        of("base.failed_units", "gpu-1", cause="failed: containerd.service"),
+        of("base.failed_units", "gpu-1", cause="failed: containerd.service, chrony.service"),
+    ),
+    Case(
+        of("kubernetes.api", "head"),
+        of("kubernetes.services", "head/kube-scheduler"),
+        of("kubernetes.services", "head/kube-proxy"),
+    ),
+    Case(
         of("kubernetes.kubelet", "gpu-1"),
         of("kubernetes.nodes", "gpu-1", value="not ready"),
         of("kubernetes.nodes", "gpu-1", value="cordoned"),

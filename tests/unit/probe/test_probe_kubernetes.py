@@ -2,15 +2,19 @@
 
 import base64
 import json
+import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appliance.adapters.certificates import KeyPair
+from appliance.adapters.process import run
 from appliance.checks import kubernetes as checks
 from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import kubernetes
@@ -62,9 +66,20 @@ def kubeconfig(pem: str) -> str:
     )
 
 
-def served(answer: bytes) -> tuple[str, int]:
+def certificate(folder: Path) -> ssl.SSLContext:
+    """For a server that made up its own."""
+    key, made = os.fspath(folder / "key.pem"), os.fspath(folder / "cert.pem")
+    words = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -keyout {key} -out {made}"
+    run(words.split())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made, key)
+    return context
+
+
+def served(answer: bytes, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
     """A server that gives one connection this answer; its address."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    plain = socket.create_server(("127.0.0.1", 0))
+    listener = tls.wrap_socket(plain, server_side=True) if tls else plain
 
     def serve() -> None:
         with listener, listener.accept()[0] as wire:
@@ -203,6 +218,26 @@ def test_kubelet_is_told_in_its_own_words() -> None:
     assert kubernetes.health(served(b"HTTP/1.0 500 no\r\n\r\n" + said)) == "syncloop failed"
     assert kubernetes.health(served(b"HTTP/1.0 500 no\r\n\r\nno\ngood\n")) == "no good"
     assert kubernetes.health(served(b"")) == "no answer"
+
+
+def test_the_services_of_a_host_are_asked_at_their_ports(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proxy = served(b"HTTP/1.0 503 no\r\n\r\n" + b'{"lastUpdated": "long ago"}')
+    scheduler = served(b"HTTP/1.0 200 OK\r\n\r\nok", certificate(tmp_path))
+    monkeypatch.setattr(kubernetes, "PROXY", {"kube-proxy": proxy[1]})
+    ports = {"kube-scheduler": scheduler[1], "kube-controller-manager": CLOSED[1]}
+    monkeypatch.setattr(kubernetes, "CONTROLLERS", ports)
+    tree: dict[str, Any] = {"/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.35.2\n"}}}
+    found = kubernetes.collect(Ask({}, grow(tree)), CLOSED)["kubernetes"]["services"]
+    assert found == {"kube-proxy": "answers 503"}
+    monkeypatch.setattr(kubernetes, "PROXY", {})
+    tree["/etc/kubernetes/admin.conf"] = ""
+    found = kubernetes.collect(Ask({}, grow(tree)), CLOSED)["kubernetes"]["services"]
+    assert found == {
+        "kube-scheduler": "ok",
+        "kube-controller-manager": "does not answer: Connection refused",
+    }
 
 
 def known(query: bytes) -> bytes:

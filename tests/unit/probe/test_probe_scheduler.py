@@ -280,11 +280,14 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     lists = {
         "owner=helm": "kai-scheduler kai-scheduler 1 deployed\n",
         "sh.helm": record("kai-scheduler", "v0.17.0"),
-        "kube-system get pods": json.dumps({"items": [ran(DNS, "sha256:2", "head")]}),
-        "get pods": json.dumps({"items": [ran(KAI, "a/kai@sha256:1", "gpu-1")]}),
-        "get nodes": json.dumps(nodes),
-        "get storageclasses": json.dumps(CLASSES),
-        "get networkpolicies,daemonsets": json.dumps(NETWORK),
+        "5s get pods -n kube-system": json.dumps({"items": [ran(DNS, "sha256:2", "head")]}),
+        "5s get pods -n kai-scheduler": json.dumps(
+            {"items": [ran(KAI, "a/kai@sha256:1", "gpu-1")]}
+        ),
+        "5s get nodes": json.dumps(nodes),
+        "5s get storageclasses": json.dumps(CLASSES),
+        # kubectl takes a word after a flag that is not global for the flag's value, and then knows no command.
+        "5s get networkpolicies,daemonsets --all-namespaces": json.dumps(NETWORK),
         "cilium-config": "never",
     }
     root = grow({"/usr/bin/kubectl": {"when": lists}, "/etc/kubernetes/admin.conf": ""})
