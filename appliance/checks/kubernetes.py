@@ -79,7 +79,7 @@ def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         yield passed(check, host.name, "ok", evidence="kubernetes.default.svc.cluster.local")
     else:
         fix = (
-            f"kubectl -n kube-system get pods -o wide shows the name server's and those of {host.name}; "
+            "kubectl -n kube-system get pods,endpoints -o wide shows the name server's; "
             "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix"
         )
         yield failed(check, host.name, known.dns, fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import re
 import socket
@@ -39,6 +40,8 @@ CONTROLLERS = {"kube-controller-manager": 10257, "kube-scheduler": 10259}
 PATIENCE = 3.0
 RESEND = 1.0
 """Seconds until a question that may have been lost is put again."""
+REFUSALS = (errno.EPERM, errno.ECONNREFUSED)
+"""kube-proxy rejects what is sent to a service without endpoints: on its way out of this host, or at the node it reached."""
 NAME = "kubernetes.default.svc.cluster.local"
 OWNER = "appliance/owner"
 DRAINED = "appliance/drained"
@@ -126,19 +129,23 @@ def resolves(server: str, port: int = 53) -> str:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
             answer = _asked(wire, query, (server, port))
     except OSError as error:
+        if error.errno in REFUSALS:
+            return server + " is refused: no pod of the name server is ready"
         return server + " does not answer: " + (error.strerror or "no answer in time")
     return verdict(server, query, answer)
 
 
 def _asked(wire: socket.socket, query: bytes, server: tuple[str, int]) -> bytes:
     """The answer. A datagram may be lost, so the question is put a second time. Raises OSError."""
+    # Only a connected socket is told that a port is unreachable.
+    wire.connect(server)
     try:
         wire.settimeout(RESEND)
-        wire.sendto(query, server)
+        wire.send(query)
         return wire.recv(4096)
     except socket.timeout:  # noqa: UP041 - Python 3.8 and 3.9 know it by no other name
         wire.settimeout(PATIENCE - RESEND)
-        wire.sendto(query, server)
+        wire.send(query)
         return wire.recv(4096)
 
 

@@ -255,6 +255,14 @@ def test_a_datagram_that_is_lost_is_no_fault(monkeypatch: pytest.MonkeyPatch) ->
     assert kubernetes.resolves("127.0.0.1", named(known, lost=1)) == "ok"
 
 
+def test_a_name_server_without_a_ready_pod_is_told_as_such() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    said = "127.0.0.1 is refused: no pod of the name server is ready"
+    assert kubernetes.resolves("127.0.0.1", port) == said
+
+
 def test_a_name_server_that_is_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubernetes, "RESEND", 0.05)
     monkeypatch.setattr(kubernetes, "PATIENCE", 0.1)
