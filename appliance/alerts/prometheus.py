@@ -20,7 +20,7 @@ ALERTS = (
         minutes=5,
         severity=Severity.WARNING,
         summary="Prometheus on {{ $labels.instance }} could not read its configuration and keeps an older one",
-        remedy="promtool check config /etc/prometheus/prometheus.yml there; then run stage observe again.",
+        remedy="promtool check config /etc/prometheus/prometheus.yml there; then appliance deploy --stage observe.",
         check="observe.rules",
     ),
     Alert(

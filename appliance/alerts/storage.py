@@ -32,7 +32,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary="{{ $labels.instance }}: array {{ $labels.device }} lacks {{ $value }} disks",
         remedy="mdadm --detail /dev/{{ $labels.device }} there names the disk. Scratch is RAID 0: what lay on it is lost; "
-        "replace the disk and run stage storage.",
+        "replace the disk, then appliance deploy --stage storage.",
         check="storage.scratch",
     ),
     Alert(

@@ -259,7 +259,8 @@ def _accounting(view: View) -> Iterator[CheckResult]:
     slurm, why = _told(view)
     cluster = view.site.slurm.cluster
     if slurm is None or slurm.accounting is None:
-        yield not_assessed("slurm.accounting", "cluster", why or "sacctmgr gave no answer")
+        none = "slurm.conf of the controller names no slurmdbd to ask"
+        yield not_assessed("slurm.accounting", "cluster", why or none)
     elif slurm.accounting:
         yield passed("slurm.accounting", "cluster", cluster, evidence="sacctmgr show cluster")
     else:

@@ -30,6 +30,9 @@ def collect(ask: Ask, address: tuple[str, int] = ADDRESS) -> Facts:
         if ask.has("prometheus"):
             ask.problem("observe", f"Prometheus does not listen on {address[0]}:{address[1]}")
         return {"observe": None}
+    except OSError as error:
+        why = error.strerror or "no answer in time"
+        raise Unreadable(f"Prometheus on {address[0]}:{address[1]}: {why}") from None
     rules = [rule for group in groups for rule in group["rules"]]
     firing = {rule["name"] for rule in rules if rule.get("state") == "firing"}
     ours = [rule for group in groups if group.get("file", OURS) == OURS for rule in group["rules"]]

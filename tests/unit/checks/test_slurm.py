@@ -246,6 +246,7 @@ def test_accounting_that_does_not_know_the_cluster_fails() -> None:
 def test_accounting_that_was_not_asked_is_not_assessed() -> None:
     found = one("slurm.accounting", view(told(accounting=None)), "cluster")
     assert found.status is Status.NOT_ASSESSED
+    assert "names no slurmdbd" in found.cause
 
 
 @pytest.mark.parametrize(

@@ -522,3 +522,13 @@ def test_a_prometheus_that_is_down_matters_where_it_is_installed(grow: Grow) -> 
     grow({"/usr/bin/prometheus": {"when": {}}})
     assert observe.collect(ask, address) == {"observe": None}
     assert "Prometheus does not listen" in ask.errors["observe"]
+
+
+def test_a_prometheus_that_says_nothing_is_named(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observe, "PATIENCE", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        host, port = mute.getsockname()
+        with pytest.raises(Unreadable, match=f"Prometheus on {host}:{port}: no answer in time"):
+            observe.collect(Ask({}, grow({})), (host, port))
