@@ -145,11 +145,19 @@ def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
         "limit_source": source,
         "simulated": is_simulated(facts),
     }
-    slow = [port for port in ports if port.rate < wanted]
-    if slow:
-        seen = discovered(view)
-        ends = ends_of(seen[1], host, facts) if seen else {}
-        return [_slow(host, port, wanted, ends, common) for port in slow]
+    slow = [port for port in ports if 0 < port.rate < wanted]
+    seen = discovered(view) if slow else None
+    ends = ends_of(seen[1], host, facts) if seen else {}
+    results = [_slow(host, port, wanted, ends, common) for port in slow]
+    unread = ", ".join(port.device for port in ports if not port.rate)
+    if unread:
+        results.append(
+            not_assessed(
+                "fabric.rate", host.name, f"the kernel tells no rate of {unread}", **common
+            )
+        )
+    if results:
+        return results
     rate = min(port.rate for port in ports)
     return [passed("fabric.rate", host.name, rate, evidence=f"{len(ports)} ports", **common)]
 

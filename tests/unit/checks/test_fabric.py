@@ -290,6 +290,16 @@ def test_half_rate_is_named_and_other_ports_are_not() -> None:
     assert result.cause.startswith("half the rate")
 
 
+def test_a_rate_the_kernel_does_not_tell_is_neither_slow_nor_good() -> None:
+    mute = port("gpu-1", 1, rate=0.0)
+    result = one("fabric.rate", with_ports(port("gpu-1", 0), mute))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert result.cause == "the kernel tells no rate of mlx5_1"
+    slow = port("gpu-1", 2, rate=100.0)
+    both = judge("fabric.rate", with_ports(mute, slow))
+    assert [r.status for r in both] == [Status.FAIL, Status.NOT_ASSESSED]
+
+
 def test_a_site_may_set_its_own_rate_and_its_source_is_shown() -> None:
     own = site().model_copy(
         update={"limits": {"fabric.rate": Limit(value=400, source="our switches")}}
