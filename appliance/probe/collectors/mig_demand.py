@@ -27,7 +27,10 @@ def collect(ask: Ask) -> Facts:
     try:
         seen = json.loads(said)
         found: Facts = {key: seen[key] for key in PLAIN if key in seen}
+        for key in {"problem", "waits"} & found.keys():
+            # An answer of the API may have lines of its own.
+            found[key] = " ".join(found[key].split())
         found["age_s"] = round(time.time() - seen["taken_at"], 1)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise Unreadable(REPORT + " cannot be read") from None
     return {"mig_demand": found}

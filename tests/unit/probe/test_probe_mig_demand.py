@@ -28,7 +28,14 @@ def test_a_round_is_read_with_its_age(grow: Grow) -> None:
     assert MigDemand(age_s=1, **found).made == 3
 
 
-@pytest.mark.parametrize("said", ["", "{", "[]", "{}"])
+def test_what_went_wrong_is_one_line_however_the_api_said_it(grow: Grow) -> None:
+    state = {"taken_at": time.time(), "problem": "POST pods:\n  403 Forbidden\n"}
+    tree = {**HERE, mig_demand.REPORT: json.dumps(state)}
+    found = mig_demand.collect(Ask({}, grow(tree)))["mig_demand"]
+    assert found["problem"] == "POST pods: 403 Forbidden"
+
+
+@pytest.mark.parametrize("said", ["", "{", "[]", "{}", '{"taken_at": 1, "problem": 7}'])
 def test_what_cannot_be_read_is_said(grow: Grow, said: str) -> None:
     with pytest.raises(Unreadable):
         mig_demand.collect(Ask({}, grow({**HERE, mig_demand.REPORT: said})))
