@@ -98,7 +98,8 @@ def _lines(seen: Seen) -> Iterator[str]:
 
 
 def _sign(one: RunningImage) -> str:
-    return {Held.DIFFERS: "✗", Held.UNKNOWN: "?"}.get(one.held, "✓")
+    signs = {Held.DIFFERS: "✗", Held.UNKNOWN: "?", Held.NOTHING: "·"}
+    return signs.get(one.held, "✓")
 
 
 def _document(seen: Seen) -> dict[str, object]:

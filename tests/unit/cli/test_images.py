@@ -77,13 +77,16 @@ def test_what_runs_is_shown_and_locked_and_then_held(cluster: Cluster) -> None:
     shown = cluster.run("show")
     assert (shown.return_value, shown.exception) == (0, None)
     assert f"digest {ONE}  on head, gpu-[1-2]; held by: nothing" in shown.stdout
+    assert f"  · {PROXY}" in shown.stdout
     assert "none yet" in shown.stdout
     done = cluster.run("lock", "--yes")
     assert done.return_value == 0
     assert f"+ {PROXY}  digest {ONE}" in done.stdout
     assert cluster.lock is not None
     assert cluster.lock.images == {PROXY: f"digest {ONE}", DNS: f"id {OTHER}"}
-    assert "held by: images.lock" in cluster.run("show").stdout
+    held = cluster.run("show").stdout
+    assert f"  ✓ {PROXY}" in held
+    assert "held by: images.lock" in held
     again = cluster.run("lock", "--yes")
     assert again.return_value == 0
     assert "nothing to change" in again.stdout
