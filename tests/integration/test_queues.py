@@ -38,7 +38,8 @@ from tests.unit.config.test_queue_rendering import DATA, PROFILES, VARIANTS
 pytestmark = pytest.mark.rack
 
 OWN = sorted(charts.SOURCES.glob("*.yml"))
-HOME = Where("kai-trial", "team-train", "kai-scheduler", images(WorkloadsOptions()), "nfs")
+OF_SITE = WorkloadsOptions(images={"mpi": "mirror.local/mpi:1", "dask": "mirror.local/dask:1"})
+HOME = Where("kai-trial", "team-train", "kai-scheduler", images(OF_SITE), "nfs")
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 
 
