@@ -13,6 +13,7 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Observer
 from appliance.models.images import Held, ImageLock, RunningImage, is_pinned
 from appliance.models.site import Role
+from appliance.report.wording import plural
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def wanted(seen: Seen) -> dict[str, str]:
     """What the lock is to hold: all that runs and is not held by its name. Raises ApplianceError where that is not one image each."""
     if seen.torn:
         raise ApplianceError(
-            f"{len(seen.torn)} images are not known to be one each, as {seen.torn[0]}",
+            f"{plural(len(seen.torn), 'image')} not known to be the same everywhere, as {seen.torn[0]}",
             "appliance health --check kubernetes.images names hosts and remedy; then lock them",
         )
     return {one.image: one.identity for one in seen.images if not is_pinned(one.image)}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from appliance.adapters.ssh import Remote
 from appliance.benchmarks.storage_route import Route, Way, routes
-from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.errors import ApplianceError, ConnectionFailed
-from appliance.models.result import CheckResult, Measurement, Status
+from appliance.models.result import CheckResult, Measurement
 from appliance.models.site import NfsMount
 
 CHECK = "storage.roundtrip"
@@ -89,7 +89,7 @@ def _remove(remote: Remote, wanted: NfsMount, cleaner: Route, token: str) -> lis
     target = f"{cleaner.host}{wanted.at}/{token}"
     cause = f"its files stay behind: {answer.trouble}"
     fix = f"rm {cleaner.base}/{token}-* on {cleaner.host}"
-    return [CheckResult(id=CHECK, target=target, status=Status.WARN, cause=cause, fix=fix)]
+    return [warned(CHECK, target, cause, fix)]
 
 
 def _judge(

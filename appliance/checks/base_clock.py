@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
 OFFSET_SECONDS = 0.1
@@ -42,16 +42,15 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
 
 def _silent(host: Host, source: str, seconds: int) -> CheckResult:
     """chronyd calls itself synchronised however long its source has said nothing."""
-    return CheckResult(
-        id="base.clock",
-        target=host.name,
-        status=Status.WARN,
+    return warned(
+        "base.clock",
+        host.name,
+        f"its source {source} has said nothing for {seconds / 3600:.1f} h: the clock runs free",
+        "chronyc sources on the host shows whether the source can be reached; then its port 123/udp and the firewalls between",
         value=seconds,
         unit="s",
         limit=SILENT_SECONDS,
         limit_source="own choice: ten of chronyd's longest intervals",
-        cause=f"its source {source} has said nothing for {seconds / 3600:.1f} h: the clock runs free",
-        fix="chronyc sources on the host shows whether the source can be reached; then its port 123/udp and the firewalls between",
     )
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import Filesystem, HostFacts
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
 FAIL_PERCENT = 5.0
@@ -61,19 +61,9 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     common = {"unit": "% available", "limit": FAIL_PERCENT, "limit_source": "own choice"}
     if percent >= FAIL_PERCENT:
         return [passed("base.memory", host.name, percent, **common)]
-    return [
-        CheckResult(
-            id="base.memory",
-            target=host.name,
-            status=Status.WARN,
-            value=percent,
-            unit="% available",
-            limit=FAIL_PERCENT,
-            limit_source="own choice",
-            cause=f"{memory.available >> 20} MiB of {memory.total >> 20} MiB are available",
-            fix="ps aux --sort=-rss on the host shows who holds it",
-        )
-    ]
+    cause = f"{memory.available >> 20} MiB of {memory.total >> 20} MiB are available"
+    fix = "ps aux --sort=-rss on the host shows who holds it"
+    return [warned("base.memory", host.name, cause, fix, value=percent, **common)]
 
 
 def is_remote(fs: Filesystem) -> bool:
@@ -123,9 +113,7 @@ def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult
         return failed("base.disk", target, cause, fix, **common)
     if percent >= max(WARN_PERCENT, least):
         return None
-    return failed("base.disk", target, cause, fix, **common).model_copy(
-        update={"status": Status.WARN}
-    )
+    return warned("base.disk", target, cause, fix, **common)
 
 
 def _counts(fs: Filesystem) -> bool:

@@ -87,6 +87,18 @@ def failed(check_id: str, target: str, cause: str, fix: str, **rest: Any) -> Che
     )
 
 
+def warned(check_id: str, target: str, cause: str, fix: str, **rest: Any) -> CheckResult:
+    """A result that is doubtful and ends no run, with its one-line cause and remedy."""
+    return CheckResult(
+        id=check_id,
+        target=target,
+        status=Status.WARN,
+        cause=cause,
+        fix=fix,
+        **rest,
+    )
+
+
 def not_assessed(check_id: str, target: str, cause: str, **rest: Any) -> CheckResult:
     """A result that could not be had, with the reason."""
     return CheckResult(id=check_id, target=target, status=Status.NOT_ASSESSED, cause=cause, **rest)

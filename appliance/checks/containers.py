@@ -11,11 +11,12 @@ from appliance.checks.check import (
     failed,
     not_assessed,
     passed,
+    warned,
 )
 from appliance.config.roles.containers import container_folder
 from appliance.models.facts import HostFacts
 from appliance.models.facts_containers import Containers, Plugin
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
 PYXIS, ENROOT, ROOM = "slurm.pyxis", "slurm.enroot", "slurm.container_room"
@@ -157,14 +158,8 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     if free >= least:
         yield passed(ROOM, host.name, evidence=folder, **told)
         return
-    yield CheckResult(
-        id=ROOM,
-        target=host.name,
-        status=Status.WARN,
-        cause=f"{folder} has {free:g} GiB left",
-        fix=f"du -sh {folder}/*/* on {host.name} shows whose images lie there",
-        **told,
-    )
+    fix = f"du -sh {folder}/*/* on {host.name} shows whose images lie there"
+    yield warned(ROOM, host.name, f"{folder} has {free:g} GiB left", fix, **told)
 
 
 def _chosen(view: View, name: str) -> str:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable
 
-from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
+from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed, warned
 from appliance.checks.fabric_ports import is_simulated
 from appliance.checks.fabric_services import MEMBERS
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
 ID = "fabric.driver"
@@ -73,15 +73,11 @@ def _inbox(host: Host, facts: HostFacts, version: str, common: dict[str, object]
         cause = f"NVIDIA's driver {version} is loaded, not the kernel's own"
         fix = "appliance deploy --stage fabric removes it and reboots the host, as its plan says"
         return failed(ID, host.name, cause, fix, value=version, **common)
-    return CheckResult(
-        id=ID,
-        target=host.name,
-        status=Status.WARN,
-        cause=f"NVIDIA's driver {version} is loaded, which this program did not bring and leaves alone",
-        value=version,
-        fix="write fabric.driver: doca, or take it off (/usr/sbin/ofed_uninstall.sh) and reboot",
-        **common,
+    cause = (
+        f"NVIDIA's driver {version} is loaded, which this program did not bring and leaves alone"
     )
+    fix = "write fabric.driver: doca, or take it off (/usr/sbin/ofed_uninstall.sh) and reboot"
+    return warned(ID, host.name, cause, fix, value=version, **common)
 
 
 def _installed(facts: HostFacts) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from appliance.checks.check import Check, ClusterCheck, View, not_assessed, passed
+from appliance.checks.check import Check, ClusterCheck, View, not_assessed, passed, warned
 from appliance.checks.fabric_subnet import is_simulated
 from appliance.config.tables import hca_firmware
 from appliance.models.facts import Port
@@ -106,17 +106,12 @@ def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Chec
     for adapter in adapters:
         usual = boards[adapter.port.board].most_common(1)[0][0]
         if adapter.port.board and adapter.port.firmware != usual:
-            yield CheckResult(
-                id=ID,
-                target=adapter.target,
-                status=Status.WARN,
-                cause=f"{adapter.port.device} has firmware {adapter.port.firmware}, "
-                f"most of board {adapter.port.board} have {usual}",
-                fix=f"bring all boards {adapter.port.board} to one firmware",
-                value=adapter.port.firmware,
-                limit=usual,
-                **common,
+            board, firmware = adapter.port.board, adapter.port.firmware
+            cause = (
+                f"{adapter.port.device} has firmware {firmware}, most of board {board} have {usual}"
             )
+            fix = f"bring all boards {board} to one firmware"
+            yield warned(ID, adapter.target, cause, fix, value=firmware, limit=usual, **common)
 
 
 def _unread(

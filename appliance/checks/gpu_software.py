@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.checks.gpu_each import (
     Seen,
     bad,
@@ -16,7 +16,7 @@ from appliance.checks.gpu_each import (
 )
 from appliance.models.facts import Gpu, HostFacts, Unit
 from appliance.models.profile import Interconnect
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
@@ -122,15 +122,14 @@ def _outliers(view: View, product: str, usual: str, simulated: bool) -> CheckRes
         for gpu in devices(facts)
         if gpu.name == product and gpu.vbios not in {"", usual}
     ]
-    return CheckResult(
-        id="gpu.vbios_spread",
-        target="cluster",
-        status=Status.WARN,
+    return warned(
+        "gpu.vbios_spread",
+        "cluster",
+        f"{product}: firmware {usual} but for {', '.join(others[:8])}{' ...' if others[8:] else ''}",
+        "ask the vendor for one firmware for all, and bring the others to it",
         value=len(others),
         unit="GPUs",
         limit=0,
-        cause=f"{product}: firmware {usual} but for {', '.join(others[:8])}{' ...' if others[8:] else ''}",
-        fix="ask the vendor for one firmware for all, and bring the others to it",
         simulated=simulated,
     )
 
@@ -235,17 +234,8 @@ def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
     fix = f"journalctl -u {PERSISTENCE} says why; systemctl enable --now {PERSISTENCE}"
     if unit.load == "not-found":
         state, fix = "not installed", "appliance deploy --stage gpu"
-    return [
-        CheckResult(
-            id="gpu.persistence",
-            target=target,
-            status=Status.WARN,
-            value=unit.active,
-            cause=f"the persistence daemon is {state}: persistence is gone after the next boot",
-            fix=fix,
-            **common,
-        )
-    ]
+    cause = f"the persistence daemon is {state}: persistence is gone after the next boot"
+    return [warned("gpu.persistence", target, cause, fix, value=unit.active, **common)]
 
 
 def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:

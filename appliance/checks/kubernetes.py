@@ -13,12 +13,13 @@ from appliance.checks.check import (
     failed,
     not_assessed,
     passed,
+    warned,
 )
 from appliance.checks.kubernetes_certificates import judge_certificates
 from appliance.checks.kubernetes_topology import judge_tiers
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
@@ -211,16 +212,16 @@ def _node(view: View, host: Host, node: KubernetesNode) -> CheckResult:
 
 def _cordoned(host: Host, node: KubernetesNode) -> CheckResult:
     """What the appliance has cordoned it gives back by itself; by hand that would be undone work."""
-    cause = "cordoned: takes no new pods"
-    fix = f"once that is dealt with: kubectl uncordon {host.name}"
-    if node.cordoned_for:
-        cause, fix = f"{cause} ({node.cordoned_for})", f"{DEPLOY} goes on and gives it back"
+    check, cause = "kubernetes.nodes", "cordoned: takes no new pods"
     told: dict[str, Any] = {"value": "cordoned", "limit": "ready"}
-    result = failed("kubernetes.nodes", host.name, cause, fix, **told)
-    if node.cordoned_for != ON_DEMAND:
-        return result
-    fix = f"nothing, it takes a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
-    return result.model_copy(update={"status": Status.WARN, "fix": fix})
+    if not node.cordoned_for:
+        fix = f"once that is dealt with: kubectl uncordon {host.name}"
+        return failed(check, host.name, cause, fix, **told)
+    cause += f" ({node.cordoned_for})"
+    if node.cordoned_for == ON_DEMAND:
+        fix = f"nothing, it takes a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
+        return warned(check, host.name, cause, fix, **told)
+    return failed(check, host.name, cause, f"{DEPLOY} goes on and gives it back", **told)
 
 
 def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from appliance.checks import scheduler, workloads
-from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed, warned
 from appliance.models.images import (
     Held,
     RunningImage,
@@ -14,7 +14,7 @@ from appliance.models.images import (
     kind,
     short,
 )
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 
 CHECK = "kubernetes.images"
 SYSTEM = "kube-system"
@@ -92,8 +92,8 @@ def _judged(view: View, target: str, rows: Sequence[RunningImage]) -> CheckResul
     if view.lock and rows[0].held is Held.NOTHING:
         cause = f"{image} runs on {_on(rows[0])} ({short(rows[0].identity)}), and nobody has accepted it"
         fix = f"compare it with what its publisher names, then {LOCK}"
-        seen = failed(CHECK, target, cause, fix, value=short(rows[0].identity), limit="images.lock")
-        return seen.model_copy(update={"status": Status.WARN})
+        found = short(rows[0].identity)
+        return warned(CHECK, target, cause, fix, value=found, limit="images.lock")
     return None
 
 

@@ -11,10 +11,11 @@ from appliance.checks.check import (
     failed,
     not_assessed,
     passed,
+    warned,
 )
 from appliance.models.facts import HostFacts
 from appliance.models.facts_limits import Limits
-from appliance.models.result import CheckResult, Status, Value
+from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
 UNIT = "appliance-limits.service"
@@ -66,11 +67,11 @@ def _cluster(view: View) -> Iterator[CheckResult]:
     elif acting and (left := _left_alone(known[acting[0]])):
         cause = f"{left} workloads are left alone, for something about them is not known"
         fix = f"on {acting[0]}: {LOG} names each with the reason"
-        yield _warned(check, cause, fix, value=left, limit=0)
+        yield warned(check, "cluster", cause, fix, value=left, limit=0)
     elif acting and troubles:
         cause = f"{troubles[0]}: it could not follow {acting[0]}, which acts"
         fix = f"on {troubles[0].partition(':')[0]}: {LOG}"
-        yield _warned(check, cause, fix, limit="no trouble")
+        yield warned(check, "cluster", cause, fix, limit="no trouble")
     elif acting:
         seen = known[acting[0]]
         told = f"{acting[0]} acts, {seen.limited} workloads have a limit"
@@ -122,10 +123,6 @@ def _metrics(view: View) -> Iterator[CheckResult]:
         yield not_assessed(check, "cluster", f"its last round was cut off: {seen.problem}")
     else:
         yield passed(check, "cluster", "ok", limit="ok", evidence=f"asked by {host}")
-
-
-def _warned(check: str, cause: str, fix: str, **rest: Value) -> CheckResult:
-    return failed(check, "cluster", cause, fix, **rest).model_copy(update={"status": Status.WARN})
 
 
 def _left_alone(seen: Limits) -> int:

@@ -2,19 +2,12 @@
 
 from collections.abc import Iterator
 
-from appliance.checks.check import (
-    Check,
-    ClusterCheck,
-    View,
-    failed,
-    not_assessed,
-    passed,
-)
+from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed, warned
 from appliance.checks.gpu_each import is_simulated
 from appliance.checks.limits import OLD_S as ROUND_OLD_S
 from appliance.config.mig import demands, on_demand
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
 UNIT = "appliance-mig-demand.service"
@@ -78,16 +71,8 @@ def _cluster(view: View) -> CheckResult:
         return failed(CHECK, "cluster", seen.demand.troubles[0], fix, limit="no trouble")
     waiting = seen.demand.waiting
     if seen.demand.unmet:
-        return CheckResult(
-            id=CHECK,
-            target="cluster",
-            status=Status.WARN,
-            cause=seen.demand.unmet[0],
-            fix=fix,
-            value=len(seen.demand.unmet),
-            unit="pods",
-            limit=0,
-        )
+        unmet = seen.demand.unmet
+        return warned(CHECK, "cluster", unmet[0], fix, value=len(unmet), unit="pods", limit=0)
     return passed(CHECK, "cluster", waiting, unit="pods wait")
 
 

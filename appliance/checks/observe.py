@@ -12,10 +12,11 @@ from appliance.checks.check import (
     failed,
     not_assessed,
     passed,
+    warned,
 )
 from appliance.config.roles.observe import DCGM_EXPORTER
 from appliance.models.facts import HostFacts, Observe, Target
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
 EXPORTER = "prometheus-node-exporter.service"
@@ -83,16 +84,10 @@ def judge_alerts(view: View) -> Iterable[CheckResult]:
     if not seen.firing:
         yield passed("observe.alerts", "cluster", 0, unit="alerts", limit=0)
         return
-    yield CheckResult(
-        id="observe.alerts",
-        target="cluster",
-        status=Status.WARN,
-        value=len(seen.firing),
-        unit="alerts",
-        limit=0,
-        cause=f"firing: {', '.join(seen.firing)}",
-        fix=f"http://{server.address}:9090/alerts names the hosts; each alert its remedy and runbook",
-    )
+    cause = f"firing: {', '.join(seen.firing)}"
+    fix = f"http://{server.address}:9090/alerts names the hosts; each alert its remedy and runbook"
+    told = {"value": len(seen.firing), "unit": "alerts", "limit": 0}
+    yield warned("observe.alerts", "cluster", cause, fix, **told)
 
 
 def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from appliance.checks import scheduler
-from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed, warned
 from appliance.config.queues.manifest import Manifest, digest
 from appliance.config.workloads.network import ENFORCING, NAME, kept, policies
 from appliance.config.workloads.releases import wanted
 from appliance.models.facts_scheduler import NetworkPolicy, PolicyEnforcer
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult
 
 DEPLOY = "appliance deploy --stage workloads"
 NEVER = "never"
@@ -46,8 +46,7 @@ def _judged(
             f"what is neither the site's nor the chart's lets in more: {names} in namespace {space}"
         )
         fix = f"kubectl -n {space} delete networkpolicy {names}; who needs it belongs under reached_from"
-        seen = failed(check, target, cause, fix, value=names, limit=NAME)
-        return seen.model_copy(update={"status": Status.WARN})
+        return warned(check, target, cause, fix, value=names, limit=NAME)
     return passed(check, target, NAME, limit=NAME, evidence=f"namespace {space}")
 
 
@@ -90,8 +89,8 @@ def _enforced(view: View, one: PolicyEnforcer, hosts: int) -> CheckResult:
 def _not_kept(view: View, cause: str, fix: str, value: str) -> CheckResult:
     """A failure where somebody is meant to be kept out of what asks nobody who he is; else a warning."""
     limit = " or ".join(ENFORCING)
-    seen = failed("workloads.network", "cluster", cause, fix, value=value, limit=limit)
-    return seen if kept(view.site) else seen.model_copy(update={"status": Status.WARN})
+    judge = failed if kept(view.site) else warned
+    return judge("workloads.network", "cluster", cause, fix, value=value, limit=limit)
 
 
 def _exposed(view: View) -> str:

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from appliance import __version__
-from appliance.checks.check import View
 from appliance.checks.kubernetes_images import running
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
+from appliance.engine.survey import view_of
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
 from appliance.models.result import CheckResult, Measurement, Status, overall
@@ -92,8 +92,7 @@ def _images(session: Session, found: Round) -> tuple[RunningImage, ...]:
     """Of the cluster that is made here; none where they are not known, which their check says."""
     if session.site.kubernetes is None or session.site.brings_cluster:
         return ()
-    view = View(session.profile, session.site, found.facts, lock=session.lock)
-    _, images, _ = running(view)
+    _, images, _ = running(view_of(session, found))
     return images or ()
 
 
