@@ -127,7 +127,7 @@ class Change:
         found = self.packages.installed.get(PACKAGE)
         if found and found.desired != "h":
             self.changed = True
-            self.module.run_command(["apt-mark", "hold", PACKAGE])
+            self.packages.hold([PACKAGE])
 
     def _lacks_reboot(self, doca: bool, ours: bool) -> bool:
         loaded = text(f"{sysfs()}/module/mlx5_core/version")

@@ -98,14 +98,7 @@ class AptDriver:
 
     def hold(self, names: Iterable[str]) -> None:
         """Against unattended upgrades, and against a person's apt-get upgrade."""
-        self._run(["apt-mark", "hold", *names])
-        self.apt.read()
-
-    def _run(self, argv: list[str]) -> tuple[int, str, str]:
-        answer: tuple[int, str, str] = self.module.run_command(
-            argv, environ_update={"LC_ALL": "C", "LANGUAGE": "C"}
-        )
-        return answer
+        self.apt.hold(sorted(names))
 
 
 class DnfDriver:

@@ -83,6 +83,52 @@ def test_a_pin_may_go_back_and_keeps_its_hold(run: Run, host: Host) -> None:
     assert host.called("apt-mark") == ["apt-mark hold bash"]
 
 
+LOCKED = (
+    100,
+    "",
+    "dpkg: error: dpkg frontend lock was locked by another process with pid 7\n"
+    "Note: removing the lock file is always wrong, can damage the locked area\n"
+    "E: Sub-process dpkg --set-selections returned an error code (2)\n"
+    "E: Executing dpkg failed. Are you root?\n",
+)
+"""apt-mark 2.6.1 of Debian 12 beside an apt-get that works. It does not know DPkg::Lock::Timeout."""
+
+
+@pytest.fixture
+def losing(host: Host) -> Host:
+    """A host on which apt-get takes a hold away, as it does when it may change what is held."""
+    held, free = "bash\thi \t5.3\t\n", "bash\tii \t5.2\t\n"
+    host.answer(QUERY, (0, held, ""), (0, free, ""))
+    host.answer("apt-get", (0, NONE.replace("installed, 0", "installed, 1 downgraded, 0"), ""))
+    return host
+
+
+def test_a_hold_waits_for_another_stage_at_work(run: Run, losing: Host) -> None:
+    losing.answer("apt-mark", LOCKED, LOCKED, (0, "", ""))
+    assert run("packages", pins={"bash": "5.2"})["changed"]
+    assert losing.called("apt-mark") == ["apt-mark hold bash"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (LOCKED, "holding bash: dpkg frontend lock was locked by another process with pid 7"),
+        ((100, "", "E: No packages found\n"), "holding bash: No packages found"),
+    ],
+)
+def test_a_hold_that_fails_is_told(
+    run: Run,
+    losing: Host,
+    debian: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: tuple[int, str, str],
+    line: str,
+) -> None:
+    monkeypatch.setattr(debian, "LOCK_SECONDS", 0)
+    losing.answer("apt-mark", answer)
+    assert run("packages", pins={"bash": "5.2"})["msg"] == line
+
+
 def test_a_file_says_which_version_be_it_older(run: Run, host: Host) -> None:
     host.answer("apt-get", (0, ONE, ""))
     run("packages", present=["/files/enroot_4.1.2-1_amd64.deb"])

@@ -62,9 +62,6 @@ class Host:
         words = argv[2:] if argv[0] == "timeout" else argv
         if words[0] == "ofed_info":
             return (0, f"OFED-internal-{MODULES[self.package]}:\n", "") if self.package else (127, "", "")  # fmt: skip
-        if words[0] == "apt-mark":
-            self.held = True
-            return 0, "", ""
         assert words[0].endswith("ofed_uninstall.sh")
         self.done.append("uninstall")
         self.package = ""
@@ -90,6 +87,10 @@ class Packages:
 
     def offered(self, names: list[str]) -> dict[str, list[str]]:
         return {"doca-ofed": list(self.host.offers)}
+
+    def hold(self, names: list[str]) -> None:
+        assert names == ["doca-ofed"]
+        self.host.held = True
 
     def version(self, name: str) -> str:
         return self.host.package

@@ -24,7 +24,10 @@ NOT_KNOWN = re.compile(
     r"Couldn't find any package|Failed to fetch|Hash Sum mismatch"
 )
 # Not "Unable to lock" or "Could not open lock file": so it is on a full or broken disk, where waiting helps nobody.
-BUSY = re.compile(r"Could not get lock|is another process using it", re.I)
+# dpkg's own words come from apt-mark, which waits for nobody: stages work side by side on one host.
+BUSY = re.compile(
+    r"Could not get lock|is another process using it|lock was locked by another process", re.I
+)
 # apt-get and apt-cache make the cache of the lists anew under no lock: of two at once, one finds its new file gone.
 LOST_RACE = re.compile(r"Problem (?:renaming|unlinking) the file \S*pkgcache\.bin.*\(2: ")
 COUNTS = re.compile(
@@ -120,7 +123,7 @@ class Apt:
         if not self._interrupted():
             return
         self.changed = True
-        code, out, err = self._run(
+        code, out, err = self.patiently(
             ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
         )
         if code:
@@ -145,6 +148,13 @@ class Apt:
             self.read()
             self._hold_again(held)
 
+    def hold(self, names: Sequence[str]) -> None:
+        """Let no upgrade of these packages happen that does not ask for it. Raises Problem."""
+        code, out, err = self.patiently(["apt-mark", "hold", *names])
+        if code:
+            self._give_up(f"holding {' '.join(names)}", out + err)
+        self.read()
+
     def refresh(self) -> None:
         """Fetch the package lists; in check mode they stay as they are."""
         self.refreshed = True
@@ -165,7 +175,7 @@ class Apt:
         return found
 
     def patiently(self, argv: list[str]) -> tuple[int, str, str]:
-        """Code, output and errors of one of apt's programs, asked again while another one is in its way."""
+        """Code, output and errors of one of apt's or dpkg's programs, asked again while another one is in its way."""
         # DPkg::Lock::Timeout covers dpkg's lock but not the one on the package lists.
         end = time.monotonic() + LOCK_SECONDS
         while True:
@@ -205,7 +215,7 @@ class Apt:
             name for name in before if self.version(name) and self.installed[name].desired != "h"
         )
         if lost:
-            self._run(["apt-mark", "hold", *lost])
+            self.hold(lost)
 
     def _interrupted(self) -> bool:
         journal = glob.glob("/var/lib/dpkg/updates/[0-9]*")
@@ -247,6 +257,8 @@ def reason_of(text: str) -> str:
         if line.startswith("dpkg: error processing"):
             why = lines[number + 1] if number + 1 < len(lines) else ""
             return f"{line[len('dpkg: ') :].rstrip(':')}: {why}"
+        if line.startswith("dpkg: error: "):
+            return line[len("dpkg: error: ") :]
     errors = [line[3:] for line in lines if line.startswith("E: ")]
     telling = [line for line in errors if "Sub-process" not in line]
     for line in lines:
