@@ -25,7 +25,8 @@ from appliance.errors import ApplianceError
 from appliance.lab import processes
 from appliance.lab.recipe import LIB_FOLDER
 from appliance.lab.spec import cache_root
-from appliance.models.facts import HostFacts, Topology
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Topology
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.models.switch_tree import SwitchTree, kubernetes, slurm, switch_tree

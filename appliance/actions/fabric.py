@@ -9,7 +9,7 @@ from appliance.engine.survey import survey
 from appliance.errors import ApplianceError
 from appliance.models.cabling import Known, Plug, Socket, found_cables, natural, ports_of
 from appliance.models.events import Observer
-from appliance.models.facts import Port, Topology
+from appliance.models.facts_fabric import Port, Topology
 from appliance.models.site import Role
 from appliance.models.switch_tree import SwitchTree, switch_tree
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
-from appliance.models.facts import Filesystem, HostFacts
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import Filesystem
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 

@@ -9,7 +9,7 @@ from appliance.checks.fabric_ports import ports_of_kind
 from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
 from appliance.checks.fabric_trunks import judge_trunks
 from appliance.models.cabling import Cables, Plug, Socket, found_cables, number, ports_of
-from appliance.models.facts import Port, Topology
+from appliance.models.facts_fabric import Port, Topology
 from appliance.models.rails import wanted_by_rule
 from appliance.models.result import CheckResult
 from appliance.models.site import Role

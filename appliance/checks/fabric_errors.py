@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from appliance.checks.check import View, failed, not_assessed, passed
-from appliance.models.facts import HostFacts, Port
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Port
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 

@@ -12,7 +12,8 @@ from appliance.checks.check import (
     passed,
 )
 from appliance.checks.fabric_ports import is_simulated
-from appliance.models.facts import HostFacts, Port, RoceState
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Port, RoceState
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 from appliance.models.site_fabric import Roce

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from appliance.checks.check import Check, ClusterCheck, View, not_assessed, passed, warned
 from appliance.checks.fabric_subnet import is_simulated
 from appliance.config.tables import hca_firmware
-from appliance.models.facts import Port
+from appliance.models.facts_fabric import Port
 from appliance.models.hca_firmware import AdapterFirmware, numbers
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Role

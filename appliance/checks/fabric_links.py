@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
 from appliance.models.cabling import Plug, Socket, found_cables
-from appliance.models.facts import Link, Topology
+from appliance.models.facts_fabric import Link, Topology
 from appliance.models.result import CheckResult
 
 ID = "fabric.links"

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.checks.fabric_subnet import discovered
 from appliance.models.cabling import Socket, ends_of
-from appliance.models.facts import HostFacts, Port
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Port
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
 from appliance.checks.fabric_ports import is_active, is_simulated, ports_of_kind
 from appliance.checks.fabric_subnet import infiniband
-from appliance.models.facts import HostFacts, Interface, Port
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Port
+from appliance.models.facts_host import Interface
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 from appliance.models.site_fabric import FULL_MEMBER, FabricPartition

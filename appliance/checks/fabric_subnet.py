@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.cabling import Known, number
-from appliance.models.facts import HostFacts, Port, SubnetManager, Topology
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Port, SubnetManager, Topology
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Role
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from appliance.checks.check import View, failed
 from appliance.checks.fabric_subnet import is_simulated
 from appliance.models.cabling import number
-from appliance.models.facts import Topology
+from appliance.models.facts_fabric import Topology
 from appliance.models.result import CheckResult
 
 Pair = tuple[str, str]

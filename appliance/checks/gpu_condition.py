@@ -13,7 +13,8 @@ from appliance.checks.gpu_each import (
     part_of,
     unknown,
 )
-from appliance.models.facts import Gpu, HostFacts
+from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Gpu
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 

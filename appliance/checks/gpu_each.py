@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from appliance.checks.check import View, not_assessed
 from appliance.config.tables import gpu_parts
-from appliance.models.facts import Gpu, HostFacts
+from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Gpu
 from appliance.models.gpu_part import GpuPart
 from appliance.models.result import CheckResult, Status, Value
 from appliance.models.site import Host

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View
 from appliance.checks.gpu_each import Seen, bad, doubtful, each, good, unknown
-from appliance.models.facts import Gpu, HostFacts
+from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Gpu
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 

@@ -14,7 +14,8 @@ from appliance.checks.gpu_each import (
     silence,
     unknown,
 )
-from appliance.models.facts import Gpu, HostFacts, Unit
+from appliance.models.facts import HostFacts, Unit
+from appliance.models.facts_gpu import Gpu
 from appliance.models.profile import Interconnect
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role

@@ -1,6 +1,7 @@
 """What NVSwitches say in the kernel log: SXid messages, by the severity the driver itself gives each."""
 
-from appliance.models.facts import HostFacts, Xid
+from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Xid
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 

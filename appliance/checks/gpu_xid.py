@@ -7,7 +7,8 @@ from appliance.checks.check import View, not_assessed, passed
 from appliance.checks.gpu_each import address, devices, is_simulated, number_limit
 from appliance.checks.gpu_sxid import HOUR, judge_switches, since
 from appliance.config.tables import xid_map
-from appliance.models.facts import HostFacts, Xid
+from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Xid
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 from appliance.models.xid import Repeat, Verdict, XidClass, XidMap

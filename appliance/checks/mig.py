@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, not_assessed
 from appliance.checks.gpu_each import Seen, bad, devices, each, good, is_simulated, unknown
 from appliance.config.mig import declared, document
-from appliance.models.facts import Gpu, HostFacts
+from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Gpu
 from appliance.models.mig import Layout, written
 from appliance.models.result import CheckResult
 from appliance.models.site import Host

@@ -8,7 +8,7 @@ from appliance.checks.check import Check, ClusterCheck, View, failed, not_assess
 from appliance.config.queues.charts import Release, mig_strategy, releases
 from appliance.config.queues.network import NAME as POLICY
 from appliance.config.queues.network import OPERATOR, RESOURCE, shared
-from appliance.models.facts import Gpus
+from appliance.models.facts_gpu import Gpus
 from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role

@@ -14,7 +14,8 @@ from appliance.checks.check import (
     passed,
 )
 from appliance.config.roles.storage import mount_unit, server_host, source
-from appliance.models.facts import Filesystem, HostFacts
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import Filesystem
 from appliance.models.result import CheckResult
 from appliance.models.site import Export, Host, NfsMount, Role
 

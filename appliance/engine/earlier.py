@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
-from appliance.models.facts import HostFacts, Topology
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Topology
 from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Role
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from appliance.models.facts import Gpu, HostFacts, Port
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Port
+from appliance.models.facts_gpu import Gpu
 
 
 def rails(facts: HostFacts) -> dict[int, tuple[str, ...]]:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from appliance.models.facts import HostFacts, Link, Port, Topology
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Link, Port, Topology
 from appliance.models.site import Host
 
 INFINIBAND = "InfiniBand"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from appliance.models.cabling import Known, found_cables, natural
-from appliance.models.facts import Topology
+from appliance.models.facts_fabric import Topology
 from appliance.models.rails import host_groups
 
 TIERS = ("leaves", "spines", "cores")

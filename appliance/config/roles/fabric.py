@@ -2,7 +2,7 @@
 
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.models.cabling import INFINIBAND, natural
-from appliance.models.facts import Port
+from appliance.models.facts_fabric import Port
 from appliance.models.site import Role, Site
 from appliance.models.site_fabric import FULL_MEMBER
 

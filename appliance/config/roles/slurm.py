@@ -7,7 +7,8 @@ from appliance.config.roles.containers import containers
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.roles.topology import slurm_switches
 from appliance.errors import ConfigError
-from appliance.models.facts import Gpu, HostFacts, MigPart
+from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Gpu, MigPart
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Role, Site
 

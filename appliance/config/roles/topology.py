@@ -1,7 +1,7 @@
 """The fabric's tree for role variables: Slurm's switches and Kubernetes's labels from one discovery."""
 
 from appliance.config.roles.context import RoleContext, Variables
-from appliance.models.facts import Topology
+from appliance.models.facts_fabric import Topology
 from appliance.models.site import Role
 from appliance.models.switch_tree import FAMILY, SwitchTree, kubernetes, slurm, switch_tree
 

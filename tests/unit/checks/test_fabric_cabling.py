@@ -10,7 +10,8 @@ from appliance.checks.check import View
 from appliance.checks.fabric_cabling import compare, judge_cabling
 from appliance.checks.fabric_links import judge_links
 from appliance.checks.fabric_subnet import judge_topology
-from appliance.models.facts import HostFacts, Topology
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Topology
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.probe.collectors import topology

@@ -9,7 +9,8 @@ from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
 from appliance.mig.node import REASON
 from appliance.models.drain import Why
-from appliance.models.facts import HostFacts, Topology
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Topology
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site

@@ -13,7 +13,8 @@ from appliance.config.roles.kubernetes_release import parse
 from appliance.config.roles.topology import label_families
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
-from appliance.models.facts import HostFacts, Topology
+from appliance.models.facts import HostFacts
+from appliance.models.facts_fabric import Topology
 from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Site
 from appliance.models.switch_tree import FAMILY

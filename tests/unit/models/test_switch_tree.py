@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.models.facts import FabricNode, Link, Topology
+from appliance.models.facts_fabric import FabricNode, Link, Topology
 from appliance.models.switch_tree import LABEL, SwitchTree, kubernetes, slurm, switch_tree
 from tests.unit.checks.test_fabric_cabling import PER_LEAF, RAILS, Fabric
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from appliance.models.facts import Xid
+from appliance.models.facts_gpu import Xid
 from appliance.probe.ask import Ask, Unreadable
 from appliance.probe.collectors import (
     clock,

@@ -6,7 +6,10 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from pydantic import ValidationError
 
-from appliance.models.facts import Clock, Cpu, Gpu, Gpus, HostFacts, Memory, Os, Port, Receipt
+from appliance.models.facts import HostFacts, Receipt
+from appliance.models.facts_fabric import Port
+from appliance.models.facts_gpu import Gpu, Gpus
+from appliance.models.facts_host import Clock, Cpu, Memory, Os
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.run import RunRecord, Table, host_record, host_versions
 from appliance.models.site import Host, Role
