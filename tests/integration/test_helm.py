@@ -26,6 +26,8 @@ from appliance.config.workloads import releases as workloads
 from appliance.lab import charts, helm
 from appliance.lab.charts import LookAlike
 from appliance.lab.spec import cache_root
+from appliance.models.facts_scheduler import SchedulerFacts
+from appliance.probe.ask import Ask
 from appliance.probe.collectors import scheduler as collector
 from tests.integration import api_server
 from tests.integration.api_server import until
@@ -68,6 +70,7 @@ class Place:
 
     def __init__(self, kubeconfig: Path, programs: Path, source: Path) -> None:
         self.kubeconfig = kubeconfig
+        self.programs = programs
         self.source = source
         self.env = {
             "PATH": f"{programs}:{os.environ['PATH']}",
@@ -116,6 +119,19 @@ class Place:
         argv = ("kubectl", "--kubeconfig", str(self.kubeconfig), "--namespace", "it", *words)
         return program(argv, env=self.env, check=False).stdout
 
+    def probed(self, root: Path) -> SchedulerFacts:
+        """What the probe reads of this cluster on a control plane."""
+        for at, target in {
+            "usr/bin/kubectl": self.programs / "kubectl",
+            "etc/kubernetes/admin.conf": self.kubeconfig,
+        }.items():
+            (root / at).parent.mkdir(parents=True)
+            (root / at).symlink_to(target)
+        ask = Ask({}, str(root))
+        found = SchedulerFacts.model_validate(collector.collect(ask)["scheduler"])
+        assert ask.errors == {}
+        return found
+
     def states(self, name: str) -> list[tuple[str, str]]:
         """State and chart of each revision."""
         return [(r["status"], r["chart"]) for r in self.helm("history", name)]
@@ -135,7 +151,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield Place(kubeconfig, programs, folder / "source")
 
 
-def test_installed_then_left_alone_then_upgraded(place: Place) -> None:
+def test_installed_then_left_alone_then_upgraded(place: Place, tmp_path: Path) -> None:
     assert place.release("sound", OLD, check=True)["differences"] == ["not installed"]
     assert place.release("sound", OLD, check=True)["changed"], "a check changed something"
     first = place.release("sound", OLD)
@@ -149,6 +165,11 @@ def test_installed_then_left_alone_then_upgraded(place: Place) -> None:
         ("deployed", f"sound-{NEW}"),
     ]
     assert not place.release("sound", NEW)["changed"]
+    known = {r.name: r for r in place.probed(tmp_path).releases or ()}["sound"]
+    assert (known.namespace, known.revision, known.status, known.chart, known.version) == (
+        *("it", 2, "deployed"),
+        *("sound", NEW),
+    )
 
 
 def test_what_somebody_deleted_is_made_again(place: Place) -> None:
@@ -298,9 +319,9 @@ def test_the_policies_of_add_ons_are_taken_and_read_back_as_they_were_written(
         said = program(apply, env=place.env).stdout.splitlines()
         assert len(said) == len(items)
         assert all(line.endswith(" unchanged") for line in said), said
-        listed = ("get", "networkpolicies,daemonsets", "--all-namespaces", "--output", "json")
-        found = collector.policies(json.loads(place.kubectl(*listed)), [])
-        by_place = {policy["namespace"]: policy["digest"] for policy in found}
+        found = place.probed(folder / "root").policies
+        assert found is not None
+        by_place = {policy.namespace: policy.digest for policy in found}
         for policy in wanted:
             assert by_place[policy["metadata"]["namespace"]] == digest(policy["spec"])
 

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 ADMIN = "/etc/kubernetes/admin.conf"
-RECORD = "sh.helm.release.v1"
-"""Helm keeps each revision of a release in a secret of this kind of name (Helm 3 and 4)."""
-LABELS = (
+CURRENT = "owner=helm,status!=superseded"
+"""Helm keeps each revision of a release in a secret (Helm 3 and 4); superseded is one that another has followed."""
+RECORDS = (
     "{range .items[*]}{.metadata.namespace} {.metadata.labels.name} {.metadata.labels.version} "
-    '{.metadata.labels.status}{"\\n"}{end}'
+    '{.metadata.labels.status} {.data.release}{"\\n"}{end}'
 )
+RECORDS_OF_ALL = ["get", "secrets", "--all-namespaces", "-l", CURRENT, "-o", "jsonpath=" + RECORDS]
 VENDOR = "nvidia.com/"
 GPU = VENDOR + "gpu"
 PART = "mig-"
@@ -43,6 +44,7 @@ CILIUM = "cilium"
 EVERYWHERE = "*"
 ENDED = frozenset({"Succeeded"})
 FAILED = "Failed"
+KINDS = "nodes,storageclasses,networkpolicies,daemonsets"
 PARTS = (
     *("releases", "pods", "gpus", "gpu_parts", "rdma", "default_classes"),
     *("policies", "enforcers", "images"),
@@ -55,17 +57,16 @@ def collect(ask: Ask) -> Facts:
         return {"scheduler": None}
     found: Facts = dict.fromkeys(PARTS)
     try:
-        found["releases"] = [_release(ask, *row) for row in newest(_records(ask))]
+        found["releases"] = releases(_kubectl(ask, RECORDS_OF_ALL))
         spaces = sorted({release["namespace"] for release in found["releases"]})
         lists = {space: _get(ask, "pods", space) for space in spaces}
         found["pods"] = [pod for said in lists.values() for pod in pods(said)]
-        nodes = _get(ask, "nodes")
-        found["gpus"], found["rdma"] = offered(nodes, GPU), offered(nodes, RDMA)
-        found["gpu_parts"] = gpu_parts(nodes)
-        found["default_classes"] = default_classes(_get(ask, "storageclasses"))
-        network = _get(ask, "networkpolicies,daemonsets", EVERYWHERE)
-        found["policies"] = policies(network, spaces)
-        found["enforcers"] = [_with_mode(ask, one) for one in enforcers(network)]
+        rest = _get(ask, KINDS, EVERYWHERE)
+        found["gpus"], found["rdma"] = offered(rest, GPU), offered(rest, RDMA)
+        found["gpu_parts"] = gpu_parts(rest)
+        found["default_classes"] = default_classes(rest)
+        found["policies"] = policies(rest, spaces)
+        found["enforcers"] = [_with_mode(ask, one) for one in enforcers(rest)]
         lists[SYSTEM] = _get(ask, "pods", SYSTEM)
         found["images"] = [one for space, said in lists.items() for one in images(said, space)]
     except Unreadable as error:
@@ -73,18 +74,32 @@ def collect(ask: Ask) -> Facts:
     return {"scheduler": found}
 
 
-def newest(said: str) -> list[tuple[str, str, int, str]]:
-    """Namespace, name, revision and status of each release's newest record, from lines of these words."""
-    found: dict[tuple[str, str], tuple[str, str, int, str]] = {}
+def releases(said: str) -> list[Facts]:
+    """Each release by its newest record, from lines of namespace, name, revision, status and record. Raises Unreadable.
+
+    What is labelled as Helm's and is no record has fewer words.
+    """
+    newest: dict[tuple[str, str], list[str]] = {}
     for line in said.splitlines():
         words = line.split()
-        if len(words) != 4 or not words[2].isdigit():
+        if len(words) != 5 or not words[2].isdigit():
             continue
-        space, name, revision, status = words
-        known = found.get((space, name))
-        if known is None or known[2] < int(revision):
-            found[space, name] = (space, name, int(revision), status)
-    return sorted(found.values())
+        known = newest.setdefault((words[0], words[1]), words)
+        if int(known[2]) < int(words[2]):
+            newest[words[0], words[1]] = words
+    return [_release(*newest[key]) for key in sorted(newest)]
+
+
+def _release(space: str, name: str, revision: str, status: str, record: str) -> Facts:
+    title, version = chart(record)
+    return {
+        "name": name,
+        "namespace": space,
+        "revision": int(revision),
+        "status": status,
+        "chart": title,
+        "version": version,
+    }
 
 
 def chart(payload: str) -> tuple[str, str]:
@@ -137,7 +152,7 @@ def offered(said: dict[str, Any], resource: str) -> dict[str, int]:
     try:
         return {
             item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(resource, 0))
-            for item in said["items"]
+            for item in _of_kind(said, "Node")
         }
     except (KeyError, TypeError, ValueError):
         raise Unreadable("kubectl printed no list of nodes") from None
@@ -155,7 +170,7 @@ def gpu_parts(said: dict[str, Any]) -> dict[str, dict[str, int]]:
                 for name, count in item["status"].get("allocatable", {}).items()
                 if name.startswith(VENDOR + PART) and int(count)
             }
-            for item in said["items"]
+            for item in _of_kind(said, "Node")
         }
     except (KeyError, TypeError, ValueError):
         raise Unreadable("kubectl printed no list of nodes") from None
@@ -164,7 +179,8 @@ def gpu_parts(said: dict[str, Any]) -> dict[str, dict[str, int]]:
 def default_classes(said: dict[str, Any]) -> list[str]:
     """StorageClasses of a list that are marked as the default. Raises Unreadable."""
     try:
-        marks = {i["metadata"]["name"]: i["metadata"].get("annotations") for i in said["items"]}
+        classes = _of_kind(said, "StorageClass")
+        marks = {i["metadata"]["name"]: i["metadata"].get("annotations") for i in classes}
     except (KeyError, TypeError):
         raise Unreadable("kubectl printed no list of StorageClasses") from None
     return sorted(
@@ -185,9 +201,8 @@ def policies(said: dict[str, Any], spaces: list[str]) -> list[Facts]:
                 "admits": bool(item["spec"].get("ingress")),
                 "digest": digest(item["spec"]),
             }
-            for item in said["items"]
-            if item["kind"] == "NetworkPolicy"
-            and (item["metadata"]["namespace"] in spaces or item["metadata"]["name"] == OURS)
+            for item in _of_kind(said, "NetworkPolicy")
+            if item["metadata"]["namespace"] in spaces or item["metadata"]["name"] == OURS
         ]
     except (KeyError, TypeError):
         raise Unreadable("kubectl printed no list of NetworkPolicies") from None
@@ -209,11 +224,15 @@ def enforcers(said: dict[str, Any]) -> list[Facts]:
                 "ready": int(item["status"].get("numberReady", 0)),
                 "wanted": int(item["status"].get("desiredNumberScheduled", 0)),
             }
-            for item in said["items"]
-            if item["kind"] == "DaemonSet" and item["metadata"]["name"] in ENFORCERS
+            for item in _of_kind(said, "DaemonSet")
+            if item["metadata"]["name"] in ENFORCERS
         ]
     except (KeyError, TypeError, ValueError):
         raise Unreadable("kubectl printed no list of DaemonSets") from None
+
+
+def _of_kind(said: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [item for item in said["items"] if item["kind"] == kind]
 
 
 def _with_mode(ask: Ask, one: Facts) -> Facts:
@@ -258,32 +277,6 @@ def _reason(status: dict[str, Any]) -> str:
 def _line(said: str) -> str:
     """kubelet's messages may quote what a program said, over several lines."""
     return " ".join(said.split())[:200]
-
-
-def _records(ask: Ask) -> str:
-    words = ["get", "secrets", "--all-namespaces", "-l", "owner=helm", "-o", "jsonpath=" + LABELS]
-    return _kubectl(ask, words)
-
-
-def _release(ask: Ask, space: str, name: str, revision: int, status: str) -> Facts:
-    words = [
-        "-n",
-        space,
-        "get",
-        "secret",
-        f"{RECORD}.{name}.v{revision}",
-        "-o",
-        "jsonpath={.data.release}",
-    ]
-    title, version = chart(_kubectl(ask, words))
-    return {
-        "name": name,
-        "namespace": space,
-        "revision": revision,
-        "status": status,
-        "chart": title,
-        "version": version,
-    }
 
 
 def _get(ask: Ask, kind: str, space: str = "") -> dict[str, Any]:

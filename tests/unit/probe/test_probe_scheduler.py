@@ -15,13 +15,6 @@ from appliance.probe.collectors import scheduler
 from appliance.probe.collectors.images import images
 
 Grow = Callable[[dict[str, Any]], str]
-RECORDS = (
-    "kai-scheduler kai-scheduler 1 superseded\n"
-    "kai-scheduler kai-scheduler 10 deployed\n"
-    "kai-scheduler kai-scheduler 9 superseded\n"
-    "gpu-operator gpu-operator 1 pending-install\n"
-    "odd line\n"
-)
 
 
 def record(chart: str, version: str) -> str:
@@ -40,11 +33,22 @@ def pod(name: str, phase: str, ready: bool, **status: Any) -> dict[str, Any]:
 
 
 def test_the_newest_record_of_each_release_counts() -> None:
-    assert scheduler.newest(RECORDS) == [
-        ("gpu-operator", "gpu-operator", 1, "pending-install"),
-        ("kai-scheduler", "kai-scheduler", 10, "deployed"),
+    old, new = record("kai-scheduler", "v0.16.0"), record("kai-scheduler", "v0.17.0")
+    said = (
+        f"kai-scheduler kai-scheduler 9 deployed {old}\n"
+        f"kai-scheduler kai-scheduler 10 failed {new}\n"
+        f"kai-scheduler kai-scheduler 8 failed {old}\n"
+        f"gpu-operator gpu-operator 1 pending-install {record('gpu-operator', 'v26.3.0')}\n"
+        "somewhere no-record \n"
+    )
+    found = [tuple(one.values()) for one in scheduler.releases(said)]
+    assert found == [
+        ("gpu-operator", "gpu-operator", 1, "pending-install", "gpu-operator", "v26.3.0"),
+        ("kai-scheduler", "kai-scheduler", 10, "failed", "kai-scheduler", "v0.17.0"),
     ]
-    assert scheduler.newest("") == []
+    assert scheduler.releases("") == []
+    with pytest.raises(Unreadable):
+        scheduler.releases("kai-scheduler kai-scheduler 1 deployed e30=\n")
 
 
 def test_a_record_names_its_chart() -> None:
@@ -148,10 +152,12 @@ def test_a_node_without_a_device_plugin_offers_nothing() -> None:
     nodes = {
         "items": [
             {
+                "kind": "Node",
                 "metadata": {"name": "a"},
                 "status": {"allocatable": OFFERED},
             },
-            {"metadata": {"name": "b"}, "status": {}},
+            {"kind": "Node", "metadata": {"name": "b"}, "status": {}},
+            {"kind": "StorageClass", "metadata": {"name": "c"}},
         ]
     }
     assert scheduler.offered(nodes, scheduler.GPU) == {"a": 8, "b": 0}
@@ -162,12 +168,16 @@ def test_a_node_without_a_device_plugin_offers_nothing() -> None:
             read()
 
 
+def a_class(name: str, marks: dict[str, str]) -> dict[str, Any]:
+    return {"kind": "StorageClass", "metadata": {"name": name, "annotations": marks}}
+
+
 DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
 CLASSES = {
     "items": [
-        {"metadata": {"name": "nfs", "annotations": DEFAULT}},
-        {"metadata": {"name": "old", "annotations": dict.fromkeys(DEFAULT, "false")}},
-        {"metadata": {"name": "plain"}},
+        a_class("nfs", DEFAULT),
+        a_class("old", dict.fromkeys(DEFAULT, "false")),
+        {"kind": "StorageClass", "metadata": {"name": "plain"}},
     ]
 }
 
@@ -175,7 +185,7 @@ CLASSES = {
 def test_only_classes_marked_so_are_the_default() -> None:
     assert scheduler.default_classes(CLASSES) == ["nfs"]
     beta = {"storageclass.beta.kubernetes.io/is-default-class": "true"}
-    both = [*CLASSES["items"], {"metadata": {"name": "beta", "annotations": beta}}]
+    both = [*CLASSES["items"], a_class("beta", beta)]
     assert scheduler.default_classes({"items": both}) == ["beta", "nfs"]
     assert scheduler.default_classes({"items": []}) == []
     with pytest.raises(Unreadable):
@@ -276,18 +286,16 @@ def test_what_is_no_list_of_pods_tells_no_images(said: dict[str, Any]) -> None:
 
 
 def test_a_control_plane_tells_all(grow: Grow) -> None:
-    nodes = {"items": [{"metadata": {"name": "a"}, "status": {}}]}
+    nodes = [{"kind": "Node", "metadata": {"name": "a"}, "status": {}}]
+    rest = {"items": [*nodes, *CLASSES["items"], *NETWORK["items"]]}
     lists = {
-        "owner=helm": "kai-scheduler kai-scheduler 1 deployed\n",
-        "sh.helm": record("kai-scheduler", "v0.17.0"),
+        "owner=helm": f"kai-scheduler kai-scheduler 1 deployed {record('kai-scheduler', 'v0.17.0')}\n",
         "5s get pods -n kube-system": json.dumps({"items": [ran(DNS, "sha256:2", "head")]}),
         "5s get pods -n kai-scheduler": json.dumps(
             {"items": [ran(KAI, "a/kai@sha256:1", "gpu-1")]}
         ),
-        "5s get nodes": json.dumps(nodes),
-        "5s get storageclasses": json.dumps(CLASSES),
         # kubectl takes a word after a flag that is not global for the flag's value, and then knows no command.
-        "5s get networkpolicies,daemonsets --all-namespaces": json.dumps(NETWORK),
+        "5s get nodes,storageclasses,networkpolicies,daemonsets --all-namespaces": json.dumps(rest),
         "cilium-config": "never",
     }
     root = grow({"/usr/bin/kubectl": {"when": lists}, "/etc/kubernetes/admin.conf": ""})
