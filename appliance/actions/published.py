@@ -48,6 +48,7 @@ LIMITS = {
     "observe.targets": "up: every host, and Prometheus itself",
     "observe.rules": "the rules of role observe",
     "observe.exporter": "active, and enabled at boot",
+    "observe.server": "active, and enabled at boot",
     "observe.alerts": "0 firing; more warn",
 }
 """What the checks of stages are measured against; those of the hardware say it themselves."""

@@ -460,6 +460,19 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         when=only_of("prometheus-node-exporter"),
     ),
     Consequence(
+        "observe.server",
+        PROMETHEUS,
+        "only Prometheus knows them",
+        Reach.SITE,
+        both(is_unknown, is_of("prometheus")),
+    ),
+    Consequence(
+        "observe.server",
+        ("base.failed_units",),
+        "it is the unit that failed",
+        when=only_of("prometheus"),
+    ),
+    Consequence(
         "observe.targets",
         ("observe.alerts",),
         "the alert says the same",

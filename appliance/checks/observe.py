@@ -20,7 +20,9 @@ from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
 EXPORTER = "prometheus-node-exporter.service"
-UNITS = (EXPORTER, DCGM_EXPORTER, "prometheus.service", "appliance-prometheus.socket")
+SERVER = "prometheus.service"
+SOCKET = "appliance-prometheus.socket"
+UNITS = (EXPORTER, DCGM_EXPORTER, SERVER, SOCKET)
 RULES = len(ALERTS)
 """Alert rules the role observe loads."""
 JOBS = {"node": "the node exporter", "prometheus": "Prometheus itself"}
@@ -81,6 +83,11 @@ def judge_alerts(view: View) -> Iterable[CheckResult]:
         cause = "Prometheus has no alert rule that could fire (observe.rules)"
         yield not_assessed("observe.alerts", "cluster", cause)
         return
+    if not seen.firing and seen.waiting:
+        cause = f"Prometheus has not evaluated {seen.waiting} of {seen.rules} alert rules yet"
+        fix = f"again in a minute; else on {server.name}: journalctl -u {SERVER}"
+        yield not_assessed("observe.alerts", "cluster", cause, fix=fix)
+        return
     if not seen.firing:
         yield passed("observe.alerts", "cluster", 0, unit="alerts", limit=0)
         return
@@ -93,18 +100,28 @@ def judge_alerts(view: View) -> Iterable[CheckResult]:
 def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """The node exporter runs and starts at boot."""
     del view
-    unit = facts.units.get(EXPORTER)
-    if unit is None or unit.active == "unknown":
-        why = facts.errors.get("units", f"the state of {EXPORTER} was not read")
-        yield not_assessed("observe.exporter", host.name, why)
+    yield _runs("observe.exporter", host.name, facts, EXPORTER)
+
+
+def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Prometheus and its socket in the management network run and start at boot."""
+    if host != next(iter(view.site.with_role(Role.CONTROL))):
         return
+    for name in (SERVER, SOCKET):
+        yield _runs("observe.server", f"{host.name}/{name.partition('.')[0]}", facts, name)
+
+
+def _runs(check_id: str, target: str, facts: HostFacts, name: str) -> CheckResult:
+    unit = facts.units.get(name)
+    if unit is None or unit.active == "unknown":
+        why = facts.errors.get("units", f"the state of {name} was not read")
+        return not_assessed(check_id, target, why)
     common: dict[str, object] = {"limit": "active", "limit_source": "role observe"}
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
-        yield passed("observe.exporter", host.name, unit.active, **common)
-        return
-    cause = f"{EXPORTER} is {unit.active}, {unit.enabled or unit.load}"
-    fix = f"on {host.name}: journalctl -u {EXPORTER}; then {DEPLOY}"
-    yield failed("observe.exporter", host.name, cause, fix, value=unit.active, **common)
+        return passed(check_id, target, unit.active, **common)
+    cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
+    fix = f"on {facts.host}: journalctl -u {name}; then {DEPLOY}"
+    return failed(check_id, target, cause, fix, value=unit.active, **common)
 
 
 def _server(view: View) -> tuple[Host | None, Observe | None]:
@@ -149,6 +166,14 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_exporter,
         explain="The unit of the node exporter is active and starts at boot. It most often stays down because its "
         "address, the host's in the management network, is not there.",
+    ),
+    HostCheck(
+        id="observe.server",
+        title="Prometheus runs",
+        roles=frozenset({Role.CONTROL}),
+        judge=judge_server,
+        explain="The units of Prometheus and of its socket in the management network, on the first control host, are active and "
+        "start at boot. Prometheus most often stays down because its disk is full or its samples are damaged.",
     ),
     ClusterCheck(
         id="observe.alerts",

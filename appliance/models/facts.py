@@ -62,6 +62,7 @@ class Observe(Model):
 
     targets: tuple[Target, ...] = ()
     rules: int = Field(default=0, description="Alert rules of the appliance that can be evaluated")
+    waiting: int = Field(default=0, description="Of these, not evaluated since Prometheus started")
     firing: tuple[str, ...] = ()
 
 

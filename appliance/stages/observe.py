@@ -12,6 +12,9 @@ STAGE = Stage(
     learns_from=("gpu",),
     ansible_roles=("observe",),
     variables=variables,
-    checks=("observe.exporter", "observe.targets", "observe.rules", "observe.alerts"),
+    checks=(
+        *("observe.exporter", "observe.server", "observe.targets"),
+        *("observe.rules", "observe.alerts"),
+    ),
     minutes=0.8,
 )

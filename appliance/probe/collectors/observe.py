@@ -40,6 +40,7 @@ def collect(ask: Ask, address: tuple[str, int] = ADDRESS) -> Facts:
         "observe": {
             "targets": [_target(target) for target in active],
             "rules": sum(map(_works, ours)),
+            "waiting": sum(rule.get("health") == "unknown" for rule in ours),
             "firing": sorted(firing),
         }
     }

@@ -272,6 +272,16 @@ CASES = (
         of("base.failed_units", "gpu-1", cause="failed: prometheus.service"),
     ),
     Case(
+        of("observe.server", "head/prometheus"),
+        of("observe.targets", "cluster", UNKNOWN),
+        of("observe.targets", "gpu-1"),
+    ),
+    Case(
+        of("observe.server", "head/prometheus"),
+        of("base.failed_units", "head", cause="failed: prometheus.service"),
+        of("base.failed_units", "head", cause="failed: prometheus-node-exporter.service"),
+    ),
+    Case(
         of("observe.targets", "gpu-1"),
         of("observe.alerts", "cluster", WARN, "firing: HostDown"),
         of("observe.alerts", "cluster", WARN, "firing: UnitFailed"),

@@ -35,6 +35,7 @@ def facts(
     *,
     targets: Iterable[tuple[str, str, str]] | None = None,
     rules: int = observe.RULES,
+    waiting: int = 0,
     firing: tuple[str, ...] = (),
     unit: tuple[str, str] | None = ("active", "enabled"),
     error: str = "",
@@ -45,12 +46,9 @@ def facts(
             {"job": j, "instance": i, "health": h, "error": "refused" if h == "down" else ""}
             for j, i, h in targets
         ]
-        seen = {"targets": listed, "rules": rules, "firing": firing}
-    active = (
-        {observe.EXPORTER: {"load": "loaded", "active": unit[0], "enabled": unit[1]}}
-        if unit
-        else {}
-    )
+        seen = {"targets": listed, "rules": rules, "waiting": waiting, "firing": firing}
+    state = {"load": "loaded", "active": unit[0], "enabled": unit[1]} if unit else {}
+    active = dict.fromkeys(observe.UNITS, state) if unit else {}
     return facts_of(
         host,
         errors={"observe": error} if error else {},
@@ -123,23 +121,55 @@ def test_no_alert_can_fire_where_no_rule_is_loaded() -> None:
     assert result.status is Status.NOT_ASSESSED
 
 
-def test_an_exporter_that_runs_passes() -> None:
-    assert judged("observe.exporter", facts("head"))["head"].status is Status.PASS
+def test_that_no_alert_fires_is_not_known_before_the_rules_were_evaluated() -> None:
+    fresh = judged("observe.alerts", facts("head", targets=UP, waiting=3))["cluster"]
+    assert fresh.status is Status.NOT_ASSESSED
+    assert f"not evaluated 3 of {observe.RULES} alert rules yet" in fresh.cause
+    assert "again in a minute" in fresh.fix
+    firing = facts("head", targets=UP, waiting=3, firing=("HostDown",))
+    assert judged("observe.alerts", firing)["cluster"].status is Status.WARN
 
 
+WATCHED = {
+    "observe.exporter": ["head"],
+    "observe.server": ["head/prometheus", "head/appliance-prometheus"],
+}
+"""What each check of units judges on the first control host."""
+
+
+@pytest.mark.parametrize("check_id", WATCHED)
+def test_units_that_run_pass(check_id: str) -> None:
+    results = judged(check_id, facts("head"))
+    assert {name: r.status for name, r in results.items()} == dict.fromkeys(
+        WATCHED[check_id], Status.PASS
+    )
+
+
+@pytest.mark.parametrize("check_id", WATCHED)
 @pytest.mark.parametrize(
     "unit", [("failed", "enabled"), ("inactive", "enabled"), ("active", "disabled")]
 )
-def test_an_exporter_that_is_down_or_gone_after_a_reboot_fails(unit: tuple[str, str]) -> None:
-    result = judged("observe.exporter", facts("head", unit=unit))["head"]
-    assert result.status is Status.FAIL
-    assert unit[0] in result.cause
+def test_units_that_are_down_or_gone_after_a_reboot_fail(
+    check_id: str, unit: tuple[str, str]
+) -> None:
+    results = judged(check_id, facts("head", unit=unit)).values()
+    assert {r.status for r in results} == {Status.FAIL}
+    assert all(unit[0] in r.cause and "on head: journalctl" in r.fix for r in results)
 
 
-def test_an_exporter_nobody_asked_about_is_not_assessed() -> None:
+@pytest.mark.parametrize("check_id", WATCHED)
+def test_units_nobody_asked_about_are_not_assessed(check_id: str) -> None:
     for unit in (None, ("unknown", "")):
-        result = judged("observe.exporter", facts("head", unit=unit))["head"]
-        assert (result.status, "not read" in result.cause) == (Status.NOT_ASSESSED, True)
+        results = judged(check_id, facts("head", unit=unit)).values()
+        assert {r.status for r in results} == {Status.NOT_ASSESSED}
+        assert all("not read" in r.cause for r in results)
+
+
+def test_prometheus_is_looked_for_on_the_first_control_host_alone() -> None:
+    view = View(load_profile("hpc"), site(), {})
+    (check,) = (c for c in observe.CHECKS if c.id == "observe.server")
+    assert isinstance(check, HostCheck)
+    assert list(check.judge(view, view.site.host("gpu-1"), facts("gpu-1", unit=None))) == []
 
 
 @pytest.mark.parametrize("check_id", ["observe.targets", "observe.rules", "observe.alerts"])

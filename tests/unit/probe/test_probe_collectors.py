@@ -498,14 +498,27 @@ def test_rules_of_the_sites_own_and_such_that_cannot_be_evaluated_do_not_stand_i
     ours, own = (
         {"file": f"/etc/prometheus/rules/{name}.yml", "rules": rules}
         for name, rules in (
-            ("appliance", [{"name": "Hot", "health": "ok"}, {"name": "Ill", "health": "err"}]),
-            ("own", [{"name": "Mine", "health": "ok", "state": "firing"}]),
+            (
+                "appliance",
+                [
+                    {"name": "Hot", "health": "ok"},
+                    {"name": "Ill", "health": "err"},
+                    {"name": "New", "health": "unknown"},
+                ],
+            ),
+            (
+                "own",
+                [
+                    {"name": "Mine", "health": "ok", "state": "firing"},
+                    {"name": "New", "health": "unknown"},
+                ],
+            ),
         )
     )
     told = json.dumps({"status": "success", "data": {"groups": [ours, own]}})
     address = prometheus([said("prometheus-targets"), f"HTTP/1.0 200 OK\r\n\r\n{told}"])
     found = observe.collect(Ask({}, grow({})), address)["observe"]
-    assert (found["rules"], found["firing"]) == (1, ["Mine"])
+    assert (found["rules"], found["waiting"], found["firing"]) == (2, 1, ["Mine"])
 
 
 def test_another_server_on_the_port_is_an_error(prometheus: Serve, said: Said, grow: Grow) -> None:
