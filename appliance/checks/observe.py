@@ -35,6 +35,10 @@ def judge_targets(view: View) -> Iterable[CheckResult]:
     if server is None or seen is None:
         yield _silent(view, "observe.targets", server)
         return
+    if seen.waiting and not seen.targets:
+        cause = "Prometheus has only just started and looks for its targets"
+        yield not_assessed("observe.targets", "cluster", cause, fix=_later(server))
+        return
     known = {(target.job, target.instance): target for target in seen.targets}
     wanted = [("node", host.name) for host in view.site.hosts] + [("prometheus", server.name)]
     for job, name in wanted:
@@ -85,8 +89,7 @@ def judge_alerts(view: View) -> Iterable[CheckResult]:
         return
     if not seen.firing and seen.waiting:
         cause = f"Prometheus has not evaluated {seen.waiting} of {seen.rules} alert rules yet"
-        fix = f"again in a minute; else on {server.name}: journalctl -u {SERVER}"
-        yield not_assessed("observe.alerts", "cluster", cause, fix=fix)
+        yield not_assessed("observe.alerts", "cluster", cause, fix=_later(server))
         return
     if not seen.firing:
         yield passed("observe.alerts", "cluster", 0, unit="alerts", limit=0)
@@ -122,6 +125,10 @@ def _runs(check_id: str, target: str, facts: HostFacts, name: str) -> CheckResul
     cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
     fix = f"on {facts.host}: journalctl -u {name}; then {DEPLOY}"
     return failed(check_id, target, cause, fix, value=unit.active, **common)
+
+
+def _later(server: Host) -> str:
+    return f"again in a minute; else on {server.name}: journalctl -u {SERVER}"
 
 
 def _server(view: View) -> tuple[Host | None, Observe | None]:

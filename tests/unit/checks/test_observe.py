@@ -102,6 +102,13 @@ def test_a_target_not_scraped_yet_is_no_pass() -> None:
     assert {r.status for r in results.values()} == {Status.NOT_ASSESSED}
 
 
+def test_a_prometheus_that_has_only_just_started_lacks_no_target() -> None:
+    (fresh,) = judged("observe.targets", facts("head", targets=(), waiting=3)).values()
+    assert (fresh.status, "again in a minute" in fresh.fix) == (Status.NOT_ASSESSED, True)
+    later = judged("observe.targets", facts("head", targets=())).values()
+    assert {r.status for r in later} == {Status.FAIL}
+
+
 def test_rules_loaded_pass_and_a_lost_one_fails() -> None:
     good = judged("observe.rules", facts("head", targets=UP, rules=observe.RULES + 2))
     assert good["cluster"].status is Status.PASS
