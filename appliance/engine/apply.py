@@ -1,6 +1,10 @@
-"""Applies a plan: stages in their order, independent ones side by side; a host's failure is a value."""
+"""Applies a plan: stages in their order, independent ones side by side; a host's failure is a value.
+
+Where a stage reboots a host, or drains it and gives it back, no other stage works on that host meanwhile.
+"""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
@@ -56,7 +60,9 @@ def apply(
     with threads(max(2, min(4, os.cpu_count() or 1))) as pool:
         while waiting or running:
             for stage in list(waiting):
-                if progress.is_ready(stage, names) and not session.cancelled.is_set():
+                if not progress.is_ready(stage, names) or session.cancelled.is_set():
+                    continue
+                if not any(_collide(plan, stage, other) for other in running.values()):
                     waiting.remove(stage)
                     running[pool.submit(_work, session, plan, stage, prepared, progress)] = stage
             if not running:
@@ -66,6 +72,13 @@ def apply(
                 progress.outcomes += work.result()
                 progress.done.add(stage.name)
     return progress.outcomes + _untouched(plan, stages, progress.outcomes)
+
+
+def _collide(plan: Plan, one: Stage, other: Stage) -> bool:
+    """Whether one of them reboots a host, or gives it work back, on which the other would be at work."""
+    cells = [c for s in (one, other) for c in plan.by_stage(s.name) if c.action.changes]
+    taken = {c.host for c in cells if c.reboot or c.drain}
+    return any(count > 1 for host, count in Counter(c.host for c in cells).items() if host in taken)
 
 
 def _work(

@@ -17,7 +17,7 @@ from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
 from appliance.errors import AnsibleFailed
 from appliance.models.facts import HostFacts
-from appliance.models.plan import Action
+from appliance.models.plan import Action, HostStage
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Host, Role
@@ -110,6 +110,45 @@ def test_stage_waits_for_what_it_needs(session: Session, ansible: FakeAnsible) -
     apply(session)
     order = [name for name, _ in ansible.played]
     assert order.index("one") < order.index("two")
+
+
+def at_once(
+    session: Session,
+    stages: tuple[Stage, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float = 30.0,
+) -> int:
+    """How many of the stages are at work together; one that is alone waits so long for the others."""
+    working, most = set[str](), [0]
+
+    def run_stage(
+        session: Session, stage: Stage, cells: Sequence[HostStage], *_: object
+    ) -> list[StageOutcome]:
+        working.add(stage.name)
+        end = time.monotonic() + seconds
+        while most[0] < len(stages) and time.monotonic() < end:
+            most[0] = max(most[0], len(working))
+            time.sleep(0.01)
+        working.discard(stage.name)
+        return [StageOutcome(stage=c.stage, host=c.host, state=StageState.DONE) for c in cells]
+
+    monkeypatch.setattr(engine, "run_stage", run_stage)
+    apply(session, stages)
+    return most[0]
+
+
+@pytest.mark.parametrize("taking", ["reboots", "drains"])
+def test_a_host_that_is_rebooted_or_drained_is_one_stages_alone(
+    session: Session, monkeypatch: pytest.MonkeyPatch, taking: str
+) -> None:
+    def on_gpu_1(host: Host, *_: object) -> bool:
+        return host.name == "gpu-1"
+
+    takes = stage_of("two", **{taking: on_gpu_1})
+    assert at_once(session, (stage_of("one"), takes), monkeypatch, seconds=0.3) == 1
+    elsewhere = stage_of("one", roles=frozenset({Role.CONTROL}))
+    assert at_once(session, (elsewhere, takes), monkeypatch) == 2
+    assert at_once(session, (stage_of("one"), stage_of("two")), monkeypatch) == 2
 
 
 def test_failed_host_is_left_out_of_what_needs_it_and_the_others_go_on(
