@@ -112,13 +112,8 @@ class Change:
 
     def _offered(self) -> list[str]:
         """Versions, the newest first."""
-        if available():
-            found: list[str] = self.packages.offered([PACKAGE]).get(PACKAGE, [])
-            return found
-        form = "%{version}-%{release}\n"
-        argv = ["dnf", "-q", "repoquery", "--showduplicates", "--qf", form, PACKAGE]
-        _, out, _ = self.module.run_command(argv)
-        return out.split()[::-1]
+        found: list[str] = self.packages.offered([PACKAGE]).get(PACKAGE, [])
+        return found
 
     def _hold(self) -> None:
         """Against unattended upgrades; on the RHEL family the repository's file excludes it."""

@@ -122,21 +122,11 @@ class DnfDriver:
 
     def refresh(self, source: str) -> None:
         """Fetch the lists; gpgcheck and repo_gpgcheck refuse what is not signed."""
-        code, out, err = self._run(["dnf", "-q", "-y", "makecache", "--refresh"])
-        if code:
-            raise Problem(" ".join((err or out).split()))
+        self.dnf.refresh()
 
     def offered(self, names: Sequence[str]) -> dict[str, list[str]]:
         """Versions by name."""
-        form = "%{name} %{epoch}:%{version}-%{release}\n"
-        argv = ["dnf", "-q", "--disableexcludes=all", "repoquery", "--showduplicates", "--qf", form]
-        _, out, _ = self._run([*argv, *names])
-        found: dict[str, list[str]] = {}
-        for line in out.splitlines():
-            name, _, version = line.partition(" ")
-            if version:
-                found.setdefault(name, []).append(version)
-        return found
+        return self.dnf.offered(names)
 
     def move(self, wanted: Mapping[str, str]) -> None:
         """Install these versions, whatever was there."""

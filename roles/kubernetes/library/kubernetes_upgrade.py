@@ -65,7 +65,6 @@ PORT = 6443
 PAUSE = 2.0
 CRASHES = 3
 """So many starts of kubelet in a row say that the next one fails, too."""
-DNF_FORM = "%{name} %{epoch}:%{version}-%{release}\n"
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -189,7 +188,7 @@ class Upgrade:
         """The packages of the release."""
         release = self.given["release"]
         found = {name: newest(v, release) for name, v in self.offered().items()}
-        if "" in found.values() and available():
+        if "" in found.values():
             self.tools.refresh()
             found = {name: newest(v, release) for name, v in self.offered().items()}
         missing = [name for name, version in found.items() if not version]
@@ -285,18 +284,12 @@ class Upgrade:
 
     def offered(self) -> dict[str, list[str]]:
         """Versions of each package in the repositories of this host."""
-        if available():
-            found: dict[str, list[str]] = self.tools.offered(PACKAGES)
-        else:
-            argv = ["dnf", "-q", "--disableexcludes=all", "repoquery", "--showduplicates", "--qf"]
-            lines = self.run([*argv, DNF_FORM, *PACKAGES])[1].splitlines()
-            rows = [line.replace(" 0:", " ").split(" ", 1) for line in lines if " " in line]
-            found = {name: [v for n, v in rows if n == name] for name in PACKAGES}
+        found: dict[str, list[str]] = self.tools.offered(PACKAGES)
         return {name: found.get(name, []) for name in PACKAGES}
 
     def restart(self) -> None:
         """kubelet, as it is installed now."""
-        self.run(["systemctl", "daemon-reload"])
+        self.said(["systemctl", "daemon-reload"], "systemd does not read its units anew")
         self.run(["systemctl", "reset-failed", "kubelet"])
         self.restarted = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.said(["systemctl", "restart", "kubelet"], "kubelet does not start")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -245,6 +245,13 @@ def red_hat(plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch) -> Host
     return host
 
 
+@pytest.fixture
+def dnf(red_hat: Host, plugin: Plugin) -> Any:
+    """The host's package tools."""
+    module = SimpleNamespace(run_command=lambda *a, **k: red_hat(None, *a, **k), check_mode=False)
+    return plugin("module_utils.dnf").Dnf(module)
+
+
 def test_dnf_is_not_started_when_nothing_is_to_do(run: Run, red_hat: Host) -> None:
     answer = run("packages", present=["bash"], pins={"chrony": "1:4.5-1.el9"}, absent=["zip"])
     assert not answer["changed"]
@@ -262,10 +269,53 @@ def test_dnf_installs_an_exact_version(run: Run, red_hat: Host) -> None:
 
 
 def test_dnf_looks_again_before_it_gives_up(run: Run, red_hat: Host) -> None:
-    red_hat.answer("rpm -q --whatprovides", (1, "", ""))
+    red_hat.answer("rpm -q ", (1, "", ""))
     red_hat.answer(
         "dnf", (1, "", "No match for argument: slurmd\nError: Unable to find a match: slurmd\n")
     )
     answer = run("packages", present=["slurmd"])
     assert len(red_hat.called("dnf --refresh")) == 1
     assert answer["msg"] == "installing slurmd: slurmd is in no repository of this host"
+
+
+KERNEL = "kernel-devel-5.14.0-503.11.1.el9_5.x86_64"
+
+
+def test_one_of_several_kernels_packages_is_found_by_its_version(run: Run, red_hat: Host) -> None:
+    red_hat.answer("rpm -q ", (0, "kernel-devel\t5.14.0-503.11.1.el9_5\n", ""))
+    red_hat.answer("rpm -q --whatprovides", (1, f"no package provides {KERNEL}\n", ""))
+    red_hat.answer("rpm -qa", (0, "kernel-devel\t5.14.0-503.11.1.el9_5\n", ""))
+    answer = run("packages", present=[KERNEL])
+    assert not answer["changed"]
+    assert answer["resources"] == [{"kind": "package", "name": "kernel-devel"}]
+
+
+def test_dnf_tells_what_is_offered_the_newest_first(red_hat: Host, dnf: Any) -> None:
+    red_hat.answer("dnf", (0, "kubelet 0:1.34.1-1\n\nkubelet 0:1.35.0-1\n\nchrony 1:4.5-1\n", ""))
+    offered = {"kubelet": ["1.35.0-1", "1.34.1-1"], "chrony": ["1:4.5-1"]}
+    assert dnf.offered(["kubelet", "chrony"]) == offered
+
+
+@pytest.mark.parametrize(
+    ("ask", "line"),
+    [
+        (lambda dnf: dnf.offered(["kubelet"]), "asking for versions of kubelet: Error: no mirror"),
+        (lambda dnf: dnf.refresh(), "refreshing the package lists: Error: no mirror"),
+    ],
+)
+def test_dnf_that_fails_has_not_answered(
+    red_hat: Host, dnf: Any, plugin: Plugin, ask: Callable[[Any], None], line: str
+) -> None:
+    red_hat.answer("dnf", (1, "", "Error: no mirror\n"))
+    with pytest.raises(plugin("module_utils.outcome").Problem, match=line):
+        ask(dnf)
+
+
+def test_apt_that_fails_has_not_answered(host: Host, debian: ModuleType) -> None:
+    host.answer(
+        "apt-cache", (100, "", "E: The package lists or status file could not be parsed.\n")
+    )
+    with pytest.raises(debian.Problem, match="asking for versions of bash: The package lists or"):
+        debian.Apt(SimpleNamespace(run_command=lambda *a, **k: host(None, *a, **k))).offered(
+            ["bash"]
+        )

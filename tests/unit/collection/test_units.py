@@ -259,3 +259,22 @@ def test_without_systemd_units_are_only_enabled(
     host.answer(f"{CALL} is-enabled", (1, "disabled\n", ""))
     run("units", units=[{"name": "a"}])
     assert [verb for verb in verbs(host) if "is-enabled" not in verb] == ["enable a.service"]
+
+
+def test_a_service_between_two_tries_is_stopped(run: Run, host: Host) -> None:
+    host.answer(SHOW, (0, state(ActiveState="activating", SubState="auto-restart"), ""))
+    run("units", units=[{"name": "a", "state": "stopped"}])
+    assert verbs(host) == ["disable a.service", "stop a.service"]
+
+
+def test_units_are_not_treated_as_they_were_before_a_reload_that_failed(
+    run: Run, host: Host
+) -> None:
+    host.answer(SHOW, (0, state(NeedDaemonReload="yes"), ""))
+    host.answer(f"{CALL} daemon-reload", (1, "", "Failed to reload daemon: Connection timed out\n"))
+    answer = run("units", units=[{"name": "a", "state": "restarted"}])
+    assert (
+        answer["msg"]
+        == "systemd does not read its units anew: Failed to reload daemon: Connection timed out"
+    )
+    assert verbs(host) == ["daemon-reload"]

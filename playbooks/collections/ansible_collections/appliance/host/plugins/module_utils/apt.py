@@ -166,7 +166,9 @@ class Apt:
 
     def offered(self, names: Sequence[str]) -> dict[str, list[str]]:
         """Versions by name, the newest first, as often as repositories offer them."""
-        _, out, _ = self.patiently(["apt-cache", "madison", *names])
+        code, out, err = self.patiently(["apt-cache", "madison", *names])
+        if code:
+            raise Problem(f"asking for versions of {', '.join(names)}: {reason_of(out + err)}")
         found: dict[str, list[str]] = {}
         for line in out.splitlines():
             if "|" in line:

@@ -20,6 +20,7 @@ OPTIONS = (
     "--setopt=install_weak_deps=False",
     "--setopt=clean_requirements_on_remove=False",
 )
+OFFERED = "%{name} %{epoch}:%{version}-%{release}\n"
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "NEEDRESTART_SUSPEND": "1"}
 
 
@@ -60,8 +61,11 @@ class Dnf:
         if name in self.versions:
             return name
         if name not in self.providers:
-            code, out, _ = self._run(["rpm", "-q", "--whatprovides", name, "--qf", FORMAT])
-            self.providers[name] = "" if code else out.split("\t")[0]
+            # One of several kernels' packages is named with its version, which is no capability.
+            asked = (["rpm", "-q", *how, name, "--qf", FORMAT] for how in (["--whatprovides"], []))
+            answers = (self._run(argv) for argv in asked)
+            found = (out.split("\t")[0] for code, out, _ in answers if not code)
+            self.providers[name] = next(found, "")
         return self.providers[name]
 
     def version(self, name: str) -> str:
@@ -77,6 +81,27 @@ class Dnf:
         self.providers = {}
         if not self.module.check_mode:
             self.read()
+
+    def refresh(self) -> None:
+        """Fetch the package lists; in check mode they stay as they are."""
+        if self.module.check_mode:
+            return
+        code, out, err = self._run(["dnf", "-q", "-y", "makecache", "--refresh"])
+        if code:
+            raise Problem(f"refreshing the package lists: {reason_of(err or out)}")
+
+    def offered(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Versions by name, the newest first, whatever is excluded from upgrades."""
+        form = ["--disableexcludes=all", "repoquery", "--showduplicates", "--qf", OFFERED]
+        code, out, err = self._run(["dnf", "-q", *form, *names])
+        if code:
+            raise Problem(f"asking for versions of {', '.join(names)}: {reason_of(err or out)}")
+        found: dict[str, list[str]] = {}
+        for line in reversed(out.splitlines()):
+            name, _, version = line.partition(" ")
+            if version:
+                found.setdefault(name, []).append(version.removeprefix("0:"))
+        return found
 
     def _transact(self, verb: str, names: list[str], doing: str) -> None:
         self.changed = True

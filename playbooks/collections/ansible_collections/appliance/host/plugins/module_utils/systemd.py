@@ -70,6 +70,11 @@ class State:
         """Active, or about to be."""
         return self.active in {"active", "reloading", "activating"} and self.sub != "auto-restart"
 
+    @property
+    def stopped(self) -> bool:
+        """Neither active nor about to be; a service that systemd will start again is."""
+        return self.active not in {"active", "reloading", "activating"}
+
 
 def full_name(name: str) -> str:
     """The unit's name with its suffix; "chrony" is a service."""
@@ -101,6 +106,13 @@ class Systemctl:
         code, out, err = self.run(verb, name)
         if code:
             raise Problem(self.complaint(verb, name, began, err or out))
+
+    def reload(self) -> None:
+        """Have systemd read its units anew. Raises Problem."""
+        code, out, err = self.run("daemon-reload")
+        if code:
+            said = last_line(err or out) or "no reason given"
+            raise Problem(f"systemd does not read its units anew: {said}")
 
     def complaint(self, verb: str, name: str, began: float, said: str) -> str:
         """One line on why ``verb`` failed: the last journal line of that unit since ``began``."""

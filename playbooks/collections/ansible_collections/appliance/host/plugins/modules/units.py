@@ -82,7 +82,7 @@ def verbs(item: dict[str, Any], state: State, live: bool) -> list[str]:
     """What systemctl must do to the unit, in order."""
     enabled = item["state"] != "stopped" if item["enabled"] is None else item["enabled"]
     if item["masked"]:
-        stop = ["stop"] if live and state.running else []
+        stop = ["stop"] if live and not state.stopped else []
         return stop + ([] if state.file.startswith("masked") else ["mask"])
     done = ["unmask"] if state.file.startswith("masked") else []
     if enabled and (done or not state.enabled):
@@ -94,7 +94,7 @@ def verbs(item: dict[str, Any], state: State, live: bool) -> list[str]:
 
 def _action(item: dict[str, Any], state: State) -> str:
     if item["state"] == "stopped":
-        return "stop" if state.running else ""
+        return "" if state.stopped else "stop"
     if not state.running:
         return "start"
     if item["state"] == "restarted" or _outdated(item["watches"], state):
@@ -126,7 +126,7 @@ class Manager:
         states = self.systemctl.show(names)
         stale = any(outdated(name, state) for name, state in zip(names, states))
         if stale and not self.module.check_mode:
-            self.systemctl.run("daemon-reload")
+            self.systemctl.reload()
             states = self.systemctl.show(names)
         began = time.time()
         for item, name, state in zip(items, names, states):
