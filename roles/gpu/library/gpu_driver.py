@@ -84,7 +84,7 @@ class Change:
         wanted = installed if self._settled(installed) else self._wanted()
         target = upstream(next(iter(wanted.values())))
         fits = wanted == installed and (before == target or not _booted())
-        if fits and all(self.packages.held(name) for name in wanted) and not self.note:
+        if fits and self.packages.held(wanted) and not self.note:
             return self._result(wanted, before)
         self.changed = True
         if self.module.check_mode:
@@ -144,10 +144,11 @@ class Change:
         if refusal:
             raise Problem(refusal)
         booted = _booted()
-        loaded = bool(versions) or "mismatch" in said.lower()
+        # One that does not answer may be loaded all the same, and in use.
+        silent = "mismatch" in said.lower() or (not container and self.kernel.is_loaded())
         if not self.note:
             self.note = {"before": installed, "answered": len(versions), "stopped": []}
-        if booted and loaded:
+        if booted and (versions or silent):
             self._clear()
         try:
             if wanted != installed:

@@ -9,6 +9,7 @@ from typing import Any
 MODULES = ("nvidia_peermem", "nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia")
 """In the order in which they can be unloaded."""
 
+LOADED = "/sys/module/nvidia"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 OWNER_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 """What DKMS signs modules with on Ubuntu, and on Debian and the RHEL family."""
@@ -29,6 +30,10 @@ class Kernel:
         code, out, err = self._run(*ASK)
         said = " ".join((out if code else err).split())
         return ([] if code else [line.strip() for line in out.splitlines() if line.strip()]), said
+
+    def is_loaded(self) -> bool:
+        """Whether the kernel has the driver, be it silent."""
+        return os.path.isdir(LOADED)
 
     def load(self) -> str:
         """Load the driver; gives why it does not load, or ""."""

@@ -6,6 +6,7 @@ import re
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt
+from ansible_collections.appliance.host.plugins.module_utils.disk import Staged, Wanted, read
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
@@ -13,7 +14,9 @@ PREFERENCES = "/etc/apt/preferences.d/appliance-nvidia-driver"
 NAMES = "*nvidia* libcuda* libnv* cuda-drivers*"
 """What comes in the driver's own version. apt picks the newest of each unless all of them are pinned."""
 
-REFRESH = ("apt-get", "-q", "update", "-o", "APT::Get::List-Cleanup=0", "-o", "Dir::Etc::sourceparts=-", "-o")  # fmt: skip
+REFRESH = ("apt-get", "-q", "update")
+ALONE = ("-o", "APT::Get::List-Cleanup=0", "-o", "Dir::Etc::sourceparts=-", "-o", "APT::Update::Error-Mode=any", "-o")  # fmt: skip
+"""One source's lists, or a failure: by itself apt-get ends with 0 where nothing could be fetched (apt 2.6.1)."""
 
 
 def upstream(version: str) -> str:
@@ -52,6 +55,15 @@ def choose(
     return dict(found[newest] for found in per_entry)
 
 
+def preferences(wanted: Mapping[str, str]) -> bytes:
+    """What keeps every part of the driver in the version of these packages."""
+    version = upstream(next(iter(wanted.values())))
+    return (
+        "# Written by appliance, stage gpu: all parts of the driver in one version.\n"
+        f"Package: {NAMES}\nPin: version {version}*\nPin-Priority: 1001\n"
+    ).encode()
+
+
 class AptDriver:
     """Debian and Ubuntu."""
 
@@ -68,14 +80,16 @@ class AptDriver:
         """Of an installed package, else ""."""
         return self.apt.version(name)
 
-    def held(self, name: str) -> bool:
-        """Whether nobody else may change it."""
-        found = self.apt.installed.get(name)
-        return bool(found and found.desired == "h")
+    def held(self, wanted: Mapping[str, str]) -> bool:
+        """Whether nobody else may change them."""
+        found = [self.apt.installed.get(name) for name in wanted]
+        return read(PREFERENCES) == preferences(wanted) and all(
+            f and f.desired == "h" for f in found
+        )
 
     def refresh(self, source: str) -> None:
         """Fetch the lists of one source, or all where none is named. An unsigned one is refused."""
-        argv = [*REFRESH, f"Dir::Etc::sourcelist={source}"] if source else list(REFRESH[:3])
+        argv = [*REFRESH, *ALONE, f"Dir::Etc::sourcelist={source}"] if source else [*REFRESH]
         code, out, err = self.apt.patiently(argv)
         errors = [line[3:] for line in (out + err).splitlines() if line.startswith("E: ")]
         if code or errors:
@@ -87,18 +101,17 @@ class AptDriver:
 
     def move(self, wanted: Mapping[str, str]) -> None:
         """Install these versions, whatever was there, and let nobody else change them."""
-        version = upstream(next(iter(wanted.values())))
-        with open(PREFERENCES, "w") as file:
-            file.write(
-                "# Written by appliance, stage gpu: all parts of the driver in one version.\n"
-                f"Package: {NAMES}\nPin: version {version}*\nPin-Priority: 1001\n"
-            )
+        self._prefer(wanted)
         self.apt.apply([f"{name}={version}" for name, version in wanted.items()], [])
-        self.hold(wanted)
+        self.apt.hold(sorted(wanted))
 
-    def hold(self, names: Iterable[str]) -> None:
+    def hold(self, wanted: Mapping[str, str]) -> None:
         """Against unattended upgrades, and against a person's apt-get upgrade."""
-        self.apt.hold(sorted(names))
+        self._prefer(wanted)
+        self.apt.hold(sorted(wanted))
+
+    def _prefer(self, wanted: Mapping[str, str]) -> None:
+        Staged(self.module, Wanted(PREFERENCES, preferences(wanted))).commit()
 
 
 class DnfDriver:
@@ -116,7 +129,7 @@ class DnfDriver:
         """Of an installed package, else ""."""
         return self.dnf.version(name)
 
-    def held(self, name: str) -> bool:
+    def held(self, wanted: Mapping[str, str]) -> bool:
         """By the repository's file."""
         return True
 
@@ -141,7 +154,7 @@ class DnfDriver:
                     raise Problem(" ".join((err or out).split()[:60]))
         self.read()
 
-    def hold(self, names: Iterable[str]) -> None:
+    def hold(self, wanted: Mapping[str, str]) -> None:
         """Nothing: the repository's file does."""
 
     def _run(self, argv: list[str]) -> tuple[int, str, str]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +52,7 @@ class Host:
         self.dead: set[str] = set()
         self.silent: dict[str, int] = {}
         self.done: list[str] = []
+        self.held = True
 
     def fail_json(self, msg: str, **_: Any) -> None:
         raise Failed(msg)
@@ -102,11 +103,11 @@ class Packages:
     def version(self, name: str) -> str:
         return self.host.installed.get(name, "")
 
-    def held(self, name: str) -> bool:
-        return True
+    def held(self, wanted: dict[str, str]) -> bool:
+        return self.host.held
 
-    def hold(self, names: Any) -> None:
-        pass
+    def hold(self, wanted: dict[str, str]) -> None:
+        self.host.held = True
 
     def refresh(self, source: str) -> None:
         self.host.done.append("refresh")
@@ -224,6 +225,80 @@ def test_a_change_that_was_cut_off_is_finished(change: Any, tmp_path: Path) -> N
     assert host.done == ["start nvidia-persistenced.service"]
     assert list(tmp_path.iterdir()) == []
     assert change(host)["changed"] is False
+
+
+def test_a_driver_that_lost_its_hold_gets_it_back(change: Any) -> None:
+    host = working(OLD)
+    host.held = False
+    assert change(host)["changed"] is True
+    assert host.held
+    assert change(host)["changed"] is False
+
+
+def test_a_silent_driver_is_not_changed_under_who_uses_it(
+    change: Any, modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(modules["gpu_kernel"], "LOADED", str(tmp_path))
+    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "holders", lambda _: ["python3 (47)"])
+    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "refusal", lambda _: "")
+    host = working(OLD, release="580.95.05", container=False)
+    host.loaded = ""
+    with pytest.raises(modules["gpu_driver"].Problem, match=r"python3 \(47\)"):
+        change(host)
+    assert set(host.installed.values()) == {OLD}
+
+
+class Apt:
+    """apt on a pretended host: what is held, and what it was told."""
+
+    def __init__(self, module: Any) -> None:
+        self.installed = {"nvidia-smi": SimpleNamespace(desired="i")}
+        self.answer = (0, "", "")
+        self.asked: list[list[str]] = []
+
+    def hold(self, names: list[str]) -> None:
+        self.installed = {name: SimpleNamespace(desired="h") for name in names}
+
+    def patiently(self, argv: list[str]) -> tuple[int, str, str]:
+        self.asked.append(argv)
+        return self.answer
+
+
+@pytest.fixture
+def apt_driver(
+    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Any:
+    packages = modules["gpu_packages"]
+    monkeypatch.setattr(packages, "Apt", Apt)
+    monkeypatch.setattr(packages, "PREFERENCES", str(tmp_path / "preferences"))
+    monkeypatch.setitem(packages.Staged.__init__.__globals__, "set_attributes", lambda *_: None)
+    return packages.AptDriver(SimpleNamespace(selinux_enabled=lambda: False))
+
+
+def test_the_driver_is_held_by_marks_and_preferences_both(apt_driver: Any, tmp_path: Path) -> None:
+    wanted = {"nvidia-smi": NEW}
+    file = tmp_path / "preferences"
+    assert not apt_driver.held(wanted)
+    apt_driver.hold(wanted)
+    assert apt_driver.held(wanted)
+    assert "Pin: version 580.95.05*" in file.read_text()
+    # Emptied by a power cut, or by somebody.
+    file.write_text("")
+    assert not apt_driver.held(wanted)
+    apt_driver.hold(wanted)
+    assert apt_driver.held(wanted)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_source_whose_lists_cannot_be_fetched_is_told(
+    apt_driver: Any, modules: dict[str, ModuleType]
+) -> None:
+    said = "E: Failed to fetch http://mirror/InRelease  Could not connect to mirror:80\n"
+    apt_driver.apt.answer = (100, "", said)
+    with pytest.raises(modules["gpu_driver"].Problem, match="Could not connect to mirror:80"):
+        apt_driver.refresh("/etc/apt/sources.list.d/appliance-nvidia.sources")
+    # apt-get ends with 0 otherwise, and tells of an unreachable mirror in a warning.
+    assert "APT::Update::Error-Mode=any" in apt_driver.apt.asked[0]
 
 
 def test_a_release_nobody_offers_is_refused_with_those_there_are(

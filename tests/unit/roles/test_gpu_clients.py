@@ -1,0 +1,36 @@
+"""What role gpu stops before it unloads a driver, and starts again in this order."""
+
+from pathlib import Path
+
+import pytest
+import yaml  # noqa: TID251 - reads the role's own files
+from jinja2.nativetypes import NativeEnvironment
+
+VARS = Path(__file__).parents[3] / "roles/gpu/vars/main.yml"
+
+
+@pytest.mark.parametrize(
+    ("fabric_manager", "first"),
+    [
+        (True, ["nvidia-persistenced.service", "nvidia-fabricmanager.service"]),
+        (False, ["nvidia-persistenced.service"]),
+    ],
+)
+def test_gpus_are_divided_again_before_anything_uses_one(
+    fabric_manager: bool, first: list[str]
+) -> None:
+    variables = yaml.safe_load(VARS.read_text(encoding="utf-8"))
+    environment = NativeEnvironment()
+    environment.filters["ternary"] = lambda which, one, other: one if which else other
+    known = {
+        "gpu_fabric_manager": fabric_manager,
+        "__gpu_others": ["nvidia-container-toolkit"],
+        "__gpu_exporter_settings": "/etc/x.conf",
+        "__gpu_service_units": variables["__gpu_service_units"],
+    }
+    for name in ("__gpu_first_units", "__gpu_more_units"):
+        known[name] = environment.from_string(variables[name]).render(**known)
+    clients = list(environment.from_string(variables["__gpu_driver"]["clients"]).render(**known))
+    others = ["nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cdi.service"]
+    # One that serves wishes for parts would load the driver again, or hold it.
+    assert clients == [*first, "appliance-mig.service", *others, "appliance-mig-demand.service"]
