@@ -29,7 +29,15 @@ from appliance.lab import (
 from appliance.lab.building import Progress
 from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.hardware import of_profile
-from appliance.lab.spec import STATE_ROOT, Rack, RackHost, RackSpec, cache_root, load
+from appliance.lab.spec import (
+    STATE_ROOT,
+    Rack,
+    RackHost,
+    RackSpec,
+    cache_root,
+    folder_of,
+    load,
+)
 
 __all__ = ["EMBEDDED", "Rack", "RackHost", "RackSpec", "down", "embedded", "load", "up"]
 
@@ -80,9 +88,12 @@ def start(rack: Rack, host: RackHost) -> None:
 
 
 def down(name: str) -> bool:
-    """Remove everything of the rack; False if there was nothing. Interrupted builds go with it."""
+    """Remove everything of the rack; False if there was nothing. Interrupted builds go with it.
+
+    Raises ConfigError: no name of a rack.
+    """
+    folder = folder_of(name)
     image.sweep()
-    folder = STATE_ROOT / name
     if not folder.exists():
         return False
     with _locked(name, lambda _: None):

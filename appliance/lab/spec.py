@@ -26,6 +26,16 @@ def cache_root() -> Path:
     return Path(os.environ.get("APPLIANCE_CACHE", "/var/cache/appliance"))
 
 
+def folder_of(name: str) -> Path:
+    """Where the rack called ``name`` is kept. Raises ConfigError: an empty name is the folder of all racks."""
+    if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", name):
+        raise ConfigError(
+            f'"{name}" cannot name a rack',
+            "use 1 to 24 lower-case letters, digits and hyphens, starting with a letter",
+        )
+    return STATE_ROOT / name
+
+
 @dataclass(frozen=True)
 class RackSpec:
     """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's.
@@ -45,11 +55,7 @@ class RackSpec:
     control: int = 1
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", self.name):
-            raise ConfigError(
-                f'"{self.name}" cannot name a rack',
-                "use 1 to 24 lower-case letters, digits and hyphens, starting with a letter",
-            )
+        folder_of(self.name)
         if not 1 <= self.hosts <= MAX_HOSTS:
             raise ConfigError(
                 f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}", "give another --hosts"
@@ -114,7 +120,7 @@ class Rack:
 
     @property
     def state_dir(self) -> Path:
-        return STATE_ROOT / self.name
+        return folder_of(self.name)
 
     @property
     def site_dir(self) -> Path:
@@ -196,8 +202,8 @@ def save(rack: Rack) -> None:
 
 
 def load(name: str) -> Rack | None:
-    """The rack called ``name`` as it was asked for, None if there is none."""
-    return read(STATE_ROOT / name / "rack.json")
+    """The rack called ``name`` as it was asked for, None if there is none. Raises ConfigError."""
+    return read(folder_of(name) / "rack.json")
 
 
 def read(file: Path) -> Rack | None:

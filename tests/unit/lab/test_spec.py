@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import ConfigError
-from appliance.lab import kubernetes_build, rack, spec
+from appliance.lab import image, kubernetes_build, mounts, rack, spec
 from appliance.lab.hardware import Hardware
 from appliance.lab.spec import RackSpec, numbered
 
@@ -98,6 +98,22 @@ def test_a_saved_rack_is_read_back_as_it_was(
     assert spec.load("t") == rack
     assert spec.racks() == (rack,)
     assert spec.load("other") is None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../lab", "/", "Bad Name", "a/b"])
+def test_what_cannot_name_a_rack_removes_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[Path] = []
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    monkeypatch.setattr(rack, "STATE_ROOT", tmp_path)
+    monkeypatch.setattr(mounts, "remove", removed.append)
+    monkeypatch.setattr(image, "sweep", lambda: None)
+    spec.save(numbered(RackSpec("mine"), 1, {}))
+    with pytest.raises(ConfigError, match="cannot name a rack"):
+        rack.down(name)
+    assert not removed
+    assert spec.load("mine")
 
 
 def test_unknown_host_names_the_known_ones() -> None:
