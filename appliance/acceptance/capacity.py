@@ -8,6 +8,8 @@ Resource = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-"
+PARTS = ("gpu-fraction", "gpu-memory")
+"""Annotations of KAI for a part of a GPU; with NVIDIA's fractions there is one for each container, with .gpu-memory. in it."""
 TRIAL = "appliance/acceptance"
 QUEUES = "queues.scheduling.run.ai"
 CLASSES = ("train", "build", "inference")
@@ -113,6 +115,9 @@ def _open(node: Resource) -> bool:
 
 def _holds_gpus(pod: Resource) -> bool:
     marks = pod["metadata"].get("annotations", {})
-    asked = [c.get("resources", {}).get("limits", {}) for c in pod["spec"]["containers"]]
+    spec = pod["spec"]
+    boxes = [*spec["containers"], *spec.get("initContainers", [])]
+    asked = [c.get("resources", {}).get("limits", {}) for c in boxes]
     whole = any(key == GPU or key.startswith(MIG) for limits in asked for key in limits)
-    return whole or "gpu-fraction" in marks or "gpu-memory" in marks
+    part = any(key in PARTS or ".gpu-memory." in key for key in marks)
+    return whole or part or bool(spec.get("resourceClaims"))

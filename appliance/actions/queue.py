@@ -12,6 +12,7 @@ from appliance.actions.queue_tree import tree
 from appliance.actions.queue_work import holds_work
 from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
 from appliance.config.load import LoadedSite, load_site
+from appliance.config.queues.kai import TITLE
 from appliance.config.queues.manifest import MANAGED_BY, OURS, SITE, Manifest
 from appliance.config.queues.namespaces import NGC_KEY, pull_secrets
 from appliance.config.queues.rendered import Rendered, rendered
@@ -95,7 +96,7 @@ def plan(loaded: LoadedSite, wanted: Rendered, cluster: Cluster, server: str = "
             unchanged += 1
         else:
             changes.append(change)
-    changes += _gone(loaded, wanted, cluster)
+    changes += [*_let_go(loaded, wanted, cluster), *_gone(loaded, wanted, cluster)]
     return QueuePlan(
         site=loaded.site.name,
         server=server,
@@ -111,7 +112,8 @@ def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progres
     for change in made.work:
         key = (change.kind, change.name, change.namespace)
         if change.kind == "Node":
-            cluster.label(change.name, wanted.node_labels[change.name])
+            gone: dict[str, str | None] = {wanted.pool_label: None}
+            cluster.label(change.name, wanted.node_labels.get(change.name, gone))
         elif change.step is Step.DELETE:
             cluster.delete(_ref_of(change))
         else:
@@ -153,6 +155,16 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
     if not said:
         return None
     return Change(step=Step.CHANGE, kind="Node", name=host, title=host, details=said)
+
+
+def _let_go(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
+    """Hosts of the site that are in no pool any more; with the label they would take no work but that pool's."""
+    own = {host.name for host in loaded.site.hosts} - wanted.node_labels.keys()
+    for node in cluster.find("v1", "Node", "") if wanted.pool_label else ():
+        name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
+        if name in own and wanted.pool_label in labels:
+            said = (f"label {wanted.pool_label} {labels[wanted.pool_label]} → -",)
+            yield Change(step=Step.CHANGE, kind="Node", name=name, title=name, details=said)
 
 
 def _gone(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
@@ -200,7 +212,7 @@ def _step(
 ) -> Change:
     meta = resource["metadata"]
     space = meta.get("namespace", "")
-    title = str(resource.get("spec", {}).get("displayName") or meta["name"])
+    title = str((meta.get("annotations") or {}).get(TITLE) or meta["name"])
     return Change(
         step=step,
         kind=resource["kind"],

@@ -98,8 +98,8 @@ class Cluster(Protocol):
         """Makes the named fields what they are given as, whoever held them, and returns what there is now."""
         ...
 
-    def label(self, node: str, labels: Mapping[str, str]) -> bool:
-        """Labels a node; False where the cluster has no such node."""
+    def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
+        """Labels a node, or takes a label (None) from it; False where the cluster has no such node."""
         ...
 
     def delete(self, ref: Ref) -> None:
@@ -177,7 +177,7 @@ class KubernetesApi:
             )
         return answer.document
 
-    def label(self, node: str, labels: Mapping[str, str]) -> bool:
+    def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
         """See Cluster. A patch, not an apply: applying would make a node that is not there."""
         path = _path(Ref("v1", "Node", node), {"fieldManager": FIELD_MANAGER})
         patch = {"metadata": {"labels": dict(labels)}}

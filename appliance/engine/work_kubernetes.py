@@ -124,7 +124,8 @@ def _comes_back(pod: Resource) -> bool:
         (t.get("key") or CORDON) == CORDON and (t.get("effect") or NO_NEW) == NO_NEW
         for t in spec.get("tolerations") or []
     )
-    limits = (c.get("resources", {}).get("limits") or {} for c in spec.get("containers") or [])
+    boxes = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    limits = (box.get("resources", {}).get("limits") or {} for box in boxes)
     return tolerated and not any("/" in name for one in limits for name in one)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from appliance.limits.cluster import HOME
-from appliance.limits.pods import QUEUE, amount
+from appliance.limits.pods import QUEUE, amount, containers
 from appliance.limits.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _waiting(api: Api, space: str) -> Iterable[Wants]:
 
 def _asked(spec: Resource) -> dict[str, int]:
     found: dict[str, int] = {}
-    for box in spec.get("containers") or ():
+    for box in containers(spec):
         for name, count in ((box.get("resources") or {}).get("limits") or {}).items():
             if name.startswith(PART):
                 profile = name[len(PART) :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,8 @@ FACTORS: dict[str, int] = {
 """Suffixes of the API's quantities."""
 SHARED = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI for a part of a GPU."""
+FRACTION = re.compile(r"nvidia\.com/container\..+\.gpu-memory\.(request|limit)")
+"""The same with NVIDIA's fractions (KAI v0.18): one for each container."""
 
 
 class Owner(NamedTuple):
@@ -69,11 +72,18 @@ def pod(found: Resource) -> Pod | None:
         queue=str((meta.get("labels") or {}).get(QUEUE, "")),
         phase=str(status.get("phase", "")),
         started=seconds(status["startTime"]) if status.get("startTime") else None,
-        gpus=sum(map(_gpus, spec.get("containers") or ())),
+        gpus=sum(map(_gpus, containers(spec))),
         shared=bool(spec.get("resourceClaims"))
-        or any(key in (meta.get("annotations") or {}) for key in SHARED),
+        or any(key in SHARED or FRACTION.fullmatch(key) for key in meta.get("annotations") or {}),
         owner=controller(meta, space),
     )
+
+
+def containers(spec: Resource) -> list[Resource]:
+    """Those that run side by side: sidecars are init containers that are started again (Kubernetes 1.29)."""
+    first = spec.get("initContainers") or ()
+    sidecars = [box for box in first if box.get("restartPolicy") == "Always"]
+    return [*(spec.get("containers") or ()), *sidecars]
 
 
 def controller(meta: Resource, namespace: str) -> Owner | None:

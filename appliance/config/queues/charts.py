@@ -100,9 +100,9 @@ def _release(chart: Chart, profile: Profile, values: Manifest) -> Release:
 
 def _kai(site: Site, profile: Profile, options: SchedulerOptions) -> Manifest:
     several = len(site.with_role(Role.CONTROL)) > 1
-    default = {"createDefaultQueue": options.unassigned == "idle"}
     values: Manifest = {
-        "defaultQueue": default,
+        # With the other queues, where a change of mind is carried out too.
+        "defaultQueue": {"createDefaultQueue": False},
         "global": {"leaderElection": several, **_sharing(profile, options)},
         "operator": {"replicaCount": 2 if several else 1},
         "scheduler": {"placementStrategy": "binpack"},

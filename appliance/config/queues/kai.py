@@ -12,9 +12,16 @@ from appliance.models.site_scheduler import DEFAULT_POOL, Amount, SchedulerOptio
 
 UNBOUND = -1
 UNITS = {"gpu": 1, "cpu": 1000, "memory": 1000}
+QUEUE_API = "scheduling.run.ai/v2"
 POOL_LABEL = "kai.scheduler/node-pool"
 OWN_POOL_LABEL = "appliance/node-pool"
 """What KAI Resource Management chooses a pool's hosts by; the other label it sets itself."""
+
+TITLE = "appliance/title"
+"""What people call a queue. Not in displayName: KAI's scheduler puts that into queue_name where its queue controller puts the name,
+so that fair share and quota of one queue had two names (metrics of v0.14.7, v0.16.8 and v0.17.0)."""
+DEFAULT_QUEUES = (("default-parent-queue", None), ("default-queue", "default-parent-queue"))
+"""Of work that names no queue: the second is the pod grouper's word (v0.17.0)."""
 
 HOSTNAME = "kubernetes.io/hostname"
 TOPOLOGY = "fabric"
@@ -41,7 +48,7 @@ def kai(site: Site, options: SchedulerOptions) -> list[Manifest]:
         )
         for pool in options.node_pools
     ]
-    return [*found, *(_queue(site, node, given[node.name]) for node in tree)]
+    return [*found, *(_queue(site, node, given[node.name]) for node in tree), *_idle(site, options)]
 
 
 def resource_management(site: Site, options: SchedulerOptions) -> list[Manifest]:
@@ -82,7 +89,7 @@ def resource_management(site: Site, options: SchedulerOptions) -> list[Manifest]
         if project.department:
             spec["parent"] = project.department
         found.append(_owner(site, "Project", project.name, spec))
-    return found
+    return [*found, *_idle(site, options)]
 
 
 def priority_classes(site: Site, options: SchedulerOptions) -> list[Manifest]:
@@ -119,8 +126,13 @@ def topology(site: Site, profile: Profile, options: SchedulerOptions) -> list[Ma
 
 def node_labels(options: SchedulerOptions) -> dict[str, dict[str, str]]:
     """The node pool each host is labelled with; those of the default pool are not."""
-    key = POOL_LABEL if options.kind == "kai" else OWN_POOL_LABEL
+    key = pool_label(options)
     return {host: {key: pool.name} for pool in options.node_pools for host in pool.hosts}
+
+
+def pool_label(options: SchedulerOptions) -> str:
+    """What a host of a pool is labelled with."""
+    return POOL_LABEL if options.kind == "kai" else OWN_POOL_LABEL
 
 
 def _queue(site: Site, node: Node, given: dict[str, Amount | None]) -> Manifest:
@@ -130,16 +142,40 @@ def _queue(site: Site, node: Node, given: dict[str, Amount | None]) -> Manifest:
         "reclaimMinRuntime": leaf.reclaim_min_runtime if leaf else None,
     }
     spec: Manifest = {
-        "displayName": node.title,
         "priority": node.priority,
         "resources": _resources(given, "quota"),
         **({"parentQueue": node.parent} if node.parent else {}),
-        **{key: value for key, value in times.items() if value},
+        **{key: _duration(value) for key, value in times.items() if value},
     }
     labels = {} if node.pool == DEFAULT_POOL else {POOL_LABEL: node.pool}
-    return manifest(
-        site.name, "scheduling.run.ai/v2", "Queue", node.name, {"spec": spec}, labels=labels
-    )
+    made = manifest(site.name, QUEUE_API, "Queue", node.name, {"spec": spec}, labels=labels)
+    made["metadata"]["annotations"][TITLE] = node.title
+    return made
+
+
+def _idle(site: Site, options: SchedulerOptions) -> list[Manifest]:
+    """Queues of work that names none: nothing guaranteed, whatever is idle. The chart makes them at its first installation alone."""
+    nothing = dict.fromkeys(UNITS, Amount(quota=0, limit=None))
+    return [
+        manifest(
+            site.name,
+            QUEUE_API,
+            "Queue",
+            name,
+            {
+                "spec": {
+                    "resources": _resources(dict(nothing), "quota"),
+                    **({"parentQueue": parent} if parent else {}),
+                }
+            },
+        )
+        for name, parent in (DEFAULT_QUEUES if options.unassigned == "idle" else ())
+    ]
+
+
+def _duration(said: str) -> str:
+    """As Go reads one, which knows no days: a queue KAI cannot read keeps it from reading any."""
+    return f"{int(said[:-1]) * 24}h" if said.endswith("d") else said
 
 
 def _shared_queue(node: Node, given: dict[str, Amount | None]) -> Manifest:

@@ -18,7 +18,7 @@ KIND = "NicClusterPolicy"
 NAME = "nic-cluster-policy"
 """The operator reads the one of this name alone."""
 RESOURCE = "rdma/fabric"
-PREFIX, _, SHORT = RESOURCE.partition("/")
+SHORT = RESOURCE.partition("/")[2]
 PODS = 64
 """At once on a host: 8 GPUs in 7 parts each, and some more. Sharing costs an adapter nothing."""
 NVIDIA = "15b3"
@@ -44,8 +44,8 @@ def policy(site: Site, profile: Profile, options: SchedulerOptions) -> Manifest 
     if release is None or options.rdma == "host":
         return None
     selectors = {"vendors": [NVIDIA], "linkTypes": [LINKS[profile.hardware.fabric.link_layer]]}
+    # Not the prefix, which is the plugin's default: the operator's admission, where it is on, takes only one with a dot (v26.1.2).
     pool = {
-        "resourcePrefix": PREFIX,
         "resourceName": SHORT,
         "rdmaHcaMax": PODS,
         "selectors": selectors,

@@ -14,11 +14,12 @@ from appliance.models.site import Site
 
 @dataclass(frozen=True)
 class Rendered:
-    """``resources`` in the order they are applied; ``node_labels`` by host."""
+    """``resources`` in the order they are applied; ``node_labels`` by host; ``pool_label``: what no other host has, "" for no such."""
 
     resources: tuple[Manifest, ...]
     node_labels: dict[str, dict[str, str]]
     charts: tuple[Release, ...]
+    pool_label: str = ""
 
     @property
     def digest(self) -> str:
@@ -46,6 +47,7 @@ def rendered(site: Site, profile: Profile) -> Rendered:
         )
     made: list[Manifest] = []
     labels: dict[str, dict[str, str]] = {}
+    pool_label = ""
     if options.kind != "runai":
         own = kai.kai if options.kind == "kai" else kai.resource_management
         made = [
@@ -55,5 +57,5 @@ def rendered(site: Site, profile: Profile) -> Rendered:
             *project_policies(site),
             *own(site, options),
         ]
-        labels = kai.node_labels(options)
-    return Rendered(tuple(made), labels, releases(site, profile, options))
+        labels, pool_label = kai.node_labels(options), kai.pool_label(options)
+    return Rendered(tuple(made), labels, releases(site, profile, options), pool_label)

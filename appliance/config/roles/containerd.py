@@ -12,6 +12,9 @@ PAUSE_LATER = {29: "3.9", 31: "3.10", 34: "3.10.1"}
 """The same from a minor release on."""
 UPSTREAM_PLUGINS = "/opt/cni/bin"
 """Where Calico and Cilium put their plugins."""
+GPU_RUNTIME = "/usr/bin/nvidia-container-runtime"
+"""Of the toolkit stage gpu brings. The GPU Operator's own pods, and KAI's with a part of a GPU, ask for a runtime of the name nvidia
+(GPU Operator v26.3.2 and v26.7.0, where its toolkit is off; KAI's chart v0.16.8), and nobody else tells containerd of it."""
 REGISTRY_MOVED = 25
 """From 1.25 on the project's images are at registry.k8s.io; before, at k8s.gcr.io."""
 
@@ -26,6 +29,7 @@ def variables(context: RoleContext) -> Variables:
         "containerd_schema": schema(version),
         "containerd_package": "containerd" if schema(version) == 2 else "containerd.io",
         "containerd_devices": _numbers(version) >= (1, 7),
+        "containerd_gpu_runtime": GPU_RUNTIME if Role.GPU in context.host.roles else "",
         "containerd_cni_folder": "" if given.network == "bridge" else UPSTREAM_PLUGINS,
         "containerd_image_sets": ["hosts", *(["control"] if is_control else [])],
         "containerd_sandbox_image": sandbox_image(release(context).minor),

@@ -19,6 +19,8 @@ DNS_NUMBER = 10
 """kubeadm gives the cluster's name server this address of the service network."""
 KUBE_VIP = "ghcr.io/kube-vip/kube-vip:v0.8.9"
 """Its name in an offline source, where the digest beside the archive pins it."""
+SUBNET_SINCE = (0, 9)
+"""The release of kube-vip that reads vip_subnet in place of vip_cidr, and no longer starts without it (v0.8.9, v0.9.0, v1.2.3)."""
 BRIDGE_PREFIX = 24
 SECRET = "kubernetes_encryption_key"
 
@@ -46,6 +48,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_virtual_address": str(given.address or "") if is_control else "",
         "kubernetes_virtual_interface": _interface(context) if given.address else "",
         "kubernetes_virtual_image": (given.address_image or KUBE_VIP) if given.address else "",
+        "kubernetes_virtual_subnet": takes_subnet(given.address_image or KUBE_VIP),
         "kubernetes_kubeadm_api": chosen.kubeadm_api,
         "kubernetes_learners": chosen.learners,
         "kubernetes_socket": chosen.socket,
@@ -212,6 +215,12 @@ def _proxy(site: Site, container: bool) -> Document:
         # The table of connections is the machine's, whose size no container may set.
         found["conntrack"] = {"maxPerCore": 0}
     return found
+
+
+def takes_subnet(image: str) -> bool:
+    """Whether this kube-vip reads vip_subnet; one whose tag tells no release is taken for a new one."""
+    found = re.search(r":v?(\d+)\.(\d+)[^/]*$", image.partition("@")[0])
+    return found is None or tuple(map(int, found.groups())) >= SUBNET_SINCE
 
 
 def _routes(site: Site, host: Host) -> list[dict[str, str]]:

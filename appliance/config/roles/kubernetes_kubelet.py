@@ -63,6 +63,8 @@ def _reserved(context: RoleContext, container: bool) -> dict[str, object]:
             "memory.available": f"{EVICTION_MIB if not container else 100}Mi",
             "nodefs.available": "5%",
             "imagefs.available": "5%",
+            # A threshold that is left away beside others is none. A container has the inodes of its machine.
+            **({} if container else {"nodefs.inodesFree": "5%", "imagefs.inodesFree": "5%"}),
         },
     }
     if not container:

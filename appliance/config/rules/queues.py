@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.queues.kai import DEFAULT_QUEUES
 from appliance.config.queues.tree import cycles, nodes
 from appliance.config.rules.base import Case, nearest, repeated
 from appliance.models.site_scheduler import DEFAULT_POOL, SchedulerOptions, Share
@@ -12,7 +13,7 @@ LONGEST = 63
 
 # Made by the KAI chart itself, namespaces with the prefix kai- and queues.
 KAI_NAMESPACES = ("scheduler", "resource-reservation", "scale-adjust")
-KAI_QUEUES = ("default-queue", "default-parent-queue")
+KAI_QUEUES = tuple(name for name, _ in DEFAULT_QUEUES)
 PROJECTS: KeyPath = ("scheduler", "projects")
 DEPARTMENTS: KeyPath = ("scheduler", "departments")
 

@@ -35,6 +35,7 @@ EXAMPLES = r"""
 RETURN = r"""
 ca_hash: {description: Digest of the authority this host trusts, empty where it is in no cluster., type: str, returned: seen}
 desk: {description: The first of the other control planes whose API is ready; empty for none., type: str, returned: seen}
+super_admin: {description: Whether kubeadm init left super-admin.conf here; a host that joined has none., type: bool, returned: seen}
 """
 
 import hashlib
@@ -52,6 +53,7 @@ MEMORY = "/run"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 CREDENTIALS = "/etc/kubernetes/kubelet.conf"
 STATE = "/etc/kubernetes/manifests/etcd.yaml"
+SUPER = "/etc/kubernetes/super-admin.conf"
 PORT = 6443
 PATIENCE = 5
 
@@ -162,7 +164,8 @@ def main() -> None:
     )
     if module.params["state"] == "seen":
         seen = ca_hash(module.params["control"])
-        module.exit_json(changed=False, ca_hash=seen, desk=_desk(module))
+        made = os.path.exists(SUPER)
+        module.exit_json(changed=False, ca_hash=seen, desk=_desk(module), super_admin=made)
     wanted = bool(module.params["token"])
     if wanted and not module.check_mode:
         _join(module)

@@ -9,6 +9,8 @@ module: kubernetes_manifests
 short_description: Manifests into the cluster
 description:
   - Applies each file, and the files of each folder, by name. Nothing is deleted.
+  - What is too large for the annotation kubectl keeps, as definitions of Calico's operator, is applied by the server.
+  - A kind whose definition came a moment ago is waited for.
 options:
   places: {description: Files and folders on this host; a folder may be missing., type: list, elements: path, required: true}
 """
@@ -23,12 +25,19 @@ RETURN = r"""
 applied: {description: What changed., type: list, returned: always}
 """
 
+import json
 import os
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "60s")
+
+TOO_LARGE = "metadata.annotations: Too long"
+NOT_YET = ("no matches for kind", "could not find the requested resource")
+"""What kubectl says of a kind the API server does not serve, or not yet."""
+PATIENCE = 30.0
 
 
 def files(places: list[str]) -> list[str]:
@@ -48,13 +57,48 @@ def changed(said: str) -> list[str]:
     return [line for line in said.splitlines() if line.strip() and not line.endswith("unchanged")]
 
 
+def versions(said: str) -> dict[str, str]:
+    """The version of each resource of a list, by kind, namespace and name."""
+    found = json.loads(said) if said.strip() else {}
+    items = found.get("items", [found] if found else [])
+    return {
+        "/".join(filter(None, (item["kind"], meta.get("namespace"), meta["name"]))): meta[
+            "resourceVersion"
+        ]
+        for item in items
+        for meta in (item["metadata"],)
+    }
+
+
 def _apply(module: Any, file: str) -> list[str]:
     dry = ["--dry-run=server"] if module.check_mode else []
-    code, out, err = module.run_command([*KUBECTL, "apply", "-f", file, *dry])
+    end = time.monotonic() + (0 if module.check_mode else PATIENCE)
+    while True:
+        code, out, err = module.run_command([*KUBECTL, "apply", "-f", file, *dry])
+        if TOO_LARGE in err:
+            return _by_server(module, file, dry)
+        if not code:
+            return changed(out)
+        if time.monotonic() > end or not any(words in err for words in NOT_YET):
+            _refused(module, file, err or out)
+        time.sleep(2)
+
+
+def _by_server(module: Any, file: str, dry: list[str]) -> list[str]:
+    """The server says of nothing that it is unchanged; its version tells."""
+    get = [*KUBECTL, "get", "--ignore-not-found", "-f", file, "-o", "json"]
+    before = versions(module.run_command(get)[1])
+    force = ["--server-side", "--force-conflicts", "--field-manager", "appliance"]
+    code, out, err = module.run_command([*KUBECTL, "apply", *force, "-f", file, *dry])
     if code:
-        said = (err or out).strip().splitlines() or ["no reason given"]
-        module.fail_json(msg=f"{file} is not accepted: {said[-1]}")
-    return changed(out)
+        _refused(module, file, err or out)
+    after = versions(module.run_command(get)[1])
+    return [f"{name} applied" for name in after if after[name] != before.get(name)]
+
+
+def _refused(module: Any, file: str, text: str) -> None:
+    said = text.strip().splitlines() or ["no reason given"]
+    module.fail_json(msg=f"{file} is not accepted: {said[-1]}")
 
 
 def main() -> None:

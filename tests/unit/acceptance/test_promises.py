@@ -3,6 +3,7 @@
 import copy
 import sys
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -256,3 +257,18 @@ def test_what_a_killed_trial_left_is_taken_away_by_the_next() -> None:
     again.things, again.pods = left, dict(cluster.pods)
     assert tried(again, "scheduler.gang")["scheduler.gang"].status is Status.PASS
     assert (again.pods, again.things) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "marks"),
+    [
+        ({"initContainers": [{"resources": {"limits": {GPU: "1"}}}]}, {}),
+        ({"resourceClaims": [{"name": "gpu"}]}, {}),
+        ({}, {"nvidia.com/container.main.gpu-memory.request": "8Gi"}),
+    ],
+    ids=["sidecar", "claim", "fraction"],
+)
+def test_gpus_are_held_in_every_way_there_is(spec: dict[str, Any], marks: dict[str, str]) -> None:
+    pod = {"metadata": {"annotations": marks}, "spec": {"containers": [{}], **spec}}
+    assert read((node("n1", 8),), (pod,)).taken == 1
+    assert read((node("n1", 8),), ({"metadata": {}, "spec": {"containers": [{}]}},)).taken == 0

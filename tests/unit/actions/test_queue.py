@@ -124,6 +124,16 @@ def test_a_field_the_site_no_longer_gives_is_taken_out(world: World) -> None:
     assert "reclaimMinRuntime" not in world.queue("lattice-train")["spec"]  # type: ignore[operator]
 
 
+def test_a_host_that_left_its_pool_loses_the_pools_label(world: World) -> None:
+    key, path = "kai.scheduler/node-pool", "/api/v1/nodes/gpu-2"
+    world.apply()
+    world.api.store[path]["metadata"].setdefault("labels", {})[key] = "former"
+    assert details(world.plan()) == {"gpu-2": (f"label {key} former → -",)}
+    assert world.apply() == 1
+    assert key not in world.api.store[path]["metadata"]["labels"]
+    assert world.plan().changes == ()
+
+
 def test_what_cannot_be_changed_is_replaced(world: World) -> None:
     world.apply()
     world.write(SOUND.replace("value: 60", "value: 70"))

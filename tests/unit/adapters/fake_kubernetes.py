@@ -190,7 +190,9 @@ def kubeconfig(folder: Path, address: str, **cluster: object) -> Path:
 
 def _merge(into: Resource, new: Resource) -> None:
     for key, value in new.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value)
         else:
             into[key] = json.loads(json.dumps(value))

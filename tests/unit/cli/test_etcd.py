@@ -61,6 +61,7 @@ class Head:
         self.broken: dict[str, str] = {}
         self.asked: list[str] = []
         self.flags: tuple[str, ...] = ()
+        self.version = "3.6.5"
         self.data, self.backups = self.folder / "etcd", self.folder / "backups"
         self.manifests, self.parked = self.folder / "manifests", self.folder / "parked"
         self.order = self.folder / "order.json"
@@ -70,6 +71,7 @@ class Head:
         (self.folder / "ca.crt").write_bytes(AUTHORITY)
         peer = f"https://{address}:2380"
         said = f"    - --name={name}\n    - --initial-advertise-peer-urls={peer}\n"
+        said += "    image: registry.k8s.io/etcd:3.6.5-0\n"
         (self.manifests / "etcd.yaml").write_text(said)
         (self.manifests / "kube-apiserver.yaml").write_text("")
 
@@ -103,6 +105,8 @@ class Head:
     def run(self, *argv: str, check: bool = True) -> str:
         """etcdctl, kubectl and systemctl."""
         del check
+        if argv[1:] == ("version",):
+            return f"{argv[0]} version: {self.version}\nAPI version: 3.6\n"
         if "save" in argv:
             Path(argv[-1]).write_bytes(snapshot(self.state))
         elif "--help" not in argv and "restore" in argv:
@@ -449,3 +453,17 @@ def test_the_first_member_that_answers_writes_a_backup(bench: Bench) -> None:
 def test_a_host_with_older_programs_says_how_it_gets_newer_ones(bench: Bench) -> None:
     bench.world.heads["head"].broken["look"] = "command not found"
     assert getattr(bench.restore().exception, "hint", "") == "appliance deploy --stage kubernetes"
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"), [("3.4.30", False), ("3.5.16", False), ("3.7.0", True)]
+)
+def test_a_tool_older_than_etcd_makes_no_state_for_it(
+    version: str, fits: bool, bench: Bench
+) -> None:
+    bench.world.heads["head-3"].version = version
+    done = bench.restore()
+    assert (done.return_value == 0) is fits
+    if not fits:
+        assert "etcdutl 3.6" in str(done.exception)
+        assert bench.world.untouched()

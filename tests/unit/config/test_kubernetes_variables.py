@@ -1,9 +1,12 @@
 """What becomes of a site in the variables of roles containerd and kubernetes, release by release."""
 
+import tomllib
 from typing import Any
 
+import jinja2
 import pytest
 
+from appliance.config.data import root
 from appliance.config.load import load_profile
 from appliance.config.roles import containerd, kubernetes
 from appliance.config.roles.base import networks as let_in
@@ -439,3 +442,44 @@ def test_the_plan_says_of_an_upgrade_from_where_to_where_and_in_which_order() ->
 def test_the_release_that_runs_or_one_nobody_tells_is_deployed(version: str) -> None:
     seen = running("gpu-1", version)
     assert of("gpu-1", site(1, version="1.35.7"), seen)["kubernetes_version"] == "1.35.7"
+
+
+CONTAINERD = root() / "roles/containerd/templates/etc/containerd/config.toml.j2"
+NVIDIA = "/usr/bin/nvidia-container-runtime"
+
+
+@pytest.mark.parametrize(
+    ("host", "version"), [("gpu-1", "1.7"), ("gpu-1", "2.2"), ("gpu-1", "2.3")]
+)
+def test_pods_of_the_gpu_operator_find_their_runtime(host: str, version: str) -> None:
+    found = of(host, site(version="1.35", containerd=version))
+    made = jinja2.Environment().from_string(CONTAINERD.read_text())
+    written = tomllib.loads(made.render(**found, __containerd_plugins="/usr/lib/cni"))["plugins"]
+    cri = written.get("io.containerd.cri.v1.runtime") or written["io.containerd.grpc.v1.cri"]
+    runtimes = cri["containerd"]["runtimes"]
+    assert runtimes["nvidia"]["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True}
+    assert "BinaryName" not in runtimes["runc"]["options"]
+    assert of("head-1", site(version="1.35"))["containerd_gpu_runtime"] == ""
+
+
+@pytest.mark.parametrize(
+    ("image", "subnet"),
+    [
+        (f"mirror:5000/kube-vip:v0.8.9@sha256:{'0' * 64}", False),
+        (f"mirror:5000/kube-vip:v0.9.0@sha256:{'0' * 64}", True),
+        (f"mirror:5000/kube-vip:v1.2.3@sha256:{'0' * 64}", True),
+        (f"mirror:5000/kube-vip@sha256:{'0' * 64}", True),
+        (None, False),
+    ],
+)
+def test_kube_vip_is_told_its_mask_by_the_name_its_release_reads(
+    image: str | None, subnet: bool
+) -> None:
+    given = site(3, version="1.35", source="/opt/source", address_image=image)
+    assert of("head-1", given)["kubernetes_virtual_subnet"] is subnet
+
+
+def test_no_threshold_of_eviction_is_lost_by_giving_others() -> None:
+    kubelet = of("gpu-1", site(version="1.35"))["kubernetes_kubelet"]
+    assert kubelet["evictionHard"]["nodefs.inodesFree"] == "5%"
+    assert kubelet["evictionHard"]["imagefs.inodesFree"] == "5%"

@@ -40,7 +40,9 @@ def test_adapters_of_the_fabrics_kind_are_shared_under_one_name(
     assert made is not None
     plugin = made["spec"]["rdmaSharedDevicePlugin"]
     (pool,) = json.loads(plugin["config"])["configList"]
-    assert f"{pool['resourcePrefix']}/{pool['resourceName']}" == RESOURCE == collector.RDMA
+    # rdma is the plugin's own prefix; the operator's admission takes none that is no domain.
+    assert f"rdma/{pool['resourceName']}" == RESOURCE == collector.RDMA
+    assert "resourcePrefix" not in pool
     assert pool["selectors"] == {"vendors": ["15b3"], "linkTypes": [link]}
     assert pool["rdmaHcaMax"] == PODS
     assert (made["kind"], made["metadata"]["name"]) == ("NicClusterPolicy", "nic-cluster-policy")

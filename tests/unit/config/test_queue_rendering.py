@@ -8,6 +8,8 @@ import pytest
 import yaml  # noqa: TID251 - reads what kubectl would
 
 from appliance.config.load import load_site
+from appliance.config.queues import kai
+from appliance.config.queues.manifest import Manifest
 from appliance.config.queues.rendered import Rendered, rendered
 from appliance.models.site_kubernetes import KubernetesOptions
 from tests.unit.config.test_impossible_queues import BASE, furnish
@@ -208,7 +210,7 @@ def test_the_pull_secret_is_named_and_never_written(folder: Path) -> None:
 def test_values_follow_the_site_and_the_release(folder: Path) -> None:
     values = {c.name: c.values for c in make(folder, "departments").charts}
     assert values["kai-scheduler"]["global"] == {"gpuSharing": True, "leaderElection": False}
-    assert values["kai-scheduler"]["defaultQueue"] == {"createDefaultQueue": True}
+    assert values["kai-scheduler"]["defaultQueue"] == {"createDefaultQueue": False}
     assert (
         values["gpu-operator"]["driver"] == values["gpu-operator"]["toolkit"] == {"enabled": False}
     )
@@ -225,3 +227,28 @@ def test_versions_are_exact_and_their_values_have_a_digest(folder: Path) -> None
     assert charts["kai-scheduler"].version == "v0.16.8"
     assert charts["kai-scheduler"].line == "0.16"
     assert all(c.values_digest.startswith("sha256:") for c in charts.values())
+
+
+def test_queues_of_work_that_names_none_come_and_go_with_the_others(folder: Path) -> None:
+    def named(name: str) -> dict[str, Manifest]:
+        found = [r for r in make(folder, name).resources if r["kind"] == "Queue"]
+        return {r["metadata"]["name"]: r for r in found}
+
+    parent, child = (named("departments")[n] for n in ("default-parent-queue", "default-queue"))
+    assert child["spec"]["parentQueue"] == "default-parent-queue"
+    assert "parentQueue" not in parent["spec"]
+    nothing = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+    assert child["spec"]["resources"] == dict.fromkeys(("gpu", "cpu", "memory"), nothing)
+    assert not [name for name in named("flat") if name.startswith("default-")]
+
+
+def test_a_queue_has_one_name_in_all_metrics_and_its_title_beside_it(folder: Path) -> None:
+    found = [r for r in make(folder, "departments").resources if r["kind"] == "Queue"]
+    assert not [r for r in found if "displayName" in r["spec"]]
+    titles = [r["metadata"]["annotations"].get("appliance/title") for r in found]
+    assert [t for t in titles if t and t.startswith("department ")]
+
+
+@pytest.mark.parametrize(("given", "said"), [("2d", "48h"), ("90m", "90m"), ("4h", "4h")])
+def test_times_of_queues_are_written_as_go_reads_them(given: str, said: str) -> None:
+    assert kai._duration(given) == said

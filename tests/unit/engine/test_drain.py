@@ -195,6 +195,8 @@ def test_what_would_be_back_at_once_is_left_unless_it_holds_devices(
     containers = [{"resources": {"limits": limits}}]
     operator["spec"] |= {"tolerations": tolerations, "containers": containers}
     assert is_work(operator) is not stays
+    operator["spec"] |= {"containers": [], "initContainers": containers}
+    assert is_work(operator) is not stays
     computing = pod("train", "Job", "Never")
     computing["spec"]["tolerations"] = [{"operator": "Exists"}]
     assert is_work(computing)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from appliance.limits import pods
 from appliance.limits.trouble import Trouble
 from tests.unit.limits.conftest import SPACE, World, hang, status
 
@@ -137,8 +138,11 @@ def test_work_with_unknown_use_is_left_alone(
     assert why in lines[0]
 
 
-def test_a_part_of_a_gpu_is_left_alone(world: World) -> None:
-    world.pod("part", age=7, gpus=0, annotations={"gpu-fraction": "0.5"})
+@pytest.mark.parametrize(
+    "mark", ["gpu-fraction", "gpu-memory", "nvidia.com/container.main.gpu-memory.request"]
+)
+def test_a_part_of_a_gpu_is_left_alone(world: World, mark: str) -> None:
+    world.pod("part", age=7, gpus=0, annotations={mark: "0.5"})
     assert world.rounds(20)["unknown"]["idle"] == 1
     assert world.changes == []
 
@@ -330,3 +334,13 @@ def test_metrics_that_failed_for_one_limit_are_not_well_because_another_was_told
     world.pod("train-0", age=5, queue="lattice-train", owner=JOB)
     world.server.faults.append(("GET", "query_range", status(500)))
     assert "HTTP 500" in world.round()["metrics"]
+
+
+def test_gpus_of_sidecars_count_and_those_of_what_ran_before_do_not() -> None:
+    def box(gpus: int, **more: str) -> dict[str, object]:
+        return {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}, **more}
+
+    spec = {"containers": [box(1)], "initContainers": [box(4), box(2, restartPolicy="Always")]}
+    found = pods.pod({"metadata": {"name": "served"}, "spec": spec})
+    assert found is not None
+    assert found.gpus == 3

@@ -3,6 +3,8 @@
 import hashlib
 import importlib.util
 import json
+import re
+import subprocess  # noqa: TID251 - runs a unit's command as systemd would
 import tarfile
 import time
 from importlib.machinery import SourceFileLoader
@@ -10,7 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import jinja2
 import pytest
+import yaml  # noqa: TID251 - reads what Ansible would
+from ansible.plugins.test.core import version_compare
 
 from appliance.config.data import root
 from appliance.mig import node as on_demand
@@ -239,6 +244,125 @@ def test_manifests_are_applied_by_name_and_what_is_unchanged_is_no_change(tmp_pa
     assert manifests.changed("service/a unchanged\ndeployment.apps/b configured\n") == [
         "deployment.apps/b configured"
     ]
+
+
+class Kubectl:
+    """A module whose kubectl knows the version of each resource, and says in order what it says to apply."""
+
+    check_mode = False
+
+    def __init__(self, *said: str) -> None:
+        self.said, self.ran = list(said), list[list[str]]()
+        self.versions = {"Deployment/calico/operator": 1}
+
+    def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+        self.ran.append(argv)
+        if "get" in argv:
+            keys = [(name.split("/"), str(v)) for name, v in self.versions.items()]
+            items = [
+                {
+                    "kind": name[0],
+                    "metadata": {"namespace": name[1], "name": name[2], "resourceVersion": v},
+                }
+                for name, v in keys
+            ]
+            return 0, json.dumps({"kind": "List", "items": items}), ""
+        if "--server-side" in argv:
+            self.versions |= {"CustomResourceDefinition//installations": 2}
+            return 0, "serverside-applied\n", ""
+        err = self.said.pop(0) if self.said else ""
+        return (1, "", err) if err else (0, "deployment.apps/operator unchanged\n", "")
+
+    def fail_json(self, msg: str) -> None:
+        raise GaveUp(msg)
+
+
+LARGE = (
+    'The CustomResourceDefinition "installations.operator.tigera.io" is invalid: '
+    "metadata.annotations: Too long: must have at most 262144 bytes"
+)
+
+
+def test_what_is_too_large_for_kubectls_annotation_is_applied_by_the_server() -> None:
+    told = Kubectl(LARGE, LARGE)
+    made = ["CustomResourceDefinition/installations applied"]
+    assert manifests._apply(told, "tigera-operator.yaml") == made
+    assert manifests._apply(told, "tigera-operator.yaml") == []
+
+
+def test_a_kind_that_came_a_moment_ago_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests.time, "sleep", lambda _: None)
+    unknown = 'no matches for kind "Installation" in version "operator.tigera.io/v1"'
+    told = Kubectl(unknown, unknown)
+    assert manifests._apply(told, "network.yml") == []
+    assert len(told.ran) == 3
+    with pytest.raises(GaveUp, match=r"network\.yml is not accepted: field is immutable"):
+        manifests._apply(Kubectl("field is immutable"), "network.yml")
+    monkeypatch.setattr(manifests, "PATIENCE", -1.0)
+    with pytest.raises(GaveUp, match="no matches for kind"):
+        manifests._apply(Kubectl(unknown), "network.yml")
+
+
+def rendered_vip(version: str, makes: bool, seen: dict[str, Any]) -> str:
+    """The line of kube-vip's manifest that names its kubeconfig."""
+    folder = root() / "roles/kubernetes"
+    variables = yaml.safe_load((folder / "vars/main.yml").read_text())
+    environment = jinja2.Environment()
+    environment.tests["version"] = version_compare
+    known = {
+        "kubernetes_version": version,
+        "__kubernetes_makes": makes,
+        "__kubernetes_before": seen,
+    }
+    chosen = environment.from_string(variables["__kubernetes_super"]).render(**known) == "True"
+    file = folder / "templates/etc/kubernetes/manifests/kube-vip.yaml.j2"
+    made = environment.from_string(file.read_text()).render(__kubernetes_super=chosen)
+    (volume,) = yaml.safe_load(made)["spec"]["volumes"]
+    return str(volume["hostPath"]["path"]).rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("version", "makes", "seen", "file"),
+    [
+        ("1.35", True, {"ca_hash": "", "super_admin": False}, "super-admin.conf"),
+        ("1.35", True, {"ca_hash": "1", "super_admin": True}, "super-admin.conf"),
+        # The first control host was made anew: it joined, and joining leaves no super-admin.conf.
+        ("1.35", False, {"ca_hash": "", "super_admin": False}, "admin.conf"),
+        ("1.35", True, {"ca_hash": "1", "super_admin": False}, "admin.conf"),
+        ("1.35", False, {}, "admin.conf"),
+        ("1.28", True, {"ca_hash": "", "super_admin": False}, "admin.conf"),
+    ],
+)
+def test_kube_vip_has_the_kubeconfig_that_is_there(
+    version: str, makes: bool, seen: dict[str, Any], file: str
+) -> None:
+    assert rendered_vip(version, makes, seen) == file
+
+
+@pytest.mark.parametrize(
+    ("policy", "state", "stays"),
+    [
+        ("static", '{"policyName":"static","defaultCpuSet":"0-7"}', True),
+        ("static", '{"policyName":"none","defaultCpuSet":""}', False),
+        ("", '{"policyName":"none","defaultCpuSet":""}', True),
+        ("", '{"policyName":"static","defaultCpuSet":"0-7"}', False),
+    ],
+)
+def test_kubelets_state_goes_only_where_its_policy_is_another(
+    policy: str, state: str, stays: bool, tmp_path: Path
+) -> None:
+    drop_in = "templates/etc/systemd/system/kubelet.service.d/50-appliance.conf.j2"
+    text = (root() / "roles/kubernetes" / drop_in).read_text()
+    (command,) = re.findall(r"ExecStartPre=-/bin/sh -c '(.*)'", text, re.S)
+    # As systemd reads it: lines joined, $$ for $, and escapes also between single quotes.
+    for written, is_read in (("\\\n", " "), ("$$", "$"), ('\\"', '"')):
+        command = command.replace(written, is_read)
+    command = command.replace("/var/lib/kubelet", str(tmp_path))
+    command = command.replace("{{ __kubernetes_settings }}", str(tmp_path))
+    (tmp_path / "kubelet.yml").write_text(f"cpuManagerPolicy: {policy}\n" if policy else "")
+    (tmp_path / "cpu_manager_state").write_text(state)
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert (tmp_path / "cpu_manager_state").exists() is stays
 
 
 class GaveUp(Exception):
