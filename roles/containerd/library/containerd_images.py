@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 module: containerd_images
 short_description: Image archives into containerd
 description:
-  - Imports each archive (*.tar) of the folders once, and again when the file or containerd's own images changed.
+  - Imports each archive (*.tar) of the folders that holds an image whose name containerd does not know.
   - The digest beside an archive (archive.tar.sha256) is compared first; an archive that differs or has none is refused.
 options:
   folders: {description: Folders on the host., type: list, elements: path, required: true}
@@ -52,6 +52,14 @@ def names(archive: str) -> list[str]:
         member = opened.extractfile("manifest.json")
         manifest = json.load(member) if member else []
     return [name for image in manifest for name in image.get("RepoTags") or []]
+
+
+def lacking(archive: str, present: set[str]) -> bool:
+    """Whether an image of it is not there yet; of an archive that cannot be read, its digest tells why."""
+    try:
+        return bool(set(names(archive)) - present)
+    except (OSError, EOFError, KeyError, ValueError, tarfile.TarError):
+        return True
 
 
 def digest(archive: str) -> str:
@@ -105,7 +113,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     present = _known(module)
-    wanted = [a for a in archives(module.params["folders"]) if set(names(a)) - present]
+    wanted = [a for a in archives(module.params["folders"]) if lacking(a, present)]
     if not module.check_mode:
         for archive in wanted:
             _import(module, archive)

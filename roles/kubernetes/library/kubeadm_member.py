@@ -114,8 +114,11 @@ def _complaint(text: str) -> str:
 
 def _join(module: Any) -> None:
     socket = module.params["registration"].get("criSocket", "")
+    left = ""
     if os.path.exists(AUTHORITY) or os.path.exists(CREDENTIALS):
-        module.run_command(["kubeadm", "reset", "--force", "--cri-socket", socket])
+        code, out, err = module.run_command(["kubeadm", "reset", "--force", "--cri-socket", socket])
+        # What it could not remove may be in nobody's way; where it is, this is the reason.
+        left = f", after kubeadm reset: {_complaint(err + out)}" if code else ""
     skip = module.params["skip"]
     flags = ["--skip-phases", ",".join(skip)] if skip else []
     handle, path = tempfile.mkstemp(prefix="appliance-join-", dir=MEMORY)
@@ -126,7 +129,7 @@ def _join(module: Any) -> None:
     finally:
         os.unlink(path)
     if code:
-        module.fail_json(msg=f"kubeadm join: {_complaint(err + out)}")
+        module.fail_json(msg=f"kubeadm join: {_complaint(err + out)}{left}")
 
 
 def _desk(module: Any) -> str:

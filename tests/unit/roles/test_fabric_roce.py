@@ -46,7 +46,8 @@ def rendered(host: Path, template: str, **variables: Any) -> Path:
     """A program as the role would write it, kept to the imitated host."""
     environment = Environment(trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string((data.root() / template).read_text()).render(**variables)
-    for folder in ("/sys/", "/etc/"):
+    for folder in ("/sys/", "/etc/", "/run/"):
+        (host / folder.strip("/")).mkdir(exist_ok=True)
         text = text.replace(folder, f"{host}{folder}")
     program = host / "program"
     program.write_text(text)
@@ -109,7 +110,7 @@ IPOIB = "roles/fabric/templates/usr/local/sbin/appliance-ipoib.j2"
 NET = f"{DEVICES}/mlx5_1/device/net"
 
 
-def ipoib(host: Path, pkey: str) -> Path:
+def ipoib(host: Path, pkey: str, address: str = "10.1.0.2/24") -> Path:
     """The program of a host whose mlx5_1 carries IP, and that adapter's interface."""
     for name in ("ib0", f"ib0.{pkey[2:]}") if pkey else ("ib0",):
         for at in (host / NET / name, host / "sys/class/net" / name):
@@ -118,7 +119,7 @@ def ipoib(host: Path, pkey: str) -> Path:
             (at / "mode").write_text("datagram\n")
     if pkey:
         (host / NET / f"ib0.{pkey[2:]}" / "parent").write_text("ib0\n")
-    given = {"device": "mlx5_1", "mode": "datagram", "mtu": 2044, "address": "10.1.0.2/24"}
+    given = {"device": "mlx5_1", "mode": "datagram", "mtu": 2044, "address": address}
     return rendered(host, IPOIB, fabric_ipoib={**given, "pkey": pkey})
 
 
@@ -127,7 +128,8 @@ def test_ip_on_infiniband_is_set_up_and_taken_away_with_its_partition(
     host: Path, pkey: str, interface: str
 ) -> None:
     program = ipoib(host, pkey)
-    assert called(host, program)[-1] == f"ip address replace 10.1.0.2/24 dev {interface}"
+    for _ in range(2):
+        assert called(host, program)[-1] == f"ip address replace 10.1.0.2/24 dev {interface}"
     assert called(host, program, "undo") == [
         f"ip address del 10.1.0.2/24 dev {interface}",
         "systemctl disable --now appliance-ipoib.service",
@@ -136,6 +138,19 @@ def test_ip_on_infiniband_is_set_up_and_taken_away_with_its_partition(
     gone = host / "sys/class/net/ib0/delete_child"
     assert (gone.read_text() if gone.exists() else "").strip() == pkey
     assert not program.exists()
+    assert list((host / "run").iterdir()) == []
+
+
+def test_an_address_the_site_gave_before_goes(host: Path) -> None:
+    called(host, ipoib(host, ""))
+    assert called(host, ipoib(host, "0x8010", "10.1.0.9/24"))[-2:] == [
+        "ip address replace 10.1.0.9/24 dev ib0.8010",
+        "ip address del 10.1.0.2/24 dev ib0",
+    ]
+    assert called(host, ipoib(host, "", "10.1.0.3/24"))[-2:] == [
+        "ip address replace 10.1.0.3/24 dev ib0",
+        "ip address del 10.1.0.9/24 dev ib0.8010",
+    ]
 
 
 def test_undo_needs_no_adapter(host: Path) -> None:

@@ -1,4 +1,4 @@
-"""What role gpu stops before it unloads a driver, and starts again in this order."""
+"""What role gpu stops before it unloads a driver and starts again in this order, at boot too."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 import yaml  # noqa: TID251 - reads the role's own files
 from jinja2.nativetypes import NativeEnvironment
 
-VARS = Path(__file__).parents[3] / "roles/gpu/vars/main.yml"
+ROLES = Path(__file__).parents[3] / "roles"
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ VARS = Path(__file__).parents[3] / "roles/gpu/vars/main.yml"
 def test_gpus_are_divided_again_before_anything_uses_one(
     fabric_manager: bool, first: list[str]
 ) -> None:
-    variables = yaml.safe_load(VARS.read_text(encoding="utf-8"))
+    variables = yaml.safe_load((ROLES / "gpu/vars/main.yml").read_text(encoding="utf-8"))
     environment = NativeEnvironment()
     environment.filters["ternary"] = lambda which, one, other: one if which else other
     known = {
@@ -34,3 +34,23 @@ def test_gpus_are_divided_again_before_anything_uses_one(
     others = ["nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cdi.service"]
     # One that serves wishes for parts would load the driver again, or hold it.
     assert clients == [*first, "appliance-mig.service", *others, "appliance-mig-demand.service"]
+
+
+def test_gpus_are_described_for_containers_once_they_are_divided() -> None:
+    unit = (ROLES / "mig/templates/etc/systemd/system/appliance-mig.service.j2").read_text("utf-8")
+    before = [
+        word
+        for line in unit.splitlines()
+        if line.startswith("Before=")
+        for word in line[7:].split()
+    ]
+    assert "appliance-cdi.service" in before
+
+
+def test_a_driver_that_still_lacks_a_reboot_after_it_is_a_failure() -> None:
+    tasks = yaml.safe_load((ROLES / "gpu/tasks/service.yml").read_text("utf-8"))
+    finish = next(task for task in tasks if task["name"].endswith("Finish what the reboot was for"))
+    holds = NativeEnvironment().compile_expression(finish["failed_when"])
+    assert holds(__gpu_finished={"reboot": True})
+    assert holds(__gpu_finished={"failed": True, "msg": "why"})
+    assert not holds(__gpu_finished={"reboot": False})

@@ -63,6 +63,15 @@ def test_archives_are_found_by_name_and_know_their_images(tmp_path: Path) -> Non
     assert images.stated(str(tmp_path / "other.tar")) == ""
 
 
+def test_an_archive_that_was_cut_off_is_left_to_its_digest(tmp_path: Path) -> None:
+    made = archive(tmp_path / "b.tar", "x/pause:1")
+    assert not images.lacking(str(made), {"x/pause:1"})
+    assert images.lacking(str(made), {"x/etcd:2"})
+    for content in (made.read_bytes()[:700], b"", b"not a tar"):
+        made.write_bytes(content)
+        assert images.lacking(str(made), {"x/pause:1"})
+
+
 class Refused(Exception):
     """What fail_json ends a module with."""
 
@@ -144,6 +153,32 @@ def test_a_control_plane_joins_with_its_own_address() -> None:
         "localAPIEndpoint": {"advertiseAddress": "10.0.0.2", "bindPort": 6443},
         "certificateKey": "key",
     }
+
+
+@pytest.mark.parametrize(
+    ("reset", "told"),
+    [
+        ((0, "", ""), r"FileAvailable--x\]: it exists$"),
+        (
+            (1, "", "error: no CRI"),
+            r"FileAvailable--x\]: it exists, after kubeadm reset: error: no CRI$",
+        ),
+    ],
+)
+def test_a_join_that_fails_tells_what_could_not_be_reset_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reset: tuple[int, str, str], told: str
+) -> None:
+    class Module(Told):
+        params: ClassVar[dict[str, Any]] = {**GIVEN, "skip": []}
+
+        def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+            return reset if argv[1] == "reset" else (1, "", "[ERROR FileAvailable--x]: it exists")
+
+    (tmp_path / "ca.crt").touch()
+    monkeypatch.setattr(member, "AUTHORITY", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr(member, "MEMORY", str(tmp_path))
+    with pytest.raises(Refused, match=told):
+        member._join(Module())
 
 
 def test_a_host_without_credentials_is_in_no_cluster(
@@ -418,6 +453,20 @@ def test_a_backup_has_a_digest_and_is_for_roots_eyes(folder: Path) -> None:
         b"state"
     ).hexdigest()
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_whole_backup_whose_digest_a_power_cut_emptied_will_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = b"of this cluster"
+    monkeypatch.setattr(etcd, "authority_line", lambda: b"this cluster")
+    folder.mkdir()
+    (folder / "a.snapshot").write_bytes(state + hashlib.sha256(state).digest())
+    (folder / "a.sha256").touch()
+    assert etcd.examined(str(folder), "a") == etcd.digest(folder / "a.snapshot")
+    (folder / "a.snapshot").write_bytes(state)
+    with pytest.raises(etcd.Problem, match="was cut off"):
+        etcd.examined(str(folder), "a")
 
 
 def test_the_oldest_backups_go(folder: Path) -> None:
