@@ -1,0 +1,21 @@
+"""Role base: what a run that failed or was cut off leaves is made good by the next."""
+
+from pathlib import Path
+
+import yaml  # noqa: TID251 - reads the role's own files
+
+ROLE = Path(__file__).parents[3] / "roles/base"
+
+
+def test_systemd_reads_limits_that_an_earlier_run_wrote() -> None:
+    reload, units = yaml.safe_load((ROLE / "tasks/service.yml").read_text("utf-8"))
+    assert reload["ansible.builtin.command"]["argv"] == ["systemctl", "daemon-reload"]
+    assert reload["when"] == "not base_container and not ansible_check_mode"
+    assert "appliance.host.units" in units
+    # A handler would run only where this very run wrote the file, and came through.
+    tasks = [
+        task
+        for file in (ROLE / "tasks").glob("*.yml")
+        for task in yaml.safe_load(file.read_text("utf-8"))
+    ]
+    assert not [task["name"] for task in tasks if "notify" in task]
