@@ -58,3 +58,22 @@ def test_every_panel_the_rack_cannot_feed_is_on_the_page_with_its_reason() -> No
         for panel in board.panels:
             listed = f"| {board.name} | {panel.title} | {panel.needs} |" in page
             assert listed == (panel.needs is not None)
+
+
+KAI = {
+    "kai_e2e_scheduling_latency_milliseconds": "gauge",
+    "kai_pod_group_evicted_pods_total": "counter",
+    "kai_queue_allocated_gpus": "gauge",
+    "kai_queue_deserved_gpus": "gauge",
+    "kai_queue_fair_share_gpu": "gauge",
+    "kai_queue_gpu_usage": "gauge",
+}
+"""As the sources of v0.14.7, v0.16.8 and v0.17.0 have them. No rack feeds these panels, so that nothing else would show it."""
+
+
+@each_board
+def test_kais_metrics_are_asked_for_as_what_they_are(board: Board) -> None:
+    for query in (q for panel in board.panels for q in panel.queries):
+        for name in re.findall(r"\bkai_\w+", query.expr):
+            assert name in KAI, query.expr
+            assert ("increase(" in query.expr) == (KAI[name] == "counter"), query.expr
