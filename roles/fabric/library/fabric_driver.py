@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 module: fabric_driver
 short_description: DOCA-OFED in one release, or the kernel's own driver
 description:
-  - An installed version of the wanted release stays, and is held against other upgrades.
+  - An installed version of the wanted release stays, and is held against other upgrades where apt is.
   - A driver that is in use is changed by a reboot, never by unloading it under the connection this module comes through. Whoever calls it
     has freed the host of work. Call again after the reboot.
   - DOCA-OFED that somebody else installed is left alone where the kernel's driver is wanted.
@@ -116,7 +116,7 @@ class Change:
         return found
 
     def _hold(self) -> None:
-        """Against unattended upgrades; on the RHEL family the repository's file excludes it."""
+        """Against unattended upgrades; dnf has no such mark, there the repository should be of one release."""
         if not available() or self.module.check_mode:
             return
         found = self.packages.installed.get(PACKAGE)

@@ -10,6 +10,7 @@ from appliance.actions import deploy as deploy_action
 from appliance.actions.planned import take_facts
 from appliance.actions.scope import Scope
 from appliance.adapters.process import Completed
+from appliance.checks.observe import EXPORTER, SERVER, SOCKET
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.models.run import StageOutcome, StageState
@@ -51,7 +52,7 @@ def _observe(health: str) -> dict[str, object]:
 
 def _seen(health: str) -> Round:
     unit = {"load": "loaded", "active": "active", "enabled": "enabled"}
-    units = {"prometheus-node-exporter.service": unit}
+    units = dict.fromkeys((EXPORTER, SERVER, SOCKET), unit)
     receipt = {
         "observe": {
             "stage": "observe",
