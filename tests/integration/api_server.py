@@ -40,23 +40,15 @@ def established(api: KubernetesApi, definition: Ref) -> bool:
 def running(programs: Path, folder: Path) -> Iterator[Path]:
     """etcd and the API server on loopback, with a certificate and a token of their own."""
     token = secrets.token_urlsafe(24)
-    clients, peers, port = ports(3)
-    _certificate(folder)
+    (port,) = ports(1)
+    certificate(folder)
+    database, etcd = etcd_of(programs, folder)
     tokens = folder / "tokens"
     tokens.touch(mode=0o600)
     tokens.write_text(f'{token},test,test,"system:masters"\n')
-    etcd = [
-        os.fspath(programs / "etcd"),
-        *("--data-dir", os.fspath(folder / "etcd")),
-        *("--listen-client-urls", f"http://127.0.0.1:{clients}"),
-        *("--advertise-client-urls", f"http://127.0.0.1:{clients}"),
-        *("--listen-peer-urls", f"http://127.0.0.1:{peers}"),
-        *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peers}"),
-        *("--initial-cluster", f"default=http://127.0.0.1:{peers}"),
-    ]
     server = [
         os.fspath(programs / "kube-apiserver"),
-        f"--etcd-servers=http://127.0.0.1:{clients}",
+        f"--etcd-servers={database}",
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",
         f"--tls-cert-file={folder / 'cert.pem'}",
@@ -69,11 +61,32 @@ def running(programs: Path, folder: Path) -> Iterator[Path]:
         "--service-cluster-ip-range=10.96.0.0/24",
         "--disable-admission-plugins=ServiceAccount",
     ]
+    with at_work(folder, etcd=etcd, server=server):
+        yield kubeconfig_of(folder, port, {"token": token})
+
+
+def etcd_of(programs: Path, folder: Path) -> tuple[str, list[str]]:
+    """Where etcd of one member will listen on loopback, and the command that starts it."""
+    clients, peers = (f"http://127.0.0.1:{port}" for port in ports(2))
+    return clients, [
+        os.fspath(programs / "etcd"),
+        *("--data-dir", os.fspath(folder / "etcd")),
+        *("--listen-client-urls", clients),
+        *("--advertise-client-urls", clients),
+        *("--listen-peer-urls", peers),
+        *("--initial-advertise-peer-urls", peers),
+        *("--initial-cluster", f"default={peers}"),
+    ]
+
+
+@contextmanager
+def at_work(folder: Path, **programs: list[str]) -> Iterator[None]:
+    """Programs started one after the other, each with a log of its name, and ended in the opposite order."""
     started: list[int] = []
     try:
-        for name, argv in (("etcd", etcd), ("server", server)):
+        for name, argv in programs.items():
             started.append(process.spawn(argv, log=folder / f"{name}.log"))
-        yield _kubeconfig(folder, port, token)
+        yield
     finally:
         for pid in reversed(started):
             os.kill(pid, signal.SIGKILL)
@@ -93,15 +106,12 @@ def controlled(programs: Path, kubeconfig: Path, folder: Path, names: str) -> It
         "--port=0",
         "--secure-port=0",
     ]
-    pid = process.spawn(argv, log=folder / "controllers.log")
-    try:
+    with at_work(folder, controllers=argv):
         yield
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
-def _kubeconfig(folder: Path, port: int, token: str) -> Path:
+def kubeconfig_of(folder: Path, port: int, user: dict[str, str]) -> Path:
+    """A file for the server on this port, whose certificate is its own authority."""
     cluster = {
         "server": f"https://127.0.0.1:{port}",
         "certificate-authority": os.fspath(folder / "cert.pem"),
@@ -114,15 +124,16 @@ def _kubeconfig(folder: Path, port: int, token: str) -> Path:
         "current-context": "it",
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "me"}}],
         "clusters": [{"name": "it", "cluster": cluster}],
-        "users": [{"name": "me", "user": {"token": token}}],
+        "users": [{"name": "me", "user": user}],
     }
     file.write_text(json.dumps(document))
     return file
 
 
-def _certificate(folder: Path) -> None:
+def certificate(folder: Path) -> None:
+    """``cert.pem`` and ``key.pem`` of a server on loopback, and of a client that may do anything."""
     words = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test"
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /O=system:masters/CN=test"
         f" -addext subjectAltName=IP:127.0.0.1 -keyout {folder}/key.pem -out {folder}/cert.pem"
     )
     process.run(words.split())

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -61,11 +61,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]
         yield api
 
 
+@cache
 def definitions() -> list[Resource]:
     """Ours, and the projects' own in their place where they were given."""
     given = os.environ.get("APPLIANCE_DEFINITIONS")
     files = [*OWN, *(sorted(Path(given).glob("*.y*ml")) if given else ())]
-    read = [d for file in files for d in yaml.safe_load_all(file.read_text()) if d]
+    read = [d for file in files for d in yaml.load_all(file.read_text(), yaml.CSafeLoader) if d]
     return list({d["metadata"]["name"]: d for d in read}.values())
 
 
