@@ -23,11 +23,13 @@ RBAC = "rbac.authorization.k8s.io/v1"
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 WORK = (
     ("", ["configmaps", "persistentvolumeclaims", "pods", "services"]),
-    ("apps", ["deployments", "statefulsets"]),
+    ("apps", ["deployments", "deployments/scale", "statefulsets", "statefulsets/scale"]),
     ("batch", ["cronjobs", "jobs"]),
 )
 LOOK = (("", ["events", "pods/log", "resourcequotas"]), ("scheduling.run.ai", ["podgroups"]))
 REACH = (("", ["pods/exec", "pods/portforward"]),)
+OPEN = ["create", "get"]
+"""Over a WebSocket it is a GET, as current clients ask; from Kubernetes 1.35 on that takes both (KEP 4006)."""
 
 
 def namespaces(site: Site, projects: tuple[Project, ...]) -> list[Manifest]:
@@ -98,7 +100,7 @@ def _inside(site: Site, project: Project) -> list[Manifest]:
                 {"apiGroups": [g], "resources": r, "verbs": ["get", "list", "watch"]}
                 for g, r in LOOK
             ),
-            *({"apiGroups": [g], "resources": r, "verbs": ["create"]} for g, r in REACH),
+            *({"apiGroups": [g], "resources": r, "verbs": OPEN} for g, r in REACH),
         ]
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": MEMBERS}
         found += [

@@ -252,3 +252,17 @@ def test_a_queue_has_one_name_in_all_metrics_and_its_title_beside_it(folder: Pat
 @pytest.mark.parametrize(("given", "said"), [("2d", "48h"), ("90m", "90m"), ("4h", "4h")])
 def test_times_of_queues_are_written_as_go_reads_them(given: str, said: str) -> None:
     assert kai._duration(given) == said
+
+
+def test_members_reach_into_pods_by_either_way_clients_ask(folder: Path) -> None:
+    (role,) = (
+        r
+        for r in make(folder, "departments").resources
+        if (r["kind"], r["metadata"]["name"]) == ("Role", "appliance-members")
+        and r["metadata"]["namespace"] == "kai-lattice"
+    )
+    (rule,) = (rule for rule in role["rules"] if "pods/exec" in rule["resources"])
+    assert rule["verbs"] == ["create", "get"]
+    # What was scaled to 0 when its GPUs were idle is started by kubectl scale, as its event says.
+    (rule,) = (rule for rule in role["rules"] if "deployments" in rule["resources"])
+    assert {"deployments/scale", "statefulsets/scale"} <= set(rule["resources"])
