@@ -161,7 +161,7 @@ def claim(journal: Journal) -> Iterator[str]:
 
 
 def _claimed(folder: Path, journal: Journal) -> str:
-    stamp = name = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
+    stamp = name = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
     further = count(2)
     while not _is_free(folder / name, journal):
         name = f"{stamp}-{next(further)}"

@@ -11,7 +11,7 @@ from appliance.actions.planned import take_facts
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.benchmarks.gpt3 import from_logs
-from appliance.checks.check import View
+from appliance.checks.check import View, not_assessed
 from appliance.config.load import load_profile
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
@@ -22,6 +22,8 @@ from appliance.models.events import HostTask, Observer, StageDone, StageStarted
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import RunRecord, StageState
 from appliance.models.site_containers import JobContainer
+
+INTERRUPTED, AGAIN = "interrupted before it ran", "appliance validate"
 
 
 def choose(names: Sequence[str]) -> tuple[Benchmark, ...]:
@@ -58,6 +60,11 @@ def validate(
             findings.results += outcome.results
             findings.measurements += outcome.measurements
             findings.tables += outcome.tables
+        else:
+            why = f"not run: {', '.join(found.unanswered)} has to answer first"
+            findings.results += [
+                not_assessed(i, "cluster", why, fix=AGAIN) for b in chosen for i in b.checks
+            ]
         record = record_of(session, found, findings)
         save(session, record)
         interrupted = session.cancelled.is_set()
@@ -103,7 +110,10 @@ def run_benchmarks(
     rest = Outcome()
     for benchmark in chosen:
         if session.cancelled.is_set():
-            break
+            results += [
+                not_assessed(i, "cluster", INTERRUPTED, fix=AGAIN) for i in benchmark.checks
+            ]
+            continue
         for host in hosts:
             session.tell(HostTask(stage="validate", host=host, task=benchmark.title))
         outcome = _run(session, view, benchmark)

@@ -39,7 +39,7 @@ def validate_cluster(
         return
     failed = any(o.state in {StageState.FAILED, StageState.BLOCKED} for o in findings.outcomes)
     if found.unanswered or failed:
-        why = "not run: other stages have to be whole first"
+        why = "other stages have to be whole first"
         findings.outcomes += [
             StageOutcome(stage=VALIDATE, host=c.host, state=StageState.NOT_RUN, why=why)
             for c in cells
@@ -51,8 +51,9 @@ def validate_cluster(
     findings.results += outcome.results
     findings.measurements += outcome.measurements
     findings.tables += outcome.tables
+    why = "interrupted" if state is StageState.NOT_RUN else ""
     findings.outcomes += [
-        StageOutcome(stage=VALIDATE, host=h, state=state, seconds=seconds) for h in hosts
+        StageOutcome(stage=VALIDATE, host=h, state=state, why=why, seconds=seconds) for h in hosts
     ]
     # What could not be measured is tried again by the next run.
     if state is StageState.DONE and overall(outcome.results) is Verdict.PASSED:
@@ -73,12 +74,19 @@ def _recall(session: Session, findings: Findings) -> None:
         return
     mark = f"measured in run {last.run}; nothing has changed since"
     stored: dict[str, list[dict[str, object]]] = json.loads(json.dumps(last.data))
-    for item in stored["results"]:
-        result = CheckResult.model_validate(item)
-        evidence = f"{result.evidence}; {mark}" if result.evidence else mark
+    for result in map(CheckResult.model_validate, stored["results"]):
+        evidence = _marked(result.evidence, mark)
         findings.results.append(result.model_copy(update={"evidence": evidence}))
-    findings.measurements += [Measurement.model_validate(m) for m in stored["measurements"]]
-    findings.tables += [Table.model_validate(t) for t in stored["tables"]]
+    for measured in map(Measurement.model_validate, stored["measurements"]):
+        detail = measured.detail | {"recalled": mark}
+        findings.measurements.append(measured.model_copy(update={"detail": detail}))
+    for table in map(Table.model_validate, stored["tables"]):
+        note = _marked(table.note, mark)
+        findings.tables.append(table.model_copy(update={"note": note}))
+
+
+def _marked(text: str, mark: str) -> str:
+    return f"{text}; {mark}" if text else mark
 
 
 def with_validation(session: Session, planned: Planned, narrowing: Narrowing) -> Plan:

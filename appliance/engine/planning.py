@@ -226,4 +226,6 @@ def minutes_of(session: Session, stage: Stage, host: str) -> float:
     """As long as it took last time; the stage's own estimate where there was no last time."""
     last = session.journal.last("host_done", stage=stage.name, host=host)
     seconds = last.data.get("seconds") if last else None
-    return float(seconds) / 60 if isinstance(seconds, int | float) else stage.minutes
+    if not isinstance(seconds, int | float) or seconds < 0:
+        return stage.minutes
+    return float(seconds) / 60

@@ -5,16 +5,17 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from appliance import __version__
+from appliance.checks.check import not_assessed
 from appliance.checks.kubernetes_images import running
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
+from appliance.engine.watch import Watch
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
 from appliance.models.result import CheckResult, Measurement, Status, overall
@@ -29,14 +30,17 @@ from appliance.models.run import (
     host_versions,
 )
 from appliance.models.site import Role
+from appliance.report.findings import findings as findings_of
 from appliance.report.html import render as render_html
+
+AGAIN = "deploy again: only what is not finished is done"
 
 
 @dataclass
 class Findings:
     """What a verb has learned so far. ``narrowed``: the flags that made it look at a part, ``left_out`` what at not."""
 
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    watch: Watch = field(default_factory=Watch)
     outcomes: list[StageOutcome] = field(default_factory=list)
     results: list[CheckResult] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
@@ -52,15 +56,16 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
     """
     stages = _stage_results(findings.outcomes)
     told = {(r.id, r.target) for r in stages}
-    results = (*stages, *(r for r in findings.results if (r.id, r.target) not in told))
+    judged = (*stages, *(r for r in findings.results if (r.id, r.target) not in told))
+    results = (*judged, *_omitted(findings.outcomes, judged))
     return RunRecord(
         run=session.run,
         verb=session.verb,
         site=session.site.name,
         profile=session.profile.name,
         profile_title=session.profile.title,
-        started=findings.started,
-        finished=datetime.now(UTC),
+        started=findings.watch.started,
+        finished=findings.watch.now,
         user=getpass.getuser(),
         appliance=__version__,
         control_host=socket.gethostname(),
@@ -156,13 +161,26 @@ def _stage_results(outcomes: Iterable[StageOutcome]) -> tuple[CheckResult, ...]:
     )
 
 
+def _omitted(
+    outcomes: Iterable[StageOutcome], results: Iterable[CheckResult]
+) -> Iterator[CheckResult]:
+    """Stages that did not run on hosts of which nothing else says so: what checks see there is of an earlier run."""
+    seen = list(results)
+    broken = {r.host for r in seen if r.status in {Status.FAIL, Status.ERROR}}
+    told = {r.name for r in seen}
+    for o in outcomes:
+        left = not_assessed(f"stage.{o.stage}", o.host, f"not run here: {o.why}", fix=AGAIN)
+        if o.state is StageState.NOT_RUN and o.host not in broken and left.name not in told:
+            yield left
+
+
 def _not_assessed(results: Iterable[CheckResult]) -> tuple[str, ...]:
     """One sentence per check and reason, with the hosts it concerns; what is required first."""
     unknown = {Status.NOT_ASSESSED, Status.SKIP, Status.ERROR}
     grouped: dict[tuple[str, str], list[str]] = {}
-    for result in sorted(results, key=lambda r: not r.required):
-        if result.status in unknown and not result.explained_by:
-            grouped.setdefault((result.id, result.cause), []).append(result.target)
+    found = [f.result for f in findings_of(results) if f.result.status in unknown]
+    for result in sorted(found, key=lambda r: not r.required):
+        grouped.setdefault((result.id, result.cause), []).append(result.target)
     return tuple(
         f"{check}: {cause} ({', '.join(targets[:4])}{' …' if len(targets) > 4 else ''})"
         for (check, cause), targets in grouped.items()

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from appliance.engine.drain import PAUSE, Drain, drain, resume
 from appliance.engine.earlier import known_facts
@@ -11,6 +10,7 @@ from appliance.engine.planning import Preparation, lagging
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
 from appliance.engine.turns import leads
+from appliance.engine.watch import Watch
 from appliance.errors import ApplianceError, ClusterFailed
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
@@ -38,7 +38,7 @@ def run_stage(
     """Brings the hosts of these cells through the stage, turn by turn. One outcome per cell."""
     if not cells:
         return []
-    started = datetime.now(UTC)
+    watch = Watch()
     announce(session, stage, cells)
     outcomes: list[StageOutcome] = []
     # A leading host that did not come through an earlier stage is not among the cells.
@@ -49,8 +49,8 @@ def run_stage(
         if failed or (turn and session.cancelled.is_set()):
             outcomes += _kept(session, stage, wave, failed)
         else:
-            outcomes += _wave(session, stage, wave, prepared, gone, started)
-    sum_up(session, stage, outcomes, started)
+            outcomes += _wave(session, stage, wave, prepared, gone, watch)
+    sum_up(session, stage, outcomes, watch)
     by_host = {outcome.host: outcome for outcome in outcomes}
     return [by_host[cell.host] for cell in cells]
 
@@ -67,7 +67,7 @@ def _wave(
     cells: Sequence[HostStage],
     prepared: Preparation,
     gone: Gone,
-    started: datetime,
+    watch: Watch,
 ) -> list[StageOutcome]:
     drained = [c.host for c in cells if c.drain]
     before = {host: _answering(f) for host, f in _known(session).items() if f.gpus}
@@ -77,7 +77,7 @@ def _wave(
         if outcome
     }
     free = [c for c in cells if c.host not in busy]
-    outcomes = play_and_prove(session, stage, free, prepared, gone, started)
+    outcomes = play_and_prove(session, stage, free, prepared, gone, watch)
     for cell, outcome in zip(free, outcomes, strict=True):
         if cell.drain:
             _end(session, outcome, before.get(outcome.host, session.profile.hardware.gpu.count))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from datetime import UTC, datetime
 
 from appliance.adapters import strays
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, TaskEvent, play
@@ -13,6 +12,7 @@ from appliance.engine.playbook import last_plays, plays_of
 from appliance.engine.prove import Peers, Proof, prove
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
+from appliance.engine.watch import Watch
 from appliance.errors import AnsibleFailed, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, Message, StageDone, StageStarted
 from appliance.models.plan import HostStage, expected_minutes
@@ -31,7 +31,7 @@ def play_and_prove(
     cells: Sequence[HostStage],
     prepared: Preparation,
     gone: Gone,
-    started: datetime,
+    watch: Watch,
 ) -> list[StageOutcome]:
     """Plays the stage on the hosts of these cells; each is proved as soon as it is through. One outcome per cell."""
     if not cells:
@@ -44,7 +44,7 @@ def play_and_prove(
             if play.host not in ends:
                 known = prepared[stage.name, play.host]
                 ends[play.host] = pool.submit(
-                    _finish, session, stage, play, known, peers, gone, started
+                    _finish, session, stage, play, known, peers, gone, watch
                 )
 
         try:
@@ -67,9 +67,7 @@ def announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> None
         )
 
 
-def sum_up(
-    session: Session, stage: Stage, outcomes: Sequence[StageOutcome], started: datetime
-) -> None:
+def sum_up(session: Session, stage: Stage, outcomes: Sequence[StageOutcome], watch: Watch) -> None:
     """Says how the stage ended."""
     good = sum(o.state is StageState.DONE for o in outcomes)
     session.tell(
@@ -78,7 +76,7 @@ def sum_up(
             state=StageState.DONE if good == len(outcomes) else StageState.FAILED,
             done=good,
             hosts=len(outcomes),
-            seconds=(datetime.now(UTC) - started).total_seconds(),
+            seconds=watch.seconds,
             changes=sum(o.changes for o in outcomes),
         )
     )
@@ -167,7 +165,7 @@ def _finish(
     prepared: Prepared,
     peers: Peers,
     gone: Gone,
-    started: datetime,
+    watch: Watch,
 ) -> StageOutcome:
     """Proves a host that is through, and says in journal and on the screen how it ended."""
     proof = None
@@ -186,9 +184,9 @@ def _finish(
         host=result.host,
         state=state,
         why="interrupted" if state is StageState.NOT_RUN else "",
-        seconds=(datetime.now(UTC) - started).total_seconds(),
+        seconds=watch.seconds,
         changes=result.changes,
-        started=started,
+        started=watch.started,
         cause=session.redact(problem.cause) if problem else "",
         fix=session.redact(problem.fix) if problem else "",
         away=bool(problem and problem.away),

@@ -142,7 +142,8 @@ class RunRecord(Model):
     """One run from start to verdict. ``not_assessed``: sentences on what this run cannot say.
 
     The report's third headline is the measurement of unit ``tokens/s`` with the highest
-    ``detail["gpus"]``, set against ``detail["reference"]`` (tokens/s) and ``detail["source"]``.
+    ``detail["gpus"]``, set against ``detail["reference"]`` (tokens/s) and ``detail["source"]``;
+    ``detail["recalled"]`` says of which earlier run it is.
     Numbers are finite: JSON has no others, so a record with NaN or infinity is a ValueError.
     """
 

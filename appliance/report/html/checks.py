@@ -87,7 +87,8 @@ def _more(alike: Iterable[Finding]) -> str:
 def unassessed(record: RunRecord) -> tuple[str, ...]:
     """Sentences on what this run cannot say: the record's own, and results it has no words for."""
     unknown = {Status.NOT_ASSESSED, Status.SKIP}
-    groups = _alike(r for r in record.results if r.status in unknown and not r.explained_by)
+    found = [f.result for f in findings(record.results)]
+    groups = _alike(r for r in found if r.status in unknown)
     told = [
         f"{group[0].id} on {_targets(group)}: {one_line(group[0].cause) or 'no reason given'}"
         for group in groups

@@ -145,7 +145,8 @@ def _throughput(record: RunRecord) -> Figure:
     value = f"{round(best.value):,}"
     reference = best.detail.get("reference")
     simulated = " (simulated)" if best.simulated else ""
-    note = f"{best.name}{simulated}"
+    recalled = best.detail.get("recalled")
+    note = f"{best.name}{simulated}" + (f", {recalled}" if recalled else "")
     if not isinstance(reference, int | float) or isinstance(reference, bool) or reference <= 0:
         return Figure(label, value, "", f"{note}; no reference for this class", None, None)
     share = best.value / reference

@@ -6,19 +6,21 @@ import pytest
 
 from appliance.actions import validation
 from appliance.actions.planned import Narrowing, Planned
+from appliance.actions.validate import run_benchmarks
 from appliance.actions.validation import validate_cluster, with_validation
-from appliance.benchmarks.benchmark import Outcome
+from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View
 from appliance.config.roles.context import RoleContext, Variables
-from appliance.engine.gather import Round
+from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
-from appliance.engine.record import Findings
+from appliance.engine.record import Findings, record_of
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
-from appliance.models.plan import Action
+from appliance.models.plan import Action, Plan
 from appliance.models.profile import Limit
-from appliance.models.result import CheckResult, Status
-from appliance.models.run import StageState
+from appliance.models.result import CheckResult, Measurement, Status, Verdict, overall
+from appliance.models.run import StageState, Table
+from appliance.report.html.page import figures
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import receipt_of, stage_of
@@ -127,3 +129,62 @@ def test_repair_in_between_is_another_state(session: Session) -> None:
 def test_benchmarks_that_are_asked_for_by_name_run(session: Session) -> None:
     fingerprint = _first_run(session)
     assert _again(session, _facts("kernel", fingerprint), stages=("validate",)) == {Action.RUN}
+
+
+def test_part_of_a_site_whose_benchmarks_could_not_run_is_not_called_good(
+    session: Session,
+) -> None:
+    facts = _facts("kernel")
+    silent = {"gpu-2": Unanswered("gpu-2", "it does not answer", "power it on")}
+    del facts["gpu-2"]
+    found = Round(facts, silent)
+    narrowing = Narrowing(limit=("gpu-1",), stages=("validate",))
+    planned = Planned(found, Plan(site="acme", profile="hpc", hosts=HOSTS, stages=()), (), {})
+    plan = with_validation(session, planned, narrowing)
+    good = CheckResult(id="host.reachable", target="gpu-1", status=Status.PASS)
+    findings = Findings(results=[good])
+    view = View(session.profile, session.site, facts)
+    validate_cluster(session, plan, view, found, findings)
+    record = record_of(session, found, findings)
+    assert record.verdict is Verdict.INCOMPLETE
+    assert "stage.validate: not run here: other stages have to be whole first" in str(
+        record.not_assessed
+    )
+
+
+def test_benchmarks_an_interrupt_left_out_have_no_verdict(session: Session) -> None:
+    view = View(session.profile, session.site, _facts("kernel"))
+
+    def run(view: View, remote: object) -> Outcome:
+        session.cancelled.set()
+        return Outcome((CheckResult(id="a.one", target="cluster", status=Status.PASS),))
+
+    chosen = tuple(Benchmark(n, n, (f"{n}.one",), run, 1.0, "") for n in ("a", "b"))
+    outcome, state, _ = run_benchmarks(session, view, HOSTS, chosen)
+    assert state is StageState.NOT_RUN
+    assert {r.id: r.status for r in outcome.results} == {
+        "a.one": Status.PASS,
+        "b.one": Status.NOT_ASSESSED,
+    }
+    assert overall(outcome.results) is Verdict.INCOMPLETE
+
+
+def test_recalled_tables_and_figures_say_which_run_they_are_of(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = CheckResult(id="slurm.job", target="cluster", status=Status.PASS)
+    rate = Measurement(name="gpt3", value=48_000.0, unit="tokens/s", detail={"gpus": 8})
+    table = Table(title="Throughput", columns=("", "1 node"), rows=(("x", 1),), note="batch 2048")
+    done = (Outcome((result,), (rate,), (table,)), StageState.DONE, 1.0)
+    monkeypatch.setattr(validation, "run_benchmarks", lambda *_: done)
+    fingerprint = _first_run(session)
+    facts = _facts("kernel", fingerprint)
+    plan = with_validation(session, _planned(session, facts), Narrowing())
+    findings = Findings()
+    view = View(session.profile, session.site, facts)
+    validate_cluster(session, plan, view, Round(facts, {}), findings)
+    mark = "measured in run r1; nothing has changed since"
+    assert findings.tables[0].note == f"batch 2048; {mark}"
+    assert findings.measurements[0].detail["recalled"] == mark
+    record = record_of(session, Round(facts, {}), findings)
+    assert mark in figures(record)[2].note

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
 
 import pytest
 
@@ -11,7 +12,7 @@ from appliance.adapters.ansible import HostPlay, Play, TaskEvent
 from appliance.checks.check import View
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.engine import apply as engine
-from appliance.engine import learn, prove, stage_run
+from appliance.engine import learn, prove, roll, stage_run, watch
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
@@ -425,3 +426,36 @@ def test_stage_learns_nothing_where_its_teacher_did_not_run(
     monkeypatch.setattr(learn, "survey", asked)
     apply(session, (stage_of("two", learns_from=("one",)),))
     assert [name for name, _ in ansible.played] == ["two"]
+
+
+class Stepped(datetime):
+    """A clock that NTP sets back by an hour at every look."""
+
+    looks = 0
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "Stepped":
+        cls.looks += 1
+        return cls(2026, 11, 22, 20, 15, tzinfo=tz) - timedelta(hours=cls.looks)
+
+
+def test_clock_that_is_set_back_during_a_run_leaves_times_a_plan_can_read(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (roll, stage_run, watch):
+        monkeypatch.setattr(module, "datetime", Stepped, raising=False)
+    outcomes = apply(session)
+    assert all(o.seconds >= 0 for o in outcomes.values())
+    found = Round({h: facts_of(h) for h in HOSTS}, {})
+    prepared = prepare(session, found.facts, STAGES)
+    plan = make_plan(session, found, prepared, Selection(stages=STAGES))
+    assert all(0 <= c.minutes < 1 for c in plan.cells)
+
+
+def test_time_below_zero_in_an_older_journal_is_no_estimate(session: Session) -> None:
+    session.journal.append("r0", "host_done", stage="one", host="head", seconds=-3599.5)
+    found = Round({h: facts_of(h) for h in HOSTS}, {})
+    plan = make_plan(session, found, prepare(session, {}, STAGES), Selection(stages=STAGES))
+    cell = plan.cell("one", "head")
+    assert cell is not None
+    assert cell.minutes == STAGES[0].minutes
