@@ -1,6 +1,8 @@
 """Init: writes the folder of a new site, complete but for what only its owner knows."""
 
+import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from appliance.adapters import process
+from appliance.config.finding import InvalidConfig, printable
 from appliance.config.fresh import write_secrets
 from appliance.config.load import LoadedSite, load_profile, load_site
 from appliance.errors import CommandFailed, ConfigError
@@ -54,7 +57,7 @@ def init(
         (draft / ".gitignore").write_text(IGNORED)
         values = {
             "name": site_name,
-            "folder": folder,
+            "folder": shlex.quote(os.fspath(folder)),
             "profile": _profile_reference(profile, folder),
             "network": network,
             "gateway": network.network_address + 1,
@@ -62,15 +65,18 @@ def init(
             "secrets": [file.name for file in secrets],
         }
         (draft / "site.yml").write_text(_render(values))
+        _refuse_unsound(draft, profile)
     return load_site(folder)
 
 
 def _seats(hosts: int, network: IPv4Network) -> tuple[Seat, ...]:
-    first = network.network_address + FIRST_HOST
-    if first + hosts - 1 not in network or first + hosts - 1 == network.broadcast_address:
+    # Counted as numbers: there is no address behind 255.255.255.255 to compare with.
+    if int(network.network_address) + FIRST_HOST + hosts > int(network.broadcast_address):
         raise ConfigError(
-            f"{network} has no room for {hosts} hosts from {first} on", "give a larger --network"
+            f"{network} has no room for {hosts} hosts behind its first {FIRST_HOST} addresses",
+            "give a larger --network",
         )
+    first = network.network_address + FIRST_HOST
     head = ("control", "storage", "login") if hosts > 1 else ("control", "gpu", "storage", "login")
     gpus = (Seat(f"gpu-{i}", ("gpu",), first + i) for i in range(1, hosts))
     return (Seat("head", head, first), *gpus)
@@ -95,7 +101,20 @@ def _name(folder: Path, name: str | None) -> str:
     return chosen
 
 
+def _refuse_unsound(draft: Path, profile: str) -> None:
+    """What was asked for makes a site that can be used; else it is not written, and may be asked for anew."""
+    try:
+        load_site(draft, profile)
+    except InvalidConfig as error:
+        problem = next(f for f in error.findings if f.level == "problem")
+        raise ConfigError(f"{problem.key}: {problem.message}", problem.remedy) from None
+
+
 def _refuse_used(folder: Path) -> None:
+    if not os.fspath(folder).isprintable():
+        raise ConfigError(
+            f"{printable(os.fspath(folder))} holds a control character", "name another folder"
+        )
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file", "name a folder that is new or empty")
     if folder.is_dir() and any(folder.iterdir()):

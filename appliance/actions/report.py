@@ -20,8 +20,16 @@ class Kept:
 
 
 def runs(folder: Path) -> list[Path]:
-    """Folders of runs that left a report, oldest first."""
-    return sorted(p.parent for p in folder.glob("*/report.json"))
+    """Folders of runs that left a report, oldest first. Raises ApplianceError where nobody may look."""
+    try:
+        return [p for p in sorted(folder.iterdir()) if (p / "report.json").exists()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ApplianceError(
+            f"{error.filename} cannot be read ({error.strerror})",
+            "it belongs to another user: take that one, or correct owner and mode",
+        ) from error
 
 
 def load(folder: Path, run: str | None = None) -> Kept:

@@ -75,7 +75,10 @@ def health(
                 findings(seen.results, seen.since),
                 hosts=seen.hosts,
                 seconds=seen.seconds,
-                commands=("appliance explain CHECK", "appliance plan"),
+                commands=(
+                    "appliance explain CHECK",
+                    options.command_line(inventory, profile, "plan"),
+                ),
                 everything=everything,
             )
             if keep:

@@ -38,7 +38,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(_document(seen), indent=1))
     else:
-        for line in _lines(seen):
+        for line in _lines(seen, options.command_line(inventory, profile, "images lock")):
             click.echo(line)
     return 0 if seen.good else 1
 
@@ -88,13 +88,13 @@ def _change(change: Change) -> str:
     return f"  ~ {change.image}  {change.before} -> {change.after}"
 
 
-def _lines(seen: Seen) -> Iterator[str]:
+def _lines(seen: Seen, accept: str) -> Iterator[str]:
     for one in seen.images:
         sign = "✗" if one.image in seen.torn else _sign(one)
         yield f"  {sign} {one.image}"
         yield f"      {one.identity or 'not known'}  on {fold(one.hosts)}; held by: {one.held}"
     if seen.lock is None:
-        yield f"  {seen.file.name}: none yet. Once you have compared them: appliance images lock"
+        yield f"  {seen.file.name}: none yet. Once you have compared them: {accept}"
 
 
 def _sign(one: RunningImage) -> str:

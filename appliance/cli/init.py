@@ -1,5 +1,7 @@
 """appliance init"""
 
+import os
+import shlex
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -44,16 +46,17 @@ def init(folder: Path, hosts: int, profile: str, name: str | None, network: IPv4
 def _summary(loaded: LoadedSite) -> str:
     folder, site = loaded.folder, loaded.site
     first = site.hosts[0]
+    quoted = shlex.quote(os.fspath(folder))
     steps = (
-        (f"$EDITOR {folder}/site.yml", "names, addresses, people"),
-        (f"appliance profile validate {folder}", "is it sound?"),
+        (f"$EDITOR {quoted}/site.yml", "names, addresses, people"),
+        (f"appliance profile validate {quoted}", "is it sound?"),
         (
-            f"ssh-copy-id -i {folder}/secrets/id_ed25519.pub root@{first.address}",
+            f"ssh-copy-id -i {quoted}/secrets/id_ed25519.pub root@{first.address}",
             "and each other host",
         ),
-        (f"appliance trust --inventory {folder}", "confirm the hosts' keys, once"),
-        (f"appliance plan --inventory {folder}", "see what would be done"),
-        (f"appliance deploy --inventory {folder}", "do it"),
+        (f"appliance trust --inventory {quoted}", "confirm the hosts' keys, once"),
+        (f"appliance plan --inventory {quoted}", "see what would be done"),
+        (f"appliance deploy --inventory {quoted}", "do it"),
     )
     width = max(len(command) for command, _ in steps)
     count = len(site.hosts)

@@ -32,6 +32,9 @@ from appliance.report.symbols import readable
 
 USAGE = 2
 INTERRUPTED = 130
+FULL = {errno.ENOSPC, errno.EDQUOT}
+CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP}
+"""What a folder answers that its user has no business in, wherever it is met."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -97,10 +100,15 @@ def main() -> None:
         _show(error)
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
         place = error.filename or "what this is printed to"
-        _leave(f"{place}: no space left\n  fix: make room there, then run the same command", 1)
+        if error.errno in FULL:
+            _leave(f"{place}: no space left\n  fix: make room there, then run the same command", 1)
+        if error.errno not in CLOSED or not error.filename:
+            raise
+        _leave(
+            f"{place}: {error.strerror}\n  fix: name a place you may use, or correct its owner and mode",
+            1,
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -38,7 +40,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
         click.echo(json.dumps(told, indent=1))
     else:
         for seen in hosts:
-            for line in _lines(seen):
+            for line in _lines(seen, partial(options.command_line, inventory, profile)):
                 click.echo(line)
     return 0 if all(seen.settled for seen in hosts) else 1
 
@@ -117,7 +119,7 @@ def _intent(move: Move) -> list[str]:
     return lines
 
 
-def _lines(seen: Seen) -> list[str]:
+def _lines(seen: Seen, command: Callable[..., str]) -> list[str]:
     sign = "✓" if seen.settled else "✗" if seen.is_known else "?"
     said = [f"{owner.value}: {held.said}" for owner, held in seen.held.items()]
     lines = [f"  {sign} {seen.host:<12} {seen.declared.value:<11} {' · '.join(said)}".rstrip()]
@@ -126,10 +128,10 @@ def _lines(seen: Seen) -> list[str]:
         lines += [f"      fix: {seen.error.hint}"] if seen.error.hint else []
     elif not seen.is_known:
         lines.append(f"      {seen.declared} does not know it: the host was never brought to it")
-        lines.append(f"      fix: appliance deploy --limit {seen.host}")
+        lines.append(f"      fix: {command('deploy', '--limit', seen.host)}")
     elif not seen.settled:
         lines.append(f"      the site says {seen.declared}, and that is not so everywhere")
-        lines.append(f"      fix: appliance node assign {seen.host} {seen.declared}")
+        lines.append(f"      fix: {command('node assign', seen.host, seen.declared)}")
     lines += [f"      {work}" for work in seen.work]
     return lines
 

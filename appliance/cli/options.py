@@ -1,6 +1,7 @@
 """Flags several verbs share, and how their output is chosen."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -108,7 +109,7 @@ def command_line(inventory: Path | None, profile: str | None, verb: str, *rest: 
     """The command that goes on from here, as the user would type it."""
     words = ["appliance", verb]
     if profile:
-        words += ["--profile", profile]
+        words += ["--profile", shlex.quote(profile)]
     if inventory:
-        words += ["--inventory", str(inventory)]
+        words += ["--inventory", shlex.quote(str(inventory))]
     return " ".join([*words, *rest])

@@ -1,5 +1,6 @@
 """appliance report"""
 
+import errno
 from pathlib import Path
 
 import click
@@ -61,7 +62,9 @@ def report(
     if output:
         try:
             output.write_text(text)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
             raise ConfigError(
                 f"{output} cannot be written ({error.strerror})", "name a file in a folder you own"
             ) from error

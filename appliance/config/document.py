@@ -142,6 +142,15 @@ def _syntax(file: Path, text: str, error: yaml.YAMLError) -> Finding:
     if isinstance(error, _Refused):
         return Finding(file, line, "", problem, "write the value out")
     source = (text.splitlines() or [""])[min(line, len(text.splitlines())) - 1] if line else ""
+    near = text.splitlines()[max(line - 2, 0) : line]
+    if any("\N{NO-BREAK SPACE}" in one for one in near):
+        return Finding(
+            file,
+            line,
+            "",
+            "a no-break space stands here or in the line above",
+            "write plain spaces",
+        )
     if "\t" in source:
         return Finding(file, line, "", "a tab stands where YAML wants spaces", "indent with spaces")
     if "single document" in str(getattr(error, "context", "")):

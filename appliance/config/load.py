@@ -94,10 +94,16 @@ def load_site(
 def site_file(folder: str | Path) -> Path:
     """``site.yml`` of a folder. Raises ConfigError where there is none."""
     path = Path(folder)
-    file = path / SITE_FILE if path.is_dir() else path
-    if not path.exists():
+    try:
+        file = path / SITE_FILE if path.is_dir() else path
+        is_there, has_site = path.exists(), file.exists()
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror})", "check its owner and mode"
+        ) from None
+    if not is_there:
         raise ConfigError(f"{path} does not exist", f"make a site: appliance init {path}")
-    if not file.exists():
+    if not has_site:
         raise ConfigError(f"{path} holds no {SITE_FILE}", f"make one: appliance init {path}")
     return file
 

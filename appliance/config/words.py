@@ -1,6 +1,7 @@
 """pydantic's objections in plain words, with a remedy each."""
 
 import json
+import re
 import types
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -29,6 +30,11 @@ PATTERNS = {
     ),
     site.KEY_FILE: ("a file name", "the name of a file in the mirror, as 3bf863cc.pub"),
     site_fabric.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
+    site.MIRROR: (
+        "the address of a mirror",
+        "as https://mirror.example.org/debian, without user and password",
+    ),
+    site.VARIABLE: ("the name of a variable", "letters, digits and _, as ACME_MUNGE_KEY"),
     site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
     site.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
     site.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),
@@ -257,5 +263,6 @@ def _kind(value: object) -> str:
 
 def _show(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
+    text = re.sub(r"//[^/@]*@", "//***@", text)
     text = text if len(text) <= 60 else text[:57] + "..."
     return json.dumps(text, ensure_ascii=False) if isinstance(value, str) else text

@@ -28,11 +28,13 @@ Device = Annotated[str, Field(pattern=DEVICE)]
 
 
 FINGERPRINT = r"^[0-9A-Fa-f]{40}$"
+MIRROR = r"^https?://[A-Za-z0-9.:/_-]+$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 KEY_FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
 Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
 KeyFile = Annotated[str, Field(pattern=KEY_FILE)]
-MirrorUrl = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.:/_-]+$")]
+MirrorUrl = Annotated[str, Field(pattern=MIRROR)]
 
 
 class Role(StrEnum):
@@ -59,7 +61,7 @@ class SecretRef(Model):
     )
 
     file: str | None = Field(default=None, description="File of mode 0600 or 0400")
-    env: str | None = Field(default=None, description="Environment variable")
+    env: str | None = Field(default=None, pattern=VARIABLE, description="Environment variable")
     vault: str | None = Field(default=None, description="ansible-vault file, as path#key")
 
     @model_validator(mode="after")

@@ -30,6 +30,7 @@ from appliance.models.site import Site
 
 SITE_RULES: tuple[Rule, ...] = (
     hosts.names,
+    hosts.reserved_names,
     hosts.macs,
     hosts.addresses,
     hosts.roles,
@@ -97,6 +98,7 @@ SITE_RULES: tuple[Rule, ...] = (
     workloads.trials,
     services.access,
     files.needed_secrets,
+    files.known_secrets,
     files.secret_places,
     files.login_key,
     files.known_hosts,

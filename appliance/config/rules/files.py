@@ -1,6 +1,7 @@
 """Rules over the files a site points to: secrets, the key to log in with, known hosts."""
 
 import os
+import shlex
 import stat
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
@@ -8,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from appliance.config.finding import Finding, KeyPath
-from appliance.config.rules.base import Case
+from appliance.config.rules.base import Case, nearest
 from appliance.models.site import SecretRef
 
 # What each part of the appliance asks for by name.
 NEEDED = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
 NEEDED_BY_CLUSTER = {"kubernetes_encryption_key": "Kubernetes"}
+ASKED_FOR = (*NEEDED, *NEEDED_BY_CLUSTER, "ngc_api_key")
 
 
 def needed_secrets(case: Case) -> Iterator[Finding]:
@@ -26,6 +28,14 @@ def needed_secrets(case: Case) -> Iterator[Finding]:
                 f"add {name}: {{file: secrets/{name}}}; appliance init makes one in a new folder"
             )
             yield case.problem(("secrets", name), f"is missing, {user} needs it", remedy)
+
+
+def known_secrets(case: Case) -> Iterator[Finding]:
+    """What is given is used by somebody: a name that was mistyped would be kept and never asked for."""
+    for name in case.site.secrets:
+        if name not in ASKED_FOR:
+            remedy = nearest(name, ASKED_FOR, "known")
+            yield case.problem(("secrets", name), "is a secret nothing asks for", remedy)
 
 
 def secret_places(case: Case) -> Iterator[Finding]:
@@ -54,11 +64,11 @@ def login_key(case: Case) -> Iterator[Finding]:
     path: KeyPath = ("access", "private_key")
     if name is None:
         return
-    found = list(_private(case, path, name, "private key"))
-    yield from found
-    if not found and _is_public(case.folder / name):
+    if _is_public(case.folder / name):
         remedy = "name the file without .pub: its other half stays here and lets this machine in"
         yield case.problem(path, f"{name} is a public key", remedy)
+    else:
+        yield from _private(case, path, name, "private key")
 
 
 def _is_public(file: Path) -> bool:
@@ -73,14 +83,17 @@ def known_hosts(case: Case) -> Iterator[Finding]:
     """Host keys are confirmed once, by the owner."""
     name = case.site.access.known_hosts
     path: KeyPath = ("access", "known_hosts")
+    trust = f"appliance trust --inventory {_quoted(case.folder)}"
     if not case.checked.whole("access"):
         return
     if _is_file(case.folder / name):
         if why := _no_known_hosts(case.folder / name):
-            remedy = f"move it away, then appliance trust --inventory {case.folder}"
+            remedy = f"move it away, then {trust}"
             yield case.problem(path, f"{name} {why}", remedy)
+    elif (case.folder / name).exists():
+        yield case.problem(path, f"{name} is not a file", "name a file, as known_hosts")
     else:
-        remedy = f"confirm them once with appliance trust --inventory {case.folder}"
+        remedy = f"confirm them once with {trust}"
         finding = case.problem(path, f"{name} does not exist, so no host's key is known", remedy)
         yield replace(finding, level="todo")
 
@@ -110,6 +123,17 @@ def _is_host_key(words: Sequence[str]) -> bool:
         return False
 
 
+def _way_to(error: OSError) -> str:
+    """Whether the path leads nowhere, or the file is somebody else's."""
+    mine = "it belongs to another user: take that one, or correct owner and mode"
+    return mine if isinstance(error, PermissionError) else "the path starts at the site's folder"
+
+
+def _quoted(path: Path) -> str:
+    """As a shell takes it."""
+    return shlex.quote(os.fspath(path))
+
+
 def _is_file(file: Path) -> bool:
     try:
         return stat.S_ISREG(file.stat().st_mode)
@@ -125,7 +149,7 @@ def _private(case: Case, path: KeyPath, name: str, what: str) -> Iterator[Findin
         yield case.problem(
             path,
             f"{what} {name} cannot be read ({error.strerror})",
-            "the path starts at the site's folder",
+            _way_to(error),
         )
         return
     if not stat.S_ISREG(state.st_mode):
@@ -134,7 +158,9 @@ def _private(case: Case, path: KeyPath, name: str, what: str) -> Iterator[Findin
     mode = stat.S_IMODE(state.st_mode)
     if mode not in (0o600, 0o400):
         yield case.problem(
-            path, f"{what} {name} has mode {mode:04o}", f"close it to others: chmod 600 {file}"
+            path,
+            f"{what} {name} has mode {mode:04o}",
+            f"close it to others: chmod 600 {_quoted(file)}",
         )
     elif not state.st_size:
         yield case.problem(path, f"{what} {name} is empty", "write the secret into it")
@@ -155,8 +181,10 @@ def _vault(case: Case, path: KeyPath, place: str) -> Iterator[Finding]:
         yield case.problem(
             path,
             f"vault {name} cannot be read ({error.strerror})",
-            "the path starts at the site's folder",
+            _way_to(error),
         )
         return
     if begins != b"$ANSIBLE_VAULT":
-        yield case.problem(path, f"{name} is not encrypted", f"ansible-vault encrypt {file}")
+        yield case.problem(
+            path, f"{name} is not encrypted", f"ansible-vault encrypt {_quoted(file)}"
+        )

@@ -7,6 +7,8 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, repeated
 from appliance.models.site import Role
 
+RESERVED = frozenset({"localhost", "all", "ungrouped"})
+
 
 def names(case: Case) -> Iterator[Finding]:
     """A name stands once."""
@@ -16,6 +18,17 @@ def names(case: Case) -> Iterator[Finding]:
     for path, name, first in repeated(named):
         message = f'"{name}" stands twice (also line {case.line(first)})'
         yield case.problem(path, message, "give every host a name of its own")
+
+
+def reserved_names(case: Case) -> Iterator[Finding]:
+    """A name means one host: Ansible and /etc/hosts have words of their own, and each role is a group of hosts."""
+    for i, host in enumerate(case.site.hosts):
+        lacks_role = host.name in set(Role) and host.name not in host.roles
+        if host.name in RESERVED or lacks_role:
+            why = "is the group of hosts with that role" if lacks_role else "has a meaning already"
+            yield case.problem(
+                ("hosts", i, "name"), f'"{host.name}" {why}', "give the host another name, as gpu-1"
+            )
 
 
 def macs(case: Case) -> Iterator[Finding]:

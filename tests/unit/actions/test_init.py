@@ -82,6 +82,9 @@ def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
         ("acme", 30, "hpc", None, "10.0.0.0/28", "no room"),
         ("acme", 246, "hpc", None, "10.0.0.0/24", "no room"),
         ("acme", 200, "hpc", None, "10.0.0.0/24", "1 to 128"),
+        ("acme", 99_999_999_999, "hpc", None, "10.0.0.0/24", "no room"),
+        ("acme", 2, "hpc", None, "255.255.255.252/30", "no room"),
+        ("ac\nme", 2, "hpc", "acme", "10.0.0.0/24", "control character"),
     ],
 )
 def test_impossible_site_is_refused_before_anything_is_written(
@@ -90,6 +93,23 @@ def test_impossible_site_is_refused_before_anything_is_written(
     with pytest.raises(ConfigError, match=says):
         action.init(tmp_path / folder, hosts, profile, name, IPv4Network(network))
     assert not (tmp_path / folder).exists()
+
+
+def test_a_site_that_would_be_refused_is_not_written_and_can_be_asked_for_anew(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(
+        ConfigError, match=r"networks\.management\.cidr: 127\.0\.0\.0/24 is no network"
+    ):
+        action.init(tmp_path / "acme", 2, "hpc", None, IPv4Network("127.0.0.0/24"))
+    assert action.init(tmp_path / "acme", 2, "hpc", None, NETWORK).site.name == "acme"
+
+
+def test_what_a_shell_would_split_is_quoted_where_it_is_to_be_copied(tmp_path: Path) -> None:
+    loaded = action.init(tmp_path / "my site", 2, "hpc", "acme", NETWORK)
+    quoted = f"appliance trust --inventory '{tmp_path}/my site'"
+    assert quoted in (tmp_path / "my site/site.yml").read_text()
+    assert quoted in loaded.todo[0].remedy
 
 
 def test_profile_file_is_named_relative_to_the_site(tmp_path: Path) -> None:

@@ -101,6 +101,33 @@ def test_a_report_goes_where_it_can_be_written_and_a_damaged_one_hides_no_other(
     assert second.startswith("r2  ")
 
 
+def test_a_report_goes_to_no_path_that_is_none_and_runs_nobody_may_read_are_not_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(tmp_path / "runs", "r1")
+    of_site = ("report", "--inventory", str(tmp_path))
+    (tmp_path / "loop").symlink_to("loop")
+    assert run(monkeypatch, *of_site, "--output", str(tmp_path / "loop")) == 2
+    assert "cannot be written (Too many levels" in capsys.readouterr().err
+
+    def closed(folder: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    assert run(monkeypatch, *of_site, "--list") == 1
+    assert "runs cannot be read (Permission denied)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv", [("plan", "--inventory"), ("report", "--inventory"), ("profile", "validate")]
+)
+def test_a_path_that_cannot_be_is_told_in_a_line(
+    argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *argv, "a" * 300) in (1, 2)
+    assert "File name too long" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("argv", [("explain", "gpu.ec"), ("health", "--check", "gpu.ec")])
 def test_a_check_that_was_mistyped_is_guessed(
     argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -123,6 +150,7 @@ def test_nobody_to_ask_means_nothing_is_changed(
     [
         (ApplianceError("the disk is full", "free some", "gpu-1"), 1),
         (ConfigError("no such site", "make one"), 2),
+        (PermissionError(13, "Permission denied", "runs/x"), 1),
         (KeyboardInterrupt(), 130),
     ],
 )
@@ -138,6 +166,8 @@ def test_errors_end_in_their_code_with_cause_and_remedy(
     monkeypatch.setattr(cli, "main", fail)
     assert run(monkeypatch) == code
     said = capsys.readouterr().err
+    if isinstance(error, OSError):
+        assert said.startswith("runs/x: Permission denied\n  fix: ")
     if isinstance(error, ApplianceError):
         assert error.message in said
         assert f"fix: {error.hint}" in said

@@ -210,7 +210,7 @@ def test_show_tells_owner_and_work(bench: Bench) -> None:
     wrong = bench.run("show")
     assert wrong.return_value == 1
     assert "job 7 of ada" in wrong.output
-    assert "fix: appliance node assign gpu-1 kubernetes" in wrong.output
+    assert f"fix: appliance node assign --inventory {bench.file} gpu-1 kubernetes" in wrong.output
 
 
 def test_show_says_what_it_does_not_know(bench: Bench) -> None:
@@ -226,6 +226,6 @@ def test_a_host_its_owner_has_never_heard_of_is_not_good(bench: Bench) -> None:
     done = bench.run("show")
     assert done.return_value == 1
     assert "? gpu-1" in done.output
-    assert "fix: appliance deploy --limit gpu-1" in done.output
+    assert f"fix: appliance deploy --inventory {bench.file} --limit gpu-1" in done.output
     told = json.loads(bench.run("show", "--json").output)["hosts"]["gpu-1"]
     assert told["as_declared"] is None

@@ -126,6 +126,16 @@ def test_the_public_half_of_a_key_is_refused(site_folder: Path) -> None:
         load_site(site_folder)
 
 
+def test_the_public_half_of_a_key_is_refused_whatever_its_mode(site_folder: Path) -> None:
+    key = site_folder / "secrets" / "id_ed25519"
+    key.write_text("ssh-ed25519 AAAA me")
+    key.chmod(0o644)
+    with pytest.raises(InvalidConfig) as refused:
+        load_site(site_folder)
+    assert [f.remedy for f in refused.value.findings if "chmod" in f.remedy] == []
+    assert "is a public key" in refused.value.message
+
+
 def test_an_ordinary_user_may_look_but_not_deploy(site_folder: Path) -> None:
     file = site_folder / "site.yml"
     file.write_text(file.read_text().replace("user: root", "user: ada"))

@@ -69,6 +69,11 @@ class TestPlan:
     def test_nothing_to_do_is_said(self) -> None:
         assert "Nothing to do." in shown_plan(plan(("a",), cell("base", "a", Action.SKIP)))
 
+    def test_what_no_host_answered_is_not_called_nothing_to_do(self) -> None:
+        out = shown_plan(plan(("a",), cell("base", "a", Action.UNKNOWN, "connection timed out")))
+        assert "Nothing to do" not in out
+        assert "not known" in out
+
     def test_a_silent_host_is_explained_once(self) -> None:
         silent = [cell(stage, "gpu-2", Action.UNKNOWN, "connection timed out") for stage in STAGES]
         out = shown_plan(plan(("gpu-1", "gpu-2"), cell("base", "gpu-1", Action.SKIP), *silent))
