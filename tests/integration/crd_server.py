@@ -36,7 +36,7 @@ def built() -> Path:
     """The folder of both programs; made where the cache lacks it, some five minutes."""
     target = CACHE / f"definitions-{digest(f'{SUITE}{PACKAGES}{LIMIT_S}')}"
     if not target.exists():
-        fresh = CACHE / f"making-{target.name}"
+        fresh = CACHE / f"compiling-{target.name}"
         mounts.remove(fresh)
         (fresh / "bin").mkdir(parents=True)
         root = _unpacked(fresh)
