@@ -11,6 +11,7 @@ from appliance.benchmarks.gpt3.throughput import (
     linear_factor,
     mfu,
     perfect,
+    published,
     tflops_per_gpu,
 )
 from appliance.models.result import Measurement, Value
@@ -47,8 +48,8 @@ def _measurement(run: Run, reference: Reference) -> Measurement:
         "sequence": run.sequence,
     }
     series = reference.appliance
-    cell = series.cell(run.model, run.platform, run.nodes)
-    if cell and cell.gate and (run.gpu, run.gpus_per_node) == (series.gpu, series.gpus_per_node):
+    cell = published(run, series, reference)
+    if cell and cell.gate:
         detail |= {"reference": cell.tokens_per_s, "source": series.source}
     return Measurement(
         name="gpt3.tokens_per_s",
@@ -128,13 +129,13 @@ def _plot(title: str, runs: Sequence[Run], reference: Reference) -> Plot | None:
         if mine[0].nodes == 1:
             line = tuple((float(r.nodes), perfect(mine[0].tokens_per_s, r.nodes)) for r in mine)
             series.append(Series(label=f"{name}, perfect", points=line, kind="ideal"))
-        if published := _published(mine, reference.appliance):
-            series.append(Series(label=f"{name}, published", points=published, kind="reference"))
+        if points := _published(mine, reference):
+            series.append(Series(label=f"{name}, published", points=points, kind="reference"))
     return Plot(title=f"GPT-3 {title}", x_label="nodes", y_label="tokens/s", series=tuple(series))
 
 
-def _published(runs: Sequence[Run], series: Published) -> tuple[tuple[float, float], ...]:
-    cells = (series.cell(run.model, run.platform, run.nodes) for run in runs)
+def _published(runs: Sequence[Run], reference: Reference) -> tuple[tuple[float, float], ...]:
+    cells = (published(run, reference.appliance, reference) for run in runs)
     return tuple((float(c.nodes), float(c.tokens_per_s)) for c in cells if c and c.gate)
 
 
@@ -144,7 +145,8 @@ def _against(runs: Sequence[Run], reference: Reference) -> Table:
         title="GPT-3 against the published figures (tokens/s)",
         columns=("Run", "Measured", "Published", "% of it", "NVIDIA 2023", "% of it", "Gate"),
         rows=tuple(_compared(run, gate, beside, reference) for run in runs),
-        note=f"Published: {gate.source}. NVIDIA 2023: {beside.source}; shown, never a gate.",
+        note=f"Published: {gate.source}. NVIDIA 2023: {beside.source}; shown, never a gate. "
+        "-: none with this run's GPUs, batch and sequence.",
     )
 
 
@@ -152,12 +154,11 @@ def _compared(run: Run, gate: Published, beside: Published, reference: Reference
     name = f"{reference.models[run.model].title} {run.platform} {run.nodes}n"
     row: list[Value] = [name, f"{run.tokens_per_s:,.0f}"]
     for series in (gate, beside):
-        cell = series.cell(run.model, run.platform, run.nodes)
+        cell = published(run, series, reference)
         row.append(f"{cell.tokens_per_s:,}" if cell else "-")
         row.append(f"{run.tokens_per_s / cell.tokens_per_s * 100:.1f}" if cell else "-")
-    cell = gate.cell(run.model, run.platform, run.nodes)
-    ours = (run.gpu, run.gpus_per_node) == (gate.gpu, gate.gpus_per_node)
-    return (*row, "yes" if cell and cell.gate and ours else "no")
+    cell = published(run, gate, reference)
+    return (*row, "yes" if cell and cell.gate else "no")
 
 
 def _per_gpu(runs: Sequence[Run], reference: Reference) -> Table:

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from appliance.benchmarks.gpt3.reference import Gpt
+from appliance.benchmarks.gpt3.reference import Cell, Gpt, Reference, Series
 from appliance.models.base import Model
 
 
@@ -55,6 +55,15 @@ class Run(Model):
 def tokens_per_s(global_batch: int, sequence: int, seconds: float) -> float:
     """Tokens trained per second; ``seconds`` per step."""
     return global_batch * sequence / seconds
+
+
+def published(run: Run, series: Series, reference: Reference) -> Cell | None:
+    """The figure of a series that was measured as this run was, on the same GPUs and batch; None where there is none."""
+    gpt = reference.models.get(run.model)
+    shape = (run.gpu, run.gpus_per_node, run.global_batch, run.sequence)
+    if gpt is None or shape != (series.gpu, series.gpus_per_node, gpt.global_batch, gpt.sequence):
+        return None
+    return series.cell(run.model, run.platform, run.nodes)
 
 
 def linear_factor(many: float, one: float) -> float:

@@ -9,7 +9,7 @@ from appliance.benchmarks.gpt3 import from_logs
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.steps import UnusableLog
 from appliance.config.finding import InvalidConfig
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Measurement, Status
 from tests.unit.benchmarks.gpt3.recorded_logs import (
     DATA,
     MIXED,
@@ -69,6 +69,27 @@ def test_headline_figures_carry_their_reference_except_the_doubtful_cell() -> No
     _, measured, _ = from_logs([DATA])
     bare = [m for m in measured if "reference" not in m.detail]
     assert [(m.detail["model"], m.detail["nodes"]) for m in bare] == [("126m", 4)]
+
+
+@pytest.mark.parametrize(
+    ("said", "sizes"), [("gpus_per_node: 4", 2048), ("gpus_per_node: 8", 1024)]
+)
+def test_no_published_figure_stands_beside_a_run_of_other_gpus_or_batch(
+    folder: Path, said: str, sizes: int
+) -> None:
+    text = (folder / "runs.yml").read_text()
+    (folder / "runs.yml").write_text(text.replace("gpus_per_node: 8", said))
+    (folder / "5b/bare-metal/4n.log").write_bytes(megatron(step_times(22.66), sizes))
+    _, measured, tables = from_logs([folder])
+    (run,) = [m for m in measured if m.detail["model"] == "5b" and _is_bare_4n(m)]
+    assert "reference" not in run.detail
+    against = next(t for t in tables if "against the published" in t.title)
+    (row,) = [r for r in against.rows if r[0] == "5B bare-metal 4n"]
+    assert row[2:] == ("-", "-", "-", "-", "no")
+
+
+def _is_bare_4n(measured: Measurement) -> bool:
+    return (measured.detail["platform"], measured.detail["nodes"]) == ("bare-metal", 4)
 
 
 def test_a_slow_cluster_fails(folder: Path) -> None:
