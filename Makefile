@@ -1,5 +1,6 @@
 # make deploy   sets everything up, raises the virtual rack, deploys and proves it
-# make test     all tests but one; make check: the fast ones; make fresh: deploy on a machine made for it (20 min)
+# make test     all tests but those below; make check: the fast ones
+# make fresh    deploy on a machine made for it, and a site of one's own (30 min)
 # make cluster  Kubernetes clusters, killed, used, drained, restored, upgraded, mended (70 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
@@ -8,6 +9,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 RACK := systemd-container mmdebstrap nftables iproute2 openssh-client gcc libc6-dev ibsim-utils gpg gpg-agent
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120
+# Ansible waits more than it computes: three racks keep two cores busy.
+PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
 .PHONY: setup deploy down check lint unit molecule test cluster fresh driver bench clean
@@ -43,15 +46,15 @@ lint: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline -q
 
 unit: setup
-	$(PYTEST) -q
+	$(PYTEST) -q -n 2
 
 check: lint unit
 
 molecule: setup
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m molecule
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m molecule
 
 test: setup lint
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m "not fresh and not build and not cluster"
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m "not fresh and not build and not cluster"
 
 cluster: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m cluster

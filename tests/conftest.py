@@ -1,9 +1,40 @@
-"""What all tests share: in CI random examples are the same each time, so that red means a change made it so."""
+"""What all tests share: the same random examples in each CI run, and how tests are spread over processes."""
 
 import os
 import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+SHARED_RACK = {
+    "test_alerts": "deployed",
+    "test_boards": "deployed",
+    "test_deploy": "deployed",
+    "test_mig": "deployed",
+    "test_slurm_containers": "deployed",
+    "test_accepted": "hurt",
+    "test_drift": "hurt",
+    "test_faults": "hurt",
+}
+"""Modules that work on one deployed rack. Those that hurt it get one of their own."""
+
+BY_PARAMETER = ("test_molecule", "test_own_site")
+"""Modules with a rack for each parameter."""
+
+LONGEST_FIRST = (
+    "deployed",
+    "hurt",
+    "test_host_faults",
+    "test_killed",
+    "test_gpu_stage",
+    "test_own_site[hpc-debian12-root]",
+    "test_own_site[balanced-debian13-user]",
+    "test_secrets",
+)
+"""Racks by the time their tests take: what begins last must be short."""
 
 # Ansible's library makes a folder below HOME when it is imported; whose tests these are may have none.
 os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
@@ -13,3 +44,41 @@ os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
 settings.register_profile("here", deadline=None, database=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+class Racks(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Tests of one rack run in one process and in their order; unit tests fill the gaps.
+
+    xdist's own groups are marks that it adds to ``_nodeid``, which pytest 9.2 no longer reads.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return rack_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Racks:
+    """Called by pytest-xdist where tests are spread over processes."""
+    config.option.loadscopereorder = False
+    return Racks(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest racks first, unit tests last."""
+    order = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(
+        key=lambda item: (
+            "integration/" not in item.nodeid,
+            order.get(rack_of(item.nodeid), len(order)),
+        )
+    )
+
+
+def rack_of(nodeid: str) -> str:
+    """The rack a test works on; a Molecule scenario and a unit test have none but their own."""
+    module = nodeid.partition("::")[0]
+    name = Path(module).stem
+    if "integration/" not in module:
+        return nodeid
+    if name in BY_PARAMETER:
+        return f"{name}[{nodeid.partition('[')[2]}"
+    return SHARED_RACK.get(name, name)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from appliance.adapters import strays
 from appliance.adapters.process import Completed, run
-from appliance.lab import faults, processes, rack
+from appliance.lab import cgroups, faults, network, processes, rack
 from appliance.lab import ssh as lab_ssh
 from appliance.lab.spec import Rack, RackSpec
 
@@ -26,8 +26,9 @@ DEPLOY_SECONDS = 600.0
 
 
 def own_name(name: str) -> str:
-    """A rack's name no other checkout uses: two of them may be tested on one machine at once."""
-    return f"{name}-{sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:4]}"
+    """A rack's name no other checkout and no other process of this test run uses."""
+    place = f"{Path(__file__).resolve()} {os.environ.get('PYTEST_XDIST_WORKER', '')}"
+    return f"{name}-{sha256(place.encode()).hexdigest()[:4]}"
 
 
 Event = dict[str, Any]
@@ -186,6 +187,27 @@ class Bench:
         """The run's report.json."""
         found: Event = json.loads((self.site / "runs" / run_id / "report.json").read_text())
         return found
+
+
+def traces(found: Rack) -> list[str]:
+    """Everything of a rack that this machine still shows."""
+    table = run(("nft", "list", "tables")).stdout
+    loops = run(("losetup", "--list", "--noheadings", "--output", "BACK-FILE")).stdout
+    groups = [
+        str(group)
+        for top in cgroups.hierarchies().all()
+        for group in (top / cgroups.PARENT).glob(f"{found.tag}-*")
+    ]
+    kept = (
+        ("mount", str(found.state_dir) in Path("/proc/self/mounts").read_text()),
+        ("bridge", found.bridge in network.links()),
+        ("table", found.table in table),
+        ("loop", str(found.state_dir) in loops),
+        ("process", bool(processes.marked(found.state_dir))),
+        ("group", bool(groups)),
+        ("state", found.state_dir.exists()),
+    )
+    return [what for what, is_there in kept if is_there]
 
 
 SomeBench = TypeVar("SomeBench", bound=Bench)
