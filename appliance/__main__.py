@@ -1,16 +1,51 @@
 """The program's entry, also as python -m appliance."""
 
+import os
+import resource
 import sys
+
+from appliance.adapters import core_dumps, stopping
+
+FILES = 256
+"""Files that are open at once: one and more for each host, Ansible's pipes, the libraries while they are read."""
 
 
 def main() -> None:
-    """Runs a command line; Ctrl-C while Python still reads the program ends it in one line, as later."""
+    """Runs a command line; what goes wrong, or ends it, while Python still reads the program is told in one line."""
+    _open_streams()
+    core_dumps.forbid()
+    stopping.listen()
+    _allow_files()
     try:
         from appliance.cli.main import main as run
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted; nothing was changed.\n")
         sys.exit(130)
+    except (ImportError, OSError, MemoryError) as error:
+        sys.stderr.write(
+            f"the program cannot start: {error or 'not enough memory'}\n"
+            "  fix: raise the limits of this shell (ulimit -n, ulimit -v), or install anew: make setup\n"
+        )
+        sys.exit(1)
     run()
+
+
+def _open_streams() -> None:
+    """A closed stream becomes /dev/null: else the next file that is opened takes its number and is printed into."""
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _allow_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 if __name__ == "__main__":

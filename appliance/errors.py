@@ -1,15 +1,17 @@
 """The errors a user can cause or meet; anything else is a bug and keeps its traceback."""
 
+from appliance.text import lines
+
 
 class ApplianceError(Exception):
-    """One line of what is wrong, and one line of what to do about it."""
+    """One line of what is wrong, and one line of what to do about it; neither can move a terminal's cursor."""
 
     exit_code = 1
 
     def __init__(self, message: str, hint: str = "", host: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = lines(message)
+        self.hint = lines(hint)
+        super().__init__(self.message)
         self.host = host
 
 

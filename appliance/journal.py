@@ -6,12 +6,13 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Self, TextIO
+from urllib.parse import quote
 
 from appliance.errors import ApplianceError, LockedError
 
@@ -44,23 +45,23 @@ class Entry:
 
 
 class Journal:
-    """Appends and reads entries. Every append is on the disk when it returns. Thread-safe."""
+    """Appends and reads entries. Every append is on the disk when it returns. Thread-safe.
 
-    def __init__(self, folder: Path) -> None:
-        _make(folder)
+    One that is not ``needed`` serves without a place to write to: ``unkept`` says then why its entries are lost.
+    """
+
+    def __init__(self, folder: Path, *, needed: bool = True) -> None:
         self.path = folder / "journal.sqlite"
+        self.needed = needed
+        self.unkept = ""
         self._lock = threading.Lock()
         try:
-            self.path.touch(mode=0o600)
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(SCHEMA)
-        except (sqlite3.Error, OSError) as error:
-            raise ApplianceError(
-                f"{self.path}: the journal cannot be used: {error}",
-                "free disk space or correct the folder's permissions; a damaged file can be moved aside",
-            ) from error
+            self._db = _on_disk(self.path)
+        except ApplianceError as error:
+            if needed:
+                raise
+            self.unkept = error.message
+            self._db = _in_memory(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -91,10 +92,18 @@ class Journal:
                     row,
                 )
         except sqlite3.Error as error:
-            raise ApplianceError(
-                f"{self.path}: cannot write the journal: {error}",
-                "free disk space on the control host",
-            ) from error
+            self.lose(
+                ApplianceError(
+                    f"{self.path}: cannot write the journal: {error}",
+                    "free disk space on the control host",
+                )
+            )
+
+    def lose(self, error: ApplianceError) -> None:
+        """Raises ``error``, or where the journal is not needed remembers it."""
+        if self.needed:
+            raise error
+        self.unkept = self.unkept or error.message
 
     def entries(
         self, kind: str = "%", *, run: str = "%", stage: str = "%", host: str = "%"
@@ -142,6 +151,39 @@ class Journal:
         return _entry(row)
 
 
+def _on_disk(path: Path) -> sqlite3.Connection:
+    _make(path.parent)
+    try:
+        path.touch(mode=0o600)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.executescript(SCHEMA)
+        # Sound in itself, the file may yet be another user's, or its disk full or read-only.
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("ROLLBACK")
+    except (sqlite3.Error, OSError) as error:
+        raise ApplianceError(
+            f"{path}: the journal cannot be used: {error}",
+            "free disk space or correct the folder's permissions; a damaged file can be moved aside",
+        ) from error
+    return db
+
+
+def _in_memory(path: Path) -> sqlite3.Connection:
+    """A journal that ends with this process, with what can be read of the one on the disk."""
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    # Of a read-only disk SQLite reads a file with a write-ahead log only as one that nobody changes.
+    with suppress(sqlite3.Error), closing(_read_only(path)) as known:
+        known.backup(db)
+    db.executescript(SCHEMA)
+    return db
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(os.fspath(path))}?mode=ro&immutable=1", uri=True)
+
+
 def _entry(row: tuple[int, str, str, str, str, str, str]) -> Entry:
     seq, time, run, kind, stage, host, data = row
     return Entry(seq, datetime.fromisoformat(time), run, kind, stage, host, json.loads(data))
@@ -151,7 +193,11 @@ def _entry(row: tuple[int, str, str, str, str, str, str]) -> Entry:
 def claim(journal: Journal) -> Iterator[str]:
     """A name for a run, which sorts by time and is nobody else's; its folder goes again where nothing was kept in it."""
     folder = journal.path.parent
-    name = _claimed(folder, journal)
+    try:
+        name = _claimed(folder, journal)
+    except ApplianceError as error:
+        journal.lose(error)
+        name = _stamp()
     try:
         yield name
     finally:
@@ -161,11 +207,15 @@ def claim(journal: Journal) -> Iterator[str]:
 
 
 def _claimed(folder: Path, journal: Journal) -> str:
-    stamp = name = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    stamp = name = _stamp()
     further = count(2)
     while not _is_free(folder / name, journal):
         name = f"{stamp}-{next(further)}"
     return name
+
+
+def _stamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S")
 
 
 def _is_free(folder: Path, journal: Journal) -> bool:
@@ -221,7 +271,7 @@ def _make(folder: Path) -> None:
 
 def _lock_file(folder: Path) -> TextIO:
     try:
-        return (folder / "lock").open("a+")
+        return (folder / "lock").open("a+", encoding="utf-8")
     except OSError as error:
         raise _unusable(folder / "lock", error) from error
 

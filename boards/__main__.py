@@ -20,4 +20,4 @@ def generated() -> dict[str, str]:
 if __name__ == "__main__":
     for name, text in generated().items():
         (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / name).write_text(text)
+        (ROOT / name).write_text(text, encoding="utf-8")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from appliance.models.facts import HostFacts
+from appliance.models.facts_gpu import Gpu, Gpus
 
 
 def facts_of(host: str, **changes: Any) -> HostFacts:
@@ -31,3 +32,18 @@ def facts_of(host: str, **changes: Any) -> HostFacts:
         is_merged = isinstance(value, dict) and key in least
         least[key] = {**least[key], **value} if is_merged else value
     return HostFacts.model_validate(least)
+
+
+def gpus_of(name: str, count: int, first: int = 0) -> Gpus:
+    """GPUs of one model; the first has the number ``first`` in its UUID, the others their index."""
+    devices = tuple(
+        Gpu(
+            index=index,
+            uuid=f"GPU-{100 + first if index == 0 else index}",
+            name=name,
+            bus_id=f"0000:{index + 1:02x}:00.0",
+            memory=80 << 30,
+        )
+        for index in range(count)
+    )
+    return Gpus(driver="580.82", nvml="12", devices=devices)

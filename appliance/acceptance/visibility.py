@@ -76,7 +76,7 @@ PROMISES = (
         lambda capacity: "" if capacity.nodes else "the cluster has no host that takes pods",
         play_cpu_only,
         judge_cpu_only,
-        "see why pods wait: kubectl describe pods -n appliance-acceptance while appliance validate scheduler runs",
+        "see why pods wait: kubectl describe pods -n appliance-acceptance, during: appliance validate scheduler",
     ),
     Promise(
         "scheduler.metrics",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from appliance import __version__
 from appliance.actions.interrupt import INTERRUPTED, interruptible
@@ -17,6 +18,8 @@ from appliance.actions.planned import (
 )
 from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
+from appliance.checks.base_room import is_of_room
+from appliance.engine.acceptance import note_deployment, with_acceptance
 from appliance.engine.apply import apply
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
@@ -27,7 +30,7 @@ from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.plan import VALIDATE, Action, Plan
-from appliance.models.result import Verdict, overall
+from appliance.models.result import lacking
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.stages import STAGES
 
@@ -64,7 +67,9 @@ def deploy(
         if interrupted := session.cancelled.is_set():
             text = "Interrupted. The hosts keep what is finished; the next deploy continues there."
             session.tell(Message(text=text, level="warning"))
-        record = record_of(session, found, findings)
+        judged = record_of(session, found, findings)
+        note_deployment(session, judged)
+        record = with_acceptance(session, view_of(session, found), judged)
         save(session, record)
         code = INTERRUPTED if interrupted else record.verdict.exit_code
         session.journal.append(
@@ -77,6 +82,7 @@ def deploy(
                 exit_code=code,
                 seconds=time.monotonic() - begun,
                 report=report,
+                acceptance=record.acceptance,
             )
         )
         return Deployed(record, code, report)
@@ -90,12 +96,14 @@ def _announce(session: Session, target: Target, stages: tuple[str, ...]) -> None
         profile=session.profile.name,
         appliance=__version__,
     )
-    note = (
-        "No inventory given: using the virtual rack (container hosts on this machine, "
-        f"{' and '.join(session.site.simulated)} simulated)."
-        if target.embedded
-        else ""
-    )
+    note = ""
+    if target.embedded:
+        note = (
+            "No inventory given: using the virtual rack (container hosts on this machine, "
+            f"{' and '.join(session.site.simulated)} simulated)."
+        )
+    elif target.is_here:
+        note = f"No inventory given: using the site of this folder, {Path.cwd()}."
     session.tell(
         RunStarted(
             run=session.run,
@@ -149,7 +157,7 @@ def is_settled(
 ) -> bool:
     """Whether the checks of the stages that ran hold: Prometheus and Slurm see a mended host only at their next turn.
 
-    Where a host is silent or a stage failed, waiting would change nothing.
+    Where a host is silent, a stage failed or a disk is full, waiting would change nothing.
     """
     ran = [o for o in outcomes if o.state is not StageState.SKIPPED]
     if scope.hosts & set(found.unanswered) or any(o.state is not StageState.DONE for o in ran):
@@ -158,4 +166,4 @@ def is_settled(
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
     view = view_of(session, found)
     results = [r for r in judge_all(view, found, ids) if r.id in ids and scope.judges(r)]
-    return not results or overall(results) is Verdict.PASSED
+    return not lacking(results) or any(map(is_of_room, results))

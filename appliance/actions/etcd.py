@@ -1,6 +1,5 @@
 """Etcd: backups of the cluster's state on its control hosts, and one of them brought back on all at once."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from appliance.engine.etcd import (
     Order,
     Part,
     all_of,
+    answer,
     ask,
     carry_out,
     program,
@@ -37,6 +37,15 @@ class Backup:
     name: str
     bytes: int
     written: int
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The backups of a host; of one that was asked for its digest, or why it will not do."""
+
+    backups: tuple[Backup, ...]
+    digest: str = ""
+    refusal: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,10 +139,9 @@ def _own(session: Session) -> EtcdBackup:
 
 def _listed(session: Session, host: str) -> Listed:
     try:
-        said = json.loads(program(session, host, BACKUPS, "examine"))
+        return answer(session, host, Examined, BACKUPS, "examine").backups
     except ApplianceError as error:
         return error
-    return tuple(Backup(**found) for found in said["backups"])
 
 
 def _saved(session: Session, host: str, keep: int) -> str:
@@ -214,11 +222,11 @@ def _chosen(session: Session, hosts: Mapping[str, Part], name: str) -> tuple[str
     """The first host with that backup in good order, its digest and size."""
     refusals: list[ApplianceError] = []
     for host in hosts:
-        found = json.loads(program(session, host, BACKUPS, "examine", name))
-        sizes = {backup["name"]: backup["bytes"] for backup in found["backups"]}
-        if "digest" in found:
-            return host, found["digest"], sizes[name]
+        found = answer(session, host, Examined, BACKUPS, "examine", name)
+        sizes = {backup.name: backup.bytes for backup in found.backups}
+        if found.digest and name in sizes:
+            return host, found.digest, sizes[name]
         if name in sizes:
-            refusals.append(ApplianceError(found["refusal"], "appliance etcd list", host))
+            refusals.append(ApplianceError(found.refusal, "appliance etcd list", host))
     missing = ApplianceError(f"no control host has a backup {name}", "appliance etcd list")
     raise (refusals or [missing])[0]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 
 from appliance.actions.opening import Target, check_ids, open_session
 from appliance.checks.check import not_assessed
@@ -22,14 +22,14 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Health:
-    """The results of one look; ``since``: the day a failure was first seen without a good day after it."""
+    """The results of one look; ``since``: when a failure was first seen without a good look after it."""
 
     site: str
     hosts: int
     seconds: float
     simulated: tuple[str, ...]
     results: tuple[CheckResult, ...]
-    since: dict[Key, date]
+    since: dict[Key, datetime]
     report: str = ""
 
 
@@ -43,7 +43,7 @@ def look(
 ) -> Health:
     """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report."""
     ids = _ids(checks)
-    with open_session(target, "health", observer, only_looks=True) as session:
+    with open_session(target, "health", observer, only_looks=True, keeps=keep) as session:
         if host and host not in {h.name for h in session.site.hosts}:
             raise ConfigError(
                 f"--host {host}: no such host in site {session.site.name}",
@@ -99,15 +99,16 @@ def _ids(wanted: tuple[str, ...]) -> tuple[str, ...]:
     return chosen
 
 
-def _remember(session: Session, results: list[CheckResult]) -> dict[Key, date]:
+def _remember(session: Session, results: list[CheckResult]) -> dict[Key, datetime]:
     """Notes state changes in the journal and says since when each failure stands."""
-    last: dict[Key, tuple[str, date]] = {}
+    last: dict[Key, tuple[str, datetime]] = {}
+    looks: dict[str, datetime] = {}
     for entry in session.journal.entries("health"):
         last[str(entry.data["check"]), str(entry.data["target"])] = (
             str(entry.data["status"]),
-            entry.time.astimezone().date(),
+            looks.setdefault(entry.run, entry.time),
         )
-    since: dict[Key, date] = {}
+    since: dict[Key, datetime] = {}
     for result in [*results, *_mended(last, results)]:
         key = (result.id, result.target)
         known = last.get(key, (Status.PASS.value, None))
@@ -126,7 +127,9 @@ def _remember(session: Session, results: list[CheckResult]) -> dict[Key, date]:
     return since
 
 
-def _mended(last: Mapping[Key, tuple[str, date]], results: list[CheckResult]) -> list[CheckResult]:
+def _mended(
+    last: Mapping[Key, tuple[str, datetime]], results: list[CheckResult]
+) -> list[CheckResult]:
     """A part is named only while something is wrong with it: where its check judged that host without it, it is good."""
     named = {(r.id, r.target) for r in results}
     judged = {(r.id, r.host) for r in results if r.status is not Status.NOT_ASSESSED}

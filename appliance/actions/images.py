@@ -69,6 +69,9 @@ def look(target: Target, observer: Observer) -> Seen:
         found = survey(session, [host.name for host in site.with_role(Role.CONTROL)])
         host, images, why = running(view_of(session, found))
         if not images:
+            if not found.facts:
+                first = next(iter(found.unanswered.values()))
+                raise ApplianceError(first.cause, first.fix, first.host)
             raise ApplianceError(
                 why or "no pod was seen to run", "appliance health --check kubernetes", host
             )

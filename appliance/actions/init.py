@@ -5,8 +5,8 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv4Network
@@ -54,7 +54,7 @@ def init(
     with _built_beside(folder) as draft:
         secrets = write_secrets(draft / "secrets")
         _key_pair(draft / "secrets/id_ed25519", site_name)
-        (draft / ".gitignore").write_text(IGNORED)
+        (draft / ".gitignore").write_text(IGNORED, encoding="utf-8")
         values = {
             "name": site_name,
             "folder": shlex.quote(os.fspath(folder)),
@@ -64,7 +64,7 @@ def init(
             "hosts": seats,
             "secrets": [file.name for file in secrets],
         }
-        (draft / "site.yml").write_text(_render(values))
+        (draft / "site.yml").write_text(_render(values), encoding="utf-8")
         _refuse_unsound(draft, profile)
     return load_site(folder)
 
@@ -94,7 +94,7 @@ def _refuse_count(hosts: int, profile: Profile) -> None:
 
 def _name(folder: Path, name: str | None) -> str:
     chosen = name or re.sub(r"[^a-z0-9-]+", "-", folder.resolve().name.lower()).strip("-")
-    if not re.match(HOST_NAME, chosen):
+    if not re.fullmatch(HOST_NAME, chosen):
         raise ConfigError(
             f'"{chosen}" cannot name a site', 'give --name with lower-case letters, digits and "-"'
         )
@@ -132,7 +132,7 @@ def _profile_reference(profile: str, folder: Path) -> str:
 
 def _render(values: dict[str, object]) -> str:
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(TEMPLATE.read_text()).render(values) + "\n"
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values) + "\n"
 
 
 def _key_pair(file: Path, site_name: str) -> None:
@@ -157,12 +157,14 @@ def _key_pair(file: Path, site_name: str) -> None:
 @contextmanager
 def _built_beside(folder: Path) -> Iterator[Path]:
     """A draft that becomes ``folder`` when complete, and leaves nothing behind when not."""
+    made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".appliance-init-", dir=folder))
     except OSError as error:
+        _unmake(made)
         raise ConfigError(
-            f"{folder} cannot be written ({error.strerror})", "check its owner and mode"
+            f"{folder} cannot be written ({error.strerror})", "check free space, owner and mode"
         ) from None
     try:
         yield draft
@@ -174,3 +176,11 @@ def _built_beside(folder: Path) -> Iterator[Path]:
         ) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        _unmake(made)
+
+
+def _unmake(made: Sequence[Path]) -> None:
+    """Folders that were made for a site, the innermost first; those that hold something stay."""
+    with suppress(OSError):
+        for folder in made:
+            folder.rmdir()

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to a run: the first stops it cleanly, the second at once; neither leaves anything at work here."""
+"""What Ctrl-C, kill and a hang-up do to a run: the first stops it cleanly, the second at once; nothing is left at work here."""
 
 import signal
 import threading
@@ -7,36 +7,52 @@ from contextlib import contextmanager
 from types import FrameType
 
 from appliance.adapters import strays
+from appliance.adapters.stopping import INTERRUPTED, let_go, listened
 from appliance.engine.session import Session
+from appliance.journal import Journal
 from appliance.models.events import Message
 
-INTERRUPTED = 130
+__all__ = ["INTERRUPTED", "interruptible", "noted"]
 
 
 @contextmanager
 def interruptible(session: Session) -> Iterator[None]:
-    """Within the block SIGINT and SIGTERM set ``session.cancelled``, and raise KeyboardInterrupt when they come again.
+    """Within the block the signals of ``stopping`` set ``session.cancelled``, and raise KeyboardInterrupt when they come again.
 
     The journal holds what is done in either case; a run that was stopped at once is noted as finished there.
     """
 
     def stop(signum: int, frame: FrameType | None) -> None:
+        let_go(signum)
         if session.cancelled.is_set():
+            for other in before:
+                signal.signal(other, signal.SIG_IGN)
             raise KeyboardInterrupt
         session.cancelled.set()
         # A thread of its own: this one may be telling something at this very moment, and hold the observer's lock.
         said = Message(text="Stopping; press Ctrl-C again to stop at once.", level="warning")
         threading.Thread(target=session.tell, args=(said,), daemon=True).start()
 
-    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    before = {s: signal.getsignal(s) for s in listened()}
+    for signum in before:
+        signal.signal(signum, stop)
     try:
-        yield
+        with noted(session.journal, session.run):
+            yield
     except KeyboardInterrupt:
-        for signum in before:
-            signal.signal(signum, signal.SIG_IGN)
         strays.end(strays.mark(session.folder_of_run))
-        session.journal.append(session.run, "run_finished", exit=INTERRUPTED, interrupted=True)
         raise
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
+
+
+@contextmanager
+def noted(journal: Journal, run: str) -> Iterator[None]:
+    """A run that is stopped at once is finished in the journal, too."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not journal.last("run_finished", run=run):
+            journal.append(run, "run_finished", exit=INTERRUPTED, interrupted=True)
+        raise

@@ -1,6 +1,5 @@
 """Kubeconfig: which file speaks to a site's cluster, and one's own, with a certificate that lives for days."""
 
-import getpass
 import os
 from base64 import b64encode
 from contextlib import suppress
@@ -15,6 +14,7 @@ from appliance.adapters.ssh import Remote
 from appliance.config.load import LoadedSite
 from appliance.config.queues.manifest import text
 from appliance.config.roles.kubernetes import endpoint
+from appliance.engine.user import user_name
 from appliance.errors import ApplianceError, ConfigError, ConnectionFailed
 from appliance.models.events import Observer
 from appliance.models.site import Host, Role, Site
@@ -91,7 +91,7 @@ def issue(remote: Remote, site: Site, folder: Path, days: int) -> Fetched:
             f"the cluster is somebody else's: {site.kubernetes.external} is its kubeconfig",
             "ask its owner for another one",
         )
-    pair, user, server = KeyPair.fresh(), getpass.getuser(), f"https://{endpoint(site)}"
+    pair, user, server = KeyPair.fresh(), user_name(), f"https://{endpoint(site)}"
     signed = pair.signed(_ask(remote, site, pair.request(user, GROUP), days))
     _write(folder / NAME, text(_document(site.name, server, user, pair, signed)))
     return Fetched(folder / NAME, server, user, signed.until)
@@ -154,7 +154,9 @@ def _write(file: Path, content: str) -> None:
     fresh = file.with_name(f".{file.name}.new")
     try:
         fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
+        with os.fdopen(
+            os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8"
+        ) as out:
             out.write(content)
         fresh.replace(file)
     except OSError as error:

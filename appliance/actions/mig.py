@@ -1,6 +1,5 @@
 """Mig: what GPUs are divided into, what would change, and the way there through stages mig and slurm."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +7,17 @@ from typing import Any
 from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import Narrowing
+from appliance.adapters.answers import parsed
 from appliance.config.mig import declared, document, texts
 from appliance.engine.drain import Drain, drain, resume
-from appliance.engine.gather import PYTHON, each
+from appliance.engine.gather import DEFECT, PYTHON, each
 from appliance.engine.receipts import forget
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.mig import bundle
 from appliance.models.drain import Why
 from appliance.models.events import Message, Observer
+from appliance.models.mig_answer import answered
 from appliance.models.plan import Plan
 from appliance.models.site import Host, Role
 
@@ -154,11 +155,15 @@ def _answer(session: Session, host: str, request: dict[str, object]) -> Gpus | A
     except ApplianceError as error:
         return error
     try:
-        answer = json.loads(done.stdout)
+        said = parsed(done.stdout)
     except ValueError:
-        said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        return ApplianceError(f"appliance-mig did not run: {said}", f"{PYTHON} 3.8 or newer", host)
-    if "error" in answer:
+        last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+        return ApplianceError(f"appliance-mig did not run: {last}", f"{PYTHON} 3.8 or newer", host)
+    try:
+        answer = answered(said)
+    except ValueError as error:
+        return ApplianceError(f"appliance-mig answers what cannot be read: {error}", DEFECT, host)
+    if answer.get("error"):
         return ApplianceError(answer["error"], "appliance health --check gpu", host)
     gpus: Gpus = answer["gpus"]
     return gpus

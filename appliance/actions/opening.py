@@ -1,5 +1,6 @@
 """Opens a site for a verb: files read and judged, secrets resolved, the site held, connections ready."""
 
+import os
 import sys
 import threading
 import traceback
@@ -9,18 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from appliance.actions.interrupt import noted
 from appliance.adapters import strays
 from appliance.adapters.ssh import SshRemote
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks import CHECKS
 from appliance.config import data
-from appliance.config.load import LoadedSite, load_site
+from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
 from appliance.engine.session import Session, endpoints
 from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal, claim, hold
 from appliance.lab import rack
+from appliance.lab.spec import folder_of
+from appliance.models.bound import Bounds
 from appliance.models.events import Message, Observer
+from appliance.report.advice import Address
 
 RACK_RUNS = Path("/var/lib/appliance/runs")
 """Runs of the embedded rack: beside it, not inside it, so that they outlive it."""
@@ -28,20 +33,47 @@ RACK_RUNS = Path("/var/lib/appliance/runs")
 
 @dataclass(frozen=True)
 class Target:
-    """Which site, with which profile. No inventory means the embedded virtual rack."""
+    """Which site, with which profile. No inventory means the embedded virtual rack.
+
+    ``is_here``: the user named no inventory, and the current folder is one.
+    """
 
     inventory: Path | None = None
     profile: str | None = None
+    is_here: bool = False
 
     @property
     def embedded(self) -> bool:
         """Whether this is the virtual rack."""
         return self.inventory is None
 
+    @property
+    def address(self) -> Address:
+        """How commands name this site."""
+        return Address(self.inventory, self.profile)
 
-def check_ids() -> frozenset[str]:
-    """Every id a limit may be set for."""
-    return frozenset(c.id for c in CHECKS) | {i for b in BENCHMARKS for i in b.checks}
+
+def site_here() -> Path | None:
+    """The current folder, where it has a ``site.yml``, be that sound or not.
+
+    Raises ConfigError where nothing can be looked up in it: the embedded rack may not be what the user meant.
+    """
+    try:
+        os.lstat(SITE_FILE)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(
+            f"the current folder cannot be read ({error.strerror}), so a {SITE_FILE} in it would not be seen",
+            "name the site with --inventory DIR, or change to another folder",
+        ) from None
+    return Path()
+
+
+def check_ids() -> Bounds:
+    """The id of every check and benchmark, each with what a limit may be."""
+    measured = {i: b.bounds.get(i) for b in BENCHMARKS for i in b.checks}
+    return {c.id: c.bound for c in CHECKS} | measured
 
 
 def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSite:
@@ -49,15 +81,36 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
     if target.inventory is not None:
         return load_site(target.inventory, target.profile, check_ids=check_ids())
     found = rack.load(rack.EMBEDDED)
-    if raise_rack:
-        spec = rack.embedded(target.profile)
-        found = rack.up(spec, lambda text: observer.handle(Message(text=text)))
+    if raise_rack and (found or target.profile):
+        found = _raised(target, observer, is_new=found is None)
     if found is None:
+        said = (
+            f"no --inventory was given, this folder has no {SITE_FILE}, and no virtual rack is up"
+        )
+        if raise_rack:
+            # A deployment of a rack nobody wanted would end with "all good" in a script that missed its folder.
+            raise ConfigError(
+                said,
+                "name a site with --inventory DIR or change to its folder; "
+                "a virtual rack for a first look: appliance deploy --profile hpc",
+            )
         raise ApplianceError(
-            "no inventory given, and the virtual rack is not up",
-            "name a site with --inventory DIR, or raise the rack: appliance lab up",
+            said,
+            "name a site with --inventory DIR or change to its folder; or raise the rack: appliance lab up",
         )
     return load_site(found.site_dir, target.profile, check_ids=check_ids())
+
+
+def _raised(target: Target, observer: Observer, *, is_new: bool) -> rack.Rack:
+    def tell(text: str) -> None:
+        observer.handle(Message(text=text))
+
+    if is_new:
+        tell(
+            f"no --inventory was given and this folder has no {SITE_FILE}: "
+            f"raising a virtual rack of profile {target.profile} on this machine"
+        )
+    return rack.up(rack.embedded(target.profile), tell)
 
 
 def runs_of(target: Target) -> Path:
@@ -66,7 +119,11 @@ def runs_of(target: Target) -> Path:
         return RACK_RUNS
     if not target.inventory.exists():
         raise ConfigError(f"{target.inventory} does not exist", "name the site with --inventory")
-    return (target.inventory if target.inventory.is_dir() else target.inventory.parent) / "runs"
+    folder = target.inventory if target.inventory.is_dir() else target.inventory.parent
+    if os.path.realpath(folder) == os.path.realpath(folder_of(rack.EMBEDDED) / "site"):
+        # The same site, named: it has one lock and one journal, and both outlive the rack.
+        return RACK_RUNS
+    return folder / "runs"
 
 
 @contextmanager
@@ -77,22 +134,29 @@ def open_session(
     *,
     changes: bool = False,
     only_looks: bool = False,
+    keeps: bool = False,
 ) -> Iterator[Session]:
     """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone.
 
-    ``only_looks``: an ordinary user will do, who sees less.
+    ``only_looks``: an ordinary user will do, who sees less. ``keeps``: the verb leaves a report. One that neither changes
+    nor keeps anything needs no place to write to: what it would note in the journal is lost then, with a warning.
     """
     loaded = locate(target, raise_rack=changes, observer=observer)
     loaded.require_ready(only_looks=only_looks)
     secrets = resolve(loaded.site, loaded.folder)
     runs = runs_of(target)
     with ExitStack() as stack:
-        journal = stack.enter_context(Journal(runs))
+        journal = stack.enter_context(Journal(runs, needed=changes or keeps))
+        stack.callback(_tell_unkept, journal, observer)
         run = stack.enter_context(claim(journal))
         if changes:
             left = stack.enter_context(hold(runs, run, verb))
             if left:
                 _clear_up(runs, left, observer)
+            stack.enter_context(noted(journal, run))
+        for dead in strays.clear():
+            text = f"run {dead} was killed; what it kept here in memory is removed"
+            observer.handle(Message(text=text, level="warning"))
         redact = Redactor(secrets.values())
         sys.excepthook = _redacted(redact)
         cancelled = threading.Event()
@@ -113,7 +177,14 @@ def open_session(
             redact=redact,
             cancelled=cancelled,
             lock=loaded.lock,
+            address=target.address.absolute(),
         )
+
+
+def _tell_unkept(journal: Journal, observer: Observer) -> None:
+    if journal.unkept:
+        text = f"this look is not kept in the site's journal: {journal.unkept}"
+        observer.handle(Message(text=text, level="warning"))
 
 
 def _redacted(redact: Redactor) -> Callable[..., None]:

@@ -17,7 +17,7 @@ RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"
 LIMITS = {
     "base.os": "software.operating_systems of the profile",
-    "base.clock": "0.1 s off its source; limit of the profile (own choice)",
+    "base.clock": "0.1 s off its source (own choice)",
     "base.clock_spread": "1 s between any two hosts (own choice)",
     "base.sysctl": "the values of role base and of stages.sysctl in the profile",
     "base.units": "active, and enabled at boot",
@@ -30,7 +30,7 @@ LIMITS = {
     "fabric.ports": "hardware.fabric.ports of the profile",
     "fabric.state": "LinkUp",
     "fabric.active": "ACTIVE",
-    "fabric.rate": "hardware.fabric.rate_gbps of the profile, or limit fabric.rate in Gb/s",
+    "fabric.rate": "hardware.fabric.rate_gbps of the profile",
     "fabric.sm": "1 master",
     "fabric.topology": "every port of every GPU host",
     "storage.server": "active",
@@ -118,14 +118,14 @@ def publish(checkout: Path) -> None:
     """Bring everything up to date; run after a change of checks, faults or alerts."""
     for page in PAGES:
         file = checkout / page.path
-        file.write_text(page.current(file.read_text()))
+        file.write_text(page.current(file.read_text(encoding="utf-8")), encoding="utf-8")
     for name, text in generated().items():
-        (checkout / name).write_text(text)
+        (checkout / name).write_text(text, encoding="utf-8")
 
 
 def generated() -> dict[str, str]:
     """Files that are written as a whole: alert rules, and the page their runbook links lead to."""
-    entries = [(c.id, c.title, c.explain, c.limit or LIMITS.get(c.id, "none")) for c in CHECKS]
+    entries = [(c.id, c.title, c.explain, measured_against(c) or "none") for c in CHECKS]
     return {
         RULES: rules_file.rules(ALERTS),
         RUNBOOK: rules_file.runbook(entries, ALERTS),
@@ -139,6 +139,15 @@ def belongs_to(check: Check) -> str:
     return next(s.name for s in STAGES if check.id in (*s.checks, *s.symptoms))
 
 
+def measured_against(check: Check) -> str:
+    """What a check is measured against, and what limits of site and profile may be; empty where there is nothing."""
+    bound = check.bound
+    parts = [check.limit or LIMITS.get(check.id, "")]
+    parts += [f"limit {check.id}: {bound}"] if bound else []
+    parts += [f"limit {check.id}.NUMBER: {bound.each}"] if bound and bound.each else []
+    return "; ".join(part for part in parts if part)
+
+
 def _check_row(check: Check) -> tuple[str, ...]:
     looks, _, why = check.explain.partition(". ")
     return (
@@ -146,7 +155,7 @@ def _check_row(check: Check) -> tuple[str, ...]:
         check.title,
         belongs_to(check),
         looks.removesuffix(".") + ".",
-        check.limit or LIMITS.get(check.id, "-"),
+        measured_against(check) or "-",
         why or "-",
     )
 

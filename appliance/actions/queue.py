@@ -47,7 +47,9 @@ Progress = Callable[[str], None]
 def describe(target: Target) -> tuple[LoadedSite, Rendered]:
     """The site's queues, judged and rendered; no cluster is contacted. Raises InvalidConfig, ConfigError."""
     if target.inventory is None:
-        raise ConfigError("queues belong to a site", "name it with --inventory DIR")
+        raise ConfigError(
+            "queues belong to a site", "name it with --inventory DIR, or change to its folder"
+        )
     loaded = load_site(target.inventory, target.profile, check_ids=check_ids())
     return loaded, rendered(loaded.site, loaded.profile)
 

@@ -46,7 +46,7 @@ def load(folder: Path, run: str | None = None) -> Kept:
         )
     file = kept[-1] / "report.json"
     try:
-        return Kept(kept[-1], RunRecord.model_validate_json(file.read_text()))
+        return Kept(kept[-1], RunRecord.model_validate_json(file.read_text(encoding="utf-8")))
     except (OSError, ValidationError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no record of a run"
         raise ApplianceError(f"{file} cannot be read: {why}", f"take another: {LIST}") from error

@@ -53,6 +53,20 @@ def offers(
     return found, silent
 
 
+def shared(loaded: LoadedSite, found: Sequence[Offer]) -> list[tuple[str, ...]]:
+    """Hosts with one and the same key, shown now or pinned before: one machine, or made from the image of one."""
+    site = loaded.site
+    pinned = _pinned(loaded.folder / site.access.known_hosts)
+    alike: dict[str, list[str]] = {}
+    shown = {offer.host: offer.key for offer in found}
+    for host in site.hosts:
+        name = known_hosts_name(str(host.address), site.access.port)
+        before = {key for _, key in pinned.get(name, ())}
+        for key in {shown[host.name]} if host.name in shown else before:
+            alike.setdefault(key, []).append(host.name)
+    return [tuple(h) for h in alike.values() if len(h) > 1 and not shown.keys().isdisjoint(h)]
+
+
 def pin(
     loaded: LoadedSite, chosen: Sequence[Offer], confirm: Callable[[Offer], bool]
 ) -> list[Offer]:
@@ -62,10 +76,10 @@ def pin(
         return []
     file = loaded.folder / loaded.site.access.known_hosts
     names = {o.name for o in accepted}
-    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
     kept = [line for line in lines if not names.intersection(_names(line))]
     fresh = file.with_suffix(".new")
-    fresh.write_text("".join(kept + [o.line for o in accepted]))
+    fresh.write_text("".join(kept + [o.line for o in accepted]), encoding="utf-8")
     fresh.replace(file)
     return accepted
 
@@ -73,7 +87,7 @@ def pin(
 def _pinned(file: Path) -> dict[str, list[tuple[str, str]]]:
     known: dict[str, list[tuple[str, str]]] = {}
     if file.exists():
-        for line in file.read_text().splitlines():
+        for line in file.read_text(encoding="utf-8").splitlines():
             words = line.split()
             for name in _names(line):
                 known.setdefault(name, []).append((words[1], words[2]))

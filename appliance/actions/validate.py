@@ -1,25 +1,24 @@
 """Validate: the benchmarks of the cluster, alone or as the last stage of a deployment."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from appliance.actions.interrupt import interruptible
-from appliance.actions.opening import Target, check_ids, open_session
+from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Benchmark, Outcome
-from appliance.benchmarks.gpt3 import from_logs
 from appliance.checks.check import View, not_assessed
-from appliance.config.load import load_profile
+from appliance.engine.acceptance import with_acceptance
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.errors import ApplianceError, ConfigError
+from appliance.models.acceptance import gates_verdict
 from appliance.models.events import HostTask, Observer, StageDone, StageStarted
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Status, worse
 from appliance.models.run import RunRecord, StageState
 from appliance.models.site_containers import JobContainer
 
@@ -47,7 +46,7 @@ def validate(
     interrupted, after what was measured until then has been kept.
     """
     chosen = choose(names)
-    with open_session(target, "validate", observer) as opened:
+    with open_session(target, "validate", observer, keeps=True) as opened:
         session = _with_container(opened, container) if container else opened
         session.journal.append(session.run, "run_started", verb="validate")
         found = take_facts(session)
@@ -65,7 +64,8 @@ def validate(
             findings.results += [
                 not_assessed(i, "cluster", why, fix=AGAIN) for b in chosen for i in b.checks
             ]
-        record = record_of(session, found, findings)
+        ids = {wanted.id for benchmark in chosen for wanted in benchmark.gates(view)}
+        record = with_gates(session, view, record_of(session, found, findings), ids)
         save(session, record)
         interrupted = session.cancelled.is_set()
         session.journal.append(
@@ -89,11 +89,16 @@ def _with_container(session: Session, container: JobContainer) -> Session:
     return replace(session, site=site.model_copy(update={"slurm": slurm}))
 
 
-def read_logs(folder: Path, profile: str) -> Outcome:
-    """GPT-3 throughput out of logs of finished NeMo or Megatron runs; no host is contacted."""
-    limit = load_profile(profile, check_ids()).limits.get("gpt3.throughput")
-    results, measurements, tables = from_logs([folder], tolerance=limit)
-    return Outcome(tuple(results), tuple(measurements), tuple(tables))
+def with_gates(session: Session, view: View, record: RunRecord, ids: Collection[str]) -> RunRecord:
+    """``record`` with the verdict on the site; the gates of these ids decide with the checks.
+
+    On simulated hardware a gate decides nothing.
+    """
+    judged = with_acceptance(session, view, record)
+    if judged.acceptance is None or record.simulated:
+        return judged
+    gates = gates_verdict(gate for gate in judged.acceptance.gates if gate.id in ids)
+    return judged.model_copy(update={"verdict": worse(record.verdict, gates)})
 
 
 def run_benchmarks(

@@ -15,7 +15,7 @@ from appliance.engine.record import Findings
 from appliance.engine.session import Session
 from appliance.journal import Entry
 from appliance.models.plan import VALIDATE, Action, HostStage, Plan
-from appliance.models.result import CheckResult, Measurement, Verdict, overall
+from appliance.models.result import CheckResult, Measurement, Status, lacking
 from appliance.models.run import StageOutcome, StageState, Table
 from appliance.models.site import Role
 from appliance.stages import STAGES
@@ -52,11 +52,17 @@ def validate_cluster(
     findings.measurements += outcome.measurements
     findings.tables += outcome.tables
     why = "interrupted" if state is StageState.NOT_RUN else ""
+    bad = [r for r in outcome.results if r.status in {Status.FAIL, Status.ERROR}]
+    cause = f"benchmarks failed: {', '.join(dict.fromkeys(r.id for r in bad))}" if bad else ""
+    fix = next((r.fix for r in bad if r.fix), "")
     findings.outcomes += [
-        StageOutcome(stage=VALIDATE, host=h, state=state, why=why, seconds=seconds) for h in hosts
+        StageOutcome(
+            stage=VALIDATE, host=h, state=state, why=why, seconds=seconds, cause=cause, fix=fix
+        )
+        for h in hosts
     ]
     # What could not be measured is tried again by the next run.
-    if state is StageState.DONE and overall(outcome.results) is Verdict.PASSED:
+    if state is StageState.DONE and not lacking(outcome.results):
         session.journal.append(
             session.run,
             "validated",

@@ -132,5 +132,7 @@ def _not_tried(hello: Hello, cause: str, fix: str) -> CheckResult:
 
 def _site(target: Target) -> Site:
     if target.inventory is None:
-        raise ConfigError("workloads belong to a site", "name it with --inventory DIR")
+        raise ConfigError(
+            "workloads belong to a site", "name it with --inventory DIR, or change to its folder"
+        )
     return load_site(target.inventory, target.profile, check_ids=check_ids()).site

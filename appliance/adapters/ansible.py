@@ -3,29 +3,41 @@
 import json
 import os
 import re
+import secrets
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import ansible_runner  # noqa: TID251 - this module is the door
 
-from appliance.adapters import strays
-from appliance.errors import AnsibleFailed
+from appliance.adapters import openssh, strays
+from appliance.errors import AnsibleFailed, ConfigError
 
 Json = dict[str, object]
 
 THROUGH = "Through"
 """Name of the task that tells that a host is through with the playbook; it is not one of the host's tasks."""
+DEAD_WORKER = "A worker was found in a dead state"
+"""What ansible-core's strategies say when one of their processes is gone (plugins/strategy/__init__.py)."""
+KILLED = "run the same command again; look for out-of-memory kills on this machine: dmesg | grep -i 'killed process'"
 LAST_PLAY = "appliance_last_play"
 """Variable of a host: the number of the last play it takes part in."""
+
+MARKS = "__ansible_"
+"""How the keys begin by which Ansible's JSON tells a text that is no template, or an encrypted one."""
+UNSAFE = f"{MARKS}unsafe"
+TICKET = "JOB_ID"
+"""A number in the environment of ansible-playbook that ansible-runner's callback writes into each event."""
 
 
 @dataclass(frozen=True)
 class Play:
     """A playbook and the hosts it is for. ``hosts`` maps host names to their variables, connection included.
 
-    ``plays``: what is run of it. ``mark`` is what its processes are found by, see strays.mark.
+    ``plays``: what is run of it. ``mark`` is what its processes are found by, see strays.mark. ``private_key`` None
+    means the agent or the user's own keys. All paths are absolute.
     """
 
     playbook: Path
@@ -34,6 +46,7 @@ class Play:
     hosts: Mapping[str, Mapping[str, object]]
     groups: Mapping[str, tuple[str, ...]]
     known_hosts: Path
+    private_key: Path | None
     mark: str
 
 
@@ -49,13 +62,17 @@ class TaskEvent:
 
 @dataclass
 class HostPlay:
-    """How a playbook ended on one host. ``resources`` are the (kind, name) pairs its modules reported."""
+    """How a playbook ended on one host. ``resources`` are the (kind, name) pairs its modules reported.
+
+    ``remedy`` stands where ansible-playbook itself did not come to its end: the host is not to blame.
+    """
 
     host: str
     tasks: int = 0
     changes: int = 0
     failed_task: str = ""
     message: str = ""
+    remedy: str = ""
     unreachable: bool = False
     finished: bool = False
     resources: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -75,20 +92,23 @@ def play(
     """Runs the playbook. Variables may hold secrets: they live in a private folder of memory until the end.
 
     ``on_through`` is told of each host that came to the end, as soon as it did; neither it nor ``on_event`` may wait.
-    Raises AnsibleFailed when ansible-playbook itself could not run (a syntax error, a missing role).
+    Raises AnsibleFailed when ansible-playbook itself could not run (a syntax error, a missing role) or was killed.
     """
     outcome = {name: HostPlay(name) for name in request.hosts}
     stray: list[str] = []
     folder = strays.private_folder(request.mark)
+    ticket = secrets.randbits(63)
     try:
-        environment = stage_in(folder, request)
+        environment = {**stage_in(folder, request), TICKET: str(ticket)}
         runner = ansible_runner.run(
             private_data_dir=str(folder),
             playbook=str(_write_playbook(folder, request)),
             inventory=str(folder / "inventory"),
             envvars=environment,
             quiet=True,
-            event_handler=lambda event: _follow(event, outcome, on_event, on_through, stray),
+            event_handler=lambda event: _follow(
+                _genuine(event, ticket), outcome, on_event, on_through, stray
+            ),
             cancel_callback=cancelled,
             suppress_env_files=True,
             settings={"pexpect_timeout": 0.2, "suppress_ansible_output": True},
@@ -99,6 +119,8 @@ def play(
         return outcome
     for host in outcome.values():
         host.finished = not host.unreachable and not host.failed_task and host.tasks > 0
+    if by := _killed_by(runner.rc, stray):
+        raise AnsibleFailed(f"ansible-playbook {request.playbook.name} was ended {by}", KILLED)
     if runner.rc not in (0, 2, 4) or not any(h.tasks or h.unreachable for h in outcome.values()):
         said = next(
             (line for line in reversed(stray) if "ERROR" in line), stray[-1] if stray else ""
@@ -110,6 +132,21 @@ def play(
     return outcome
 
 
+def _killed_by(code: int | None, stray: Sequence[str]) -> str:
+    """What ended ansible-playbook, or one of its workers, from outside; "" where nothing did.
+
+    ansible-runner has no code for a program that a signal ended; a shell between them adds 128 to the signal's number.
+    """
+    if code in (0, 2, 4):
+        return ""
+    if any(DEAD_WORKER in line for line in stray):
+        return "because one of its processes was killed"
+    if code is None:
+        return "by a signal from outside"
+    number = -code if code < 0 else code - 128
+    return f"by {signal.Signals(number).name} from outside" if number in set(signal.Signals) else ""
+
+
 def stage_in(folder: Path, request: Play) -> dict[str, str]:
     """Writes a play's inventory into ``folder``; returns the environment its ansible-playbook needs."""
     _write_inventory(folder, request)
@@ -119,7 +156,7 @@ def stage_in(folder: Path, request: Play) -> dict[str, str]:
 
 def _write_playbook(folder: Path, request: Play) -> Path:
     target = folder / request.playbook.name
-    target.write_text(json.dumps(request.plays))
+    target.write_text(json.dumps(request.plays), encoding="utf-8")
     return target
 
 
@@ -127,45 +164,72 @@ def _write_inventory(folder: Path, request: Play) -> None:
     groups: Json = {
         name: {"hosts": {host: {} for host in hosts}} for name, hosts in request.groups.items()
     }
-    tree = {"all": {"hosts": request.hosts, "children": groups}}
+    hosts = {name: untemplated(variables) for name, variables in request.hosts.items()}
+    tree = {"all": {"hosts": hosts, "children": groups}}
     target = folder / "inventory" / "hosts.json"
     target.parent.mkdir(mode=0o700)
     target.touch(mode=0o600)
-    target.write_text(json.dumps(tree, default=str))
+    target.write_text(json.dumps(tree), encoding="utf-8")
+
+
+def untemplated(value: object) -> object:
+    """``value`` with every text marked as data: Ansible takes the text of an inventory for templates otherwise.
+
+    Keys of mappings are never evaluated. Raises ConfigError for a key that Ansible reads as a mark of its own.
+    """
+    match value:
+        case Mapping():
+            if marks := [key for key in value if str(key).startswith(MARKS)]:
+                raise ConfigError(f"{marks[0]!r} is a word of Ansible's own", "use another name")
+            return {str(key): untemplated(item) for key, item in value.items()}
+        case list() | tuple():
+            return [untemplated(item) for item in value]
+        case bool() | int() | float() | None:
+            return value
+        case _:
+            return {UNSAFE: str(value)}
 
 
 def _environment(folder: Path, request: Play) -> dict[str, str]:
-    ssh = [
-        "-o ControlMaster=auto",
-        "-o ControlPersist=30s",
-        "-o StrictHostKeyChecking=yes",
-        f"-o UserKnownHostsFile={request.known_hosts}",
-        "-o GlobalKnownHostsFile=/dev/null",
-        "-o PreferredAuthentications=publickey",
-        "-o ConnectTimeout=10",
-        "-o ServerAliveInterval=5",
-        "-o ServerAliveCountMax=4",
-    ]
+    for name, target in (
+        ("roles", request.roles),
+        ("collections", request.playbook.parent / "collections"),
+    ):
+        # Ansible splits these paths at colons and expands variables in them.
+        (folder / name).symlink_to(target)
     return {
         strays.VARIABLE: request.mark,
         # The ansible-playbook of this very installation, whoever calls it and from where.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
-        "ANSIBLE_ROLES_PATH": str(request.roles),
-        "ANSIBLE_COLLECTIONS_PATH": str(request.playbook.parent / "collections"),
+        "ANSIBLE_ROLES_PATH": str(folder / "roles"),
+        "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
-        "ANSIBLE_SSH_ARGS": " ".join(ssh),
+        "ANSIBLE_SSH_ARGS": openssh.arguments(folder, request.known_hosts, request.private_key),
         "ANSIBLE_HOST_KEY_CHECKING": "true",
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_FORKS": str(min(50, max(5, len(request.hosts)))),
         "ANSIBLE_GATHERING": "explicit",
+        # A host's facts stay in ansible_facts, beside no variable of ours.
+        "ANSIBLE_INJECT_FACT_VARS": "false",
         "ANSIBLE_INVENTORY_ENABLED": "yaml",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
         "ANSIBLE_NOCOLOR": "true",
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "ANSIBLE_DEPRECATION_WARNINGS": "false",
     }
+
+
+def _genuine(event: Json, ticket: int) -> Json:
+    """The event; without the ticket it is only a line of output, whatever it says.
+
+    Events travel within ansible-playbook's output, where a warning of a host's module stands too, word for word: a host
+    that knows their form can tell of others in it.
+    """
+    if event.get("job_id") == ticket:
+        return event
+    return {"event": "verbose", "stdout": event.get("stdout", "")}
 
 
 def _follow(
@@ -215,13 +279,13 @@ def _collect(host: HostPlay, result: Json) -> None:
     items = result.get("resources")
     if isinstance(items, list):
         for item in items:
-            if isinstance(item, dict):
+            if isinstance(item, dict) and {"kind", "name"} <= item.keys():
                 host.resources[str(item["kind"]), str(item["name"])] = None
 
 
 def _reason(result: Json) -> str:
     """The one line that says most: the first of the module's message, else the last a program wrote."""
-    message = str(result.get("msg") or "")
+    message = str(result.get("msg") or "").strip()
     if message and message != "non-zero return code" and not message.startswith("MODULE FAILURE"):
         return _lines(message)[0][:400]
     for key in ("stderr", "module_stderr", "stdout", "module_stdout"):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
+from appliance.adapters.answers import parsed
 from appliance.errors import ApplianceError, ClusterFailed, ConfigError
 
 Resource = dict[str, Any]
@@ -116,7 +118,7 @@ class _Answer:
     @property
     def document(self) -> Resource:
         try:
-            found = json.loads(self.body)
+            found = parsed(self.body.decode(errors="replace"))
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
@@ -326,7 +328,8 @@ def _configuration(file: Path) -> Any:
         ) from None
     if mode & 0o077:
         raise ConfigError(
-            f"kubeconfig {file} is open to others (mode {mode:04o})", f"chmod 600 {file}"
+            f"kubeconfig {file} is open to others (mode {mode:04o})",
+            f"chmod 600 {shlex.quote(str(file))}",
         )
     from kubernetes import client, config  # noqa: TID251 - the door; half a second to load
 

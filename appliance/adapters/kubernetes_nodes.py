@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from appliance.adapters.answers import parsed
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.process import Completed
 from appliance.adapters.ssh import Remote
@@ -90,7 +91,7 @@ class KubectlNodes:
     def _document(self, done: Completed, doing: str) -> Resource:
         self._succeeded(done, doing)
         try:
-            found = json.loads(done.stdout)
+            found = parsed(done.stdout)
         except ValueError:
             found = None
         if not isinstance(found, dict):

@@ -1,13 +1,16 @@
 """The door to a Prometheus: whether it has a series."""
 
-import json
+from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import ProxyHandler, build_opener
 
+from appliance.adapters.answers import parsed
 from appliance.errors import ApplianceError, ConfigError
 
 PATIENCE_S = 20.0
+LONGEST = 16 << 20
+"""Bytes of an answer; a query counts a few series."""
 
 
 class Prometheus:
@@ -27,7 +30,8 @@ class Prometheus:
         url = f"{self._address}/api/v1/query?{urlencode({'query': query})}"
         try:
             with self._opener.open(url, timeout=PATIENCE_S) as answer:
-                return bool(json.load(answer)["data"]["result"])
+                said: Any = parsed(answer.read(LONGEST).decode(errors="replace"))
+                return bool(said["data"]["result"])
         except (URLError, OSError, ValueError, KeyError, TypeError) as error:
             raise ApplianceError(
                 f"Prometheus at {self._address} does not answer ({error})",

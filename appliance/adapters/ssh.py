@@ -20,6 +20,10 @@ from appliance.errors import ConnectionFailed, DeadlineExceeded
 # paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
+PIECE = 1 << 16
+LONGEST_ANSWER = 16 << 20
+"""Bytes. Facts with a fabric of 4000 cables are under 1 MiB, a part of a backup of etcd 6 MiB; 32 hosts are read at a time."""
+
 
 class Remote(Protocol):
     """Runs a program on a host of the site."""
@@ -222,6 +226,17 @@ def _connect(endpoint: Endpoint, connect: float, banner: float) -> paramiko.SSHC
 def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
     name = endpoint.host
     match error:
+        case paramiko.BadHostKeyException() if (
+            error.key.get_name() != error.expected_key.get_name()
+        ):
+            shown, pinned = _kind(error.key), _kind(error.expected_key)
+            return ConnectionFailed(
+                f"shows an {shown} host key where an {pinned} key is pinned",
+                f"on its console see whether sshd still reads the {pinned} key (owner and mode of "
+                f"/etc/ssh/ssh_host_{pinned}_key, sshd -T); if {name} was reinstalled: appliance trust --host {name}; "
+                "if neither, treat it as an attack",
+                name,
+            )
         case paramiko.BadHostKeyException():
             return ConnectionFailed(
                 f"host key changed: pinned {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}",
@@ -248,6 +263,22 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
             )
 
 
+def _send(channel: paramiko.Channel, data: bytes, deadline: float) -> None:
+    """All of it, or as much as the host takes until then: each piece it takes would begin a new timeout of its own."""
+    left = memoryview(data)
+    while left and (seconds := deadline - time.monotonic()) > 0:
+        channel.settimeout(seconds)
+        sent = channel.send(left[:PIECE].tobytes())
+        if not sent:
+            return
+        left = left[sent:]
+
+
+def _kind(key: paramiko.PKey) -> str:
+    """As OpenSSH names the file of such a key: ed25519, ecdsa, rsa."""
+    return key.get_name().removeprefix("ssh-").partition("-")[0]
+
+
 def _converse(
     channel: paramiko.Channel,
     argv: tuple[str, ...],
@@ -257,17 +288,22 @@ def _converse(
     unwanted: Callable[[], bool],
 ) -> Completed:
     deadline = time.monotonic() + timeout
-    channel.settimeout(timeout)
     with suppress(OSError):
-        if data:
-            channel.sendall(data)
+        _send(channel, data or b"", deadline)
         channel.shutdown_write()
     out, err = bytearray(), bytearray()
     while True:
-        while channel.recv_ready():
-            out += channel.recv(1 << 16)
-        while channel.recv_stderr_ready():
-            err += channel.recv_stderr(1 << 16)
+        # One piece at a time: a host that never stops writing is still held to the deadline.
+        if channel.recv_ready():
+            out += channel.recv(PIECE)
+        if channel.recv_stderr_ready():
+            err += channel.recv_stderr(PIECE)
+        if max(len(out), len(err)) > LONGEST_ANSWER:
+            raise ConnectionFailed(
+                f"{argv[0]} wrote more than {LONGEST_ANSWER >> 20} MiB",
+                "look at the host: no sound one has that much to say",
+                host,
+            )
         if channel.exit_status_ready() and channel.eof_received:
             if channel.recv_ready() or channel.recv_stderr_ready():
                 continue

@@ -1,20 +1,39 @@
 """What a killed run leaves on the control host, found again by its mark: processes, and folders with secrets."""
 
+import fcntl
 import hashlib
 import os
+import re
 import shutil
 import signal
+import stat
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
+
+from appliance.errors import ApplianceError
 
 VARIABLE = "APPLIANCE_RUN"
 """Environment variable that carries the mark to every process of a run."""
 
 MEMORY = Path("/dev/shm")
+SPARE = (Path("/tmp"), Path("/var/tmp"))
+PLAIN = re.compile(r"/[A-Za-z0-9/._-]{1,30}")
+"""What a folder for ssh's control sockets may be called: no sign that ssh expands, and room for 108 bytes in all (unix(7))."""
 PATIENCE = 5.0
 """Seconds that processes may take to die."""
+
+PREFIX = "appliance-"
+NOTE = "run"
+"""File in a private folder: the name of its run, locked for as long as the process lives that made the folder."""
+
+_guard = threading.RLock()
+_marks: set[str] = set()
+_notes: dict[Path, TextIO] = {}
+_swept = threading.Event()
 
 
 def mark(folder: Path) -> str:
@@ -24,7 +43,23 @@ def mark(folder: Path) -> str:
 
 def private_folder(mark: str) -> Path:
     """A new folder for this user alone, in memory where the system has that; secrets in it never reach a disk."""
-    return Path(tempfile.mkdtemp(prefix=_prefix(mark), dir=_room()))
+    rooms = _rooms()
+    if not rooms:
+        raise ApplianceError(
+            f"{MEMORY}, {tempfile.gettempdir()}: no folder for the secrets of a run can be made",
+            f"make {MEMORY} or /tmp writable",
+        )
+    with _guard:
+        if _swept.is_set():
+            raise ApplianceError("the program is ending")
+        _marks.add(mark)
+        folder = Path(tempfile.mkdtemp(prefix=_prefix(mark), dir=rooms[0]))
+        try:
+            _notes[folder] = _noted(folder, Path(mark).name)
+        except BaseException:
+            _remove(folder)
+            raise
+    return folder
 
 
 def discard(folder: Path) -> None:
@@ -32,24 +67,87 @@ def discard(folder: Path) -> None:
     for pid in _processes(title=f"{folder}/"):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove(folder)
+
+
+def sweep() -> None:
+    """The last thing a process does that ends without waiting for its threads: ``end`` of all its runs."""
+    with _guard:
+        _swept.set()
+        for mark in tuple(_marks):
+            end(mark)
+
+
+def clear() -> tuple[str, ...]:
+    """Ends and removes what processes of this user left that are dead, of any site; the names of their runs."""
+    found = {folder: run for folder in _folders(PREFIX) if (run := _dead(folder))}
+    for folder in found:
+        _kill(title=f"{folder}/")
+        _remove(folder)
+    return tuple(found.values())
 
 
 def end(mark: str) -> int:
     """Ends what a run left working here and removes its private folders; how many processes that were."""
+    ended = _kill(title=f"/{_prefix(mark)}", variable=f"{VARIABLE}={mark}")
+    for folder in _folders(_prefix(mark)):
+        _remove(folder)
+    return ended
+
+
+def _kill(title: str, variable: str = "") -> int:
+    """Ends the processes of ``_processes``; how many there were."""
     ended: set[int] = set()
     deadline = time.monotonic() + PATIENCE
-    wanted = {"title": f"/{_prefix(mark)}", "variable": f"{VARIABLE}={mark}"}
     # One look is not enough: what is killed last may have started something after its turn.
-    while (found := _processes(**wanted)) and time.monotonic() < deadline:
+    while (found := _processes(title, variable)) and time.monotonic() < deadline:
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         ended |= found
         time.sleep(0.05)
-    for folder in _room().glob(f"{_prefix(mark)}*"):
-        shutil.rmtree(folder, ignore_errors=True)
     return len(ended)
+
+
+def _noted(folder: Path, run: str) -> TextIO:
+    """A lock is there before the file has its name: what has that name and no lock is dead."""
+    note = (folder / f"{NOTE}.new").open("x", encoding="utf-8")
+    fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    note.write(run)
+    note.flush()
+    (folder / f"{NOTE}.new").rename(folder / NOTE)
+    return note
+
+
+def _dead(folder: Path) -> str:
+    """The run a folder was made for, where that is over; "" where it is not, or that cannot be known."""
+    with suppress(OSError), (folder / NOTE).open(encoding="utf-8") as note:
+        fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return note.read()
+    return ""
+
+
+def _remove(folder: Path) -> None:
+    """A thread may still write there, until its process has ended."""
+    for _ in range(10):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            break
+        time.sleep(0.02)
+    if note := _notes.pop(folder, None):
+        note.close()
+
+
+def _folders(prefix: str) -> list[Path]:
+    """Private folders of this user."""
+    found = []
+    for folder in (f for room in _rooms() for f in room.glob(f"{prefix}*")):
+        # Others clear up as well.
+        with suppress(FileNotFoundError):
+            state = folder.lstat()
+            if stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid():
+                found.append(folder)
+    return found
 
 
 def _processes(title: str, variable: str = "") -> set[int]:
@@ -69,9 +167,11 @@ def _processes(title: str, variable: str = "") -> set[int]:
 
 
 def _prefix(mark: str) -> str:
-    return f"appliance-{hashlib.sha256(mark.encode()).hexdigest()[:12]}-"
+    return f"{PREFIX}{hashlib.sha256(mark.encode()).hexdigest()[:12]}-"
 
 
-def _room() -> Path:
-    usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
-    return MEMORY if usable else Path(tempfile.gettempdir())
+def _rooms() -> list[Path]:
+    """Where private folders can be: in memory, else below a path that ssh takes for a socket as it stands."""
+    others = (Path(tempfile.gettempdir()), *SPARE)
+    rooms = (MEMORY, *(room for room in others if PLAIN.fullmatch(str(room))))
+    return [room for room in rooms if room.is_dir() and os.access(room, os.W_OK)]

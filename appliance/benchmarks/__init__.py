@@ -6,8 +6,10 @@ from typing import Any
 from appliance.adapters.ssh import Remote
 from appliance.benchmarks import slurm_job, storage_roundtrip
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
+from appliance.benchmarks.gpt3 import gates as gpt3_gates
 from appliance.benchmarks.gpt3 import run as gpt3_run
 from appliance.checks.check import View
+from appliance.models.bound import Bound
 
 
 def _joined(work: Callable[[View, Remote], Iterable[Iterable[Any]]]) -> Workload:
@@ -42,5 +44,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         minutes=1.0,
         explain="Tokens per second = global batch x sequence ÷ step time, on 1, 2, 4 ... hosts, against published cells. "
         "On processors it proves only launch, rendezvous and log reading. See docs/gpt3.md.",
+        bounds={"gpt3.throughput": Bound("%", least=0, below=100)},
+        gates=gpt3_gates.gates,
     ),
 )

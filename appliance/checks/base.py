@@ -17,6 +17,7 @@ from appliance.checks.check import (
     passed,
 )
 from appliance.config.roles.base import has_own, sysctl
+from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
@@ -163,6 +164,7 @@ CHECKS: tuple[Check, ...] = (
         judge_clock,
         "Whether chronyd follows a source and how far the clock is off it; a source that has said nothing for 3 h warns. Munge, TLS and job logs need clocks that "
         "agree. Usual faults: a time server that a firewall hides, a host that was never synchronised.",
+        bound=Bound("s", most=60),
     ),
     ClusterCheck(
         "base.clock_spread",
@@ -170,6 +172,7 @@ CHECKS: tuple[Check, ...] = (
         judge_clock_spread,
         "The distance between the two hosts whose offsets from their source differ most. It takes for granted that all "
         "hosts follow the same source. Munge refuses messages of hosts minutes apart; logs cannot be read long before.",
+        bound=Bound("s", most=60),
     ),
     HostCheck(
         "base.sysctl",
@@ -201,6 +204,7 @@ CHECKS: tuple[Check, ...] = (
         "Free space and free inodes of each local file system. A full one stops package installations, logs and jobs in "
         "ways that seldom say so. A root file system that can only be read fails, too, and any other that the kernel turned "
         "read-only or that gives errors: its disk has errors. NFS is judged on its server.",
+        bound=Bound("% free", below=100),
     ),
     HostCheck(
         "base.memory",

@@ -79,7 +79,4 @@ def judge_clock_spread(view: View) -> Iterable[CheckResult]:
 
 
 def _limit(view: View, check_id: str, default: float) -> tuple[float, str]:
-    limit = view.limit(check_id)
-    if limit is None or not isinstance(limit.value, int | float):
-        return default, OWN_CHOICE
-    return float(limit.value), limit.source
+    return view.number(check_id) or (default, OWN_CHOICE)

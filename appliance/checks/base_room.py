@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Filesystem
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 
 FAIL_PERCENT = 5.0
@@ -25,14 +25,12 @@ SOURCE = "own choice: what package installations and logs of some days need"
 
 def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """Every local file system has room: below 5 % fails, below 10 % warns."""
-    local = [fs for fs in facts.filesystems if _counts(fs)]
-    limit = view.limit("base.disk")
-    least, source = FAIL_PERCENT, SOURCE
-    if limit and isinstance(limit.value, int | float):
-        least, source = float(limit.value), limit.source
+    places = _places(fs for fs in facts.filesystems if _counts(fs))
+    local = [found[0] for found in places]
+    least, source = view.number("base.disk") or (FAIL_PERCENT, SOURCE)
     bad = [_read_only(host, fs) for fs in facts.filesystems if _is_turned(fs)]
     bad += _unreadable(view, host, facts)
-    bad += [result for fs in local if (result := _judge(host, fs, least, source))]
+    bad += [result for found in places if (result := _judge(host, found, least, source))]
     if bad:
         return bad
     if not local:
@@ -67,6 +65,11 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     return [warned("base.memory", host.name, cause, fix, value=percent, **common)]
 
 
+def is_of_room(result: CheckResult) -> bool:
+    """Whether it tells of a file system without room, which waiting changes nothing about."""
+    return result.status is Status.FAIL and result.unit in {"% free", "inodes"}
+
+
 def is_remote(fs: Filesystem) -> bool:
     """Whether it is no disk of this host, and its room somebody else's matter."""
     return fs.type in REMOTE or fs.type.startswith("fuse")
@@ -95,12 +98,30 @@ def _unreadable(view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
     ]
 
 
-def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult | None:
+def _places(found: Iterable[Filesystem]) -> list[list[Filesystem]]:
+    """What is one file system, seen at several places: bound elsewhere, or under a container's root."""
+    places: list[list[Filesystem]] = []
+    for fs in found:
+        known = next((p for p in places if any(_is_same(fs, other) for other in p)), None)
+        places.append([fs]) if known is None else known.append(fs)
+    return places
+
+
+def _is_same(one: Filesystem, other: Filesystem) -> bool:
+    """An overlay answers with the numbers of the file system it lies on."""
+    if "overlay" in (one.type, other.type):
+        return (one.size, one.free, one.inodes_free) == (other.size, other.free, other.inodes_free)
+    return one.source == other.source and one.size == other.size
+
+
+def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> CheckResult | None:
+    fs, *others = found
+    also = f"; {', '.join(o.at for o in others)} lie on the same file system" if others else ""
     percent = round(_percent(fs), 1)
     target = f"{host.name}/{fs.at}"
     common = {"value": percent, "unit": "% free", "limit": least, "limit_source": source}
     if fs.type in FIXED_INODES and fs.inodes_free < FAIL_INODES:
-        cause = f"{fs.at} has {fs.inodes_free} inodes left"
+        cause = f"{fs.at} has {fs.inodes_free} inodes left{also}"
         return failed(
             "base.disk",
             target,
@@ -109,7 +130,7 @@ def _judge(host: Host, fs: Filesystem, least: float, source: str) -> CheckResult
             **{**common, "value": fs.inodes_free, "unit": "inodes", "limit": FAIL_INODES},
         )
     fix = f"du -xh -d2 {fs.at} | sort -h shows what fills it"
-    cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB)"
+    cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB){also}"
     if percent < least:
         return failed("base.disk", target, cause, fix, **common)
     if percent >= max(WARN_PERCENT, least):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import BroughtCluster
 from appliance.models.images import ImageLock
@@ -31,6 +32,14 @@ class View:
         """The bound for a check: the site's, else the profile's."""
         return self.site.limits.get(check_id) or self.profile.limits.get(check_id)
 
+    def number(self, check_id: str) -> tuple[float, str] | None:
+        """The bound of site or profile for a check, and whose number it is; None where they set none.
+
+        Its unit and range are the check's own: nothing else is loaded (``Bound``).
+        """
+        limit = self.limit(check_id)
+        return None if limit is None else (float(limit.value or 0), limit.source)
+
 
 Finding = CheckResult
 HostJudge = Callable[[View, Host, HostFacts], Iterable[CheckResult]]
@@ -42,7 +51,8 @@ class HostCheck:
     """Judges each host that carries one of ``roles`` by its own facts.
 
     ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
-    what it is measured against, and whose number that is.
+    what it is measured against, and whose number that is; ``bound`` what a limit of site or profile may be, None where
+    they can set none.
     """
 
     id: str
@@ -51,6 +61,7 @@ class HostCheck:
     judge: HostJudge
     explain: str
     limit: str = ""
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,7 @@ class ClusterCheck:
     judge: ClusterJudge
     explain: str
     limit: str = ""
+    bound: Bound | None = None
 
 
 Check = HostCheck | ClusterCheck

@@ -14,6 +14,7 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.config.roles.containers import container_folder
+from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.facts_containers import Containers, Plugin
 from appliance.models.result import CheckResult
@@ -27,6 +28,7 @@ COUNTS = ("user.max_user_namespaces", "user.max_mnt_namespaces")
 REQUIREMENTS = "enroot, requirements (2026-11)"
 GIB = 1024**3
 ROOM_GIB = 100.0
+OWN_CHOICE = "own choice: a few images, packed and unpacked"
 """Own choice: an image of a training framework is some 20 GiB, and lies there packed, cached and unpacked."""
 
 
@@ -140,10 +142,8 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     folder = container_folder(view.site)
     if not folder:
         return
-    seen, limit = facts.containers, view.limit(ROOM)
-    least, source = ROOM_GIB, "own choice: a few images, packed and unpacked"
-    if limit and isinstance(limit.value, int | float):
-        least, source = float(limit.value), limit.source
+    seen = facts.containers
+    least, source = view.number(ROOM) or (ROOM_GIB, OWN_CHOICE)
     if seen is None or seen.free is None:
         why = facts.errors.get("containers") or f"{folder} could not be looked at"
         yield not_assessed(ROOM, host.name, why)
@@ -198,6 +198,7 @@ CHECKS: tuple[Check, ...] = (
         _room,
         "Images are kept for the next job of the same user, unpacked containers until their job ends. Nothing is removed by itself "
         "from a user's cache.",
-        f"{ROOM_GIB:g} GiB free (own choice), or what profile or site say",
+        f"{ROOM_GIB:g} GiB free (own choice)",
+        Bound("GiB", most=1_000_000),
     ),
 )

@@ -10,7 +10,7 @@ from appliance.checks import (
 )
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck
 from appliance.checks.fabric_errors import judge_errors
-from appliance.checks.fabric_ports import judge_active, judge_ports, judge_rate, judge_state
+from appliance.checks.fabric_ports import RATE, judge_active, judge_ports, judge_rate, judge_state
 from appliance.checks.fabric_subnet import judge_subnet_manager, judge_topology
 
 UNITS = ("opensm.service",)
@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_rate,
         explain="Rate per port against the profile. A dirty or badly seated connector lets a link train at half its "
         "width or speed; every collective then waits for that one port.",
+        bound=RATE,
     ),
     HostCheck(
         id="fabric.errors",

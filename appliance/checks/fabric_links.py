@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.checks.fabric_ports import RATE
 from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
 from appliance.models.cabling import Plug, Socket, found_cables
 from appliance.models.facts_fabric import Link, Topology
@@ -75,10 +76,8 @@ def _target(owners: Mapping[Socket, Plug], link: Link) -> str:
 
 
 def _limit(view: View) -> tuple[float, str]:
-    limit = view.limit(ID)
-    if limit and isinstance(limit.value, int | float):
-        return float(limit.value), limit.source
-    return float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
+    own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
+    return view.number(ID) or own
 
 
 def _slow(link: Link, target: str, wanted: float, rest: dict[str, object]) -> CheckResult:
@@ -115,6 +114,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_links,
         explain="Width and speed of every cable as discovery reads them, of hosts and between switches, which no "
         "host can see. A cable that lost a lane still works; every job that crosses it waits for it.",
-        limit="hardware.fabric.rate_gbps of the profile, or limit fabric.links in Gb/s",
+        limit="hardware.fabric.rate_gbps of the profile",
+        bound=RATE,
     ),
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.checks.fabric_subnet import discovered
+from appliance.models.bound import Bound
 from appliance.models.cabling import Socket, ends_of
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Port
@@ -184,12 +185,14 @@ def is_simulated(facts: HostFacts) -> bool:
     return "fabric" in facts.simulated
 
 
+RATE = Bound("Gb/s", most=1600)
+"""What limits of a port's rate and of a cable's may be."""
+
+
 def wanted_rate(view: View) -> tuple[float, str]:
     """Gb/s of a port, and who says so."""
-    limit = view.limit("fabric.rate")
-    if limit and isinstance(limit.value, int | float):
-        return float(limit.value), limit.source
-    return float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
+    own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
+    return view.number("fabric.rate") or own
 
 
 def silent(

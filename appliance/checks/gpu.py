@@ -14,7 +14,8 @@ from appliance.checks.gpu_software import (
     judge_services,
     judge_vbios_spread,
 )
-from appliance.checks.gpu_xid import judge_xid
+from appliance.checks.gpu_xid import VERDICTS, judge_xid
+from appliance.models.bound import Bound
 
 __all__ = ["CHECKS", "SOFTWARE", "UNITS"]
 
@@ -81,6 +82,7 @@ CHECKS: tuple[Check, ...] = (
         roles=GPU_HOSTS,
         judge=judge_nvlink,
         limit="links and speed of the product's data sheet (gpu_parts.yml): A100 SXM 12 x 25, H100 SXM 18 x 26.6 GB/s",
+        bound=Bound("links", most=64, whole=True),
         explain="Active NVLinks of each GPU behind NVSwitch, and their speed. Classes without NVSwitch are not judged. A link that "
         "is down slows every collective of the host. Usual faults: no fabric manager, a tray that sits badly, a spent link. "
         "Those of an A100 that is divided (MIG) are off, and not assessed.",
@@ -118,7 +120,8 @@ CHECKS: tuple[Check, ...] = (
         title="Temperature of the GPUs",
         roles=GPU_HOSTS,
         judge=judge_temperature,
-        limit="the GPU's own slowdown threshold (NVML), or limit gpu.temperature in °C; within 5 °C of it warns",
+        limit="the GPU's own slowdown threshold (NVML); within 5 °C of it warns",
+        bound=Bound("°C", above=20, below=120),
         explain="Core temperature now against the one at which the GPU slows itself down. Usual faults: a fan, a blanking plate that "
         "is missing, warm air that comes back in front of the rack.",
     ),
@@ -127,7 +130,8 @@ CHECKS: tuple[Check, ...] = (
         title="Power limit of the GPUs",
         roles=GPU_HOSTS,
         judge=judge_power,
-        limit="TDP of the product's data sheet (gpu_parts.yml), or limit gpu.power in W",
+        limit="TDP of the product's data sheet (gpu_parts.yml)",
+        bound=Bound("W", most=5000),
         explain="The power each GPU may draw. A limit somebody lowered, or a host that cannot feed its boards, makes one GPU "
         "slower than the rest, and all of a job waits for it.",
     ),
@@ -171,7 +175,8 @@ CHECKS: tuple[Check, ...] = (
         title="No Xid messages",
         roles=GPU_HOSTS,
         judge=judge_xid,
-        limit="the vendor's map (xid.yml: NVIDIA NVSentinel); of the last 24 h, or limit gpu.xid in h; limit gpu.xid.CODE: pass, warn, fail",
+        limit="the vendor's map (xid.yml: NVIDIA NVSentinel); of the last 24 h",
+        bound=Bound("h", most=8760, each=Bound(words=VERDICTS)),
         explain="Messages of the driver in the kernel log since boot, each code by its class: reboot, reset and unexpected ones fail, "
         "those of applications warn, notes pass. Five fatal ones of one GPU within 24 h are a case for service. What is older "
         "than 24 h only warns, for the log does not tell of a reset. Of SXid messages of NVSwitches those the driver calls fatal fail.",

@@ -9,7 +9,6 @@ from appliance.checks.gpu_each import (
     doubtful,
     each,
     good,
-    number_limit,
     part_of,
     unknown,
 )
@@ -62,7 +61,7 @@ def _clocks(gpu: Gpu) -> Seen:
 
 def judge_temperature(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """Below the temperature at which the GPU slows down; close to it is worth a word."""
-    own = number_limit(view, "gpu.temperature")
+    own = view.number("gpu.temperature")
     return each("gpu.temperature", host, facts, lambda gpu: _temperature(gpu, own), "°C")
 
 
@@ -88,7 +87,7 @@ def _temperature(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
 
 def judge_power(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """No GPU is held below the power its data sheet gives it."""
-    own = number_limit(view, "gpu.power")
+    own = view.number("gpu.power")
     return each("gpu.power", host, facts, lambda gpu: _power(gpu, own), "W")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from appliance.checks.check import View, not_assessed
+from appliance.checks.check import not_assessed
 from appliance.config.tables import gpu_parts
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Gpu
@@ -70,14 +70,6 @@ def address(bus_id: str) -> str:
 def part_of(gpu: Gpu) -> GpuPart | None:
     """The GPU's data sheet, None for a product the program does not know."""
     return gpu_parts().find(gpu.name)
-
-
-def number_limit(view: View, check_id: str) -> tuple[float, str] | None:
-    """A bound the site or the profile sets, with its source."""
-    limit = view.limit(check_id)
-    if limit is None or isinstance(limit.value, bool) or not isinstance(limit.value, int | float):
-        return None
-    return float(limit.value), limit.source
 
 
 def silence(facts: HostFacts) -> str:

@@ -10,7 +10,6 @@ from appliance.checks.gpu_each import (
     each,
     good,
     is_simulated,
-    number_limit,
     part_of,
     unknown,
 )
@@ -105,7 +104,7 @@ def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     """Behind NVSwitch every link of every GPU is up, at its speed."""
     if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
         return []
-    own = number_limit(view, "gpu.nvlink")
+    own = view.number("gpu.nvlink")
 
     def judge(gpu: Gpu) -> Seen:
         part = part_of(gpu)

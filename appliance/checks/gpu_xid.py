@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from appliance.checks.check import View, not_assessed, passed
-from appliance.checks.gpu_each import address, devices, is_simulated, number_limit
+from appliance.checks.gpu_each import address, devices, is_simulated
 from appliance.checks.gpu_sxid import HOUR, judge_switches, since
 from appliance.config.tables import xid_map
 from appliance.models.facts import HostFacts
@@ -44,7 +44,7 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
         cause = facts.errors.get("xids") or "the kernel log was not read"
         return [not_assessed("gpu.xid", host.name, cause, simulated=simulated)]
     table = xid_map()
-    own = number_limit(view, "gpu.xid")
+    own = view.number("gpu.xid")
     hours = own[0] if own else table.hours
     judged = [_judge(view, table, facts, event) for event in facts.xid_events]
     results = _unusable_limits(view, host)

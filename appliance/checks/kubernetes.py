@@ -17,6 +17,7 @@ from appliance.checks.check import (
 )
 from appliance.checks.kubernetes_certificates import judge_certificates
 from appliance.checks.kubernetes_topology import judge_tiers
+from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult
@@ -323,7 +324,8 @@ CHECKS: tuple[Check, ...] = (
         _certificates,
         "kubeadm's certificates live one year and are renewed by an upgrade or by hand; kubelet renews its own. An expired one stops "
         "the control plane, or its host's kubelet.",
-        "21 days, own choice; limits in site.yml",
+        "21 days (own choice)",
+        Bound("days", below=365),
     ),
     HostCheck(
         "kubernetes.backup",

@@ -9,8 +9,10 @@ from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
 CHECK = "kubernetes.certificates"
-EXPIRY_DAYS = 21
-"""Own choice: kubeadm's certificates live a year, kubelet renews its own when less than a third is left."""
+EXPIRY_DAYS = 21.0
+OWN_CHOICE = (
+    "own choice: kubeadm's certificates live a year, kubelet renews its own when a third is left"
+)
 
 
 def judge_certificates(
@@ -20,10 +22,15 @@ def judge_certificates(
     if not certificates:
         why = facts.errors.get("kubernetes", "no certificate was found")
         return not_assessed(CHECK, host.name, why)
-    bound = view.limit(CHECK)
-    least = float(bound.value) if bound and isinstance(bound.value, int | float) else EXPIRY_DAYS
+    least, source = view.number(CHECK) or (EXPIRY_DAYS, OWN_CHOICE)
     name, days = min(certificates.items(), key=lambda item: item[1])
-    told: dict[str, Any] = {"value": days, "unit": "days", "limit": least, "evidence": name}
+    told: dict[str, Any] = {
+        "value": days,
+        "unit": "days",
+        "limit": least,
+        "limit_source": source,
+        "evidence": name,
+    }
     unread = _unread(facts)
     if days >= least and unread:
         return not_assessed(CHECK, host.name, unread)

@@ -119,8 +119,8 @@ CHECKS: tuple[Check, ...] = (
         "The pod network enforces NetworkPolicies",
         _network,
         "The API takes a NetworkPolicy whether or not anybody enforces it. Calico and Cilium do, by a pod on every host; CNI's plugin bridge "
-        "(kubernetes.network: bridge) does not, nor does Cilium with enable-policy: never. That a pod is really kept out is for "
-        "appliance validate workloads to show.",
+        "(kubernetes.network: bridge) does not, nor does Cilium with enable-policy: never. That a pod is really kept out is shown by "
+        "appliance validate workloads.",
         "ready on every host; others than Calico, Cilium, Canal, Antrea and kube-router are not known here",
     ),
 )

@@ -1,6 +1,5 @@
 """appliance deploy"""
 
-import sys
 from pathlib import Path
 
 import click
@@ -34,23 +33,21 @@ def deploy(
     Shows the plan and asks before it changes anything. What is finished is not repeated: after a failure or
     an interrupt, the same command continues. Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
     """
-    if not yes and (as_json or not sys.stdin.isatty()):
-        raise click.UsageError(
-            "nobody can be asked here: give --yes to change hosts without asking"
-        )
+    options.require_answer(yes, as_json)
+    target = options.target(inventory, profile)
     console = options.console(stderr=as_json)
     watcher = options.observer(as_json, verbose)
 
     def consent(plan: Plan) -> bool:
         if not as_json:
-            plan_table(console, plan)
+            plan_table(console, options.advice(plan))
         if yes:
             return True
         return click.confirm("\n  Change these hosts?", default=False)
 
     with watcher:
         done = action.deploy(
-            options.target(inventory, profile),
+            target,
             options.narrowing(limit, stages, until, full),
             watcher,
             consent,
@@ -62,12 +59,12 @@ def deploy(
         again = options.command_line(inventory, profile, "deploy")
         ready = (
             "appliance lab shell head -- srun -N2 --gres=gpu:8 hostname"
-            if inventory is None
+            if target.embedded
             else options.command_line(inventory, None, "health")
         )
         told = any(o.state is not StageState.SKIPPED for o in done.record.outcomes)
         is_whole = done.exit_code in (0, 3) and not done.record.narrowed
         following = ready if is_whole else again
         console.print()
-        run_summary(console, done.record, done.report, following, stages=not told)
+        run_summary(console, options.advice(done.record), done.report, following, stages=not told)
     return done.exit_code

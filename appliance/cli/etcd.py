@@ -1,7 +1,6 @@
 """appliance etcd list, save, restore, abandon"""
 
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -39,11 +38,11 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     site, hosts = action.backups(options.target(inventory, profile), options.quiet())
     if as_json:
         told = {host: _document(found) for host, found in hosts.items()}
-        click.echo(json.dumps({"site": site, "hosts": told}, indent=1))
+        options.echo_json({"site": site, "hosts": told})
     else:
         for host, found in hosts.items():
             for line in _lines(found):
-                click.echo(f"  {host:<12} {line}")
+                options.echo(f"  {host:<12} {line}")
     return 1 if any(isinstance(found, ApplianceError) for found in hosts.values()) else 0
 
 
@@ -56,7 +55,7 @@ def save(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     Exit: 0 written, 1 no control host could, 2 unusable input.
     """
     host, name = action.save(options.target(inventory, profile), options.quiet())
-    click.echo(json.dumps({"host": host, "name": name}) if as_json else f"{name} on {host}")
+    options.echo(json.dumps({"host": host, "name": name}) if as_json else f"{name} on {host}")
     return 0
 
 
@@ -78,12 +77,12 @@ def restore(
     Two of three control hosts gone for good: docs/kubernetes.md has the way.
     Exit: 0 restored, 1 failed, 2 unusable input, 130 interrupted.
     """
-    _require_answer(yes, as_json)
+    options.require_answer(yes, as_json)
 
     def consent(wanted: Restore) -> bool:
         if not as_json:
             for line in _intent(wanted):
-                click.echo(line)
+                options.echo(line)
         return yes or click.confirm("\n  Restore it?", default=False)
 
     watcher = options.observer(as_json)
@@ -102,11 +101,11 @@ def abandon(inventory: Path | None, profile: str | None, yes: bool, as_json: boo
     One that is through is taken back by restoring the backup it made when it began.
     Exit: 0 taken back, 1 failed, 2 unusable input or none is under way.
     """
-    _require_answer(yes, as_json)
+    options.require_answer(yes, as_json)
 
     def consent(order: Order) -> bool:
         if not as_json:
-            click.echo(f"  The restore of {order.backup} is taken back.")
+            options.echo(f"  The restore of {order.backup} is taken back.")
         return yes or click.confirm("\n  Take it back?", default=False)
 
     watcher = options.observer(as_json)
@@ -115,17 +114,10 @@ def abandon(inventory: Path | None, profile: str | None, yes: bool, as_json: boo
     return _end(done, as_json, "the state before is in its place again", inventory, profile)
 
 
-def _require_answer(yes: bool, as_json: bool) -> None:
-    if not yes and (as_json or not sys.stdin.isatty()):
-        raise click.UsageError(
-            "nobody can be asked here: give --yes to change hosts without asking"
-        )
-
-
 def _end(done: bool, as_json: bool, said: str, inventory: Path | None, profile: str | None) -> int:
     if not as_json:
         following = options.command_line(inventory, profile, "health --check kubernetes")
-        click.echo(f"  {said}\n  next: {following}" if done else "  Nothing was changed.")
+        options.echo(f"  {said}\n  next: {following}" if done else "  Nothing was changed.")
     return 0 if done else 1
 
 

@@ -1,6 +1,5 @@
 """appliance fabric: what hangs where, and the topology for schedulers."""
 
-import json
 from pathlib import Path
 
 import click
@@ -27,15 +26,15 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     """Show every port of the GPU hosts. Its state and rate, and the switch and port its cable ends in."""
     seen = action.discover(options.target(inventory, profile), options.quiet())
     if as_json:
-        click.echo(json.dumps(_document(seen), indent=1))
+        options.echo_json(_document(seen))
         return 0
     if seen.simulated:
-        click.echo("Simulated here: fabric.")
+        options.echo("Simulated here: fabric.")
     report.rails_table(options.console(), (_row(rail) for rail in seen.rails))
     for host in seen.silent:
-        click.echo(f"{host} did not answer: its ports are not known")
+        options.echo(f"{host} did not answer: its ports are not known")
     switches, links = len(seen.topology.switches), len(seen.topology.links)
-    click.echo(
+    options.echo(
         f"\n{seen.site} · {switches} switches, {links} cables, seen from {seen.seen_from}"
         "\n  what is wrong with it: appliance health --check fabric"
     )
@@ -57,11 +56,11 @@ def topology(inventory: Path | None, profile: str | None, shape: str) -> int:
     tree = action.discover(options.target(inventory, profile), options.quiet()).tree
     match shape:
         case "slurm":
-            click.echo(report.topology_conf(tree), nl=False)
+            options.echo(report.topology_conf(tree), nl=False)
         case "kubernetes":
-            click.echo(report.label_commands(tree), nl=False)
+            options.echo(report.label_commands(tree), nl=False)
         case _:
-            click.echo(json.dumps(report.tree_document(tree), indent=1))
+            options.echo_json(report.tree_document(tree))
     return 0
 
 

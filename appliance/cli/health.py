@@ -1,7 +1,8 @@
 """appliance health"""
 
-import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -12,6 +13,14 @@ from appliance.models.result import overall
 from appliance.report import nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
+
+
+def asked_as_plugin(words: Sequence[str]) -> bool:
+    """Whether a command line wants health as a monitoring plugin, be it sound otherwise or not."""
+    verb = next((word for word in words if not word.startswith("-")), "")
+    return verb == "health" and (
+        "--format=nagios" in words or ("--format", "nagios") in pairwise(words)
+    )
 
 
 @click.command()
@@ -58,9 +67,9 @@ def health(
                 "results": [r.model_dump(mode="json") for r in seen.results],
                 **({"report": seen.report} if keep else {}),
             }
-            click.echo(json.dumps(document, indent=1))
+            options.echo_json(document)
         case "nagios":
-            text, code = nagios.render(seen.site, seen.results)
+            text, code = nagios.render(seen.site, options.advice_elsewhere(seen.results))
             click.echo(text, nl=False)
             return int(code)
         case "prometheus":
@@ -72,7 +81,7 @@ def health(
                 options.console(),
                 seen.site,
                 seen.results,
-                findings(seen.results, seen.since),
+                findings(options.advice(seen.results), seen.since),
                 hosts=seen.hosts,
                 seconds=seen.seconds,
                 commands=(

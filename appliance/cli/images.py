@@ -1,8 +1,6 @@
 """appliance images show, lock"""
 
-import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,10 +34,10 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     """
     seen = action.look(options.target(inventory, profile), options.quiet())
     if as_json:
-        click.echo(json.dumps(_document(seen), indent=1))
+        options.echo_json(_document(seen))
     else:
         for line in _lines(seen, options.command_line(inventory, profile, "images lock")):
-            click.echo(line)
+            options.echo(line)
     return 0 if seen.good else 1
 
 
@@ -53,31 +51,26 @@ def lock(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) 
     Compare first: nobody but you knows what was meant to run. Where an image is not the same on all hosts nothing is
     written. Exit: 0 as it runs, 1 refused or declined, 2 unusable input.
     """
-    if not yes and (as_json or not _asks()):
-        raise click.UsageError("nobody can be asked here: give --yes to lock without asking")
+    options.require_answer(yes, as_json)
     seen = action.look(options.target(inventory, profile), options.quiet())
     wanted = action.wanted(seen)
     changes = action.changes(seen, wanted)
     if not as_json:
         for change in changes:
-            click.echo(_change(change))
+            options.echo(_change(change))
     if changes and not yes and not click.confirm(f"\n  Accept {plural(len(changes), 'change')}?"):
-        click.echo("  Nothing was changed.")
+        options.echo("  Nothing was changed.")
         return 1
     if changes or seen.lock is None:
         action.lock(seen, wanted)
     if as_json:
         told = [{"image": c.image, "before": c.before, "after": c.after} for c in changes]
-        click.echo(json.dumps({"file": os.fspath(seen.file), "changes": told}, indent=1))
+        options.echo_json({"file": os.fspath(seen.file), "changes": told})
     elif changes:
-        click.echo(f"  {seen.file}: {plural(len(wanted), 'image')} accepted")
+        options.echo(f"  {seen.file}: {plural(len(wanted), 'image')} accepted")
     else:
-        click.echo(f"  {seen.file} has what runs: nothing to change")
+        options.echo(f"  {seen.file} has what runs: nothing to change")
     return 0
-
-
-def _asks() -> bool:
-    return sys.stdin.isatty()
 
 
 def _change(change: Change) -> str:

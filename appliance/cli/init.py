@@ -44,7 +44,7 @@ def init(folder: Path, hosts: int, profile: str, name: str | None, network: IPv4
 
 
 def _summary(loaded: LoadedSite) -> str:
-    folder, site = loaded.folder, loaded.site
+    folder, site = loaded.site_document.file.parent, loaded.site
     first = site.hosts[0]
     quoted = shlex.quote(os.fspath(folder))
     steps = (

@@ -1,7 +1,7 @@
 """appliance kubeconfig"""
 
-import json
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -42,10 +42,10 @@ def kubeconfig(inventory: Path | None, profile: str | None, days: int, as_json: 
             "user": found.user,
             "until": found.until.isoformat(),
         }
-        click.echo(json.dumps(document, indent=1))
+        options.echo_json(document)
         return 0
-    click.echo(
+    options.echo(
         f"{found.file}: {found.user} at {found.server} until {found.until:%Y-%m-%d %H:%M} UTC"
     )
-    click.echo(f"  next: kubectl --kubeconfig {found.file} get nodes")
+    options.echo(f"  next: kubectl --kubeconfig {shlex.quote(str(found.file))} get nodes")
     return 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import asdict
 
 import click
@@ -11,14 +12,19 @@ from appliance.errors import ConfigError
 from appliance.lab import faults, image, rack, ssh
 from appliance.lab import status as lab_status
 from appliance.lab.parts import PARTS
-from appliance.lab.spec import Rack, RackSpec
+from appliance.lab.spec import PLAIN_RELEASES, Rack, RackSpec
+from appliance.report.wording import plural
 
 GPUS = tuple(part.key for part in PARTS)
 NAME = click.option("--name", default="rack", show_default=True, help="Which rack.")
 
 
 def _fault_help() -> str:
-    lines = (f"{f'{one.kind} {one.arguments}':<27}{one.summary}" for one in faults.FAULTS)
+    words = [f"{one.kind} {one.arguments}" for one in faults.FAULTS]
+    width = max(map(len, words)) + 2
+    lines = (
+        f"{word:<{width}}{one.summary}" for word, one in zip(words, faults.FAULTS, strict=True)
+    )
     return "\b\nKinds:\n" + "\n".join(f"  {line}" for line in lines)
 
 
@@ -46,6 +52,24 @@ def lab() -> None:
 @click.option(
     "--control", default=1, metavar="N", help="With --kubernetes: control planes, one or three."
 )
+@click.option(
+    "--plain", is_flag=True, help="Hosts as Debian's installer leaves them, for a site of your own."
+)
+@click.option(
+    "--debian",
+    type=click.Choice(tuple(PLAIN_RELEASES)),
+    default="12",
+    show_default=True,
+    help="With --plain: the release.",
+)
+@click.option(
+    "--user", default="installer", show_default=True, help="With --plain: the hosts' account."
+)
+@click.option(
+    "--reset-site",
+    is_flag=True,
+    help="Write site.yml anew, also where it was changed by hand; the file before is kept beside it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def up(
     name: str,
@@ -56,19 +80,38 @@ def up(
     kubernetes: bool,
     slurm: int,
     control: int,
+    plain: bool,
+    debian: str,
+    user: str,
+    reset_site: bool,
     as_json: bool,
 ) -> None:
     """Raise the rack, or start what of it is down."""
     console = Console(stderr=True)
     with console.status("raising the rack"):
         raised = rack.up(
-            RackSpec(name, hosts, profile, gpu, kubernetes, driver, slurm, control),
+            RackSpec(
+                name,
+                hosts,
+                profile,
+                gpu,
+                kubernetes,
+                driver,
+                slurm,
+                control,
+                debian if plain else "",
+                user,
+            ),
             lambda line: console.print(f"  {line}", soft_wrap=True),
+            reset_site=reset_site,
         )
     if as_json:
         _print_json(lab_status.read(raised))
         return
     click.echo(f"Rack {raised.name}: {len(raised.hosts)} hosts, GPUs and fabric simulated.")
+    if plain:
+        click.echo(lab_status.of_plain(raised))
+        return
     click.echo(f"site  {raised.site_dir}")
     click.echo(f"next  appliance deploy --inventory {raised.site_dir}")
 
@@ -117,12 +160,29 @@ def fault(name: str, host: str, kind: str, arguments: tuple[str, ...], clear: bo
 @lab.command()
 @NAME
 @click.option("--purge-cache", is_flag=True, help="Remove the image too.")
-def down(name: str, purge_cache: bool) -> None:
-    """Remove the rack and everything it made."""
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, also where reports go with the rack.")
+def down(name: str, purge_cache: bool, yes: bool) -> int:
+    """Remove the rack and everything it made.
+
+    Reports of the rack that is called "rack" stay in /var/lib/appliance/runs; those of others lie in their site's folder,
+    and go with it.
+    """
+    found = rack.load(name)
+    reports = (
+        [path.parent.name for path in found.site_dir.glob("runs/*/report.json")] if found else []
+    )
+    if found and reports:
+        click.echo(
+            f"{plural(len(reports), 'report')} in {found.site_dir / 'runs'} go with the rack."
+        )
+        if not yes and sys.stdin.isatty() and not click.confirm("Remove it?", default=False):
+            click.echo("Nothing was removed.")
+            return 1
     there_was = rack.down(name)
     if purge_cache:
         image.purge()
     click.echo(f"Rack {name} is gone." if there_was else f"There is no rack named {name}.")
+    return 0
 
 
 def _find(name: str) -> Rack:

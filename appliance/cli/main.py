@@ -1,40 +1,44 @@
 """The program: assembles the verbs and turns errors into one line and an exit code."""
 
-import errno
 import os
 import sys
-from contextlib import suppress
-from typing import NoReturn
+from io import StringIO
 
 import click
 from click.shell_completion import get_completion_class
 
 from appliance import __version__
+from appliance.adapters import strays
+from appliance.cli import options
 from appliance.cli.deploy import deploy
 from appliance.cli.etcd import etcd
 from appliance.cli.explain import explain
 from appliance.cli.fabric import fabric
-from appliance.cli.health import health
+from appliance.cli.health import asked_as_plugin, health
 from appliance.cli.images import images
 from appliance.cli.init import init
 from appliance.cli.kubeconfig import kubeconfig
 from appliance.cli.lab import lab
+from appliance.cli.machine import of_machine
 from appliance.cli.mig import mig
 from appliance.cli.node import node
 from appliance.cli.plan import plan
 from appliance.cli.profile import profile
 from appliance.cli.queue import queue
 from appliance.cli.report import report
+from appliance.cli.streams import loss, settle
 from appliance.cli.trust import trust
 from appliance.cli.validate import validate
 from appliance.errors import ApplianceError, ConfigError
-from appliance.report.symbols import readable
+from appliance.report import nagios
 
+FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
-FULL = {errno.ENOSPC, errno.EDQUOT}
-CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP}
-"""What a folder answers that its user has no business in, wherever it is met."""
+NO_ANSWER = (
+    "standard input ended before the question was answered; nothing was changed\n"
+    "  fix: answer on a terminal, or add --yes where the verb has it"
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -82,49 +86,74 @@ def completion(shell: str) -> int:
 
 
 def main() -> None:
-    """Runs a command line; exits 0, 1, 2, 3 or 130 as the README says."""
-    readable(sys.stdout)
-    readable(sys.stderr)
+    """Runs a command line; exits 0, 1, 2, 3 or 130 as the README says, and 3 wherever a Nagios plugin cannot judge."""
+    settle()
+    plugin = asked_as_plugin(sys.argv[1:])
+    code, said, at_once = _ended(plugin)
+    if plugin and said:
+        click.echo(nagios.unknown(said))
+        code = int(nagios.Code.UNKNOWN)
+    elif said:
+        click.echo(said, err=True)
+    if lost := loss(sys.stdout):
+        click.echo(
+            f"standard output: {lost.strerror}; what was printed is not complete\n"
+            "  fix: make room there or print elsewhere; runs and their reports are kept all the same",
+            err=True,
+        )
+        code = int(nagios.Code.UNKNOWN) if plugin else code or FAILED
+    loss(sys.stderr)
+    if at_once:
+        # Threads may hang with their hosts.
+        strays.sweep()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _ended(plugin: bool) -> tuple[int, str, bool]:
+    """Exit code of the command line, what is to be said of its end, and whether not to wait for threads."""
     try:
         code = cli.main(prog_name="appliance", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         # Click makes an Abort of Ctrl-C, with its cause; of one at a question, without.
         if isinstance(error.__cause__ or error, KeyboardInterrupt):
-            _leave("\nInterrupted. What is finished is kept; the same command continues.")
-        click.echo("\nInterrupted; nothing was changed.", err=True)
-        sys.exit(INTERRUPTED)
+            text = "\nInterrupted. What is finished is kept; the same command continues."
+            return INTERRUPTED, text, True
+        if not sys.stdin.isatty():
+            return USAGE, f"\n{NO_ANSWER}", False
+        return INTERRUPTED, "\nInterrupted; nothing was changed.", False
     except click.ClickException as error:
-        error.show()
-        sys.exit(USAGE)
+        return USAGE, error.format_message() if plugin else _usage(error), False
     except ApplianceError as error:
-        _show(error)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        place = error.filename or "what this is printed to"
-        if error.errno in FULL:
-            _leave(f"{place}: no space left\n  fix: make room there, then run the same command", 1)
-        if error.errno not in CLOSED or not error.filename:
+        return error.exit_code, _told(error), False
+    except (OSError, MemoryError, RuntimeError) as error:
+        if not (trouble := of_machine(error)):
             raise
-        _leave(
-            f"{place}: {error.strerror}\n  fix: name a place you may use, or correct its owner and mode",
-            1,
+        return FAILED, trouble, True
+    except Exception:
+        if not plugin:
+            raise
+        # Exit 1, as Python ends with a traceback, would be a warning of the site to a plugin's caller.
+        sys.excepthook(*sys.exc_info())
+        return (
+            FAILED,
+            "this is a defect of the program\n  fix: report it with its standard error",
+            True,
         )
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0, "", False
 
 
-def _leave(said: str, code: int = INTERRUPTED) -> NoReturn:
-    """Ends the program without waiting for threads that may hang with their hosts."""
-    click.echo(said, err=True)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(code)
+def _usage(error: click.ClickException) -> str:
+    text = StringIO()
+    error.show(file=text)
+    return text.getvalue().rstrip("\n")
 
 
-def _show(error: ApplianceError) -> None:
+def _told(error: ApplianceError) -> str:
     place = f"{error.host}: " if error.host else ""
-    click.echo(f"{place}{error.message}", err=True)
+    lines = [options.advice(f"{place}{error.message}")]
     if error.hint:
-        click.echo(f"  fix: {error.hint}", err=True)
+        lines.append(options.advice(f"  fix: {error.hint}"))
     if isinstance(error, ConfigError):
-        click.echo(f"  exit {error.exit_code}", err=True)
+        lines.append(f"  exit {error.exit_code}")
+    return "\n".join(lines)

@@ -1,7 +1,5 @@
 """appliance mig show, plan, apply, disable"""
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +92,7 @@ def apply(
     appliance mig apply                       shows the plan and asks
     appliance mig apply --drain --wait 240    waits up to four hours for the work of hosts that differ
     """
-    _require_answer(yes)
+    options.require_answer(yes)
     target = options.target(inventory, profile)
     console = options.console()
     if drain and not yes:
@@ -119,12 +117,12 @@ def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...],
 
     For hosts the site declares nothing for any more; a layout that is declared is changed in the site.
     """
-    _require_answer(yes)
+    options.require_answer(yes)
     target = options.target(inventory, profile)
     if not yes:
         _say(action.show(target, options.quiet(), hosts), as_json=False)
         if not click.confirm("\n  Make these GPUs whole?", default=False):
-            click.echo("  Nothing was changed.")
+            options.echo("  Nothing was changed.")
             return 1
     seen = action.disable(target, options.quiet(), hosts)
     _say(seen, as_json=False)
@@ -133,13 +131,6 @@ def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...],
         done = action.follow(target, watcher, _consent(True))
     code = _end(done, inventory, profile)
     return code if seen.answered and not _bad(seen) else 1
-
-
-def _require_answer(yes: bool) -> None:
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError(
-            "nobody can be asked here: give --yes to change hosts without asking"
-        )
 
 
 def _consent(yes: bool) -> Any:
@@ -157,7 +148,7 @@ def _end(done: Deployed, inventory: Path | None, profile: str | None) -> int:
         return done.exit_code
     console.print()
     following = options.command_line(inventory, profile, "mig show")
-    run_summary(console, done.record, done.report, following, stages=False)
+    run_summary(console, options.advice(done.record), done.report, following, stages=False)
     return done.exit_code
 
 
@@ -174,18 +165,20 @@ def _say(seen: action.Seen, as_json: bool) -> None:
         hosts: dict[str, object] = {host: {"gpus": gpus} for host, gpus in seen.hosts.items()}
         hosts |= {h: {"error": e.message, "fix": e.hint} for h, e in seen.silent.items()}
         told = {"site": seen.site, "simulated": seen.simulated, "hosts": hosts}
-        click.echo(json.dumps(told, indent=1))
+        options.echo_json(told)
         return
     if seen.simulated:
-        click.echo("Simulated here: gpu.")
+        options.echo("Simulated here: gpu.")
     for host, gpus in seen.hosts.items():
         for gpu in gpus:
-            click.echo(f"  {host:<12} GPU {gpu['gpu']}  {_line(gpu)}")
+            options.echo(f"  {host:<12} GPU {gpu['gpu']}  {_line(gpu)}")
             for one in gpu.get("instances", ()):
                 devices = ", ".join(one["devices"]) or "no compute instance"
-                click.echo(f"  {'':<12}        {one['profile']:<11} at {one['start']}  {devices}")
+                options.echo(f"  {'':<12}        {one['profile']:<11} at {one['start']}  {devices}")
     for host, error in seen.silent.items():
-        click.echo(f"  {host:<12} {error.message}" + (f"  fix: {error.hint}" if error.hint else ""))
+        options.echo(
+            f"  {host:<12} {error.message}" + (f"  fix: {error.hint}" if error.hint else "")
+        )
 
 
 def _line(gpu: dict[str, Any]) -> str:
@@ -196,14 +189,14 @@ def _line(gpu: dict[str, Any]) -> str:
     if gpu.get("pending"):
         layout += " (another mode waits for a reset)"
     if "state" not in gpu:
-        used = ", ".join(f"{p['pid']} {p['name']} ({p['user']})" for p in gpu["processes"])
+        used = ", ".join(f"{p['pid']} {p['name']} ({p['user']})" for p in gpu.get("processes", ()))
         return layout + (f"  used by {used}" if used else "")
     match gpu["state"]:
         case "unchanged":
             return f"{layout}: as declared"
         case "differs":
-            return f"{layout} → {gpu['wanted']}: {'; '.join(gpu['steps'])}"
+            return f"{layout} → {gpu.get('wanted', '')}: {'; '.join(gpu.get('steps', ()))}"
         case "changed":
             return f"{layout}: changed"
         case state:
-            return f"{layout}: {state}: {gpu['why']}"
+            return f"{layout}: {state}: {gpu.get('why', '')}"

@@ -1,7 +1,5 @@
 """appliance node show, assign"""
 
-import json
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,11 +35,11 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     site, hosts = action.show(options.target(inventory, profile), options.quiet())
     if as_json:
         told = {"site": site, "hosts": {seen.host: _document(seen) for seen in hosts}}
-        click.echo(json.dumps(told, indent=1))
+        options.echo_json(told)
     else:
         for seen in hosts:
             for line in _lines(seen, partial(options.command_line, inventory, profile)):
-                click.echo(line)
+                options.echo(line)
     return 0 if all(seen.settled for seen in hosts) else 1
 
 
@@ -76,14 +74,13 @@ def assign(
     budgets allow. What is not free in time keeps its owner, and site.yml its text. After an interrupt the same command
     continues. Exit as of deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
     """
-    if not yes and (as_json or not sys.stdin.isatty()):
-        raise click.UsageError("nobody can be asked here: give --yes to move hosts without asking")
+    options.require_answer(yes, as_json)
     console = options.console(stderr=as_json)
 
     def consent(move: Move) -> bool:
         if not as_json:
             for line in _intent(move):
-                click.echo(line)
+                options.echo(line)
         return yes or click.confirm("\n  Move it?", default=False)
 
     watcher = options.observer(as_json)
@@ -102,7 +99,7 @@ def assign(
     elif not as_json:
         console.print()
         following = options.command_line(inventory, profile, "node show")
-        run_summary(console, done.record, done.report, following, stages=False)
+        run_summary(console, options.advice(done.record), done.report, following, stages=False)
     return done.exit_code
 
 

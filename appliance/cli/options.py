@@ -1,22 +1,28 @@
 """Flags several verbs share, and how their output is chosen."""
 
+import json
 import os
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 import click
+from pydantic import BaseModel
 from rich.console import Console
 
-from appliance.actions.opening import Target
+from appliance.actions.opening import Target, site_here
 from appliance.actions.planned import Narrowing, stage_names
-from appliance.models.events import Observer
+from appliance.models.events import Event, Message, Observer
+from appliance.report.advice import Address, told
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 
 PIPE_WIDTH = 160
 F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+Shown = TerminalObserver | PlainObserver | JsonObserver
 
 
 def target_options(command: F) -> F:
@@ -29,7 +35,7 @@ def target_options(command: F) -> F:
         "--inventory",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="The site's folder. Without it: the embedded virtual rack.",
+        help="The site's folder. Without it: this folder, where it has a site.yml; else the virtual rack.",
     )(command)
 
 
@@ -62,8 +68,56 @@ def json_option(text: str) -> Callable[[F], F]:
 
 
 def target(inventory: Path | None, profile: str | None) -> Target:
-    """The Target the flags name."""
-    return Target(inventory, profile)
+    """The Target the flags name, or the current folder is; advice names it, too, from now on.
+
+    Raises ConfigError where that folder cannot be read.
+    """
+    here = site_here() if inventory is None else None
+    found = Target(inventory or here, profile, is_here=here is not None)
+    _Spoken.address = found.address
+    return found
+
+
+class _Spoken:
+    """Which site this process speaks of: one command names one site."""
+
+    address = Address()
+
+
+def advice(value: T) -> T:
+    """A text, or anything with texts in it, whose commands name the site as the user did."""
+    return told(value, _Spoken.address)
+
+
+def advice_elsewhere(value: T) -> T:
+    """The same for readers who are in other folders: paths are absolute."""
+    return told(value, _Spoken.address.absolute())
+
+
+def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Prints a text with advice in it."""
+    click.echo(advice(text), nl=nl, err=err)
+
+
+def echo_json(document: object) -> None:
+    """Prints data as JSON, for readers who are in other folders."""
+    value = advice_elsewhere(document)
+    if isinstance(value, BaseModel):
+        click.echo(value.model_dump_json(indent=1))
+    else:
+        click.echo(json.dumps(value, indent=1))
+
+
+def require_answer(yes: bool, as_json: bool = False) -> None:
+    """Raises UsageError where the user is to be asked before something is changed, and cannot be."""
+    if yes:
+        return
+    if as_json:
+        raise click.UsageError("--json asks no questions: add --yes to go on without being asked")
+    if not sys.stdin.isatty():
+        raise click.UsageError(
+            "standard input is not a terminal: add --yes to go on without being asked"
+        )
 
 
 def narrowing(
@@ -75,10 +129,36 @@ def narrowing(
     return Narrowing(tuple(n for item in limit for n in item.split(",")), stages, until, full)
 
 
-def observer(
-    as_json: bool, verbose: bool = False
-) -> TerminalObserver | PlainObserver | JsonObserver:
+class Advised:
+    """An observer whose events name the site in their advice. ``told``: how."""
+
+    def __init__(self, inner: Shown, told: Callable[[Event], Event]) -> None:
+        self._inner, self._told = inner, told
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._inner.__exit__(kind, error, at)
+
+    def handle(self, event: Event) -> None:
+        """Passes it on."""
+        self._inner.handle(self._told(event))
+
+
+def observer(as_json: bool, verbose: bool = False) -> Advised:
     """Progress on a terminal, lines in a pipe, or one JSON object per line."""
+    shown = _observer(as_json, verbose)
+    return Advised(shown, advice_elsewhere if as_json else advice)
+
+
+def _observer(as_json: bool, verbose: bool) -> Shown:
     if as_json:
         return JsonObserver(sys.stdout)
     if sys.stdout.isatty() and not verbose:
@@ -87,21 +167,26 @@ def observer(
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read; a log has no edge, so lines in a pipe are folded late."""
+    """Where people read; a log has no edge, so lines in a pipe are folded late.
+
+    Brackets are brackets: a text of others that looks like rich's markup is neither obeyed nor an error.
+    """
     stream = sys.stderr if stderr else sys.stdout
     bounded = stream.isatty() or "COLUMNS" in os.environ
-    return Console(stderr=stderr, width=None if bounded else PIPE_WIDTH)
+    return Console(stderr=stderr, width=None if bounded else PIPE_WIDTH, markup=False)
 
 
 class Silent:
-    """An observer for verbs whose answer is the output."""
+    """An observer for verbs whose answer is the output: warnings alone are told, on standard error."""
 
     def handle(self, event: object) -> None:
-        """Nothing to say."""
+        """Prints a warning."""
+        if isinstance(event, Message) and event.level == "warning":
+            click.echo(f"warning: {event.text}", err=True)
 
 
 def quiet() -> Observer:
-    """An observer that says nothing."""
+    """An observer that tells warnings only."""
     return Silent()
 
 

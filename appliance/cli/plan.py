@@ -44,10 +44,10 @@ def plan(
             error.exit_code = 1
         raise
     if as_json:
-        click.echo(made.model_dump_json(indent=1))
+        options.echo_json(made)
     else:
         console = options.console()
-        plan_table(console, made)
+        plan_table(console, options.advice(made))
         if made.changes:
             command = options.command_line(inventory, profile, "deploy")
             line = f"  Nothing was changed. To apply: {command}"

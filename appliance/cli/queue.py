@@ -1,6 +1,5 @@
 """appliance queue show, plan, apply, render"""
 
-import json
 import os
 from pathlib import Path
 
@@ -37,7 +36,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     """
     loaded, wanted = action.describe(options.target(inventory, profile))
     if as_json:
-        click.echo(json.dumps(_document(loaded, wanted), indent=1))
+        options.echo_json(_document(loaded, wanted))
     else:
         queue_tree(options.console(), action.tree_of(loaded))
     return 0
@@ -88,8 +87,8 @@ def apply(
     Nothing is applied while something stands in the way. A run that was cut off is continued by the same command.
     Exit: 0 as described, 1 refused or failed, 2 impossible or unusable.
     """
-    if as_json and not yes:
-        raise ConfigError("--json has nobody to ask", "add --yes")
+    if as_json:
+        options.require_answer(yes, as_json)
     loaded, wanted = action.describe(options.target(inventory, profile))
     wanted = action.with_secrets(loaded, wanted)
     with action.cluster_of(loaded, kubeconfig) as cluster:
@@ -105,10 +104,10 @@ def apply(
             made,
             wanted,
             cluster,
-            (lambda _: None) if as_json else lambda said: click.echo(f"  {said}"),
+            (lambda _: None) if as_json else lambda said: options.echo(f"  {said}"),
         )
     if not as_json:
-        click.echo(f"  {done} of {done} changes made")
+        options.echo(f"  {done} of {done} changes made")
     return 0
 
 
@@ -127,25 +126,25 @@ def render(inventory: Path | None, profile: str | None, output: Path) -> int:
         file = output / name
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content)
+            file.write_text(content, encoding="utf-8")
         except OSError as error:
             raise ConfigError(
                 f"{file} cannot be written ({error.strerror})",
                 "name a folder you own with --output",
             ) from None
-        click.echo(os.fspath(file))
+        options.echo(os.fspath(file))
     unpinned = [chart.name for chart in wanted.charts if chart.version is None]
     if unpinned:
-        click.echo(f"no exact version is known for: {', '.join(unpinned)}", err=True)
+        options.echo(f"no exact version is known for: {', '.join(unpinned)}", err=True)
     return 0
 
 
 def _say(made: QueuePlan, as_json: bool) -> None:
     if as_json:
-        click.echo(made.model_dump_json(indent=1))
+        options.echo_json(made)
     else:
         for line in plan_lines(made):
-            click.echo(line)
+            options.echo(line)
 
 
 def _document(loaded: LoadedSite, wanted: Rendered) -> dict[str, object]:

@@ -55,13 +55,14 @@ def report(
     kept = action.load(folder, run)
     if shape == "text" and output is None:
         console = options.console()
-        run_summary(console, kept.record, str(kept.folder / "report.html"))
+        run_summary(console, options.advice(kept.record), str(kept.folder / "report.html"))
         print_tables(console, kept.record.tables)
         return kept.record.verdict.exit_code
-    text = render(kept.record) if shape == "html" else kept.record.model_dump_json(indent=1)
+    record = options.advice_elsewhere(kept.record)
+    text = render(record) if shape == "html" else record.model_dump_json(indent=1)
     if output:
         try:
-            output.write_text(text)
+            output.write_text(text, encoding="utf-8")
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise

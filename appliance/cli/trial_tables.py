@@ -1,9 +1,6 @@
 """Verdicts of a trial, shown as they come."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-
-import click
 
 from appliance.cli import options
 from appliance.models.result import CheckResult, Status, overall
@@ -20,10 +17,10 @@ def show(
     verdict = overall(results)
     if as_json:
         listed = [result.model_dump(mode="json") for result in results]
-        click.echo(json.dumps({"verdict": verdict.value, "results": listed}, indent=1))
+        options.echo_json({"verdict": verdict.value, "results": listed})
         return verdict.exit_code
     console = options.console()
-    findings_list(console, findings(results))
+    findings_list(console, findings(options.advice(results)))
     good = sum(result.status is Status.PASS for result in results)
     said = total.format(good=good, all=len(results))
     console.print(f"  {verdict.value.upper()}: {said}")

@@ -9,6 +9,12 @@ from appliance.actions.opening import check_ids
 from appliance.cli import options
 from appliance.config.load import load_site
 
+ONE_KEY = (
+    "show one and the same key: one machine answers for all, or they were cloned; compare hostname on each, then on clones: "
+    "rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd, and run this again"
+)
+LISTED = 8
+
 
 @click.command()
 @options.target_options
@@ -22,12 +28,15 @@ def trust(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], y
     Compare a fingerprint with the host's console before you say yes. Exit: 0 all pinned, 1 some host did not
     answer or was declined.
     """
-    if inventory is None:
+    target = options.target(inventory, profile)
+    if target.inventory is None:
         raise click.UsageError(
-            "name a site with --inventory DIR; the virtual rack pins its own keys"
+            "name a site with --inventory DIR, or change to its folder; the virtual rack pins its own keys"
         )
-    loaded = load_site(inventory, profile, check_ids=check_ids())
+    loaded = load_site(target.inventory, profile, check_ids=check_ids())
     found, silent = action.offers(loaded, hosts)
+    for alike in action.shared(loaded, found):
+        click.echo(f"  warning: {_list(alike)} {ONE_KEY}", err=True)
 
     def confirm(offer: action.Offer) -> bool:
         if offer.state == "new" and yes:
@@ -39,8 +48,14 @@ def trust(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], y
     accepted = action.pin(loaded, found, confirm)
     for offer in found:
         state = "pinned now" if offer in accepted else offer.state
-        click.echo(f"  {offer.host:<16} {offer.fingerprint}  {state}")
+        options.echo(f"  {offer.host:<16} {offer.fingerprint}  {state}")
     for host, error in silent.items():
-        click.echo(f"  {host:<16} {error.message}  fix: {error.hint}")
+        options.echo(f"  {host:<16} {error.message}  fix: {error.hint}")
     declined = [o for o in found if o.state != "pinned" and o not in accepted]
     return 1 if silent or declined else 0
+
+
+def _list(hosts: tuple[str, ...]) -> str:
+    """Their names on one line; of many the first, and how many more."""
+    more = len(hosts) - LISTED
+    return ", ".join(hosts[:LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -8,12 +8,14 @@ from click.core import ParameterSource
 from pydantic import ValidationError
 
 from appliance.acceptance.ground import Settings
+from appliance.actions import recorded_logs
 from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
 from appliance.benchmarks import BENCHMARKS
 from appliance.cli import options, scheduler_trial, workloads_trial
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
+from appliance.models.run import RunRecord
 from appliance.models.site_containers import JobContainer
 from appliance.report.console import findings_list, run_summary
 from appliance.report.findings import findings
@@ -23,6 +25,7 @@ DEFAULTS = Settings()
 TRIALS = (scheduler_trial.NAME, workloads_trial.NAME)
 OPTIONS_OF = {
     "from_logs": ("gpt3",),
+    "model": ("gpt3",),
     "kubeconfig": TRIALS,
     "clean": TRIALS,
     "prometheus": (scheduler_trial.NAME,),
@@ -42,6 +45,7 @@ OPTIONS_OF = {
     metavar="DIR",
     help="gpt3 only: read logs of finished NeMo or Megatron runs instead of running anything.",
 )
+@click.option("--model", metavar="NAME", help="With --from-logs: this model's logs alone, as 5b.")
 @click.option(
     "--container-image",
     metavar="IMAGE",
@@ -71,6 +75,7 @@ def validate(
     inventory: Path | None,
     profile: str | None,
     from_logs: Path | None,
+    model: str | None,
     container_image: str | None,
     container_mounts: str | None,
     kubeconfig: Path | None,
@@ -87,6 +92,7 @@ def validate(
     \b
     All benchmarks of a site:     appliance validate --inventory mysite
     One of them:                  appliance validate storage --inventory mysite
+    Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     The scheduler's promises:     appliance validate scheduler --inventory mysite
     What stage workloads installs: appliance validate workloads --inventory mysite
@@ -113,16 +119,26 @@ def validate(
     if from_logs:
         if benchmarks != ("gpt3",):
             raise click.UsageError("--from-logs goes with: appliance validate gpt3")
-        return _from_logs(from_logs, profile or "hpc", as_json)
+        if inventory is not None:
+            target = options.target(inventory, profile)
+            record, report = recorded_logs.keep_logs(target, from_logs, options.quiet(), model)
+            return _told(record, report, as_json)
+        return _from_logs(from_logs, profile or "hpc", model, as_json)
+    if model:
+        raise click.UsageError("--model goes with --from-logs")
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
     target = options.target(inventory, profile)
     record, report = action.validate(target, benchmarks, watcher, container)
+    return _told(record, report, as_json)
+
+
+def _told(record: RunRecord, report: str, as_json: bool) -> int:
     if as_json:
-        click.echo(record.model_dump_json(indent=1))
+        options.echo_json(record)
         return record.verdict.exit_code
     console = options.console()
     print_tables(console, record.tables)
-    run_summary(console, record, report)
+    run_summary(console, options.advice(record), report)
     return record.verdict.exit_code
 
 
@@ -150,8 +166,8 @@ def _container(image: str | None, mounts: str | None) -> JobContainer | None:
         raise click.BadParameter(f"it is written as {example}", param_hint=option) from None
 
 
-def _from_logs(folder: Path, profile: str, as_json: bool) -> int:
-    outcome = action.read_logs(folder, profile)
+def _from_logs(folder: Path, profile: str, model: str | None, as_json: bool) -> int:
+    outcome = recorded_logs.read_logs(folder, profile, model)
     verdict = overall(outcome.results)
     if as_json:
         document = {

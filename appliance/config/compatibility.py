@@ -16,7 +16,7 @@ from appliance.models.base import Model
 from appliance.models.profile import Software
 
 TABLE = Path(__file__).with_name("compatibility.yml")
-RELEASE = re.compile(r"^\d+(\.\d+){0,3}$")
+RELEASE = re.compile(r"^[0-9]+(\.[0-9]+){0,3}\Z")
 SYSTEMS = "operating_systems"
 COMPONENTS = tuple(name for name in Software.model_fields if name != SYSTEMS)
 
@@ -117,7 +117,10 @@ def clashes(chosen: Mapping[str, object], known: Table | None = None) -> Iterato
             )
             continue
         row = known.row(name, release)
-        if row is not None:
+        if row is not None and not _spelled_as(release, row.release):
+            remedy = f"write it as its publisher does: {row.release}"
+            yield Clash(name, "", f'"{release}" is not a release', remedy)
+        elif row is not None:
             yield from _against(known, row, release, releases)
             yield from _on(known, row, release, systems)
         elif known.lines(name):
@@ -171,6 +174,12 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 def _cut(release: str, bound: str) -> tuple[int, ...]:
     return _numbers(release)[: len(_numbers(bound))]
+
+
+def _spelled_as(release: str, line: str) -> bool:
+    """Without zeros that are the same number: charts and packages are looked up by their text."""
+    parts = line.split(".")
+    return release.split(".")[: len(parts)] == parts
 
 
 def _same_line(release: str, line: str) -> bool:

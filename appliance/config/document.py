@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import cast
 import yaml  # noqa: TID251  config is the door to YAML
 
 from appliance.config.finding import Finding, InvalidConfig, KeyPath, dotted
+from appliance.config.reading import NoFile, TooLarge, read_bytes
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 24
 PREFIX = "tag:yaml.org,2002:"
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode's categories of characters that have no place in a value."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,15 @@ def parse(text: str, file: Path) -> Document:
     node = compose(text, file)
     if node is None:
         raise InvalidConfig(
-            [Finding(file, 0, "", "is empty", "appliance init writes one to start from")]
+            [
+                Finding(
+                    file,
+                    0,
+                    "",
+                    "is empty",
+                    "begin with a new one: appliance init DIR --hosts 4 --profile hpc",
+                )
+            ]
         )
     builder = _Builder(file)
     data = builder.build(node, ())
@@ -112,17 +124,25 @@ def compose(text: str, file: Path) -> yaml.Node | None:
 
 def _text(file: Path) -> str:
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise InvalidConfig(
-                [Finding(file, 0, "", "is larger than 1 MB", "this is not a profile or site")]
-            )
-        text = file.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        remedy = (
-            "check the path" if isinstance(error, FileNotFoundError) else "check its owner and mode"
-        )
+        raw = read_bytes(file, MAX_BYTES)
+        text = raw.decode("utf-8-sig")
+    except TooLarge:
         raise InvalidConfig(
-            [Finding(file, 0, "", f"cannot be read ({error.strerror})", remedy)]
+            [Finding(file, 0, "", "is larger than 1 MB", "this is not a profile or site")]
+        ) from None
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        remedy = "name a file" if isinstance(error, NoFile) else "check its owner and mode"
+        raise InvalidConfig(
+            [
+                Finding(
+                    file,
+                    0,
+                    "",
+                    f"cannot be read ({error.strerror})",
+                    "check the path" if missing else remedy,
+                )
+            ]
         ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
@@ -217,6 +237,6 @@ class _Builder:
 
 
 def _unusable(character: str) -> bool:
-    """Control characters other than tab and line feed, and halves of characters."""
-    code = ord(character)
-    return (code < 0x20 and character not in "\t\n") or 0xD800 <= code <= 0xDFFF or code == 0x7F
+    """What cannot be seen, or turns what is around it: controls other than tab and line feed, marks of direction and of
+    width (Unicode's Cf), other line ends, and halves of characters."""
+    return character not in "\t\n" and unicodedata.category(character) in HIDDEN

@@ -9,6 +9,8 @@ from typing import Literal
 from appliance.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
+LONGEST_NAME = 64
+"""Of a key in a message; what is longer is a mistake, and is cut."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ def dotted(path: Iterable[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{part}" if text else part
+            name = part if len(part) <= LONGEST_NAME else part[: LONGEST_NAME - 3] + "..."
+            text += f".{name}" if text else name
     return printable(text)
 
 

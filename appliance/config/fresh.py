@@ -48,5 +48,5 @@ def write_secrets(folder: Path) -> tuple[Path, ...]:
 def _write(file: Path, maker: Callable[[], str]) -> Path:
     if not file.exists():
         file.touch(mode=0o600)
-        file.write_text(maker() + "\n")
+        file.write_text(maker() + "\n", encoding="utf-8")
     return file

@@ -43,7 +43,7 @@ def write(folder: Path, images: Mapping[str, str]) -> Path:
     file = folder / NAME
     fresh = file.with_name(f".{NAME}.new")
     try:
-        with fresh.open("w") as out:
+        with fresh.open("w", encoding="utf-8") as out:
             out.write(text(images))
             out.flush()
             os.fsync(out.fileno())

@@ -1,6 +1,6 @@
 """Profile and site from their files: everything that is wrong with them is found before a host is contacted."""
 
-from collections.abc import Collection
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from appliance.config.mig import completed
 from appliance.config.rules import judge_profile, judge_site
 from appliance.config.schema import Checked, check
 from appliance.errors import ConfigError
+from appliance.models.bound import Bounds
 from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Site
@@ -22,6 +23,7 @@ SITE_FILE = "site.yml"
 class LoadedSite:
     """A sound site with the profile it uses, in which the site's ``software`` is already effective.
 
+    ``folder`` is absolute: programs that are started elsewhere are given paths in it.
     ``todo`` lists steps the owner still has to take; what contacts hosts calls ``require_ready`` first.
     """
 
@@ -49,10 +51,10 @@ class LoadedSite:
             raise InvalidConfig(left)
 
 
-def load_profile(name_or_path: str | Path, check_ids: Collection[str] | None = None) -> Profile:
+def load_profile(name_or_path: str | Path, check_ids: Bounds | None = None) -> Profile:
     """A profile by file, or by name in ``./profiles`` and then among those that come with the program.
 
-    ``check_ids``: the ids limits may be set for; None leaves them unjudged. Raises InvalidConfig, ConfigError.
+    ``check_ids``: what limits may be, by the id of the check; None leaves them unjudged. Raises InvalidConfig, ConfigError.
     """
     checked, findings = _profile(find_profile(name_or_path), check_ids)
     if checked.model is None or findings:
@@ -64,7 +66,7 @@ def load_site(
     folder: str | Path,
     profile_override: str | Path | None = None,
     *,
-    check_ids: Collection[str] | None = None,
+    check_ids: Bounds | None = None,
 ) -> LoadedSite:
     """The site in ``folder`` (or the file itself) with its profile. Raises InvalidConfig with every finding."""
     file = site_file(folder)
@@ -83,7 +85,7 @@ def load_site(
     return LoadedSite(
         site=completed(site.model, profile.model),
         profile=effective(profile.model, site.model),
-        folder=file.parent,
+        folder=file.parent.absolute(),
         site_document=site.document,
         profile_document=profile.document,
         todo=tuple(findings),
@@ -102,9 +104,15 @@ def site_file(folder: str | Path) -> Path:
             f"{path} cannot be read ({error.strerror})", "check its owner and mode"
         ) from None
     if not is_there:
-        raise ConfigError(f"{path} does not exist", f"make a site: appliance init {path}")
+        raise ConfigError(
+            f"{path} does not exist",
+            f"make a site: appliance init {shlex.quote(str(path))} --hosts 4 --profile hpc",
+        )
     if not has_site:
-        raise ConfigError(f"{path} holds no {SITE_FILE}", f"make one: appliance init {path}")
+        raise ConfigError(
+            f"{path} holds no {SITE_FILE}",
+            f"make one: appliance init {shlex.quote(str(path))} --hosts 4 --profile hpc",
+        )
     return file
 
 
@@ -113,9 +121,9 @@ def find_profile(name_or_path: str | Path) -> Path:
     text = str(name_or_path)
     if "/" in text or text.endswith((".yml", ".yaml")):
         return Path(text)
-    for folder in (Path("profiles"), data.profiles()):
-        if text in {file.stem for file in folder.glob("*.yml")}:
-            return folder / f"{text}.yml"
+    for file in _offered():
+        if file.stem == text:
+            return file
     raise ConfigError(
         f'no profile is called "{printable(text)}"',
         f"there are {', '.join(profile_names())}, or give a file",
@@ -124,8 +132,23 @@ def find_profile(name_or_path: str | Path) -> Path:
 
 def profile_names() -> tuple[str, ...]:
     """Names ``find_profile`` knows here."""
-    found = {f.stem for folder in (Path("profiles"), data.profiles()) for f in folder.glob("*.yml")}
-    return tuple(sorted(found))
+    return tuple(sorted({file.stem for file in _offered()}))
+
+
+def _offered() -> tuple[Path, ...]:
+    """Profiles by name, those of ``./profiles`` first. A current folder that cannot be searched offers none."""
+    own = Path("profiles")
+    try:
+        own.stat()
+    except OSError:
+        return tuple(data.profiles().glob("*.yml"))
+    try:
+        return (*own.glob("*.yml"), *data.profiles().glob("*.yml"))
+    except OSError as error:
+        raise ConfigError(
+            f"{own.absolute()} cannot be read ({error.strerror}), so a profile in it would not be seen",
+            "correct its owner and mode, or change to another folder",
+        ) from None
 
 
 def effective(profile: Profile, site: Site) -> Profile:
@@ -134,18 +157,16 @@ def effective(profile: Profile, site: Site) -> Profile:
     return profile.model_copy(update={"software": software})
 
 
-def _profile(
-    file: Path, check_ids: Collection[str] | None
-) -> tuple[Checked[Profile], list[Finding]]:
+def _profile(file: Path, check_ids: Bounds | None) -> tuple[Checked[Profile], list[Finding]]:
     checked = check(read(file), Profile)
     return checked, [*checked.findings, *judge_profile(checked, check_ids)]
 
 
 def _profile_of(
-    site: Checked[Site], override: str | Path | None, check_ids: Collection[str] | None
+    site: Checked[Site], override: str | Path | None, check_ids: Bounds | None
 ) -> tuple[Checked[Profile] | None, list[Finding]]:
     path: KeyPath = ("profile",)
-    name = override or (site.model.profile if site.model else None)
+    name = override if override is not None else (site.model.profile if site.model else None)
     if name is None:
         missing = site.model is not None and site.whole(*path)
         remedy = f"add profile: {' | '.join(profile_names())}, or give --profile"
@@ -153,15 +174,24 @@ def _profile_of(
     try:
         return _profile(_beside(site.document.file, name, override), check_ids)
     except InvalidConfig as error:
-        return None, list(error.findings)
+        return None, [_told_of(site, path, f, override) for f in error.findings]
     except ConfigError as error:
-        if override:
+        if override is not None:
             raise
         return None, [site.finding(path, error.message, error.hint)]
 
 
+def _told_of(
+    site: Checked[Site], path: KeyPath, finding: Finding, override: str | Path | None
+) -> Finding:
+    """A file that cannot be read at all is a mistake of the line that names it."""
+    if override is not None or finding.line:
+        return finding
+    return site.finding(path, f"{finding.file} {finding.message}", finding.remedy)
+
+
 def _beside(site_file: Path, name: str | Path, override: str | Path | None) -> Path:
     """A path in the site is relative to the site's folder, one on the command line to the caller's."""
-    if not override and "/" in str(name):
+    if override is None and "/" in str(name):
         return site_file.parent / name
     return find_profile(name)

@@ -62,9 +62,9 @@ def with_table(text: str, kind: str) -> str:
 def publish(checkout: Path) -> None:
     """Bring docs/schema/*.json and the tables of docs/*.md up to date; run after a change of the models."""
     for kind in MODELS:
-        (checkout / f"docs/schema/{kind}.json").write_text(schema(kind))
+        (checkout / f"docs/schema/{kind}.json").write_text(schema(kind), encoding="utf-8")
         page = checkout / f"docs/{kind}.md"
-        page.write_text(with_table(page.read_text(), kind))
+        page.write_text(with_table(page.read_text(encoding="utf-8"), kind), encoding="utf-8")
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:

@@ -2,10 +2,12 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from appliance.config.finding import Finding, InvalidConfig
+from appliance.config.reading import TooLarge, read_bytes
 from appliance.config.spellings import spellings
 from appliance.config.vault import Vault
 from appliance.errors import ConfigError
@@ -98,10 +100,14 @@ def _fitting(name: str, value: str) -> str:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text("utf-8").rstrip("\r\n")
+        return read_bytes(file).decode("utf-8").rstrip("\r\n")
+    except TooLarge:
+        raise ConfigError(f"{file} is larger than 1 MB", "a secret is one line") from None
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be read ({error.strerror})", "check its path, owner and mode"
         ) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{file} is not text", f"encode it: base64 -w0 {file}") from None
+        raise ConfigError(
+            f"{file} is not text", f"encode it: base64 -w0 {shlex.quote(str(file))}"
+        ) from None

@@ -1,11 +1,13 @@
 """Values of ansible-vault files, decrypted by Ansible's own library."""
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
 
 from appliance.config.document import parse
 from appliance.config.finding import InvalidConfig
+from appliance.config.reading import TooLarge, read_bytes
 from appliance.errors import ConfigError
 
 PASSWORD_FILE = "ANSIBLE_VAULT_PASSWORD_FILE"
@@ -41,12 +43,14 @@ def _decrypt(file: Path) -> dict[str, object]:
 
     password = _password()
     try:
-        text = VaultLib([("default", VaultSecret(password))]).decrypt(file.read_bytes())
+        text = VaultLib([("default", VaultSecret(password))]).decrypt(read_bytes(file))
         data = parse(text.decode(), file).data
+    except TooLarge:
+        raise ConfigError(f"{file} is larger than 1 MB", "name the vault's file") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror})", "check its path") from None
     except AnsibleError:
-        remedy = f"check the password in {os.environ[PASSWORD_FILE]}: ansible-vault view {file}"
+        remedy = f"check the password in {os.environ[PASSWORD_FILE]}: ansible-vault view {shlex.quote(str(file))}"
         raise ConfigError(f"{file} cannot be decrypted", remedy) from None
     except (InvalidConfig, UnicodeDecodeError):
         raise _no_keys(file) from None
@@ -56,7 +60,9 @@ def _decrypt(file: Path) -> dict[str, object]:
 
 
 def _no_keys(file: Path) -> ConfigError:
-    return ConfigError(f"{file} does not hold keys and values", f"ansible-vault edit {file}")
+    return ConfigError(
+        f"{file} does not hold keys and values", f"ansible-vault edit {shlex.quote(str(file))}"
+    )
 
 
 def _password() -> bytes:
@@ -68,10 +74,14 @@ def _password() -> bytes:
     file = Path(name).expanduser()
     try:
         executable = os.access(file, os.X_OK)
-        password = file.read_bytes().strip()
+        password = read_bytes(file).strip()
     except OSError as error:
         raise ConfigError(
             f"{PASSWORD_FILE}: {file} cannot be read ({error.strerror})", "check the path"
+        ) from None
+    except TooLarge:
+        raise ConfigError(
+            f"{PASSWORD_FILE}: {file} is larger than 1 MB", "name the file of the password"
         ) from None
     if executable:
         raise ConfigError(

@@ -19,8 +19,10 @@ from appliance.models import (
     site_containers,
     site_fabric,
     site_kubernetes,
+    site_mig,
     site_scheduler,
     site_workloads,
+    texts,
 )
 
 PATTERNS = {
@@ -34,6 +36,10 @@ PATTERNS = {
         "the address of a mirror",
         "as https://mirror.example.org/debian, without user and password",
     ),
+    site.FILE_PATH: (
+        "the path of a file",
+        "up to 1024 characters, none of them a line break or another control character",
+    ),
     site.VARIABLE: ("the name of a variable", "letters, digits and _, as ACME_MUNGE_KEY"),
     site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
     site.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
@@ -41,7 +47,6 @@ PATTERNS = {
     site.TIME_LIMIT: ("a Slurm time limit", "UNLIMITED, minutes, H:MM:SS or D-HH:MM:SS"),
     site_fabric.FIRMWARE: ("a version of an adapter's firmware", "as 20.43.8002"),
     site_fabric.ADAPTER: ("an adapter's name", "as mlx5_0"),
-    site_fabric.PARTITION_NAME: ("a partition's name", 'letters, digits, "_" and "-", as storage'),
     site.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),
     site_scheduler.DNS_LABEL: (
         "a DNS label",
@@ -77,6 +82,51 @@ PATTERNS = {
         "as nvcr.io#nvidia/pytorch:26.01-py3 or /data/images/pytorch.sqsh",
     ),
     site_containers.MOUNT: ("a mount", "as /data:/data or /data:/data:ro"),
+    site_fabric.PARTITION_NAME: ("a partition's name", 'letters, digits, "_" and "-", as storage'),
+    site_kubernetes.RELEASE: ("a release of Kubernetes", "as 1.35 or 1.35.2"),
+    site_kubernetes.CONTAINERD: ("a release of containerd", "as 2.3"),
+    site_kubernetes.REGISTRY: (
+        "a registry",
+        "its host name and port, as registry.example.com:5000",
+    ),
+    site_mig.LAYOUT_NAME: ("a name of a layout", 'a letter, then letters, digits and ".+-"'),
+    site_mig.NUMBERS: ("numbers of GPUs", "as 0-3,6"),
+    site_containers.PACKAGE: ("a package's file", "a path that ends in .deb or .rpm"),
+    site_containers.ARCHIVE: ("an archive's file", "a path that ends in .tar.gz, .tgz or .tar.xz"),
+    texts.LINE: ("plain text", "one line, without braces and control characters"),
+    texts.LABEL_VALUE: (
+        "a name that can be a label's value",
+        'letters, digits and "._-" between them, 63 at most, as hpc-2026',
+    ),
+    texts.FILE: (
+        "a path",
+        "letters, digits, spaces and ._/@%+=,:~()#- behind the first character, as secrets/bmc",
+    ),
+    texts.PROFILE: ("a profile", "its name, as hpc, or its file, as ./mine.yml"),
+    texts.RELEASE: ("a release", "write numbers and dots, as 1.35 or 580"),
+    texts.SERVER: ("a host name or address", "as ntp1.example.org or 10.0.0.1"),
+    texts.NETWORK_NAME: (
+        "a name of a network",
+        'lower-case letters, digits and "-", 31 at most: hosts are called gpu-1-storage in it',
+    ),
+    texts.ZONE: ("a time zone", "take one of timedatectl list-timezones, as Europe/Berlin"),
+    texts.LAYOUT: ("a MIG layout", "a name, or instances as 3g.40gb, 2 x 1g.10gb"),
+    texts.SWITCH: ("a switch", "its name in the fabric or its GUID, 64 characters at most"),
+    texts.PRODUCT: ("a product's name", "as nvidia-smi -L prints it: NVIDIA A100-SXM4-80GB"),
+    texts.BMC_USER: ("an account of a BMC", "letters, digits and ._@-, 32 at most, as admin"),
+    texts.SECRET: ("a secret's name", "as munge_key"),
+    texts.COMPONENT: ("a component", "as driver_branch or kai"),
+    texts.LIMIT: ("the id of a check", "as base.clock or gpu.xid.63"),
+    texts.UNIT: ("a unit", "as s, GiB or %, which the check has: appliance explain CHECK"),
+    texts.DATE: ("a date", "as 2026-11 or 2026-11-02"),
+    texts.SYSCTL: ("a kernel parameter", "with dots, as vm.swappiness or net.core.rmem_max"),
+    texts.SYSCTL_VALUE: (
+        "a value of a kernel parameter",
+        "words with one space between, as 4096 87380",
+    ),
+    texts.HUB_CLASS: ("a class of JupyterHub", "as GenericOAuthenticator"),
+    texts.HUB_SETTING: ("a setting of JupyterHub", "as allowed_users"),
+    texts.IMAGE_NAME: ("an image's name", "as docker.io/library/busybox:1.36.1"),
     site_scheduler.SUBJECT: ("a user or group", "as alice@example.com or vision-team"),
 }
 KINDS = {
@@ -137,20 +187,25 @@ def _bad_value(error: ErrorDetails, wanted: object) -> tuple[str, str]:
     match kind:
         case "string_pattern_mismatch":
             what, shape = _pattern(error)
-            return f"{_show(value)} is not {what}", shape
+            return f"{shown(value)} is not {what}", shape
         case "literal_error" | "enum":
             accepted = _accepted(wanted)
-            return f"{_show(value)} is not accepted", _accepted_words(str(value), accepted)
+            return f"{shown(value)} is not accepted", _accepted_words(str(value), accepted)
         case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
             word, limit = next((BOUNDS[k], v) for k, v in context.items() if k in BOUNDS)
             return (
-                f"{_show(value)} is out of range",
+                f"{shown(value)} is out of range",
                 f"{word} {int(limit) if limit == int(limit) else limit}",
             )
-        case "too_short":
-            return "is empty", "give at least one"
+        case "too_short" | "string_too_short":
+            return "is empty", "give at least one" + (" character" if kind != "too_short" else "")
+        case "string_too_long":
+            return f"has {len(str(value))} characters", f"at most {context['max_length']}"
+        case "too_long":
+            many = context.get("actual_length") or "too many"
+            return f"has {many} entries", f"at most {context['max_length']}"
     if wanted in (IPv4Address, IPv4Network):
-        return f"{_show(value)} is not an IPv4 {_ip_kind(wanted)}", _ip_example(wanted, value)
+        return f"{shown(value)} is not an IPv4 {_ip_kind(wanted)}", _ip_example(wanted, value)
     said = error["msg"].removeprefix("Value error, ").partition(": ")
     return said[0], said[2] or "see docs/site.md"
 
@@ -261,7 +316,8 @@ def _kind(value: object) -> str:
     return names.get(type(value), "nothing")
 
 
-def _show(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as a message quotes it: short, and without a password in an address."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     text = re.sub(r"//[^/@]*@", "//***@", text)
     text = text if len(text) <= 60 else text[:57] + "..."

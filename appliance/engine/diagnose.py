@@ -23,6 +23,11 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
         "free space on {host} (journalctl --vacuum-size=200M, old logs, /var/cache), then deploy again",
     ),
     (
+        r"(?<![\w/])/(?!proc/|sys/)[^\s:]+: (.*: )?Operation not permitted",
+        "{said}; root is refused so where a file has the immutable attribute",
+        "on {host} lsattr -d names it and its folder's attributes, chattr -i takes it away; then deploy again",
+    ),
+    (
         r"Read-only file system",
         "a file system has become read-only ({said})",
         "look for disk errors on {host} (dmesg), replace the disk or remount, then deploy again",

@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
+from appliance.models.base import Model
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Topology
 from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Role
 
+Kept = TypeVar("Kept", bound=Model)
 LEAST_AGE = timedelta(minutes=1)
 """So old must a reading be that a counter's growth since then says something."""
 
@@ -48,6 +51,11 @@ def earlier_facts(session: Session) -> dict[str, HostFacts]:
     return {name: facts for name, facts in known.items() if facts}
 
 
+def facts_at(session: Session, host: str, until: datetime | None = None) -> HostFacts | None:
+    """The newest facts of a host, no younger than ``until``; None where there are none."""
+    return _last(session, host, until)
+
+
 def _remember_topology(session: Session, host: str, facts: HostFacts) -> None:
     if facts.topology is None:
         return
@@ -61,9 +69,8 @@ def _with_topology(session: Session, host: str, facts: HostFacts) -> HostFacts:
     if facts.topology or Role.CONTROL not in session.site.host(host).roles:
         return facts
     entry = session.journal.last("topology", host=host)
-    if entry is None:
-        return facts
-    return facts.model_copy(update={"topology": Topology.model_validate(entry.data["topology"])})
+    found = _read(Topology, entry.data.get("topology")) if entry else None
+    return facts.model_copy(update={"topology": found}) if found else facts
 
 
 def _remember_release(session: Session, host: str, facts: HostFacts) -> None:
@@ -81,15 +88,18 @@ def _with_release(session: Session, host: str, facts: HostFacts) -> HostFacts:
     entry = session.journal.last("kubernetes_release", host=host)
     if entry is None:
         return facts
-    last = Kubernetes(version=str(entry.data["version"]))
+    last = Kubernetes(version=str(entry.data.get("version", "")))
     return facts.model_copy(update={"kubernetes": last})
 
 
 def _last(session: Session, host: str, until: datetime | None = None) -> HostFacts | None:
     entry = session.journal.last("facts", host=host, until=until)
-    if entry is None:
-        return None
+    return _read(HostFacts, entry.data.get("facts")) if entry else None
+
+
+def _read(model: type[Kept], kept: object) -> Kept | None:
+    """None for what another version wrote, which knew other facts, or others than may stand in one."""
     try:
-        return HostFacts.model_validate(entry.data["facts"])
+        return model.model_validate(kept)
     except ValidationError:
-        return None  # written by another version, which knew other facts
+        return None

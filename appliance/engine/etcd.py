@@ -4,12 +4,19 @@ import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
+from pydantic import TypeAdapter
+
+from appliance.adapters.answers import parsed
 from appliance.config.roles import kubernetes
-from appliance.engine.gather import each
+from appliance.engine.gather import DEFECT, each
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Message
+from appliance.text import cleaned
+
+T = TypeVar("T")
 
 PLACE = "/usr/local/sbin"
 BACKUPS, RESTORE = "appliance-etcd", "appliance-etcd-restore"
@@ -87,16 +94,25 @@ def program(
     raise ApplianceError(said.removeprefix(f"{argv[0]}: "), hint, host)
 
 
+def answer(session: Session, host: str, kind: type[T], *argv: str) -> T:
+    """What a program answered in JSON. Raises ApplianceError, also where that is no such answer."""
+    said = program(session, host, *argv)
+    try:
+        return TypeAdapter(kind).validate_python(cleaned(parsed(said)))
+    except ValueError as error:
+        what = str(error).splitlines()[0]
+        text = f"{argv[0]} answers what cannot be read: {what}"
+        raise ApplianceError(text, DEFECT, host) from None
+
+
 def ask(session: Session) -> dict[str, Part | ApplianceError]:
     """Every control host's part; its failure is a value."""
 
     def part(host: str) -> Part | ApplianceError:
         try:
-            said = json.loads(program(session, host, RESTORE, "look"))
+            return answer(session, host, Part, RESTORE, "look")
         except ApplianceError as error:
             return error
-        order = said.pop("order")
-        return Part(**said, order=Order(**order) if order else None)
 
     names = [host.name for host in kubernetes.control_hosts(session.site)]
     return dict(each(names, part))

@@ -1,33 +1,45 @@
 """Facts of all hosts: one round trip each, side by side; a host that does not answer is a value."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import ValidationError
 
+from appliance.adapters.answers import parsed
 from appliance.adapters.ssh import Remote
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import BroughtCluster
 from appliance.probe.bundle import command, payload
+from appliance.text import one_line, quoted, shortened
 
 T = TypeVar("T")
 
 PYTHON = "/usr/bin/python3"
 DEADLINE = 45.0
+LONGEST_FIELD = 80
+DEFECT = (
+    "look at the host: a sound one answers no such thing; if it is sound, report this as a defect"
+)
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A host that gave no facts: why, and what to do. ``away``: it cannot be reached at all."""
+    """A host that gave no facts: why, and what to do. ``away``: it cannot be reached at all.
+
+    ``cause`` and ``fix`` are one line each, whatever the host said.
+    """
 
     host: str
     cause: str
     fix: str
     away: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("cause", "fix"):
+            object.__setattr__(self, name, shortened(one_line(getattr(self, name))))
 
 
 @dataclass(frozen=True)
@@ -72,13 +84,32 @@ def ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts |
         fix = f"install Python 3.8 or newer as {PYTHON}" if missing else "report this as a defect"
         return Unanswered(host, f"the probe did not run: {said}", fix)
     try:
-        answer = json.loads(done.stdout)
-        if "error" in answer:
-            return Unanswered(host, f"the probe did not run: {answer['error']}", "")
+        answer = parsed(done.stdout)
+    except ValueError as error:
+        return Unanswered(host, f"the probe's answer cannot be read: {error}", DEFECT)
+    if not isinstance(answer, dict):
+        return Unanswered(host, "the probe's answer cannot be read: it has no fields", DEFECT)
+    if "error" in answer:
+        return Unanswered(host, f"the probe did not run: {answer['error']}", "")
+    try:
         # The probe knows its host by the system's name, which a stage may still have to set.
         return HostFacts.model_validate({**answer, "host": host})
-    except (ValueError, ValidationError) as error:
-        first = str(error).splitlines()[0]
-        return Unanswered(
-            host, f"the probe's answer cannot be read: {first}", "report this as a defect"
-        )
+    except ValidationError as error:
+        return Unanswered(host, _refused(error), DEFECT)
+
+
+def _refused(error: ValidationError) -> str:
+    """The first field that is no fact."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = shortened(".".join(map(str, first["loc"])), LONGEST_FIELD)
+    match first["type"]:
+        case "missing":
+            what = f"it lacks {field}"
+        case "extra_forbidden":
+            what = f"{field} is no fact"
+        case "string_pattern_mismatch":
+            what = f"{field} cannot be {quoted(first['input'])}"
+        case _:
+            what = f"{field} cannot be {quoted(first['input'])} ({first['msg']})"
+    more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    return f"its answer is refused: {what}{more}"

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from appliance.checks.base_room import is_of_room
 from appliance.checks.check import View
 from appliance.engine.diagnose import Diagnosis, diagnose
 from appliance.engine.gather import Unanswered, ask
@@ -50,11 +51,12 @@ class Peers:
 
 @dataclass(frozen=True)
 class Proof:
-    """Facts taken after the playbook, and what the stage's checks made of them."""
+    """Facts taken after the playbook, and what the stage's checks made of them. ``lasts``: waiting will not help."""
 
     facts: HostFacts | None
     results: tuple[CheckResult, ...]
     problem: Diagnosis | None
+    lasts: bool = False
 
 
 def prove(
@@ -65,7 +67,7 @@ def prove(
     ``managed``: what the playbook manages there.
     """
     while (proof := _look(session, stage, host, managed)).problem:
-        if peers.settled or session.cancelled.is_set():
+        if proof.lasts or peers.settled or session.cancelled.is_set():
             return proof
         peers.pause(session.cancelled)
     return _receipted(session, stage, proof, prepared)
@@ -80,7 +82,7 @@ def _look(session: Session, stage: Stage, host: str, managed: Managed) -> Proof:
     results = tuple(judge_host(view, session.site.host(host), stage.checks))
     bad = next((r for r in results if r.status in {Status.FAIL, Status.ERROR}), None)
     problem = Diagnosis(f"{bad.id}: {bad.cause}", bad.fix) if bad else None
-    return Proof(facts, results, problem)
+    return Proof(facts, results, problem, lasts=any(map(is_of_room, results)))
 
 
 def _receipted(session: Session, stage: Stage, proof: Proof, prepared: Prepared) -> Proof:

@@ -1,6 +1,5 @@
 """Puts a run together: what happened, what was judged and measured, and what nobody can say."""
 
-import getpass
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from appliance.checks.kubernetes_images import running
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
+from appliance.engine.user import user_name
 from appliance.engine.watch import Watch
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
@@ -30,6 +30,7 @@ from appliance.models.run import (
     host_versions,
 )
 from appliance.models.site import Role
+from appliance.report.advice import told
 from appliance.report.findings import findings as findings_of
 from appliance.report.html import render as render_html
 
@@ -55,8 +56,8 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
     A stage that failed somewhere fails the run, whatever checks say.
     """
     stages = _stage_results(findings.outcomes)
-    told = {(r.id, r.target) for r in stages}
-    judged = (*stages, *(r for r in findings.results if (r.id, r.target) not in told))
+    said = {(r.id, r.target) for r in stages}
+    judged = (*stages, *(r for r in findings.results if (r.id, r.target) not in said))
     results = (*judged, *_omitted(findings.outcomes, judged))
     return RunRecord(
         run=session.run,
@@ -66,7 +67,7 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         profile_title=session.profile.title,
         started=findings.watch.started,
         finished=findings.watch.now,
-        user=getpass.getuser(),
+        user=user_name(),
         appliance=__version__,
         control_host=socket.gethostname(),
         simulated=simulated_areas(session, found.facts),
@@ -111,10 +112,10 @@ def save(session: Session, record: RunRecord) -> None:
     """Keeps the run: results in the journal, the report as JSON and HTML in the run's folder."""
     folder = session.folder_of_run
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = session.redact(record.model_dump_json(indent=1))
-    (folder / "report.json").write_text(text)
+    text = session.redact(told(record, session.address).model_dump_json(indent=1))
+    (folder / "report.json").write_text(text, encoding="utf-8")
     safe = RunRecord.model_validate_json(text)
-    (folder / "report.html").write_text(render_html(safe))
+    (folder / "report.html").write_text(render_html(safe), encoding="utf-8")
     _hand_over(session.runs)
     for result in safe.results:
         session.journal.append(
@@ -126,9 +127,10 @@ def save(session: Session, record: RunRecord) -> None:
 
 def _hand_over(folder: Path) -> None:
     """Under sudo the runs belong to whom sudo was for: reports are to be opened by people."""
-    if os.geteuid() or "SUDO_UID" not in os.environ:
+    named = [os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
+    if os.geteuid() or not all(number.isdecimal() for number in named):
         return
-    owner = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+    owner = int(named[0]), int(named[1])
     for path in (folder, *folder.rglob("*")):
         os.chown(path, *owner, follow_symlinks=False)
 
@@ -167,10 +169,10 @@ def _omitted(
     """Stages that did not run on hosts of which nothing else says so: what checks see there is of an earlier run."""
     seen = list(results)
     broken = {r.host for r in seen if r.status in {Status.FAIL, Status.ERROR}}
-    told = {r.name for r in seen}
+    said = {r.name for r in seen}
     for o in outcomes:
         left = not_assessed(f"stage.{o.stage}", o.host, f"not run here: {o.why}", fix=AGAIN)
-        if o.state is StageState.NOT_RUN and o.host not in broken and left.name not in told:
+        if o.state is StageState.NOT_RUN and o.host not in broken and left.name not in said:
             yield left
 
 

@@ -15,11 +15,15 @@ from appliance.models.facts import HostFacts
 from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
+from appliance.report.advice import Address
 
 
 @dataclass(frozen=True)
 class Session:
-    """One verb at work on one site. ``data`` holds playbooks and roles; ``runs`` journal and reports."""
+    """One verb at work on one site. ``data`` holds playbooks and roles; ``runs`` journal and reports.
+
+    ``address``: site and profile as they were named, by which kept remedies name them.
+    """
 
     run: str
     verb: str
@@ -35,6 +39,7 @@ class Session:
     redact: Redactor
     cancelled: threading.Event = field(default_factory=threading.Event)
     lock: ImageLock | None = None
+    address: Address = field(default_factory=Address)
 
     def tell(self, event: Event) -> None:
         """Passes an event on; secrets never leave."""

@@ -108,8 +108,7 @@ def _play(
         return play(request, follow, on_through, session.cancelled.is_set)
     except AnsibleFailed as error:
         return {
-            host: HostPlay(host, failed_task=error.hint, message=error.message)
-            for host in request.hosts
+            host: HostPlay(host, message=error.message, remedy=error.hint) for host in request.hosts
         }
 
 
@@ -122,6 +121,7 @@ def play_of(
         role.value: tuple(h.name for h in session.site.with_role(role) if h.name in hosts)
         for role in Role
     }
+    access = session.site.access
     playbook = session.data / "playbooks" / f"{stage.name}.yml"
     plays = plays_of(playbook)
     for name, number in last_plays(plays, hosts, groups).items():
@@ -132,7 +132,8 @@ def play_of(
         roles=session.data / "roles",
         hosts=hosts,
         groups=groups,
-        known_hosts=session.folder / session.site.access.known_hosts,
+        known_hosts=session.folder / access.known_hosts,
+        private_key=session.folder / access.private_key if access.private_key else None,
         mark=strays.mark(session.folder_of_run),
     )
 
@@ -151,10 +152,8 @@ def _variables(
         PINS: cell.pins,
         MAY_REBOOT: cell.reboot,
         DRAINED: cell.drain,
-        SITE_FOLDER: str(session.folder.absolute()),
+        SITE_FOLDER: str(session.folder),
     }
-    if access.private_key:
-        connection["ansible_ssh_private_key_file"] = str(session.folder / access.private_key)
     return connection | prepared[stage.name, cell.host].variables
 
 
@@ -206,6 +205,8 @@ def tell(session: Session, outcome: StageOutcome, tasks: int = 0) -> None:
 
 
 def _problem(session: Session, result: HostPlay, proof: Proof | None) -> Diagnosis | None:
+    if result.remedy:
+        return Diagnosis(result.message, result.remedy)
     if result.unreachable:
         # Ansible only passes on what ssh printed; a connection of our own says what is the matter.
         try:

@@ -42,14 +42,16 @@ def image(tree: Path, name: str, command: Sequence[str], target: Path) -> None:
 def with_digest(file: Path) -> None:
     """Write the file's SHA-256 beside it, as sha256sum would."""
     found = hashlib.sha256(file.read_bytes()).hexdigest()
-    file.with_name(f"{file.name}.sha256").write_text(f"{found}  {file.name}\n")
+    file.with_name(f"{file.name}.sha256").write_text(f"{found}  {file.name}\n", encoding="utf-8")
 
 
 def package(root: Path, control: dict[str, str], target: Path) -> Path:
     """Make a Debian package of a tree."""
     folder = root / "DEBIAN"
     folder.mkdir(parents=True)
-    (folder / "control").write_text("".join(f"{key}: {value}\n" for key, value in control.items()))
+    (folder / "control").write_text(
+        "".join(f"{key}: {value}\n" for key, value in control.items()), encoding="utf-8"
+    )
     file = target / f"{control['Package']}_{control['Version']}_{control['Architecture']}.deb"
     run(
         ("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(root), str(file)),

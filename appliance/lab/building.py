@@ -64,7 +64,7 @@ def _set_up(database: Path) -> int:
     ready: dict[str, bool] = {}
     for file in (database / "status", *sorted((database / "updates").glob("[0-9]*"))):
         with suppress(OSError):
-            for name, status in STATUS.findall(file.read_text(errors="replace")):
+            for name, status in STATUS.findall(file.read_text(errors="replace", encoding="utf-8")):
                 ready[name] = status == "install ok installed"
     return sum(ready.values())
 

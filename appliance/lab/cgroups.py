@@ -34,7 +34,7 @@ class Hierarchies:
 
 def hierarchies(mounts: str | None = None) -> Hierarchies:
     """Read the mount table (the text of /proc/self/mounts)."""
-    text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
+    text = Path("/proc/self/mounts").read_text(encoding="utf-8") if mounts is None else mounts
     found: dict[str, Path] = {}
     others: list[Path] = []
     for line in text.splitlines():
@@ -72,8 +72,8 @@ def _inherit(group: Path) -> None:
     """Give a cpuset group the processors and memory of its parent: an empty one takes no process."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         file = group / name
-        if file.exists() and not file.read_text().strip():
-            file.write_text((group.parent / name).read_text())
+        if file.exists() and not file.read_text(encoding="utf-8").strip():
+            file.write_text((group.parent / name).read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def members(host: RackHost) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def members(host: RackHost) -> tuple[int, ...]:
     for top in hierarchies().all():
         for group in _groups(top / PARENT / host.machine):
             with suppress(OSError):
-                procs = (group / "cgroup.procs").read_text()
+                procs = (group / "cgroup.procs").read_text(encoding="utf-8")
                 # The kernel writes 0 for a process outside our PID namespace, and to kill 0 is to kill ourselves.
                 found.update(int(pid) for pid in procs.split() if pid != "0")
     return tuple(sorted(found))
@@ -97,7 +97,7 @@ def init(host: RackHost) -> int | None:
     """The host's own process 1, by its number on this machine."""
     for pid in members(host):
         with suppress(OSError):
-            status = Path(f"/proc/{pid}/status").read_text()
+            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
             numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
             if len(numbers) > 1 and numbers[-1] == "1":
                 return pid
@@ -107,13 +107,13 @@ def init(host: RackHost) -> int | None:
 def freeze(host: RackHost, frozen: bool) -> None:
     """Stop every process of the host at once, or let them go on."""
     with suppress(FileNotFoundError):
-        _switch(host).write_text(_word(frozen))
+        _switch(host).write_text(_word(frozen), encoding="utf-8")
 
 
 def is_frozen(host: RackHost) -> bool:
     """Whether the host was frozen."""
     try:
-        return _switch(host).read_text().strip() in {"FROZEN", "FREEZING", "1"}
+        return _switch(host).read_text(encoding="utf-8").strip() in {"FROZEN", "FREEZING", "1"}
     except FileNotFoundError:
         return False
 

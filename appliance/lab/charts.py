@@ -66,7 +66,9 @@ class LookAlike:
             "templates/objects.yaml": "---\n".join(map(self._text, self._objects())),
         }
         if self.name in DEFINITIONS:
-            found["crds/definitions.yaml"] = (SOURCES / DEFINITIONS[self.name]).read_text()
+            found["crds/definitions.yaml"] = (SOURCES / DEFINITIONS[self.name]).read_text(
+                encoding="utf-8"
+            )
         if self.name == "kai-scheduler":
             found["templates/queue.yaml"] = _DEFAULT_QUEUE
         if self.name in MADE:

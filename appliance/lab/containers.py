@@ -67,4 +67,4 @@ def _pinned(file: Path) -> Pinned:
 
 
 def _read(name: str) -> str:
-    return files("appliance.lab").joinpath("container_source", name).read_text()
+    return files("appliance.lab").joinpath("container_source", name).read_text(encoding="utf-8")

@@ -70,7 +70,7 @@ def build(package: Package, folder: Path) -> Path:
         place.symlink_to(target)
     control = tree / "DEBIAN/control"
     control.parent.mkdir(parents=True, mode=0o755)
-    control.write_text(package.control)
+    control.write_text(package.control, encoding="utf-8")
     made = folder / package.file_name
     run(("dpkg-deb", "-Znone", "--root-owner-group", "--build", str(tree), str(made)))
     shutil.rmtree(tree)

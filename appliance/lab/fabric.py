@@ -10,7 +10,7 @@ from appliance.adapters.process import spawn
 from appliance.errors import ApplianceError
 from appliance.lab import netlist, processes
 from appliance.lab.recipe import LIB_FOLDER
-from appliance.lab.spec import Rack
+from appliance.lab.spec import SIMULATOR_LAYER, Rack
 
 SECONDS = 10.0
 PROMPT = b"sim> "
@@ -25,7 +25,7 @@ def start(rack: Rack) -> None:
     folder = _folder(rack)
     folder.mkdir(parents=True, exist_ok=True)
     if not _runs(rack, "simulator"):
-        (folder / "netlist").write_text(netlist.render(rack))
+        (folder / "netlist").write_text(netlist.render(rack), encoding="utf-8")
         if not (folder / "console").exists():
             os.mkfifo(folder / "console", 0o600)
         (folder / "simulator.log").write_bytes(b"")
@@ -57,11 +57,11 @@ def ask(rack: Rack, line: str) -> str:
             f"the fabric of rack {rack.name} does not run",
             f"appliance lab up --name {rack.name} starts it again",
         )
-    with (folder / "lock").open("w") as lock:
+    with (folder / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # The simulator appends, so the log may be cut back to nothing before every command.
         os.truncate(folder / "simulator.log", 0)
-        with (folder / "console").open("w") as console:
+        with (folder / "console").open("w", encoding="utf-8") as console:
             console.write(f"{line}\n")
         return _answer(rack, time.monotonic() + SECONDS)
 
@@ -81,11 +81,12 @@ def _answer(rack: Rack, deadline: float) -> str:
 def _simulator(rack: Rack) -> tuple[str, ...]:
     """ibsim from the image, by the image's own loader, so that the machine needs no package for it."""
     base = Path(rack.layers["base"])
+    own = Path(rack.layers.get(SIMULATOR_LAYER, base))
     return (
         str(base / "lib64/ld-linux-x86-64.so.2"),
         "--library-path",
-        str(base / LIB_FOLDER),
-        str(base / "usr/bin/ibsim"),
+        f"{own / LIB_FOLDER}:{base / LIB_FOLDER}",
+        str(own / "usr/bin/ibsim"),
         "--start",
         "--remote",
         "--listen",

@@ -33,7 +33,7 @@ def _set_link(rack: Rack, host: RackHost, hca: Hca, is_up: bool) -> None:
         cables.connect(rack, {plug(hca): home(hca) if is_up else None})
         return
     for name, text in sysfs.ethernet_port_files(rack.hardware, is_up).items():
-        (_port(host, hca) / name).write_text(f"{text}\n")
+        (_port(host, hca) / name).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _narrow(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
@@ -109,7 +109,9 @@ def _renew(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 def _write_firmware(rack: Rack, host: RackHost, arguments: Sequence[str], version: str) -> None:
     device = _hca(rack, host, arguments[0]).device
-    (host.root / sysfs.ROOT / "class/infiniband" / device / "fw_ver").write_text(f"{version}\n")
+    (host.root / sysfs.ROOT / "class/infiniband" / device / "fw_ver").write_text(
+        f"{version}\n", encoding="utf-8"
+    )
 
 
 def _cut_trunk(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
@@ -153,7 +155,7 @@ def _counting(field: str, file: str, usual: str) -> tuple[Action, Action]:
     def _write(rack: Rack, host: RackHost, hca: Hca, number: int) -> None:
         if rack.hardware.has_subnet:
             fabric.ask(rack, f"PerformanceSet {plug(hca)} PortCounters.{field}={number}")
-        (_port(host, hca) / "counters" / file).write_text(f"{number}\n")
+        (_port(host, hca) / "counters" / file).write_text(f"{number}\n", encoding="utf-8")
 
     return count, forget
 

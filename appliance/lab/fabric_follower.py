@@ -81,8 +81,8 @@ def follow(rack: Rack) -> None:
         for name, value in now.get(hca.node_id, {}).items():
             file = folder / name
             with suppress(OSError):
-                if file.read_text() != f"{value}\n":
-                    file.write_text(f"{value}\n")
+                if file.read_text(encoding="utf-8") != f"{value}\n":
+                    file.write_text(f"{value}\n", encoding="utf-8")
 
 
 def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[Client]:
@@ -104,7 +104,7 @@ def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[C
 def _bound(host: RackHost) -> set[int]:
     """UDP ports in use on a host; none where it is down."""
     try:
-        return udp_ports(Path(f"/proc/{cgroups.init(host)}/net/udp").read_text())
+        return udp_ports(Path(f"/proc/{cgroups.init(host)}/net/udp").read_text(encoding="utf-8"))
     except OSError:
         return set()
 

@@ -182,12 +182,12 @@ def _settle(rack: Rack, host: RackHost, standing: Sequence[Standing]) -> None:
             changes[fault.where] = {**(known or {}), **symptom.sysfs} if keeps else None
     nvml.write(host.root, effect(rack, host, standing))
     sysfs.write_gpus(host.root, rack.hardware, changes)
-    _file(host).write_text(json.dumps(standing))
+    _file(host).write_text(json.dumps(standing), encoding="utf-8")
 
 
 def _standing(host: RackHost) -> list[Standing]:
     try:
-        return [Standing(*fault) for fault in json.loads(_file(host).read_text())]
+        return [Standing(*fault) for fault in json.loads(_file(host).read_text(encoding="utf-8"))]
     except FileNotFoundError:
         return []
 
@@ -267,7 +267,9 @@ def _change_manager(rack: Rack, host: RackHost, arguments: Sequence[str]) -> Non
     version = arguments[0] if arguments else OTHER_DRIVER
     program = host.root / MANAGER
     program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(f"#!/bin/sh\n# Simulated.\necho 'Fabric Manager version is : {version}'\n")
+    program.write_text(
+        f"#!/bin/sh\n# Simulated.\necho 'Fabric Manager version is : {version}'\n", encoding="utf-8"
+    )
     program.chmod(0o755)
 
 

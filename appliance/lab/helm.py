@@ -51,7 +51,7 @@ def source(cache: Path, place: Path, progress: Progress) -> None:
 
 def fingerprint() -> str:
     """Names the content that ``source`` makes."""
-    texts = [ENGINE, (SOURCES / "helm").read_text()]
+    texts = [ENGINE, (SOURCES / "helm").read_text(encoding="utf-8")]
     texts += [text for chart in charts.pinned() for text in chart.files().values()]
     return digest("".join(texts))
 
@@ -63,7 +63,7 @@ def _library(cache: Path, progress: Progress) -> Path:
         progress("fetching Helm's engine")
         fresh = cache / f"fetching-{target.name}-{os.getpid()}"
         fresh.mkdir(parents=True)
-        (fresh / "requirements").write_text(f"{ENGINE}\n")
+        (fresh / "requirements").write_text(f"{ENGINE}\n", encoding="utf-8")
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet")
         which = ("--no-deps", "--only-binary", ":all:", "--python-version", PYTHON)
         wanted = ("--require-hashes", "--requirement", str(fresh / "requirements"))

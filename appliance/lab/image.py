@@ -37,11 +37,19 @@ def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
     return found
 
 
+@contextmanager
+def one_build(progress: Progress) -> Iterator[None]:
+    """Hold the cache for a build of one's own; what an interrupted one left is cleared away first."""
+    cache = cache_root() / "lab"
+    with _locked(cache / "lock", progress):
+        _clear_builds(cache)
+        yield
+
+
 def _layers(progress: Progress) -> dict[str, str]:
     cache = cache_root() / "lab"
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / "lock", progress):
-        _clear_builds(cache)
+    with one_build(progress):
         recipe = Recipe(machine_sources(progress))
         base = _base(cache, recipe, progress)
         packages = _packages(cache, base, recipe.sources, progress)
@@ -54,7 +62,7 @@ def sweep() -> None:
     """Clear away interrupted builds, unless a build is running."""
     cache = cache_root() / "lab"
     if cache.exists():
-        with suppress(BlockingIOError), (cache / "lock").open("w") as lock:
+        with suppress(BlockingIOError), (cache / "lock").open("w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _clear_builds(cache)
 
@@ -108,7 +116,7 @@ def _finish_base(root: Path, sources: Sources) -> None:
     folder = root / "usr/local/share/ca-certificates"
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in sources.certificates.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
     run((*CONFINED, "chroot", str(root), "update-ca-certificates"), timeout=120)
     for pattern in HIDE:
         for file in root.glob(pattern.lstrip("/")):
@@ -196,7 +204,7 @@ def _clear_layers(cache: Path, current: set[str]) -> None:
 @contextmanager
 def _locked(file: Path, progress: Progress) -> Iterator[None]:
     """Only one build at a time on a machine."""
-    with file.open("w") as lock:
+    with file.open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -27,13 +27,13 @@ XIDS = {
 def clear(root: Path) -> None:
     """The log of a host that has just started: the kernel's first record alone."""
     (root / FILE).parent.mkdir(parents=True, exist_ok=True)
-    (root / FILE).write_text(FIRST)
+    (root / FILE).write_text(FIRST, encoding="utf-8")
 
 
 def add_xid(root: Path, address: str, xid: int) -> None:
     """Let the driver complain of the GPU at a PCI address."""
     microseconds = int(time.clock_gettime(time.CLOCK_MONOTONIC) * 1e6)
-    with (root / FILE).open("a") as log:
+    with (root / FILE).open("a", encoding="utf-8") as log:
         record = f"{ERROR},{microseconds // 1000},{microseconds},-"
         log.write(f"{record};{_said(address, xid)}, {XIDS.get(xid, UNKNOWN)}\n")
 
@@ -41,11 +41,11 @@ def add_xid(root: Path, address: str, xid: int) -> None:
 def remove_xid(root: Path, address: str, xid: int) -> None:
     """Forget every such complaint."""
     try:
-        lines = (root / FILE).read_text().splitlines(keepends=True)
+        lines = (root / FILE).read_text(encoding="utf-8").splitlines(keepends=True)
     except FileNotFoundError:
         return
     kept = [line for line in lines if _said(address, xid) + "," not in line]
-    (root / FILE).write_text("".join(kept))
+    (root / FILE).write_text("".join(kept), encoding="utf-8")
 
 
 def _said(address: str, xid: int) -> str:

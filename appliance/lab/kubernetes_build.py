@@ -86,7 +86,7 @@ CONFINED = (
 def layer(cache: Path, base: Path, progress: Progress) -> Path:
     """The image layer that carries the offline source, made where the cache lacks it."""
     # A lock of its own: racks without a cluster need not wait for a compiler.
-    with (cache / "kubernetes.lock").open("w") as lock:
+    with (cache / "kubernetes.lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -107,7 +107,7 @@ def is_compiled(cache: Path) -> bool:
 
 def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -> Path:
     wanted = _wanted()
-    scripts = "".join((SOURCES / name).read_text() for name in LAYER_SOURCES)
+    scripts = "".join((SOURCES / name).read_text(encoding="utf-8") for name in LAYER_SOURCES)
     key = digest(json.dumps([programs.name, wanted, scripts, CONTROL_IMAGES, HOST_IMAGES]))
     target = cache / f"cluster-{key}"
     if target.exists():
@@ -152,7 +152,9 @@ def _programs(cache: Path, base: Path, progress: Progress) -> Path:
 
 def _target(cache: Path) -> Path:
     files = sorted(path for path in SOURCES.rglob("*") if path.name in {"compile.sh", "main.go"})
-    return cache / f"kubernetes-{digest(''.join(file.read_text() for file in files))}"
+    return (
+        cache / f"kubernetes-{digest(''.join(file.read_text(encoding='utf-8') for file in files))}"
+    )
 
 
 def _clear(cache: Path, current: set[Path]) -> None:
@@ -203,7 +205,9 @@ def _offline_source(programs: Path, out: Path, place: Path) -> None:
         shutil.move(file, place / "packages" / file.name)
     for name in OWN_PACKAGES:
         _own_package(programs, name, out / "own" / name, place / "packages")
-    (place / "packages/Packages").write_text(archives.package_list(place / "packages"))
+    (place / "packages/Packages").write_text(
+        archives.package_list(place / "packages"), encoding="utf-8"
+    )
     for group, images in (("hosts", HOST_IMAGES), ("control", CONTROL_IMAGES)):
         for name, tag in images.items():
             target = place / "images" / group / f"{name}.tar"

@@ -23,7 +23,7 @@ CLUSTER_FOLDERS = ("var/lib/containerd", "var/lib/kubelet")
 def mounted(below: Path) -> tuple[Path, ...]:
     """Mount points at or below ``below``, deepest last."""
     found = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         point = Path(line.split()[4].replace("\\040", " "))
         if point == below or below in point.parents:
             found.append(point)
@@ -41,7 +41,8 @@ def mount_host(rack: Rack, host: RackHost) -> None:
     for name in ("upper", "work", *DATA_FOLDERS, *cluster):
         (host.disk / name).mkdir(parents=True, exist_ok=True)
     if host.root not in present:
-        lower = ":".join(_layers(rack))
+        own = (str(host.hardware),) if rack.spec.plain else ()
+        lower = ":".join((*own, *_layers(rack)))
         options = f"lowerdir={lower},upperdir={host.disk}/upper,workdir={host.disk}/work"
         run(("mount", "-t", "overlay", "-o", options, host.machine, str(host.root)))
 
@@ -69,13 +70,16 @@ def own_view(host: RackHost) -> tuple[str, ...]:
     It wants "/" to be a mount point, which it is not in a plain chroot, and a machine id. Where either
     is missing, the tree is bound to a folder of the host, completed there, and entered.
     """
-    if Path("/") in mounted(Path("/")) and MACHINE_ID.read_text().strip() not in NO_MACHINE_ID:
+    if (
+        Path("/") in mounted(Path("/"))
+        and MACHINE_ID.read_text(encoding="utf-8").strip() not in NO_MACHINE_ID
+    ):
         return ()
     view = host.folder / "view"
     unmount(view)
     view.mkdir(exist_ok=True)
     own_id = host.folder / "machine-id"
-    own_id.write_text(f"{uuid.uuid4().hex}\n")
+    own_id.write_text(f"{uuid.uuid4().hex}\n", encoding="utf-8")
     run(("mount", "--bind", "/", str(view)))
     for source in (Path("/proc"), Path("/sys"), Path("/dev"), host.disk, host.root):
         run(("mount", "--rbind", str(source), f"{view}{source}"))

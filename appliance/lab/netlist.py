@@ -75,7 +75,7 @@ def hcas(rack: Rack) -> tuple[Hca, ...]:
 
 def render(rack: Rack) -> str:
     """The netlist, in ibnetdiscover's format."""
-    template = files("appliance.lab").joinpath("templates/netlist.j2").read_text()
+    template = files("appliance.lab").joinpath("templates/netlist.j2").read_text(encoding="utf-8")
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
         link=INFINIBAND_RATES[rack.hardware.rate],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab.spec import STATE_ROOT, Rack, racks
+from appliance.lab.spec import STATE_ROOT, Rack, network_of, racks
 
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 FORWARDING_BEFORE = STATE_ROOT / ".ip_forward"
@@ -20,14 +20,17 @@ def links(*, master: str | None = None) -> tuple[str, ...]:
 
 
 def free_index() -> int:
-    """The first number whose network neither a rack nor this machine uses."""
+    """The first number whose networks neither a rack nor this machine uses."""
     taken = {rack.index for rack in racks()}
     routes = run(("ip", "-json", "route", "show", "table", "all")).stdout
     used = {str(route.get("dst", "")) for route in json.loads(routes or "[]")}
     for index in range(1, 255):
-        if index not in taken and f"10.77.{index}.0/24" not in used:
+        wanted = {str(network_of(index, plain)) for plain in (False, True)}
+        if index not in taken and not wanted & used:
             return index
-    raise ApplianceError("no free network 10.77.x.0/24", "take a rack down: appliance lab down")
+    raise ApplianceError(
+        "no free network 10.77.x.0/24 and 10.93.x.0/24", "take a rack down: appliance lab down"
+    )
 
 
 def raise_bridge(rack: Rack) -> None:
@@ -37,9 +40,9 @@ def raise_bridge(rack: Rack) -> None:
     address = f"{rack.gateway}/{rack.network.prefixlen}"
     run(("ip", "address", "replace", address, "dev", rack.bridge))
     run(("ip", "link", "set", rack.bridge, "up"))
-    if FORWARDING.read_text().strip() == "0":
-        FORWARDING_BEFORE.write_text("0")
-        FORWARDING.write_text("1")
+    if FORWARDING.read_text(encoding="utf-8").strip() == "0":
+        FORWARDING_BEFORE.write_text("0", encoding="utf-8")
+        FORWARDING.write_text("1", encoding="utf-8")
     run(("nft", "-f", "-"), input=ruleset(rack))
 
 
@@ -64,14 +67,14 @@ def lower_bridge(rack: Rack) -> None:
     run(("nft", "delete", "table", "ip", rack.table), check=False)
     if not [other for other in racks() if other.name != rack.name]:
         with suppress(FileNotFoundError):
-            FORWARDING.write_text(FORWARDING_BEFORE.read_text())
+            FORWARDING.write_text(FORWARDING_BEFORE.read_text(encoding="utf-8"), encoding="utf-8")
             FORWARDING_BEFORE.unlink()
 
 
 def resolver() -> str:
     """resolv.conf for the hosts: the machine's, but never a resolver on its loopback."""
-    own = Path("/etc/resolv.conf").read_text()
+    own = Path("/etc/resolv.conf").read_text(encoding="utf-8")
     upstream = Path("/run/systemd/resolve/resolv.conf")
     if "nameserver 127." in own and upstream.exists():
-        return upstream.read_text()
+        return upstream.read_text(encoding="utf-8")
     return own

@@ -59,7 +59,7 @@ def build(cache: Path) -> Path:
     """The layer holding the library and nvidia-smi, made where the cache lacks it."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     program = nvidia_smi()
-    key = digest("".join(file.read_text() for file in sources) + program.hex())
+    key = digest("".join(file.read_text(encoding="utf-8") for file in sources) + program.hex())
     target = cache / f"nvml-{key}"
     if not target.exists():
         fresh = cache / f"building-{target.name}"
@@ -207,5 +207,5 @@ def write(root: Path, state: Mapping[str, Mapping[str, Value]]) -> None:
     target = root / STATE_FILE
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_suffix(".new")
-    fresh.write_text(render(state))
+    fresh.write_text(render(state), encoding="utf-8")
     fresh.rename(target)

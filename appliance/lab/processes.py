@@ -13,7 +13,7 @@ MARK = "APPLIANCE_LAB_RACK"
 def start_time(pid: int) -> int | None:
     """Clock ticks since boot at which ``pid`` began, None if it is gone or a zombie."""
     try:
-        stat = (PROC / str(pid) / "stat").read_text()
+        stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(")")[2].split()
@@ -22,13 +22,13 @@ def start_time(pid: int) -> int | None:
 
 def remember(pid: int, file: Path) -> None:
     """Note a process of ours so that a later run recognises it even if its number is reused."""
-    file.write_text(json.dumps({"pid": pid, "start": start_time(pid)}))
+    file.write_text(json.dumps({"pid": pid, "start": start_time(pid)}), encoding="utf-8")
 
 
 def recall(file: Path) -> int | None:
     """The remembered process if it still runs."""
     try:
-        noted = json.loads(file.read_text())
+        noted = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     started = start_time(noted["pid"])
@@ -59,7 +59,7 @@ def memory_mib(pids: tuple[int, ...]) -> int:
     total = 0
     for pid in pids:
         with suppress(OSError):
-            for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            for line in (PROC / str(pid) / "smaps_rollup").read_text(encoding="utf-8").splitlines():
                 if line.startswith("Pss:"):
                     total += int(line.split()[1])
     return total // 1024
@@ -70,5 +70,5 @@ def uptime_seconds(pid: int) -> int | None:
     started = start_time(pid)
     if started is None:
         return None
-    now = float((PROC / "uptime").read_text().split()[0])
+    now = float((PROC / "uptime").read_text(encoding="utf-8").split()[0])
     return int(now - started / os.sysconf("SC_CLK_TCK"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.config.load import load_profile
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import (
     cgroups,
     fabric,
@@ -18,6 +18,7 @@ from appliance.lab import (
     machine,
     mounts,
     network,
+    plain,
     processes,
     repository,
     requirements,
@@ -48,9 +49,10 @@ BOOT_SECONDS = 90.0
 ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")
 
 
-def up(wanted: RackSpec, progress: Progress) -> Rack:
+def up(wanted: RackSpec, progress: Progress, *, reset_site: bool = False) -> Rack:
     """Raise the rack, or start whatever of it is not running; returns when every host has booted.
 
+    ``reset_site``: site.yml is written anew, also where it was changed by hand.
     Raises ConfigError when this machine cannot carry a rack, before anything is made.
     """
     requirements.require()
@@ -60,7 +62,7 @@ def up(wanted: RackSpec, progress: Progress) -> Rack:
         repository.start(rack)
         public_key = site.client_key(rack)
         started = [host for host in rack.hosts if _start(rack, host, public_key)]
-        site.write(rack)
+        site.write(rack, progress, reset=reset_site)
         if rack.hardware.has_subnet:
             fabric.start(rack)
         if started:
@@ -70,11 +72,19 @@ def up(wanted: RackSpec, progress: Progress) -> Rack:
 
 
 def embedded(profile: str | None) -> RackSpec:
-    """What is raised where nobody named a site: the rack that stands, else one that needs no compiler first."""
+    """What is raised where nobody named a site: the rack that stands, else one that needs no compiler first.
+
+    Raises ConfigError: plain hosts stand there, which belong to no site.
+    """
     standing = load(EMBEDDED)
+    if standing and standing.spec.plain:
+        raise ConfigError(
+            f"the hosts of rack {EMBEDDED} are plain: they belong to a site of your own",
+            f"name it with --inventory DIR, or take them down: appliance lab down --name {EMBEDDED}",
+        )
     if standing and profile in (None, standing.spec.profile):
         return standing.spec
-    wanted = RackSpec(EMBEDDED, profile=profile or "hpc")
+    wanted = RackSpec(EMBEDDED, profile="hpc" if profile is None else profile)
     if kubernetes_build.is_compiled(cache_root() / "lab"):
         return replace(wanted, hosts=4, kubernetes=True, slurm=2)
     return wanted
@@ -119,6 +129,7 @@ def _existing(wanted: RackSpec) -> Rack | None:
             f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}"
             + (f" with {rack.spec.gpu}" if rack.spec.gpu else "")
             + (" for Kubernetes" if rack.spec.kubernetes else "")
+            + (f" of plain Debian {rack.spec.plain}" if rack.spec.plain else "")
             + (f" with {rack.spec.control} control planes" if rack.spec.control > 1 else ""),
             f"appliance lab down --name {rack.name}, or give the new one another --name",
         )
@@ -127,7 +138,11 @@ def _existing(wanted: RackSpec) -> Rack | None:
 
 def _new(wanted: RackSpec, progress: Progress) -> Rack:
     hardware = of_profile(load_profile(wanted.profile), wanted.gpu)
-    layers = image.layers(progress, wanted.kubernetes)
+    layers = (
+        plain.layers(wanted.plain, progress)
+        if wanted.plain
+        else image.layers(progress, wanted.kubernetes)
+    )
     with _locked("", progress):
         rack = spec.numbered(wanted, network.free_index(), layers, hardware)
         spec.save(rack)
@@ -143,14 +158,23 @@ def _start(rack: Rack, host: RackHost, public_key: str) -> bool:
             )
         return False
     host.folder.mkdir(parents=True, exist_ok=True)
+    if rack.spec.plain:
+        plain.build_hardware(rack, host)
     mounts.mount_host(rack, host)
     seeded = host.folder / "seeded"
     if not seeded.exists():
-        seed.seed(rack, host, public_key)
-        _enable(rack, host)
+        _first_day(rack, host, public_key)
         seeded.touch()
     machine.start(rack, host)
     return True
+
+
+def _first_day(rack: Rack, host: RackHost, public_key: str) -> None:
+    if rack.spec.plain:
+        plain.install(rack, host, public_key)
+        return
+    seed.seed(rack, host, public_key)
+    _enable(rack, host)
 
 
 def _enable(rack: Rack, host: RackHost) -> None:
@@ -211,7 +235,7 @@ def _locked(name: str, progress: Progress) -> Iterator[None]:
     """One change to a rack at a time; the lock dies with its holder."""
     STATE_ROOT.mkdir(parents=True, exist_ok=True)
     file: Path = STATE_ROOT / f".{name}.lock"
-    with file.open("w") as lock:
+    with file.open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

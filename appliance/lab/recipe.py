@@ -71,7 +71,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def machine_sources(progress: Progress) -> Sources:
+def machine_sources(progress: Progress, codename: str = CODENAME) -> Sources:
     """Read this machine's apt configuration and extra certificates. Raises ConfigError without Debian."""
     targets = run(INDEX_TARGETS).stdout
     if not targets.strip():
@@ -82,22 +82,24 @@ def machine_sources(progress: Progress) -> Sources:
     settings = run(("apt-config", "dump")).stdout
     folder = Path("/usr/local/share/ca-certificates")
     return Sources(
-        lines=debian_lines(targets),
+        lines=debian_lines(targets, codename),
         apt_conf="".join(
             f"{line}\n" for line in settings.splitlines() if line.startswith(CARRIED_APT)
         ),
-        certificates={file.name: file.read_text() for file in sorted(folder.glob("*.crt"))},
+        certificates={
+            file.name: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.crt"))
+        },
     )
 
 
-def debian_lines(targets: str) -> tuple[str, ...]:
-    """One-line apt sources for the image's release, from the machine's own index targets."""
+def debian_lines(targets: str, codename: str = CODENAME) -> tuple[str, ...]:
+    """One-line apt sources for a release, from the machine's own index targets."""
     lines: dict[str, None] = {}
     for target in targets.splitlines():
-        uri, release, codename, component, origin = target.split("|")
+        uri, release, own, component, origin = target.split("|")
         if origin == "Debian":
-            own = codename.partition("-")[0]
-            lines[f"deb {uri} {release.replace(own, CODENAME)} {component}"] = None
+            suite = release.replace(own.partition("-")[0], codename)
+            lines[f"deb {uri} {suite} {component}"] = None
     if not lines:
         raise ConfigError(
             "the virtual rack cannot be built: apt knows no Debian archive here",

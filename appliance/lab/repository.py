@@ -52,7 +52,7 @@ def served(rack: Rack) -> Path:
 def fingerprint(rack: Rack) -> str:
     """Of the key that signs it: forty hexadecimal digits; empty before the repository was made."""
     file = rack.state_dir / "repository" / "fingerprint"
-    return file.read_text().strip() if file.exists() else ""
+    return file.read_text(encoding="utf-8").strip() if file.exists() else ""
 
 
 def publish(rack: Rack, drivers: Sequence[Driver]) -> None:
@@ -65,7 +65,7 @@ def publish(rack: Rack, drivers: Sequence[Driver]) -> None:
     for package, file in _built(drivers, rack.hardware.driver_branch):
         shutil.copyfile(file, fresh / file.name)
         paragraphs.append(deb.index(package, file))
-    (fresh / "Packages").write_text("\n".join(paragraphs))
+    (fresh / "Packages").write_text("\n".join(paragraphs), encoding="utf-8")
     sign(rack, fresh)
     old = folder.with_name("old")
     shutil.rmtree(old, ignore_errors=True)
@@ -78,12 +78,12 @@ def publish(rack: Rack, drivers: Sequence[Driver]) -> None:
 def sign(rack: Rack, folder: Path, home: Path | None = None) -> None:
     """Write Release, InRelease and the public key; ``home`` is another keyring than the rack's own."""
     with _keyring(home or _own_keyring(rack)) as gpg:
-        (folder / "Release").write_text(_release(folder))
+        (folder / "Release").write_text(_release(folder), encoding="utf-8")
         release = str(folder / "Release")
         run((*gpg, "--yes", "--clearsign", "--output", str(folder / "InRelease"), release))
         public = run((*gpg, "--armor", "--export")).stdout
         if home is None:
-            (folder / KEY).write_text(public)
+            (folder / KEY).write_text(public, encoding="utf-8")
 
 
 def make_keyring(home: Path, owner: str) -> str:
@@ -146,7 +146,7 @@ def _own_keyring(rack: Rack) -> Path:
     if not fingerprint(rack):
         shutil.rmtree(home, ignore_errors=True)
         made = make_keyring(home, f"appliance lab {rack.name}")
-        (rack.state_dir / "repository" / "fingerprint").write_text(f"{made}\n")
+        (rack.state_dir / "repository" / "fingerprint").write_text(f"{made}\n", encoding="utf-8")
     return home
 
 

@@ -53,7 +53,7 @@ def _problems() -> Iterator[tuple[str, str]]:
             f"{' and '.join(packages)} not installed",
             f"apt-get install {' '.join(packages)}",
         )
-    if "overlay" not in Path("/proc/filesystems").read_text():
+    if "overlay" not in Path("/proc/filesystems").read_text(encoding="utf-8"):
         yield "this kernel has no overlay filesystem", "modprobe overlay"
     if not Path("/dev/loop-control").exists():
         yield "there are no loop devices", "modprobe loop"

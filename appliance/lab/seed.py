@@ -48,23 +48,29 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
         _write(host.root / name, text)
     _write(host.root / "root/.ssh/authorized_keys", client_key, 0o600)
     (host.root / "root/.ssh").chmod(0o700)
-    for tool in FABRIC_TOOLS if rack.hardware.has_subnet else ():
-        _write(host.root / "usr/local/sbin" / tool, _read("fabric-tool"), 0o755)
     host_key(host)
-    sysfs.write(host.root, rack, host)
+    hardware(host.root, rack, host)
     if rack.spec.kubernetes:
         _mounts_nfs(host)
     if host.is_gpu:
-        bare = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
-        nvml.write(host.root, bare)
-        for name, script in programs(rack.hardware).items():
-            _write(host.root / name, script, 0o755)
         if rack.spec.driver:
             repository.preinstall(rack, host)
         if rack.spec.kubernetes:
             _write(host.root / device_plugin.PROGRAM, device_plugin.executable(), 0o755)
             _write(host.root / "etc/systemd/system" / device_plugin.UNIT, device_plugin.unit())
-        kernel_log.clear(host.root)
+
+
+def hardware(root: Path, rack: Rack, host: RackHost) -> None:
+    """Write below ``root`` what stands in for the host's adapters, GPUs and kernel."""
+    for tool in FABRIC_TOOLS if rack.hardware.has_subnet else ():
+        _write(root / "usr/local/sbin" / tool, _read("fabric-tool"), 0o755)
+    sysfs.write(root, rack, host)
+    if host.is_gpu:
+        bare = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
+        nvml.write(root, bare)
+        for name, script in programs(rack.hardware).items():
+            _write(root / name, script, 0o755)
+        kernel_log.clear(root)
 
 
 def texts(rack: Rack, host: RackHost) -> dict[str, str]:
@@ -82,7 +88,17 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
         "etc/ssh/sshd_config.d/10-lab.conf": (
             "PasswordAuthentication no\nPermitRootLogin prohibit-password\nUseDNS no\n"
         ),
-        "etc/appliance/simulated.json": json.dumps(simulated(host), indent=1) + "\n",
+    } | marks(rack, host)
+    if rack.spec.kubernetes:
+        found["etc/systemd/system/appliance-lab-cluster.service"] = _read("cluster.service")
+    return found
+
+
+def marks(rack: Rack, host: RackHost) -> dict[str, str]:
+    """File by file, what tells a host's probe, tools and units of its simulated hardware."""
+    mark = simulated(host) if rack.spec.marked else simulated(host) | {"areas": []}
+    found = {
+        "etc/appliance/simulated.json": json.dumps(mark, indent=1) + "\n",
         "etc/tmpfiles.d/appliance-lab.conf": "d /run/appliance-lab 1777 root root -\n",
     }
     if rack.hardware.has_subnet:
@@ -91,8 +107,6 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
         )
         for unit in ("opensm", "opensm@"):
             found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
-    if rack.spec.kubernetes:
-        found["etc/systemd/system/appliance-lab-cluster.service"] = _read("cluster.service")
     return found
 
 
@@ -153,12 +167,12 @@ def host_key(host: RackHost) -> None:
 
 def public_host_key(host: RackHost) -> str:
     """The host's public key: type and key, without the comment."""
-    text = (host.root / "etc/ssh/ssh_host_ed25519_key.pub").read_text()
+    text = (host.root / "etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="utf-8")
     return " ".join(text.split()[:2])
 
 
 def _read(name: str) -> str:
-    return files("appliance.lab").joinpath("templates", name).read_text()
+    return files("appliance.lab").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _write(file: Path, content: str | bytes, mode: int | None = None) -> None:

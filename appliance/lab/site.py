@@ -1,5 +1,7 @@
 """The site folder of a rack: what an owner would write by hand for machines like these."""
 
+import hashlib
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.resources import files
@@ -12,34 +14,68 @@ from appliance.config import document
 from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import write_cluster_key, write_secrets
 from appliance.lab import containers, kubernetes_build, repository
+from appliance.lab.building import Progress
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import Rack
 
 
 def client_key(rack: Rack) -> str:
     """Make the key pair the control host logs in with, once; returns the public half."""
-    key = rack.site_dir / "id_ed25519"
+    key = rack.access_dir / "id_ed25519"
     public = Path(f"{key}.pub")
     if not public.exists():
-        rack.site_dir.mkdir(parents=True, exist_ok=True)
+        rack.access_dir.mkdir(parents=True, exist_ok=True)
         key.unlink(missing_ok=True)
         comment = f"appliance lab {rack.name}"
         run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(key)))
-    return public.read_text()
+    return public.read_text(encoding="utf-8")
 
 
-def write(rack: Rack) -> None:
+WRITTEN = "site.sha256"
+"""Beside the site's folder: what site.yml came to when it was last written here, owners aside."""
+
+
+def write(rack: Rack, progress: Progress, *, reset: bool = False) -> None:
     """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted.
 
-    Whose a host is stays as ``appliance node assign`` wrote it.
+    A site.yml that was changed by hand stays, unless ``reset``. Whose a host is stays as ``appliance node assign``
+    wrote it. Of plain hosts only known_hosts, for ``lab shell``.
     """
+    if rack.spec.plain:
+        (rack.access_dir / "known_hosts").write_text(known_hosts(rack), encoding="utf-8")
+        return
     write_secrets(rack.site_dir / "secrets")
     if rack.spec.kubernetes:
         write_cluster_key(rack.site_dir / "secrets")
-    (rack.site_dir / "known_hosts").write_text(known_hosts(rack))
+    (rack.site_dir / "known_hosts").write_text(known_hosts(rack), encoding="utf-8")
     pinned = containers.write(rack.site_dir)
     file = rack.site_dir / "site.yml"
-    file.write_text(render(rack, pinned, owners(file)))
+    _write_site(rack, file, render(rack, pinned, owners(file)), progress, reset)
+
+
+def _write_site(rack: Rack, file: Path, text: str, progress: Progress, reset: bool) -> None:
+    note = rack.state_dir / WRITTEN
+    found = file.read_bytes() if file.exists() else None
+    known = note.read_text(encoding="utf-8") if note.exists() else ""
+    is_ours = found is None or digest(found) in {known, digest(text.encode())}
+    if not (is_ours or reset):
+        progress(
+            f"{file} was changed by hand and is kept; to write it anew: "
+            f"appliance lab up --name {rack.name} --reset-site"
+        )
+        return
+    if found is not None and not is_ours:
+        kept = file.with_name("site.yml.before")
+        kept.write_bytes(found)
+        progress(f"{file} is written anew; the one before is {kept}")
+    # The note first: whoever kills this in between has a file that is kept too long, not one that is lost.
+    note.write_text(digest(text.encode()), encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+
+
+def digest(text: bytes) -> str:
+    """Of a site.yml without the owners of its hosts, which are changed by a verb of their own."""
+    return hashlib.sha256(re.sub(rb"(?m)^ +owner:.*\n", b"", text)).hexdigest()
 
 
 def owners(file: Path) -> Mapping[str, str]:
@@ -68,7 +104,7 @@ def render(
     """
     slurm = [host for host in rack.hosts if host.is_gpu][: rack.spec.slurm]
     first = {host.name: "slurm" for host in slurm}
-    template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text()
+    template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text(encoding="utf-8")
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
         rack=rack,

@@ -15,8 +15,12 @@ from appliance.lab.hardware import Hardware
 STATE_ROOT = Path("/var/lib/appliance/lab")
 MAX_HOSTS = 32
 SEVERAL_CONTROL = 3
+PLAIN_RELEASES = {"12": "bookworm", "13": "trixie"}
+"""Debian releases of plain hosts, with their code names."""
 CLUSTER_LAYER = "kubernetes"
 """The image layer of a rack whose hosts carry a cluster."""
+SIMULATOR_LAYER = "simulator"
+"""Beside plain hosts' image, never in it: the fabric simulator and its libraries."""
 CHARTS_LAYER = "charts"
 """The image layer that adds Helm and look-alike charts to the cluster's offline source."""
 
@@ -43,6 +47,8 @@ class RackSpec:
     ``kubernetes``: hosts that can carry a cluster, and a site that asks for one. ``slurm``: how many of its GPU hosts,
     the first, are Slurm's then. ``control``: how many hosts, the first, carry its control plane.
     ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
+    ``plain``: hosts as the installer of this Debian release ("12", "13") leaves them, with one account, ``user``, and no
+    site. ``marked`` is False only in tests: the hosts do not say then that their hardware is simulated.
     """
 
     name: str = "rack"
@@ -53,8 +59,12 @@ class RackSpec:
     driver: bool = False
     slurm: int = 0
     control: int = 1
+    plain: str = ""
+    user: str = "installer"
+    marked: bool = True
 
     def __post_init__(self) -> None:
+        self._refuse_plain()
         folder_of(self.name)
         if not 1 <= self.hosts <= MAX_HOSTS:
             raise ConfigError(
@@ -71,6 +81,23 @@ class RackSpec:
             raise ConfigError(
                 f"{self.slurm} hosts cannot be set aside for Slurm",
                 "only GPU hosts can, of a rack with --kubernetes; without a cluster all are Slurm's",
+            )
+
+    def _refuse_plain(self) -> None:
+        if self.plain and self.plain not in PLAIN_RELEASES:
+            raise ConfigError(
+                f"there are no plain hosts of Debian {self.plain}",
+                "one of " + ", ".join(PLAIN_RELEASES),
+            )
+        if self.plain and (self.kubernetes or self.driver or self.slurm or self.control != 1):
+            raise ConfigError(
+                "plain hosts come with no cluster and no driver",
+                "leave --kubernetes, --driver, --slurm and --control out",
+            )
+        if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", self.user) or self.user == "root":
+            raise ConfigError(
+                f'"{self.user}" cannot be the account of plain hosts',
+                "lower-case letters, digits and hyphens, starting with a letter; not root",
             )
 
 
@@ -93,6 +120,11 @@ class RackHost:
     def root(self) -> Path:
         """The host's root filesystem, an overlay while the host's disk is mounted."""
         return self.folder / "root"
+
+    @property
+    def hardware(self) -> Path:
+        """What stands in for a plain host's hardware and kernel: a layer of its own below the host's files."""
+        return self.folder / "hardware"
 
     @property
     def disk(self) -> Path:
@@ -128,8 +160,13 @@ class Rack:
         return self.state_dir / "site"
 
     @property
+    def access_dir(self) -> Path:
+        """Where key and pinned host keys of ``appliance lab shell`` lie. Plain hosts belong to no site."""
+        return self.state_dir / "account" if self.spec.plain else self.site_dir
+
+    @property
     def network(self) -> IPv4Network:
-        return IPv4Network(f"10.77.{self.index}.0/24")
+        return network_of(self.index, bool(self.spec.plain))
 
     @property
     def gateway(self) -> IPv4Address:
@@ -155,6 +192,8 @@ class Rack:
         control = self.spec.control
         heads = ("head", *(f"head-{n}" for n in range(2, control + 1)))
         names = (*heads, *(f"gpu-{n}" for n in range(1, self.spec.hosts - control + 1)))
+        if self.spec.plain:
+            names = ("node-a17", *(f"node-b{n:02}" for n in range(3, self.spec.hosts + 2)))
         return tuple(self._host(number, name) for number, name in enumerate(names))
 
     @property
@@ -174,15 +213,24 @@ class Rack:
         return RackHost(
             name=name,
             roles=self._roles(number),
-            address=str(self.network.network_address + 10 + number),
+            address=str(self.network.network_address + self._first_address + number),
             machine=f"{self.tag}-{name}",
             folder=self.state_dir / "hosts" / name,
         )
+
+    @property
+    def _first_address(self) -> int:
+        return 41 if self.spec.plain else 10
 
     def _roles(self, number: int) -> tuple[str, ...]:
         if not number:
             return ("control", "storage", "login")
         return ("control",) if number < self.spec.control else ("gpu",)
+
+
+def network_of(index: int, plain: bool) -> IPv4Network:
+    """The network of the rack with this number; plain hosts have another than those of the rack's own image."""
+    return IPv4Network(f"10.{93 if plain else 77}.{index}.0/24")
 
 
 def numbered(
@@ -197,7 +245,7 @@ def save(rack: Rack) -> None:
     rack.state_dir.mkdir(parents=True, exist_ok=True)
     target = rack.state_dir / "rack.json"
     fresh = target.with_suffix(".new")
-    fresh.write_text(json.dumps(asdict(rack), indent=1))
+    fresh.write_text(json.dumps(asdict(rack), indent=1), encoding="utf-8")
     fresh.rename(target)
 
 
@@ -209,7 +257,7 @@ def load(name: str) -> Rack | None:
 def read(file: Path) -> Rack | None:
     """A rack from its rack.json, None where that is missing."""
     try:
-        data = json.loads(file.read_text())
+        data = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     return Rack(

@@ -10,8 +10,8 @@ from appliance.lab.spec import Rack, RackHost
 
 
 def command(rack: Rack, host: RackHost, argv: Sequence[str] = ()) -> tuple[str, ...]:
-    """The ssh command line for a shell on ``host``, or for one command there."""
-    site = rack.site_dir
+    """The ssh command line for a shell on ``host``, or for one command there, as root."""
+    site = rack.access_dir
     return (
         "ssh",
         "-F",
@@ -30,9 +30,16 @@ def command(rack: Rack, host: RackHost, argv: Sequence[str] = ()) -> tuple[str, 
         "ConnectTimeout=5",
         "-o",
         "LogLevel=ERROR",
-        f"root@{host.address}",
-        *(("--", *argv) if argv else ()),
+        f"{rack.spec.user if rack.spec.plain else 'root'}@{host.address}",
+        *(("--", *_as_root(rack, argv)) if argv else ()),
     )
+
+
+def _as_root(rack: Rack, argv: Sequence[str]) -> Sequence[str]:
+    """Plain hosts let nobody in as root: their account asks sudo."""
+    if not rack.spec.plain:
+        return argv
+    return (f"sudo -n -- sh -c {shlex.quote(' '.join(argv))}",)
 
 
 def remote_words(argv: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from appliance.lab import cgroups, fabric, machine, processes
+from appliance.lab import cgroups, fabric, machine, processes, repository
 from appliance.lab.spec import Rack, RackHost
 
 
@@ -40,7 +40,7 @@ def read(rack: Rack) -> RackStatus:
     return RackStatus(
         name=rack.name,
         profile=rack.spec.profile,
-        site=str(rack.site_dir),
+        site="" if rack.spec.plain else str(rack.site_dir),
         network=str(rack.network),
         gpus=f"{rack.hardware.gpus} x {rack.hardware.model.name}",
         fabric=_fabric(rack),
@@ -65,6 +65,39 @@ def table(status: RackStatus) -> str:
         )
     lines.append(f"  {'fabric':<8} {status.fabric}")
     return "\n".join(lines)
+
+
+def of_plain(rack: Rack) -> str:
+    """What the owner of a site on plain hosts has to know of them, and the commands that come next."""
+    count, profile = rack.spec.hosts, rack.spec.profile
+    hosts = [f"{host.address}  {host.name}, {', '.join(host.roles)}" for host in rack.hosts]
+    facts = (
+        ("hosts", hosts),
+        ("network", [f"{rack.network}, gateway {rack.gateway}"]),
+        ("account", [f"{rack.spec.user}, with sudo; its key: {rack.access_dir / 'id_ed25519'}"]),
+        (
+            "packages",
+            [
+                "of the simulated driver, for repositories.gpu:",
+                f"mirror: {repository.address(rack)}",
+                f"key: {repository.KEY}",
+                f"fingerprint: {repository.fingerprint(rack)}",
+            ],
+        ),
+        (
+            "next",
+            [
+                f"appliance init mysite --hosts {count} --profile {profile} --network {rack.network}",
+                "then README.md, a site of your own",
+            ],
+        ),
+    )
+    lines = [
+        f"{title if not number else '':<9} {line}"
+        for title, told in facts
+        for number, line in enumerate(told)
+    ]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _fabric(rack: Rack) -> str:

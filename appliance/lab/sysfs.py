@@ -167,9 +167,9 @@ def _write(root: Path, texts: Mapping[str, str], aims: Mapping[str, str]) -> Non
     """Write what is missing or differs; a reader of the rest notices nothing."""
     for path, text in texts.items():
         target = root / ROOT / path
-        if not target.exists() or target.read_text() != text:
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
+            target.write_text(text, encoding="utf-8")
     for path, aim in aims.items():
         target = root / ROOT / path
         if not target.is_symlink():

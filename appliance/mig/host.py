@@ -54,7 +54,7 @@ def driver() -> Iterator[Library]:
 def alone(seconds: float = PATIENCE_S) -> Iterator[None]:
     """One change at a time on this host: waits so long for another one. Raises Refused. The lock dies with its holder."""
     try:
-        lock = open(LOCK, "w")  # noqa: PTH123, SIM115 - closed below
+        lock = open(LOCK, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - closed below
     except OSError as error:
         raise Refused(f"only root can divide GPUs: {error}") from None
     with lock:

@@ -5,9 +5,11 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import AwareDatetime, Field
 
+from appliance.models.acceptance import Acceptance
 from appliance.models.base import Model
 from appliance.models.result import CheckResult, Verdict
 from appliance.models.run import StageState
+from appliance.text import Line
 
 
 def _now() -> datetime:
@@ -19,14 +21,14 @@ class RunStarted(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["run_started"] = "run_started"
-    run: str
-    verb: str
-    site: str
-    profile: str
-    hosts: tuple[str, ...]
-    stages: tuple[str, ...] = ()
-    simulated: tuple[str, ...] = ()
-    note: str = ""
+    run: Line
+    verb: Line
+    site: Line
+    profile: Line
+    hosts: tuple[Line, ...]
+    stages: tuple[Line, ...] = ()
+    simulated: tuple[Line, ...] = ()
+    note: Line = ""
 
 
 class FactsTaken(Model):
@@ -34,8 +36,8 @@ class FactsTaken(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["facts_taken"] = "facts_taken"
-    hosts: tuple[str, ...]
-    unreachable: dict[str, str] = Field(default_factory=dict)
+    hosts: tuple[Line, ...]
+    unreachable: dict[Line, Line] = Field(default_factory=dict)
     seconds: float
 
 
@@ -44,8 +46,8 @@ class StageStarted(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["stage_started"] = "stage_started"
-    stage: str
-    hosts: tuple[str, ...]
+    stage: Line
+    hosts: tuple[Line, ...]
     expected_seconds: float | None = None
 
 
@@ -54,9 +56,9 @@ class HostTask(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["host_task"] = "host_task"
-    stage: str
-    host: str
-    task: str
+    stage: Line
+    host: Line
+    task: Line
 
 
 class HostDone(Model):
@@ -64,13 +66,13 @@ class HostDone(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["host_done"] = "host_done"
-    stage: str
-    host: str
+    stage: Line
+    host: Line
     state: StageState
     seconds: float = 0.0
     changes: int = 0
-    cause: str = ""
-    fix: str = ""
+    cause: Line = ""
+    fix: Line = ""
 
 
 class StageDone(Model):
@@ -78,13 +80,13 @@ class StageDone(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["stage_done"] = "stage_done"
-    stage: str
+    stage: Line
     state: StageState
     done: int
     hosts: int
     seconds: float
     changes: int = 0
-    note: str = ""
+    note: Line = ""
 
 
 class CheckDone(Model):
@@ -100,20 +102,21 @@ class Message(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["message"] = "message"
-    text: str
+    text: Line
     level: Literal["info", "warning", "error"] = "info"
-    host: str = ""
+    host: Line = ""
 
 
 class RunFinished(Model):
-    """The verb is over. ``report``: where the report lies."""
+    """The verb is over. ``report``: where the report lies; ``acceptance``: the verdict on the whole site."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["run_finished"] = "run_finished"
     verdict: Verdict
     exit_code: int
     seconds: float
-    report: str = ""
+    report: Line = ""
+    acceptance: Acceptance | None = None
 
 
 Event = Annotated[

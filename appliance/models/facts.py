@@ -3,6 +3,19 @@
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.fact_types import (
+    BusId,
+    Count,
+    Line,
+    NodeName,
+    Number,
+    PackageName,
+    PackageVersion,
+    Real,
+    StateText,
+    SysctlKey,
+    UnitName,
+)
 from appliance.models.facts_containers import Containers
 from appliance.models.facts_fabric import Port, SubnetManager, Topology
 from appliance.models.facts_gpu import Gpus, Xid
@@ -22,26 +35,26 @@ from appliance.models.facts_limits import Limits
 from appliance.models.facts_mig import MigDemand
 from appliance.models.facts_scheduler import SchedulerFacts
 
-Resource = dict[str, str | int | bool | list[str] | None]
+Resource = dict[StateText, StateText | Number | bool | list[StateText] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
 
 
 class SlurmNode(Model):
     """A node as slurmctld sees it."""
 
-    name: str
-    state: str
-    reason: str = ""
-    gres: str = ""
-    cpus: int = 0
-    memory: int = 0
+    name: NodeName
+    state: Line
+    reason: Line = ""
+    gres: Line = ""
+    cpus: Count = 0
+    memory: Count = 0
 
 
 class Slurm(Model):
     """Slurm as its own commands answer on this host."""
 
-    version: str = ""
-    controller: str = Field(default="", description="scontrol ping: up, down or its message")
+    version: Line = ""
+    controller: Line = Field(default="", description="scontrol ping: up, down or its message")
     nodes: tuple[SlurmNode, ...] | None = Field(default=None, description="None: not read")
     accounting: bool | None = Field(
         default=None, description="slurmdbd answers and knows the cluster"
@@ -51,47 +64,51 @@ class Slurm(Model):
 class Target(Model):
     """A Prometheus target."""
 
-    job: str
-    instance: str
-    health: str
-    error: str = ""
+    job: Line
+    instance: Line
+    health: Line
+    error: Line = ""
 
 
 class Observe(Model):
     """Prometheus as its own API answers on this host; None where it does not answer."""
 
     targets: tuple[Target, ...] = ()
-    rules: int = Field(default=0, description="Alert rules of the appliance that can be evaluated")
-    waiting: int = Field(default=0, description="Of these, not evaluated since Prometheus started")
-    firing: tuple[str, ...] = ()
+    rules: Number = Field(
+        default=0, description="Alert rules of the appliance that can be evaluated"
+    )
+    waiting: Number = Field(
+        default=0, description="Of these, not evaluated since Prometheus started"
+    )
+    firing: tuple[Line, ...] = ()
 
 
 class Drift(Model):
     """A managed resource that is not as its stage left it."""
 
-    kind: str
-    name: str
-    expected: str
-    found: str
+    kind: Line
+    name: Line
+    expected: Line
+    found: Line
 
 
 class Receipt(Model):
     """What a finished stage left on the host, and what has changed since."""
 
-    stage: str
-    fingerprint: str
-    written: str
-    run: str
-    appliance: str
-    resources: int
+    stage: Line
+    fingerprint: Line
+    written: Line
+    run: Line
+    appliance: Line
+    resources: Count
     drift: tuple[Drift, ...] = ()
-    unread: int = Field(
+    unread: Count = Field(
         default=0, description="Resources that could not be compared; such a receipt proves nothing"
     )
-    inputs: dict[str, str] = Field(
+    inputs: dict[Line, Line] = Field(
         default_factory=dict, description="What the stage was applied with: name -> digest"
     )
-    versions: dict[str, str] = Field(
+    versions: dict[PackageName, PackageVersion] = Field(
         default_factory=dict, description="Package versions the stage left"
     )
 
@@ -99,26 +116,26 @@ class Receipt(Model):
 class Unit(Model):
     """A systemd unit: load, active, sub and unit-file state."""
 
-    load: str
-    active: str
-    sub: str = ""
-    enabled: str = ""
+    load: Line
+    active: Line
+    sub: Line = ""
+    enabled: Line = ""
 
 
 class HostFacts(Model):
     """One probe's answer. ``simulated`` names areas whose hardware is simulated."""
 
-    version: int
-    host: str
-    taken: str
-    cpu_seconds: float
-    user: str
-    simulated: tuple[str, ...] = ()
-    errors: dict[str, str] = Field(
+    version: Number
+    host: Line
+    taken: Line
+    cpu_seconds: Real
+    user: Line
+    simulated: tuple[Line, ...] = ()
+    errors: dict[Line, Line] = Field(
         default_factory=dict, description="Area -> why it could not be read"
     )
     os: Os
-    modules: dict[str, KernelModule] = Field(
+    modules: dict[Line, KernelModule] = Field(
         default_factory=dict, description="Loaded ones among those a stage brings or evicts"
     )
     cpu: Cpu
@@ -128,19 +145,19 @@ class HostFacts(Model):
     filesystems: tuple[Filesystem, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     clock: Clock
-    sysctl: dict[str, str] = Field(default_factory=dict)
+    sysctl: dict[SysctlKey, Line] = Field(default_factory=dict)
     gpus: Gpus | None = None
-    pci_gpus: int | None = Field(default=None, description="NVIDIA GPUs on the PCI bus")
-    pci_gpu_ids: tuple[str, ...] = Field(default=(), description="Their addresses, 0000:07:00.0")
-    fabric_manager: str | None = Field(
+    pci_gpus: Count | None = Field(default=None, description="NVIDIA GPUs on the PCI bus")
+    pci_gpu_ids: tuple[BusId, ...] = Field(default=(), description="Their addresses, 0000:07:00.0")
+    fabric_manager: Line | None = Field(
         default=None, description="Its own version; empty: not installed"
     )
     ports: tuple[Port, ...] = ()
     subnet_manager: SubnetManager | None = None
     topology: Topology | None = None
-    units: dict[str, Unit] = Field(default_factory=dict)
-    packages: dict[str, str] = Field(default_factory=dict)
-    nfs_client: str = Field(default="", description='"kernel", "libnfs" or "" (none)')
+    units: dict[UnitName, Unit] = Field(default_factory=dict)
+    packages: dict[PackageName, PackageVersion] = Field(default_factory=dict)
+    nfs_client: Line = Field(default="", description='"kernel", "libnfs" or "" (none)')
     slurm: Slurm | None = None
     containers: Containers | None = None
     kubernetes: Kubernetes | None = None
@@ -148,17 +165,17 @@ class HostFacts(Model):
     observe: Observe | None = None
     limits: Limits | None = None
     mig_demand: MigDemand | None = None
-    xids: tuple[str, ...] = ()
+    xids: tuple[Line, ...] = ()
     xid_events: tuple[Xid, ...] | None = Field(
         default=None, description="The last Xid messages, oldest first; None: not read"
     )
     switch_events: tuple[Xid, ...] = Field(
         default=(), description="The last SXid messages of NVSwitches, as xid_events"
     )
-    kernel_log_span: float | None = Field(
+    kernel_log_span: Real | None = Field(
         default=None, description="Age in s of the oldest kernel message; None: since boot"
     )
-    receipts: dict[str, Receipt] = Field(default_factory=dict)
+    receipts: dict[Line, Receipt] = Field(default_factory=dict)
     resources: tuple[Resource, ...] = Field(
         default=(), description="State of the resources asked for"
     )

@@ -3,25 +3,34 @@
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.fact_types import (
+    Count,
+    DeviceName,
+    InterfaceName,
+    Line,
+    Number,
+    Real,
+    UnitName,
+)
 
 
 class Os(Model):
     """Operating system. ``container`` is systemd's name for it, "" on a machine; uptime in s."""
 
-    id: str
-    version_id: str
-    codename: str = ""
-    like: tuple[str, ...] = ()
-    kernel: str
-    arch: str
-    container: str = ""
-    boot_id: str
-    uptime_s: float
-    hostname: str
-    timezone: str = ""
-    cgroup: str = Field(description='"v1", "v2" or "hybrid"')
-    state: str = Field(default="", description="systemctl is-system-running")
-    failed_units: tuple[str, ...] = ()
+    id: Line
+    version_id: Line
+    codename: Line = ""
+    like: tuple[Line, ...] = ()
+    kernel: Line
+    arch: Line
+    container: Line = ""
+    boot_id: Line
+    uptime_s: Real
+    hostname: Line
+    timezone: Line = ""
+    cgroup: Line = Field(description='"v1", "v2" or "hybrid"')
+    state: Line = Field(default="", description="systemctl is-system-running")
+    failed_units: tuple[UnitName, ...] = ()
 
     @property
     def release(self) -> str:
@@ -34,55 +43,55 @@ class Os(Model):
 class KernelModule(Model):
     """A loaded module of the kernel. Only modules from outside its tree tell a version, as a rule."""
 
-    version: str = ""
-    srcversion: str = ""
+    version: Line = ""
+    srcversion: Line = ""
 
 
 class Cpu(Model):
     """Processors as the kernel counts them."""
 
-    model: str
-    sockets: int
-    cores: int
-    threads: int
+    model: Line
+    sockets: Count
+    cores: Count
+    threads: Count
 
 
 class Memory(Model):
     """Bytes; huge pages of 2 MiB by count."""
 
-    total: int
-    available: int
-    hugepages_2m: int = 0
+    total: Count
+    available: Count
+    hugepages_2m: Count = 0
 
 
 class NumaNode(Model):
     """``cpus`` in list format, memory in bytes."""
 
-    node: int
-    cpus: str
-    memory: int
+    node: Count
+    cpus: Line
+    memory: Count
 
 
 class Disk(Model):
     """A whole block device; size in bytes."""
 
-    name: str
-    size: int
+    name: DeviceName
+    size: Count
     rotational: bool
-    model: str = ""
-    serial: str = ""
-    transport: str = ""
+    model: Line = ""
+    serial: Line = ""
+    transport: Line = ""
 
 
 class Filesystem(Model):
     """A mounted file system that holds data; bytes, and free inodes."""
 
-    at: str
-    source: str
-    type: str
-    size: int
-    free: int
-    inodes_free: int
+    at: Line
+    source: Line
+    type: Line
+    size: Count
+    free: Count
+    inodes_free: Count
     read_only: bool = False
     turned: bool = Field(
         default=False, description="The kernel made it read-only; it was mounted to be written"
@@ -92,20 +101,20 @@ class Filesystem(Model):
 class Interface(Model):
     """A network interface; addresses with prefix length, speed in Mb/s, None if unknown."""
 
-    name: str
-    mac: str = ""
-    mtu: int
-    state: str
-    speed: int | None = None
-    addresses: tuple[str, ...] = ()
+    name: InterfaceName
+    mac: Line = ""
+    mtu: Count
+    state: Line
+    speed: Number | None = None
+    addresses: tuple[Line, ...] = ()
 
 
 class Clock(Model):
     """Host time (s since the epoch) and what the time daemon says; offset in s."""
 
-    time: float
+    time: Real
     synchronised: bool | None = None
-    offset: float | None = None
-    source: str = ""
-    updated: float | None = Field(default=None, description="When the source last told the time")
-    daemon: str = ""
+    offset: Real | None = None
+    source: Line = ""
+    updated: Real | None = Field(default=None, description="When the source last told the time")
+    daemon: Line = ""

@@ -3,19 +3,20 @@
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.fact_types import Line, NodeName, Number, Real
 
 
 class KubernetesNode(Model):
     """A node as the API has it."""
 
-    name: str
+    name: NodeName
     ready: bool
-    reason: str = Field(default="", description="Why it is not ready")
-    version: str = Field(default="", description="Of its kubelet, as v1.35.2")
+    reason: Line = Field(default="", description="Why it is not ready")
+    version: Line = Field(default="", description="Of its kubelet, as v1.35.2")
     cordoned: bool = False
-    cordoned_for: str = Field(default="", description="What the appliance cordoned it for")
-    owner: str = Field(default="kubernetes", description="Of its taint appliance/owner")
-    tiers: dict[str, str] = Field(
+    cordoned_for: Line = Field(default="", description="What the appliance cordoned it for")
+    owner: Line = Field(default="kubernetes", description="Of its taint appliance/owner")
+    tiers: dict[Line, Line] = Field(
         default_factory=dict, description="Its labels of the fabric's tiers"
     )
 
@@ -23,24 +24,24 @@ class KubernetesNode(Model):
 class BroughtCluster(Model):
     """A cluster of somebody else's (``kubernetes.external``), as its API answers whoever runs the program."""
 
-    api: str = Field(description='"ok" or why it did not answer')
-    fix: str = Field(default="", description="What to do where it did not")
+    api: Line = Field(description='"ok" or why it did not answer')
+    fix: Line = Field(default="", description="What to do where it did not")
     nodes: tuple[KubernetesNode, ...] | None = None
 
 
 class Kubernetes(Model):
     """kubelet of this host; on a control plane what the API answers. None: not to be had."""
 
-    version: str = Field(default="", description="Of kubelet, as v1.35.2")
-    kubelet: str = Field(default="", description='"ok" or what kubelet says of itself')
-    services: dict[str, str] = Field(
+    version: Line = Field(default="", description="Of kubelet, as v1.35.2")
+    kubelet: Line = Field(default="", description='"ok" or what kubelet says of itself')
+    services: dict[Line, Line] = Field(
         default_factory=dict, description='"ok" or what they say, by name, as kube-proxy'
     )
-    dns: str = Field(default="", description='"ok", or why no service name resolves from here')
-    api: str | None = Field(default=None, description='"ok" or what the API of this host says')
+    dns: Line = Field(default="", description='"ok", or why no service name resolves from here')
+    api: Line | None = Field(default=None, description='"ok" or what the API of this host says')
     nodes: tuple[KubernetesNode, ...] | None = None
-    certificates: dict[str, float] = Field(
+    certificates: dict[Line, Real] = Field(
         default_factory=dict, description="Days left, by file; negative: expired"
     )
-    backups: int | None = Field(default=None, description="Backups of etcd on this host")
-    backup_age_h: float | None = Field(default=None, description="Hours since the newest")
+    backups: Number | None = Field(default=None, description="Backups of etcd on this host")
+    backup_age_h: Real | None = Field(default=None, description="Hours since the newest")

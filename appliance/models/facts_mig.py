@@ -3,15 +3,18 @@
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.fact_types import Count, Line, Number, Real
 
 
 class MigDemand(Model):
     """The last round of appliance-mig-demand on this host."""
 
-    age_s: float = Field(description="Seconds since it ended")
-    problem: str = Field(default="", description="What went wrong; empty: nothing")
-    waits: str = Field(default="", description="What it needs before it can look at anything")
-    free: dict[str, int] = Field(default_factory=dict, description="Instances nobody has")
-    room: dict[str, int] = Field(default_factory=dict, description="How many more could be made")
-    made: int = Field(default=0, description="Instances made since its start")
-    taken: int = Field(default=0, description="Instances taken away since its start")
+    age_s: Real = Field(description="Seconds since it ended")
+    problem: Line = Field(default="", description="What went wrong; empty: nothing")
+    waits: Line = Field(default="", description="What it needs before it can look at anything")
+    free: dict[Line, Count] = Field(default_factory=dict, description="Instances nobody has")
+    room: dict[Line, Number] = Field(
+        default_factory=dict, description="How many more could be made"
+    )
+    made: Number = Field(default=0, description="Instances made since its start")
+    taken: Number = Field(default=0, description="Instances taken away since its start")

@@ -3,55 +3,56 @@
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.fact_types import Line, NodeName, Number
 
 
 class HelmRelease(Model):
     """A release as Helm's newest record of it has it."""
 
-    name: str
-    namespace: str
-    revision: int
-    status: str = Field(description="deployed, failed, pending-upgrade, ...")
-    chart: str = ""
-    version: str = Field(default="", description="Of the chart, as v0.17.0")
+    name: Line
+    namespace: Line
+    revision: Number
+    status: Line = Field(description="deployed, failed, pending-upgrade, ...")
+    chart: Line = ""
+    version: Line = Field(default="", description="Of the chart, as v0.17.0")
 
 
 class ReleasePod(Model):
     """A pod in a namespace of a release."""
 
-    name: str
-    namespace: str
+    name: Line
+    namespace: Line
     ready: bool
-    reason: str = Field(default="", description="Why it is not ready")
+    reason: Line = Field(default="", description="Why it is not ready")
 
 
 class NetworkPolicy(Model):
     """A NetworkPolicy; ``release``: of Helm, that brought it."""
 
-    name: str
-    namespace: str
-    release: str = ""
+    name: Line
+    namespace: Line
+    release: Line = ""
     admits: bool = Field(description="It lets somebody in")
-    digest: str = Field(description="sha256 of its specification's canonical JSON")
+    digest: Line = Field(description="sha256 of its specification's canonical JSON")
 
 
 class PolicyEnforcer(Model):
     """A DaemonSet of a pod network that enforces NetworkPolicies on the hosts where it is ready."""
 
-    name: str
-    namespace: str
-    ready: int
-    wanted: int
-    mode: str = Field(default="", description="Cilium's enable-policy: never enforces none")
+    name: Line
+    namespace: Line
+    ready: Number
+    wanted: Number
+    mode: Line = Field(default="", description="Cilium's enable-policy: never enforces none")
 
 
 class PodImage(Model):
     """An image that containers of a namespace's pods run, on these hosts."""
 
-    namespace: str
-    image: str = Field(description="As the pods ask for it")
-    id: str = Field(description="imageID of their status: what runs")
-    hosts: tuple[str, ...]
+    namespace: Line
+    image: Line = Field(description="As the pods ask for it")
+    id: Line = Field(description="imageID of their status: what runs")
+    hosts: tuple[Line, ...]
 
 
 class SchedulerFacts(Model):
@@ -59,13 +60,13 @@ class SchedulerFacts(Model):
 
     releases: tuple[HelmRelease, ...] | None = None
     pods: tuple[ReleasePod, ...] | None = None
-    gpus: dict[str, int] | None = Field(
+    gpus: dict[NodeName, Number] | None = Field(
         default=None, description="nvidia.com/gpu the cluster may give out, by node"
     )
-    gpu_parts: dict[str, dict[str, int]] | None = Field(
+    gpu_parts: dict[NodeName, dict[Line, Number]] | None = Field(
         default=None, description="Parts by their name, mig-1g.10gb, by node"
     )
-    rdma: dict[str, int] | None = Field(
+    rdma: dict[NodeName, Number] | None = Field(
         default=None, description="rdma/fabric the cluster may give out, by node"
     )
     default_classes: tuple[str, ...] | None = Field(

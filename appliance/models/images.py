@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.texts import HOSTS, ImageName
+from appliance.text import Line
 
 IDENTITY = r"^(digest|id) sha256:[0-9a-f]{64}$"
 LOCAL = re.compile(r"(?:docker://)?(sha256:[0-9a-f]{64})")
@@ -27,9 +29,9 @@ class Held(StrEnum):
 class RunningImage(Model):
     """An image by the name pods ask for it. ``identity``: what runs; "" where the host does not say it."""
 
-    image: str
-    identity: str
-    hosts: tuple[str, ...]
+    image: Line
+    identity: Line
+    hosts: tuple[Line, ...]
     held: Held = Held.NOTHING
 
     @property
@@ -42,7 +44,7 @@ class ImageLock(Model):
     """What was accepted: what runs, by the name pods ask for it."""
 
     version: Literal[1]
-    images: dict[str, Identity]
+    images: Annotated[dict[ImageName, Identity], Field(max_length=HOSTS)]
 
     def holds(self, image: str, identity: str) -> Held:
         """Whether it is the one that was accepted."""

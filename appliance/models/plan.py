@@ -7,6 +7,7 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.result import CheckResult
+from appliance.text import Line
 
 VALIDATE = "validate"
 """The last stage: it measures the cluster by jobs and changes no host."""
@@ -31,10 +32,10 @@ class Action(StrEnum):
 class HostStage(Model):
     """One stage on one host. ``pins``: package versions a repair restores."""
 
-    stage: str
-    host: str
+    stage: Line
+    host: Line
     action: Action
-    why: str = ""
+    why: Line = ""
     minutes: float = Field(default=0.0, ge=0)
     reboot: bool = False
     drain: bool = Field(default=False, description="The host must be free of work for it")
@@ -42,7 +43,7 @@ class HostStage(Model):
         default=0, ge=0, description="Its turn among those; 0: at once with the others"
     )
     known: bool = Field(default=False, description="The host holds a receipt of this stage")
-    fingerprint: str = ""
+    fingerprint: Line = ""
     pins: dict[str, str] = Field(default_factory=dict)
 
 
@@ -57,10 +58,10 @@ def expected_minutes(cells: Iterable[HostStage]) -> float:
 class Plan(Model):
     """All cells; ``hosts`` and ``stages`` in the order they are shown and run."""
 
-    site: str
-    profile: str
-    hosts: tuple[str, ...]
-    stages: tuple[str, ...]
+    site: Line
+    profile: Line
+    hosts: tuple[Line, ...]
+    stages: tuple[Line, ...]
     cells: tuple[HostStage, ...] = ()
     results: tuple[CheckResult, ...] = Field(
         default=(), description="What is wrong on the hosts and no stage of this plan mends"

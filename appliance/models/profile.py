@@ -7,6 +7,22 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.result import Value
+from appliance.models.texts import (
+    HOSTS,
+    Date,
+    Few,
+    LabelValue,
+    LayoutText,
+    LimitName,
+    Line,
+    Named,
+    Product,
+    Release,
+    SysctlKey,
+    SysctlValue,
+    System,
+    Unit,
+)
 
 
 class Interconnect(StrEnum):
@@ -21,8 +37,8 @@ class GpuExpectation(Model):
     """GPUs of one host. Memory in GiB as marketed; PCIe width in lanes."""
 
     count: int = Field(ge=1, le=8, description="GPUs of one host")
-    models: tuple[str, ...] = Field(min_length=1, description="Accepted NVML product names")
-    memory_gib: int = Field(ge=1, description="Of one GPU, as marketed")
+    models: Few[Product] = Field(min_length=1, description="Accepted NVML product names")
+    memory_gib: int = Field(ge=1, le=1024, description="Of one GPU, as marketed")
     interconnect: Interconnect = Field(description="How the GPUs of a host reach each other")
     pcie_generation: int = Field(ge=3, le=6, description="Lower bound")
     pcie_width: int = Field(default=16, ge=1, le=16, description="Lanes, lower bound")
@@ -35,18 +51,20 @@ class FabricExpectation(Model):
         description="Of the high-speed ports"
     )
     ports: int = Field(ge=0, le=16, description="High-speed ports of one host")
-    rate_gbps: int = Field(ge=0, description="Gb/s per port, lower bound")
+    rate_gbps: int = Field(ge=0, le=1600, description="Gb/s per port, lower bound")
 
 
 class HostExpectation(Model):
     """Processors, memory (GiB) and disks (GiB) of one GPU host; lower bounds."""
 
-    sockets: int = Field(ge=1, description="Processors")
-    cores: int = Field(ge=1, description="Cores of all processors together")
-    memory_gib: int = Field(ge=1, description="Main memory")
-    numa_nodes: int = Field(ge=1, description="NUMA nodes")
-    system_disk_gib: int = Field(ge=0, description="Disk the system is on")
-    scratch_disk_gib: int = Field(ge=0, description="Local disks for scratch together")
+    sockets: int = Field(ge=1, le=64, description="Processors")
+    cores: int = Field(ge=1, le=4096, description="Cores of all processors together")
+    memory_gib: int = Field(ge=1, le=1_048_576, description="Main memory")
+    numa_nodes: int = Field(ge=1, le=1024, description="NUMA nodes")
+    system_disk_gib: int = Field(ge=0, le=1_048_576, description="Disk the system is on")
+    scratch_disk_gib: int = Field(
+        ge=0, le=1_048_576, description="Local disks for scratch together"
+    )
 
 
 class Hardware(Model):
@@ -60,50 +78,54 @@ class Hardware(Model):
 class Software(Model):
     """Chosen releases. None = what the distribution carries."""
 
-    operating_systems: tuple[str, ...] = Field(
+    operating_systems: Few[System] = Field(
         min_length=1, description='Supported systems, as "debian-12", "ubuntu-24.04", "rhel-9"'
     )
-    driver_branch: str = Field(description="NVIDIA driver and fabric manager, as 580")
-    cuda: str = Field(description="CUDA toolkit")
-    slurm: str | None = Field(default=None, description="Slurm")
-    pyxis: str | None = Field(default=None, description="Pyxis, containers in Slurm jobs")
-    enroot: str | None = Field(default=None, description="enroot, what Pyxis runs them with")
-    doca_ofed: str | None = Field(default=None, description="DOCA-OFED in place of inbox RDMA")
-    kubernetes: str | None = Field(default=None, description="Kubernetes")
-    containerd: str | None = Field(default=None, description="containerd")
-    gpu_operator: str | None = Field(default=None, description="NVIDIA GPU Operator")
-    network_operator: str | None = Field(default=None, description="NVIDIA Network Operator")
-    kai: str | None = Field(default=None, description="KAI Scheduler")
+    driver_branch: Release = Field(description="NVIDIA driver and fabric manager, as 580")
+    cuda: Release = Field(description="CUDA toolkit")
+    slurm: Release | None = Field(default=None, description="Slurm")
+    pyxis: Release | None = Field(default=None, description="Pyxis, containers in Slurm jobs")
+    enroot: Release | None = Field(default=None, description="enroot, what Pyxis runs them with")
+    doca_ofed: Release | None = Field(default=None, description="DOCA-OFED in place of inbox RDMA")
+    kubernetes: Release | None = Field(default=None, description="Kubernetes")
+    containerd: Release | None = Field(default=None, description="containerd")
+    gpu_operator: Release | None = Field(default=None, description="NVIDIA GPU Operator")
+    network_operator: Release | None = Field(default=None, description="NVIDIA Network Operator")
+    kai: Release | None = Field(default=None, description="KAI Scheduler")
 
 
 class Limit(Model):
     """A bound a check judges against, with where the number comes from."""
 
     value: Value = Field(description="The bound")
-    unit: str = Field(default="", description="Its unit")
-    source: str = Field(description="Where the number comes from")
-    date: str = Field(default="", description="Of the source")
+    unit: Unit = Field(default="", description="Its unit")
+    source: Line = Field(description="Where the number comes from")
+    date: Date = Field(default="", description="Of the source")
 
 
 class StageOptions(Model):
     """Choices per stage that belong to the hardware class rather than to a site."""
 
-    sysctl: dict[str, str] = Field(default_factory=dict, description="Kernel parameters to add")
-    hugepages_2m: int = Field(default=0, ge=0, description="Pages of 2 MiB reserved at boot")
-    mig: str | None = Field(
+    sysctl: Named[SysctlKey, SysctlValue] = Field(
+        default_factory=dict, description="Kernel parameters to add"
+    )
+    hugepages_2m: int = Field(
+        default=0, ge=0, le=16_777_216, description="Pages of 2 MiB reserved at boot"
+    )
+    mig: LayoutText | None = Field(
         default=None, description="MIG layout of all GPUs; a site may say otherwise"
     )
     slurm_memory_reserve_mib: int = Field(
-        default=4096, ge=0, description="Memory kept from jobs, MiB per host"
+        default=4096, ge=0, le=1_048_576, description="Memory kept from jobs, MiB per host"
     )
 
 
 class HostRange(Model):
     """How many GPU hosts one appliance has, both ends included."""
 
-    minimum: int = Field(default=1, ge=1, description="GPU hosts at least")
+    minimum: int = Field(default=1, ge=1, le=HOSTS, description="GPU hosts at least")
     maximum: int = Field(
-        default=128, ge=1, description="One control host drives some hundred GPU hosts"
+        default=128, ge=1, le=HOSTS, description="One control host drives some hundred GPU hosts"
     )
 
 
@@ -111,12 +133,12 @@ class Profile(Model):
     """A hardware class: facts about it are expectations, software is a choice, limits carry sources."""
 
     version: Literal[1] = Field(description="Of this file's schema")
-    name: str = Field(min_length=1, description="Name of the hardware class")
-    title: str = Field(min_length=1, description="One line for people")
+    name: LabelValue = Field(description="Name of the hardware class")
+    title: Line = Field(min_length=1, description="One line for people")
     gpu_hosts: HostRange = Field(default=HostRange(), description="Size of an appliance")
     hardware: Hardware = Field(description="What a GPU host is: checked")
     software: Software = Field(description="What runs: chosen, must go together")
     stages: StageOptions = Field(default=StageOptions(), description="Choices per stage")
-    limits: dict[str, Limit] = Field(
+    limits: Named[LimitName, Limit] = Field(
         default_factory=dict, description="What must be reached, by check id"
     )

@@ -6,8 +6,9 @@ from enum import StrEnum
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.text import Line
 
-Value = bool | int | float | str | None
+Value = bool | int | float | Line | None
 
 
 class Status(StrEnum):
@@ -34,19 +35,19 @@ SEVERITY = (
 class CheckResult(Model):
     """One judged value. ``target`` is a host, ``host/part`` ("gpu-1/GPU 5") or "cluster"."""
 
-    id: str
-    target: str
+    id: Line
+    target: Line
     status: Status
     value: Value = None
-    unit: str = ""
+    unit: Line = ""
     limit: Value = None
-    limit_source: str = ""
-    evidence: str = ""
-    cause: str = ""
-    fix: str = ""
+    limit_source: Line = ""
+    evidence: Line = ""
+    cause: Line = ""
+    fix: Line = ""
     required: bool = True
     simulated: bool = False
-    explained_by: str = Field(
+    explained_by: Line = Field(
         default="", description="The failure this one follows from, by its name"
     )
 
@@ -74,25 +75,33 @@ class Verdict(StrEnum):
         return {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.INCOMPLETE: 3}[self]
 
 
+def worse(one: Verdict, other: Verdict) -> Verdict:
+    """The graver of two: failed, then incomplete, then passed."""
+    order = (Verdict.PASSED, Verdict.INCOMPLETE, Verdict.FAILED)
+    return max(one, other, key=order.index)
+
+
 def overall(results: Iterable[CheckResult]) -> Verdict:
     """Failed if anything failed; incomplete if a required check has no verdict, or nothing was judged."""
     seen = list(results)
     if any(r.status is Status.FAIL for r in seen):
         return Verdict.FAILED
-    unknown = {Status.ERROR, Status.SKIP, Status.NOT_ASSESSED}
-    if not seen or any(
-        r.status in unknown and (r.required or r.status is Status.ERROR) for r in seen
-    ):
-        return Verdict.INCOMPLETE
-    return Verdict.PASSED
+    judged = any(r.status in {Status.PASS, Status.WARN} for r in seen)
+    return Verdict.PASSED if judged and not lacking(seen) else Verdict.INCOMPLETE
+
+
+def lacking(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """Required results that are not good, optional ones that failed or could not run."""
+    bad, unknown = {Status.FAIL, Status.ERROR}, {Status.SKIP, Status.NOT_ASSESSED}
+    return [r for r in results if r.status in bad or (r.required and r.status in unknown)]
 
 
 class Measurement(Model):
     """One measured number of a benchmark, kept in the journal."""
 
-    name: str
+    name: Line
     value: float
-    unit: str
-    target: str = "cluster"
+    unit: Line
+    target: Line = "cluster"
     simulated: bool = False
-    detail: dict[str, Value] = Field(default_factory=dict)
+    detail: dict[Line, Value] = Field(default_factory=dict)

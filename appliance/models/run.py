@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from appliance.models.acceptance import Acceptance
 from appliance.models.affinity import rails
 from appliance.models.base import Model
 from appliance.models.facts import HostFacts
@@ -13,6 +14,7 @@ from appliance.models.images import RunningImage
 from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
 from appliance.models.site import Host
+from appliance.text import Line
 
 
 class StageState(StrEnum):
@@ -31,15 +33,15 @@ class StageOutcome(Model):
     ``away``: it failed because the host could not be reached any more.
     """
 
-    stage: str
-    host: str
+    stage: Line
+    host: Line
     state: StageState
-    why: str = ""
+    why: Line = ""
     seconds: float = 0.0
     changes: int = 0
     started: AwareDatetime | None = None
-    cause: str = ""
-    fix: str = ""
+    cause: Line = ""
+    fix: Line = ""
     away: bool = False
 
 
@@ -47,42 +49,42 @@ class GpuRecord(Model):
     """A GPU as inventory. Memory in bytes."""
 
     index: int
-    name: str
-    serial: str = ""
-    uuid: str = ""
-    vbios: str = ""
-    driver: str = ""
-    bus_id: str = ""
+    name: Line
+    serial: Line = ""
+    uuid: Line = ""
+    vbios: Line = ""
+    driver: Line = ""
+    bus_id: Line = ""
     memory: int = 0
-    adapters: tuple[str, ...] = Field(default=(), description="The nearest ones: its rail")
+    adapters: tuple[Line, ...] = Field(default=(), description="The nearest ones: its rail")
 
 
 class PortRecord(Model):
     """An RDMA port as inventory. Rate in Gb/s."""
 
-    device: str
+    device: Line
     port: int
-    guid: str = ""
-    firmware: str = ""
-    board: str = ""
-    state: str = ""
+    guid: Line = ""
+    firmware: Line = ""
+    board: Line = ""
+    state: Line = ""
     rate: float = 0.0
-    link_layer: str = ""
+    link_layer: Line = ""
 
 
 class HostRecord(Model):
     """A host as inventory; memory in bytes. ``unreachable`` says why there are no facts."""
 
-    name: str
-    roles: tuple[str, ...] = ()
-    address: str = ""
-    os: str = ""
-    kernel: str = ""
-    cpu: str = ""
+    name: Line
+    roles: tuple[Line, ...] = ()
+    address: Line = ""
+    os: Line = ""
+    kernel: Line = ""
+    cpu: Line = ""
     memory: int = 0
     gpus: tuple[GpuRecord, ...] = ()
     ports: tuple[PortRecord, ...] = ()
-    unreachable: str = ""
+    unreachable: Line = ""
 
 
 class Expected(Model):
@@ -96,7 +98,7 @@ class Expected(Model):
 class Series(Model):
     """One line of a plot; ``kind`` decides how it is drawn."""
 
-    label: str
+    label: Line
     points: tuple[tuple[float, float], ...]
     kind: Literal["measured", "reference", "ideal"] = "measured"
 
@@ -104,37 +106,37 @@ class Series(Model):
 class Plot(Model):
     """A small line plot."""
 
-    title: str
-    x_label: str
-    y_label: str
+    title: Line
+    x_label: Line
+    y_label: Line
     series: tuple[Series, ...]
 
 
 class Table(Model):
     """A table of a benchmark, with the plot that belongs to it."""
 
-    title: str
-    columns: tuple[str, ...]
+    title: Line
+    columns: tuple[Line, ...]
     rows: tuple[tuple[Value, ...], ...]
-    note: str = ""
+    note: Line = ""
     plot: Plot | None = None
 
 
 class Waiver(Model):
     """A finding the customer accepts: by whom, why, until when."""
 
-    check: str
-    target: str
-    reason: str
-    by: str = ""
-    until: str = ""
+    check: Line
+    target: Line
+    reason: Line
+    by: Line = ""
+    until: Line = ""
 
 
 class Evidence(Model):
     """A file kept beside the report."""
 
-    path: str
-    sha256: str
+    path: Line
+    sha256: Line
     size: int = Field(ge=0)
 
 
@@ -144,35 +146,39 @@ class RunRecord(Model):
     The report's third headline is the measurement of unit ``tokens/s`` with the highest
     ``detail["gpus"]``, set against ``detail["reference"]`` (tokens/s) and ``detail["source"]``;
     ``detail["recalled"]`` says of which earlier run it is.
-    Numbers are finite: JSON has no others, so a record with NaN or infinity is a ValueError.
+    Version 1 knew no acceptance. Numbers are finite: JSON has no others, so a record with NaN or infinity is a ValueError.
     """
 
-    version: Literal[1] = 1
-    run: str
-    verb: str
-    site: str
-    profile: str
-    profile_title: str = ""
+    version: Literal[1, 2] = 2
+    run: Line
+    verb: Line
+    site: Line
+    profile: Line
+    profile_title: Line = ""
     started: AwareDatetime
     finished: AwareDatetime
-    user: str
-    appliance: str = Field(description="Version of the appliance program")
-    control_host: str = Field(description="Name of the machine the run was started on")
-    simulated: tuple[str, ...] = ()
+    user: Line
+    appliance: Line = Field(description="Version of the appliance program")
+    control_host: Line = Field(description="Name of the machine the run was started on")
+    simulated: tuple[Line, ...] = ()
     verdict: Verdict
-    narrowed: str = Field(default="", description="Flags that kept the run to a part of the site")
-    left_out: tuple[str, ...] = Field(default=(), description="What a narrowed run did not judge")
+    acceptance: Acceptance | None = Field(
+        default=None,
+        description="Verdict on the whole site; None where the verb does not speak of it",
+    )
+    narrowed: Line = Field(default="", description="Flags that kept the run to a part of the site")
+    left_out: tuple[Line, ...] = Field(default=(), description="What a narrowed run did not judge")
     expected: Expected = Expected()
     hosts: tuple[HostRecord, ...] = ()
     outcomes: tuple[StageOutcome, ...] = ()
     results: tuple[CheckResult, ...] = ()
     measurements: tuple[Measurement, ...] = ()
-    versions: dict[str, dict[str, str]] = Field(
+    versions: dict[Line, dict[Line, Line]] = Field(
         default_factory=dict, description="Host -> component -> version"
     )
     images: tuple[RunningImage, ...] = ()
     tables: tuple[Table, ...] = ()
-    not_assessed: tuple[str, ...] = ()
+    not_assessed: tuple[Line, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 

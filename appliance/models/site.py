@@ -14,27 +14,54 @@ from appliance.models.site_kubernetes import KubernetesOptions
 from appliance.models.site_mig import MigOptions
 from appliance.models.site_scheduler import SchedulerOptions
 from appliance.models.site_workloads import WorkloadsOptions
+from appliance.models.texts import (
+    PATH_LENGTH,
+    Area,
+    BmcUser,
+    Component,
+    Few,
+    File,
+    LimitName,
+    Many,
+    Named,
+    NamedFew,
+    NetworkName,
+    PerHost,
+    ProfileName,
+    PublicKey,
+    Release,
+    SecretName,
+    Server,
+    Zone,
+)
 
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 ACCOUNT_NAME = r"^[a-z_][a-z0-9_-]{0,30}$"
-TIME_LIMIT = r"^(UNLIMITED|(\d+-)?\d+(:\d\d){0,2})$"
-DEVICE = r"^/dev/[A-Za-z0-9._:/-]+$"
+TIME_LIMIT = (
+    r"^(UNLIMITED|[0-9]{1,6}(:[0-5][0-9]){0,2}|[0-9]{1,4}-([01]?[0-9]|2[0-3])(:[0-5][0-9]){0,2})$"
+)
+DEVICE = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9._:+-]*)+$"
 
 Mac = Annotated[str, Field(pattern=MAC)]
-AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH)]
+AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH, max_length=PATH_LENGTH)]
 AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
-Device = Annotated[str, Field(pattern=DEVICE)]
+Device = Annotated[str, Field(pattern=DEVICE, max_length=PATH_LENGTH)]
 
 
 FINGERPRINT = r"^[0-9A-Fa-f]{40}$"
-MIRROR = r"^https?://[A-Za-z0-9.:/_-]+$"
-VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-KEY_FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+MIRROR = (
+    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?"
+    r"(/[A-Za-z0-9_~-][A-Za-z0-9._~+-]*)*/?$"
+)
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
+FILE_PATH = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1024}$"
+KEY_FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
+FilePath = Annotated[str, Field(pattern=FILE_PATH)]
 Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
 KeyFile = Annotated[str, Field(pattern=KEY_FILE)]
-MirrorUrl = Annotated[str, Field(pattern=MIRROR)]
+MirrorUrl = Annotated[str, Field(pattern=MIRROR, max_length=1000)]
 
 
 class Role(StrEnum):
@@ -60,9 +87,9 @@ class SecretRef(Model):
         json_schema_extra={"oneOf": [{"required": [key]} for key in ("file", "env", "vault")]}
     )
 
-    file: str | None = Field(default=None, description="File of mode 0600 or 0400")
+    file: File | None = Field(default=None, description="File of mode 0600 or 0400")
     env: str | None = Field(default=None, pattern=VARIABLE, description="Environment variable")
-    vault: str | None = Field(default=None, description="ansible-vault file, as path#key")
+    vault: File | None = Field(default=None, description="ansible-vault file, as path#key")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -76,8 +103,10 @@ class Access(Model):
 
     user: AccountName = Field(default="root", description="Account on the hosts")
     port: int = Field(default=22, ge=1, le=65535, description="Port of the SSH server")
-    private_key: str | None = Field(default=None, description="Path, relative to the site's folder")
-    known_hosts: str = Field(
+    private_key: FilePath | None = Field(
+        default=None, description="Path, relative to the site's folder"
+    )
+    known_hosts: FilePath = Field(
         default="known_hosts", description="Pinned host keys; path, relative to the site's folder"
     )
     become: bool = Field(default=False, description="Use sudo; needed where user is not root")
@@ -88,7 +117,7 @@ class Network(Model):
 
     cidr: IPv4Network = Field(description="Address and prefix length, as 10.0.0.0/24")
     gateway: IPv4Address | None = Field(default=None, description="Default gateway of the network")
-    dns: tuple[IPv4Address, ...] = Field(default=(), description="Name servers")
+    dns: Few[IPv4Address] = Field(default=(), description="Name servers")
     mtu: int = Field(default=1500, ge=1280, le=9216, description="Bytes")
 
 
@@ -96,7 +125,7 @@ class Bmc(Model):
     """A host's management controller."""
 
     address: IPv4Address = Field(description="Its address; in network bmc where there is one")
-    user: str = Field(description="Account of the controller")
+    user: BmcUser = Field(description="Account of the controller")
     password: SecretRef = Field(description="Where its password is kept")
 
 
@@ -104,10 +133,10 @@ class Host(Model):
     """One machine. ``address`` is its address in the management network."""
 
     name: HostName = Field(description="Host name; a name of its own")
-    roles: tuple[Role, ...] = Field(min_length=1, description="What the host does")
+    roles: Few[Role] = Field(min_length=1, description="What the host does")
     address: IPv4Address = Field(description="Address in network management")
     mac: Mac | None = Field(default=None, description="MAC address of its management port")
-    addresses: dict[str, IPv4Address] = Field(
+    addresses: NamedFew[NetworkName, IPv4Address] = Field(
         default_factory=dict, description="Addresses in other networks, by network name"
     )
     bmc: Bmc | None = Field(default=None, description="Management controller")
@@ -121,18 +150,18 @@ class Admin(Model):
     """A person who may log in to every host."""
 
     name: AccountName = Field(description="Account made on every host")
-    keys: tuple[str, ...] = Field(min_length=1, description="OpenSSH public keys")
+    keys: Few[PublicKey] = Field(min_length=1, description="OpenSSH public keys")
     sudo: bool = Field(default=True, description="May become root")
 
 
 class BaseOptions(Model):
     """Stage base."""
 
-    timezone: str = Field(default="Etc/UTC", description="As Europe/Berlin")
-    ntp_servers: tuple[str, ...] = Field(
+    timezone: Zone = Field(default="Etc/UTC", description="As Europe/Berlin")
+    ntp_servers: Few[Server] = Field(
         default=(), description="Empty: the first control host serves time to the others"
     )
-    admins: tuple[Admin, ...] = Field(default=(), description="People")
+    admins: Many[Admin] = Field(default=(), description="People")
     firewall: bool = Field(default=True, description="Let in only what the site needs")
     mirror: MirrorUrl | None = Field(
         default=None,
@@ -147,7 +176,7 @@ class Export(Model):
     """A directory the storage host serves. Clients default to the management network."""
 
     path: AbsolutePath = Field(description="Directory on the storage host")
-    clients: tuple[IPv4Network, ...] = Field(
+    clients: Few[IPv4Network] = Field(
         default=(), description="Networks that may mount it; empty: management"
     )
     read_only: bool = Field(default=False, description="Nobody may write")
@@ -156,7 +185,7 @@ class Export(Model):
 class ExternalExport(Model):
     """A directory some other NFS server serves."""
 
-    server: str = Field(description="Host name or address of the server")
+    server: Server = Field(description="Host name or address of the server")
     path: AbsolutePath = Field(description="Directory it exports")
 
 
@@ -171,7 +200,7 @@ class Scratch(Model):
     """Local scratch of GPU hosts. No devices: a directory of the system disk, bound to ``at``."""
 
     at: AbsolutePath = Field(default="/scratch", description="Where GPU hosts see it")
-    devices: tuple[Device, ...] = Field(
+    devices: Few[Device] = Field(
         default=(), description="Whole disks given to it; what they hold is lost"
     )
 
@@ -179,9 +208,9 @@ class Scratch(Model):
 class StorageOptions(Model):
     """Stage storage."""
 
-    exports: tuple[Export, ...] = Field(default=(), description="What the storage host serves")
-    external: tuple[ExternalExport, ...] = Field(default=(), description="What others serve")
-    mounts: tuple[NfsMount, ...] = Field(default=(), description="What all hosts mount")
+    exports: Few[Export] = Field(default=(), description="What the storage host serves")
+    external: Few[ExternalExport] = Field(default=(), description="What others serve")
+    mounts: Few[NfsMount] = Field(default=(), description="What all hosts mount")
     scratch: Scratch | None = Field(
         default=Scratch(), description="Local scratch of GPU hosts; null: none"
     )
@@ -259,17 +288,17 @@ class Account(Model):
     """A Slurm account and the users who may charge it."""
 
     name: AccountName = Field(description="Name of the account")
-    users: tuple[AccountName, ...] = Field(default=(), description="Who may charge it")
+    users: Many[AccountName] = Field(default=(), description="Who may charge it")
 
 
 class SlurmOptions(Model):
     """Stage slurm."""
 
     cluster: AccountName = Field(default="appliance", description="Name in accounting")
-    partitions: tuple[Partition, ...] = Field(
+    partitions: Few[Partition] = Field(
         default=(Partition(name="gpu", default=True),), description="Exactly one is the default"
     )
-    accounts: tuple[Account, ...] = Field(
+    accounts: Many[Account] = Field(
         default=(Account(name="default", users=("root",)),), description="Who pays"
     )
     containers: ContainerOptions | None = Field(
@@ -280,7 +309,9 @@ class SlurmOptions(Model):
 class ObserveOptions(Model):
     """Stage observe. Retention in days."""
 
-    retention_days: int = Field(default=30, ge=1, description="How long measurements are kept")
+    retention_days: int = Field(
+        default=30, ge=1, le=3650, description="How long measurements are kept"
+    )
 
 
 class Site(Model):
@@ -288,13 +319,13 @@ class Site(Model):
 
     version: Literal[1] = Field(description="Of this file's schema")
     name: HostName = Field(description="Name of the site")
-    profile: str | None = Field(
+    profile: ProfileName | None = Field(
         default=None, description="Hardware class: a name, or a file relative to the site's folder"
     )
     access: Access = Field(default=Access(), description="How to log in")
-    networks: dict[str, Network] = Field(description='Needs "management"')
-    hosts: tuple[Host, ...] = Field(min_length=1, description="The machines")
-    secrets: dict[str, SecretRef] = Field(
+    networks: NamedFew[NetworkName, Network] = Field(description='Needs "management"')
+    hosts: PerHost[Host] = Field(min_length=1, description="The machines")
+    secrets: NamedFew[SecretName, SecretRef] = Field(
         default_factory=dict, description="Where each secret is kept: munge_key, slurmdbd_password"
     )
     base: BaseOptions = Field(default=BaseOptions(), description="People, time, firewall")
@@ -316,14 +347,14 @@ class Site(Model):
     workloads: WorkloadsOptions | None = Field(
         default=None, description="What is installed for the cluster's users; none: nothing"
     )
-    software: dict[str, str] = Field(
+    software: NamedFew[Component, Release] = Field(
         default_factory=dict, description="Releases that differ from the profile's"
     )
-    limits: dict[str, Limit] = Field(
+    limits: Named[LimitName, Limit] = Field(
         default_factory=dict,
         description="Bounds of checks that differ from the profile's, by check id",
     )
-    simulated: tuple[str, ...] = Field(
+    simulated: Few[Area] = Field(
         default=(),
         description="Areas of hardware that are simulated; only the virtual rack sets it",
     )

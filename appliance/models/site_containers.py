@@ -5,15 +5,16 @@ from typing import Annotated
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.site_kubernetes import FOLDER
+from appliance.models.texts import PATH_LENGTH, Few
 
 SHA256 = r"^[0-9a-f]{64}$"
-FOLDER = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 PACKAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(deb|rpm)$"
 ARCHIVE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(tar\.gz|tgz|tar\.xz)$"
 
 IMAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/:#@+-]*$"
 """As Pyxis takes it: [USER@][REGISTRY#]NAME[:TAG], or the path of a squashfs file (Pyxis 0.24)."""
-MOUNT = r"^/[^\s:,]*:/[^\s:,]*(:[a-z+-]+)?$"
+MOUNT = r"^/[A-Za-z0-9._/+@=-]*:/[A-Za-z0-9._/+@=-]*(:[a-z+-]+)?$"
 """SOURCE:TARGET[:FLAGS]; Pyxis parts several by commas."""
 
 Digest = Annotated[str, Field(pattern=SHA256, description="As sha256sum prints it")]
@@ -22,14 +23,18 @@ Digest = Annotated[str, Field(pattern=SHA256, description="As sha256sum prints i
 class PinnedPackage(Model):
     """A package, and what its file must be."""
 
-    file: str = Field(pattern=PACKAGE, description="Path, relative to the site's folder")
+    file: str = Field(
+        pattern=PACKAGE, max_length=1000, description="Path, relative to the site's folder"
+    )
     sha256: Digest
 
 
 class PinnedArchive(Model):
     """A source archive, and what it must be."""
 
-    file: str = Field(pattern=ARCHIVE, description="Path, relative to the site's folder")
+    file: str = Field(
+        pattern=ARCHIVE, max_length=1000, description="Path, relative to the site's folder"
+    )
     sha256: Digest
 
 
@@ -37,9 +42,11 @@ class JobContainer(Model):
     """The container of a job."""
 
     image: str = Field(
-        pattern=IMAGE, description="[REGISTRY#]NAME[:TAG], or the path of an image on the hosts"
+        pattern=IMAGE,
+        max_length=512,
+        description="[REGISTRY#]NAME[:TAG], or the path of an image on the hosts",
     )
-    mounts: tuple[Annotated[str, Field(pattern=MOUNT)], ...] = Field(
+    mounts: Few[Annotated[str, Field(pattern=MOUNT, max_length=1000)]] = Field(
         default=(), description="What it sees of the host: /SOURCE:/TARGET"
     )
 
@@ -47,7 +54,7 @@ class JobContainer(Model):
 class ContainerOptions(Model):
     """Containers in Slurm jobs; their releases stand in ``software``."""
 
-    enroot: tuple[PinnedPackage, ...] = Field(
+    enroot: Few[PinnedPackage] = Field(
         min_length=1, description="Packages of enroot for the hosts' system"
     )
     pyxis: PinnedArchive = Field(
@@ -56,6 +63,7 @@ class ContainerOptions(Model):
     at: str | None = Field(
         default=None,
         pattern=FOLDER,
+        max_length=PATH_LENGTH,
         description="Folder of images and containers on GPU hosts; none: enroot on the scratch, else /var/lib/enroot",
     )
     benchmark: JobContainer | None = Field(

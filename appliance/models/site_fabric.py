@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.texts import Few, Many, NetworkName, PerCable, PerHost, Switch
 
 HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 ADAPTER = r"^[a-z][a-z0-9_]{0,63}$"
-FIRMWARE = r"^\d{1,3}\.\d{1,3}\.\d{1,5}$"
+FIRMWARE = r"^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,5}$"
 PARTITION_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 DEFAULT_PARTITION = "Default"
 FULL_MEMBER = 0x8000
@@ -22,15 +23,15 @@ class Cable(Model):
 
     host: HostName = Field(description="A GPU host of this site")
     hca: str = Field(pattern=ADAPTER, description="Its adapter, as mlx5_0")
-    switch: str = Field(min_length=1, description="The switch, by its name in the fabric or GUID")
+    switch: Switch = Field(description="The switch, by its name in the fabric or GUID")
     port: int = Field(ge=1, le=254, description="Port of the switch")
 
 
 class Trunk(Model):
     """The cables between two switches."""
 
-    switch: str = Field(min_length=1, description="One switch, by its name in the fabric or GUID")
-    peer: str = Field(min_length=1, description="The other")
+    switch: Switch = Field(description="One switch, by its name in the fabric or GUID")
+    peer: Switch = Field(description="The other")
     cables: int = Field(default=1, ge=1, le=254, description="How many connect them")
 
 
@@ -39,7 +40,7 @@ class FabricPartition(Model):
 
     name: str = Field(pattern=PARTITION_NAME, description="A name of its own")
     pkey: int = Field(ge=1, le=0x7FFE, description="Its key, 1 to 32766")
-    hosts: tuple[HostName, ...] = Field(min_length=1, description="Members, with all their ports")
+    hosts: PerHost[HostName] = Field(min_length=1, description="Members, with all their ports")
     membership: Literal["full", "limited"] = Field(
         default="full", description="limited: members reach full ones, not each other"
     )
@@ -48,12 +49,12 @@ class FabricPartition(Model):
 class Ipoib(Model):
     """IP over InfiniBand on one port of every host that has an address in its network."""
 
-    network: str = Field(description="The network its addresses are in; hosts[].addresses")
+    network: NetworkName = Field(description="The network its addresses are in; hosts[].addresses")
     device: str = Field(default="mlx5_0", pattern=ADAPTER, description="Adapter that carries it")
     mode: Literal["datagram", "connected"] = Field(
         default="datagram", description="connected allows an MTU of up to 65520"
     )
-    partition: str | None = Field(
+    partition: Annotated[str, Field(pattern=PARTITION_NAME)] | None = Field(
         default=None, description="A partition of fabric.partitions; without: the default one"
     )
 
@@ -72,7 +73,7 @@ class Roce(Model):
     mtu: int | None = Field(
         default=None, ge=1280, le=9216, description="Of the ports' interfaces; without: left alone"
     )
-    devices: tuple[Annotated[str, Field(pattern=ADAPTER)], ...] = Field(
+    devices: Few[Annotated[str, Field(pattern=ADAPTER)]] = Field(
         default=(), description="Adapters concerned; empty: all with Ethernet ports"
     )
 
@@ -92,16 +93,16 @@ class FabricOptions(Model):
     subnet_manager: Literal["opensm", "external", "none"] = Field(
         default="opensm", description="opensm on the control hosts, or external: a switch or UFM"
     )
-    standby: tuple[HostName, ...] = Field(
+    standby: Few[HostName] = Field(
         default=(),
         description="Hosts that are no control hosts and take over the subnet, in this order",
     )
-    partitions: tuple[FabricPartition, ...] = Field(
+    partitions: Many[FabricPartition] = Field(
         default=(), description="Besides the default one, which holds every port"
     )
     ipoib: Ipoib | None = Field(default=None, description="IP over InfiniBand")
     roce: Roce | None = Field(default=None, description="Lossless Ethernet on the host's side")
-    firmware_minimum: tuple[Annotated[str, Field(pattern=FIRMWARE)], ...] = Field(
+    firmware_minimum: Few[Annotated[str, Field(pattern=FIRMWARE)]] = Field(
         default=(),
         description="Firmware adapters must have at least, as 20.43.8002: the first number names "
         "their kind; of others NVIDIA's security bulletins",
@@ -110,7 +111,7 @@ class FabricOptions(Model):
         default="unstated",
         description="How it is cabled: adapters of one name on one leaf, or as in cables",
     )
-    cables: tuple[Cable, ...] = Field(default=(), description="Every cable, where it is listed")
-    trunks: tuple[Trunk, ...] = Field(
+    cables: PerCable[Cable] = Field(default=(), description="Every cable, where it is listed")
+    trunks: PerCable[Trunk] = Field(
         default=(), description="Between switches; empty: every leaf has as many as the others"
     )

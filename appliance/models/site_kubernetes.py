@@ -6,15 +6,20 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from appliance.models.base import Model
+from appliance.models.texts import PATH_LENGTH, File, NamedFew
 
-RELEASE = r"^1\.\d{1,2}(\.\d{1,2})?$"
+RELEASE = r"^1\.[0-9]{1,2}(\.[0-9]{1,2})?$"
+CONTAINERD = r"^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 FOLDER = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
-REGISTRY = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$"
+REGISTRY = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
 PINNED_IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
-URL = r"^https?://[A-Za-z0-9.:/_-]+$"
+URL = (
+    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?"
+    r"(/[A-Za-z0-9_~-][A-Za-z0-9._~+-]*)*/?$"
+)
 
 Registry = Annotated[str, Field(pattern=REGISTRY)]
-Url = Annotated[str, Field(pattern=URL)]
+Url = Annotated[str, Field(pattern=URL, max_length=1000)]
 
 
 class KubeletOptions(Model):
@@ -33,7 +38,7 @@ class KubeletOptions(Model):
     )
     system_cpus: int = Field(default=2, ge=1, le=64, description="Processors kept from pods")
     system_memory_mib: int = Field(
-        default=4096, ge=256, description="Memory kept from pods, MiB per host"
+        default=4096, ge=256, le=1_048_576, description="Memory kept from pods, MiB per host"
     )
 
 
@@ -41,7 +46,10 @@ class EtcdBackup(Model):
     """Backups of the cluster's state, on every control host."""
 
     at: str = Field(
-        default="/var/backups/appliance/etcd", pattern=FOLDER, description="Folder on the host"
+        default="/var/backups/appliance/etcd",
+        pattern=FOLDER,
+        max_length=PATH_LENGTH,
+        description="Folder on the host",
     )
     every_hours: int = Field(default=6, ge=1, le=168, description="Hours between two of them")
     keep: int = Field(default=28, ge=2, le=1000, description="How many are kept")
@@ -50,7 +58,7 @@ class EtcdBackup(Model):
 class KubernetesOptions(Model):
     """Stage kubernetes. The control plane lives on the control hosts: one, or three with ``address``."""
 
-    external: str | None = Field(
+    external: File | None = Field(
         default=None,
         description="Kubeconfig of a cluster that is there already; path relative to the site's folder",
     )
@@ -59,7 +67,7 @@ class KubernetesOptions(Model):
     )
     containerd: str | None = Field(
         default=None,
-        pattern=r"^\d{1,2}\.\d{1,2}(\.\d{1,2})?$",
+        pattern=CONTAINERD,
         description="Release of containerd, as 2.3; none: the profile's",
     )
     address: IPv4Address | None = Field(
@@ -68,6 +76,7 @@ class KubernetesOptions(Model):
     address_image: str | None = Field(
         default=None,
         pattern=PINNED_IMAGE,
+        max_length=512,
         description="Image of kube-vip, which holds address, with its digest; none: the one of source",
     )
     pod_network: IPv4Network = Field(
@@ -92,9 +101,10 @@ class KubernetesOptions(Model):
     source: str | None = Field(
         default=None,
         pattern=FOLDER,
+        max_length=PATH_LENGTH,
         description="Folder on the hosts with packages, images and manifests for a site without Internet",
     )
-    registry_mirrors: dict[Registry, Url] = Field(
+    registry_mirrors: NamedFew[Registry, Url] = Field(
         default_factory=dict, description="Registry host to the URL of its mirror"
     )
     kubelet: KubeletOptions = Field(default=KubeletOptions(), description="Policies of GPU hosts")

@@ -5,9 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.site_fabric import HostName
+from appliance.models.texts import LayoutText, Named, NamedFew, NamedPerHost
 
 LAYOUT_NAME = r"^[a-z][a-z0-9.+-]{0,40}$"
-NUMBERS = r"^\d{1,2}(-\d{1,2})?(,\d{1,2}(-\d{1,2})?)*$"
+NUMBERS = r"^[0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2}(-[0-9]{1,2})?){0,63}$"
 
 LayoutName = Annotated[str, Field(pattern=LAYOUT_NAME)]
 GpuNumbers = Annotated[str, Field(pattern=NUMBERS)]
@@ -16,8 +18,10 @@ GpuNumbers = Annotated[str, Field(pattern=NUMBERS)]
 class MigHost(Model):
     """One GPU host."""
 
-    layout: str | None = Field(default=None, description="Of all its GPUs, unless gpus names them")
-    gpus: dict[GpuNumbers, str] = Field(
+    layout: LayoutText | None = Field(
+        default=None, description="Of all its GPUs, unless gpus names them"
+    )
+    gpus: NamedFew[GpuNumbers, LayoutText] = Field(
         default_factory=dict, description='Layout by GPU number, as "0-3,6"'
     )
 
@@ -25,13 +29,13 @@ class MigHost(Model):
 class MigOptions(Model):
     """Stage mig. A layout is a name, instances as ``3g.40gb, 2 x 1g.10gb``, or disabled: the GPU stays whole."""
 
-    layout: str | None = Field(
+    layout: LayoutText | None = Field(
         default=None, description="Of all GPUs; without it the profile's, else they are left alone"
     )
-    layouts: dict[LayoutName, str] = Field(
+    layouts: Named[LayoutName, LayoutText] = Field(
         default_factory=dict, description="Names of your own for layouts"
     )
-    hosts: dict[str, MigHost] = Field(
+    hosts: NamedPerHost[HostName, MigHost] = Field(
         default_factory=dict, description="Where a host differs from the rest"
     )
 

@@ -5,17 +5,21 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from appliance.models.base import Model
+from appliance.models.site_fabric import HostName
+from appliance.models.texts import Few, Many, PerHost
 
 DNS_LABEL = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
-DURATION = r"^[1-9]\d{0,4}[mhd]$"
+DURATION = r"^[1-9][0-9]{0,4}[mhd]$"
 NODE_LABEL = (
     r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 )
-MIG_PROFILE = r"^[1-7]g\.\d{1,3}gb$"
-DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$"
+MIG_PROFILE = r"^[1-7]g\.[0-9]{1,3}gb$"
+DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){1,16}$"
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SUBJECT = r"^[A-Za-z0-9][A-Za-z0-9@._:/-]{0,252}$"
 
+MOST = 1_000_000_000
+"""Far above all GPUs, cores and GB of one cluster."""
 DEFAULT_POOL = "default"
 """The node pool of all GPU hosts that no other pool names."""
 
@@ -34,12 +38,12 @@ def minutes(duration: str) -> int:
 class Amount(Model):
     """A part of one resource: guaranteed, at most, and how much of what is idle."""
 
-    quota: float = Field(default=0, ge=0, description="Guaranteed")
+    quota: float = Field(default=0, ge=0, le=MOST, description="Guaranteed")
     limit: float | None = Field(
-        default=None, ge=0, description="Never more; none: what is idle (build: the quota)"
+        default=None, ge=0, le=MOST, description="Never more; none: what is idle (build: the quota)"
     )
     weight: float = Field(
-        default=1, ge=0, description="Share of what is idle, against its siblings'"
+        default=1, ge=0, le=MOST, description="Share of what is idle, against its siblings'"
     )
 
 
@@ -61,19 +65,19 @@ class NodePool(Model):
     """Hosts that are shared out apart from the others."""
 
     name: Label = Field(description='Name; "default" is what no other pool names')
-    hosts: tuple[str, ...] = Field(min_length=1, description="GPU hosts of this site")
+    hosts: PerHost[HostName] = Field(min_length=1, description="GPU hosts of this site")
     placement: Literal["binpack", "spread"] = Field(
         default="binpack", description="Fill GPUs and hosts first, or spread the work"
     )
     mig: Literal["none", "single", "mixed"] = Field(
         default="none", description="GPUs are cut by MIG: strategy of the device plugin"
     )
-    mig_on_demand: tuple[Annotated[str, Field(pattern=MIG_PROFILE)], ...] = Field(
+    mig_on_demand: Few[Annotated[str, Field(pattern=MIG_PROFILE)]] = Field(
         default=(),
         description="MIG profiles work may ask for; GPUs that are nobody's and that section mig does not speak of are divided for it",
     )
     mig_whole: int = Field(
-        default=0, ge=0, description="GPUs of each host that mig_on_demand leaves whole"
+        default=0, ge=0, le=64, description="GPUs of each host that mig_on_demand leaves whole"
     )
     mig_unused: Duration = Field(
         default="15m",
@@ -87,7 +91,7 @@ class Department(Model):
     name: Label = Field(description="Name")
     parent: Label | None = Field(default=None, description="A department above it (kind kai)")
     priority: int = Field(default=100, ge=0, le=1000, description="Higher is served first")
-    shares: tuple[Share, ...] = Field(default=(), description="Its part of each node pool")
+    shares: Many[Share] = Field(default=(), description="Its part of each node pool")
 
 
 class Queue(Resources):
@@ -100,7 +104,7 @@ class Queue(Resources):
     )
     pool: Label = Field(default=DEFAULT_POOL, description="Node pool")
     priority: int = Field(default=100, ge=0, le=1000, description="Higher is served first")
-    priority_class: str | None = Field(
+    priority_class: Label | None = Field(
         default=None, description="Of its work; none: the one called as the kind of work"
     )
     fraction: float | None = Field(
@@ -126,13 +130,13 @@ class Project(Model):
     name: Label = Field(description="Name; its namespace is kai-NAME")
     department: Label | None = Field(default=None, description="Its department; none: a root")
     priority: int = Field(default=100, ge=0, le=1000, description="Higher is served first")
-    queues: tuple[Queue, ...] = Field(min_length=1, description="Where its work waits")
-    shares: tuple[Share, ...] = Field(
+    queues: Many[Queue] = Field(min_length=1, description="Where its work waits")
+    shares: Many[Share] = Field(
         default=(), description="Its part of each pool; none: what its queues have together"
     )
-    users: tuple[Subject, ...] = Field(default=(), description="Users who may work in it")
-    groups: tuple[Subject, ...] = Field(default=(), description="Groups who may work in it")
-    reached_from: tuple[Namespace, ...] | None = Field(
+    users: Many[Subject] = Field(default=(), description="Users who may work in it")
+    groups: Many[Subject] = Field(default=(), description="Groups who may work in it")
+    reached_from: Many[Namespace] | None = Field(
         default=None,
         description="Namespaces whose pods reach those of the project, beside its own and operators; none: all of the cluster do",
     )
@@ -191,10 +195,10 @@ class SchedulerOptions(Model):
         default="shared",
         description="How pods reach the fabric: its adapters shared by pods that ask for rdma/fabric, or only by pods in the host's network",
     )
-    node_pools: tuple[NodePool, ...] = Field(default=(), description="Hosts shared out apart")
-    departments: tuple[Department, ...] = Field(default=(), description="Groups of projects")
-    projects: tuple[Project, ...] = Field(default=(), description="Teams")
-    priorities: tuple[Priority, ...] = Field(default=(), description="More priority classes")
+    node_pools: Many[NodePool] = Field(default=(), description="Hosts shared out apart")
+    departments: Many[Department] = Field(default=(), description="Groups of projects")
+    projects: Many[Project] = Field(default=(), description="Teams")
+    priorities: Many[Priority] = Field(default=(), description="More priority classes")
     topology: Topology = Field(default=Topology(), description="What is near to what")
     limits: Literal["enforce", "report"] = Field(
         default="enforce",

@@ -7,15 +7,16 @@ from pydantic import Field
 from appliance.models.base import Model
 from appliance.models.site_kubernetes import FOLDER
 from appliance.models.site_scheduler import Label, Namespace
+from appliance.models.texts import PATH_LENGTH, HubClass, HubSetting, Many, Named, NamedFew
 
-CHART_VERSION = r"^v?\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$"
-STORAGE = r"^[1-9]\d*(Mi|Gi|Ti)$"
+CHART_VERSION = r"^v?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+][0-9A-Za-z.-]{1,32})?$"
+STORAGE = r"^[1-9][0-9]{0,6}(Mi|Gi|Ti)$"
 BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
-AUTHENTICATOR = r"^[A-Za-z][A-Za-z0-9_.-]*$"
+AUTHENTICATOR = r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$"
 SHA256 = r"^[0-9a-f]{64}$"
 IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 
-Image = Annotated[str, Field(pattern=IMAGE)]
+Image = Annotated[str, Field(pattern=IMAGE, max_length=512)]
 
 
 class Addon(Model):
@@ -31,7 +32,7 @@ class Addon(Model):
         pattern=SHA256,
         description="Digest of the chart's archive, where it shall be this one and no other",
     )
-    reached_from: tuple[Namespace, ...] = Field(
+    reached_from: Many[Namespace] = Field(
         default=(),
         description="Namespaces, not of projects, whose pods reach it too, as those of an ingress or of monitoring",
     )
@@ -40,7 +41,7 @@ class Addon(Model):
 class ServingAddon(Addon):
     """One that pods talk to and that asks nobody who he is."""
 
-    projects: tuple[Label, ...] | None = Field(
+    projects: Many[Label] | None = Field(
         default=None,
         description="Projects whose pods may use it; none: workloads.project, else the first",
     )
@@ -55,6 +56,7 @@ class NfsCsi(Addon):
     export: str | None = Field(
         default=None,
         pattern=FOLDER,
+        max_length=PATH_LENGTH,
         description="Path of an export, own or external; none: the first one that may be written",
     )
     class_name: Label = Field(default="nfs", description="Name of the StorageClass")
@@ -70,6 +72,7 @@ class LocalPath(Addon):
     path: str | None = Field(
         default=None,
         pattern=FOLDER,
+        max_length=PATH_LENGTH,
         description="Folder on the hosts; none: local-path in storage.scratch",
     )
     class_name: Label = Field(default="local-path", description="Name of the StorageClass")
@@ -101,7 +104,7 @@ class Jupyter(Addon):
         pattern=AUTHENTICATOR,
         description="Who lets people in, as JupyterHub calls it: generic-oauth, ldapauthenticator.LDAPAuthenticator",
     )
-    config: dict[str, dict[str, Any]] = Field(
+    config: NamedFew[HubClass, Named[HubSetting, Any]] = Field(
         default_factory=dict,
         description="Its settings and others of the hub, by class, as JupyterHub documents them",
     )
@@ -113,7 +116,7 @@ class Jupyter(Addon):
         default=None,
         description="Queue of workloads.project, else of the first project; none: its first for build",
     )
-    cpu: int = Field(default=2, ge=1, description="Processors of a notebook")
+    cpu: int = Field(default=2, ge=1, le=4096, description="Processors of a notebook")
     memory: str = Field(default="8Gi", pattern=STORAGE, description="Memory of a notebook")
     gpus: int = Field(default=0, ge=0, le=8, description="GPUs of a notebook")
     storage: str = Field(default="10Gi", pattern=STORAGE, description="Size of a home")
@@ -128,13 +131,18 @@ class ServedModel(Model):
 
     name: Label = Field(max_length=32, description="In its address and in requests")
     path: str = Field(
-        pattern=BELOW, description="Folder of its safetensors, below the export's path"
+        pattern=BELOW,
+        max_length=PATH_LENGTH,
+        description="Folder of its safetensors, below the export's path",
     )
     gpus: int = Field(default=1, ge=1, le=8, description="GPUs of one host it is spread over")
-    cpu: int = Field(default=8, ge=1, description="Processors")
+    cpu: int = Field(default=8, ge=1, le=4096, description="Processors")
     memory: str = Field(default="64Gi", pattern=STORAGE, description="Memory of the host")
     max_length: int | None = Field(
-        default=None, ge=1, description="Longest context in tokens; none: the model's own"
+        default=None,
+        ge=1,
+        le=100_000_000,
+        description="Longest context in tokens; none: the model's own",
     )
 
 
@@ -144,13 +152,14 @@ class Vllm(ServingAddon):
     export: str | None = Field(
         default=None,
         pattern=FOLDER,
+        max_length=PATH_LENGTH,
         description="Path of an export, own or external, that holds models; none: the first",
     )
     queue: Label | None = Field(
         default=None,
         description="Queue of workloads.project, else of the first project; none: its first for inference",
     )
-    models: tuple[ServedModel, ...] = Field(min_length=1, description="What is served")
+    models: Many[ServedModel] = Field(min_length=1, description="What is served")
 
 
 class WorkloadsOptions(Model):
@@ -162,7 +171,7 @@ class WorkloadsOptions(Model):
     queue: Label | None = Field(
         default=None, description="Queue of that project; none: its first for training"
     )
-    images: dict[str, Image] = Field(
+    images: NamedFew[Label, Image] = Field(
         default_factory=dict,
         description="Images of trials, notebooks and vLLM that differ from appliance/config/workloads.yml, or are not in it, by name: with digest, in an offline source by tag",
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 
 from appliance.models.result import SEVERITY, CheckResult, Status
 from appliance.models.run import StageOutcome
@@ -19,7 +19,7 @@ class Finding:
     """A result that is not simply good, with what follows from it and since when it stands."""
 
     result: CheckResult
-    since: date | None = None
+    since: datetime | None = None
     explains: tuple[CheckResult, ...] = ()
 
     @property
@@ -41,7 +41,7 @@ def key(result: CheckResult) -> Key:
 
 
 def findings(
-    results: Iterable[CheckResult], since: Mapping[Key, date] | None = None
+    results: Iterable[CheckResult], since: Mapping[Key, datetime] | None = None
 ) -> tuple[Finding, ...]:
     """Everything but passes, worst first; what another failure explains stands under that one only."""
     seen = [result for result in results if result.status is not Status.PASS]

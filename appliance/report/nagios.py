@@ -43,6 +43,12 @@ def render(site: str, results: Sequence[CheckResult]) -> tuple[str, Code]:
     return "\n".join([f"{head} | {_counts(results)}", *details]) + "\n", code(results)
 
 
+def unknown(said: str) -> str:
+    """The plugin's first line where the site could not be judged at all; ``said``: what is in the way, and its remedy."""
+    first, *more = [_text(line) for line in said.splitlines() if line.strip()]
+    return "\n".join([f"APPLIANCE {Code.UNKNOWN.name} - {first}", *more])
+
+
 def _said(results: Sequence[CheckResult], found: Sequence[CheckResult]) -> str:
     if not results:
         return "nothing was judged"

@@ -5,7 +5,15 @@ from functools import singledispatch
 from appliance.models import events
 from appliance.models.run import StageState
 from appliance.report.symbols import STATE, STATUS, VERDICT
-from appliance.report.wording import about, duration, fold, measured, one_line, plural
+from appliance.report.wording import (
+    about,
+    acceptance_words,
+    duration,
+    fold,
+    measured,
+    one_line,
+    plural,
+)
 
 
 @singledispatch
@@ -78,6 +86,9 @@ def _(event: events.Message) -> list[str]:
 def _(event: events.RunFinished) -> list[str]:
     sign = VERDICT[event.verdict]
     told = [f"{sign.mark} {sign.word} after {duration(event.seconds)} (exit {event.exit_code})"]
+    if event.acceptance:
+        word, rest = acceptance_words(event.acceptance)
+        told.append(f"accepted: {word}. {rest.removesuffix(':')}")
     return told + ([f"report {event.report}"] if event.report else [])
 
 

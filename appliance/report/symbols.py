@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import TextIO
 
+from appliance.models.acceptance import GateState
 from appliance.models.plan import Action, HostStage
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState
@@ -39,6 +40,12 @@ STATE = {
     StageState.FAILED: Sign("✗", "x", "FAILED", "bold red"),
     StageState.BLOCKED: Sign("#", "#", "blocked", "yellow"),
     StageState.NOT_RUN: Sign("-", "-", "not run", "dim"),
+}
+
+GATE = {
+    GateState.PASSED: Sign("✓", "+", "passed", "green"),
+    GateState.OPEN: Sign("?", "?", "open", "yellow"),
+    GateState.FAILED: Sign("✗", "x", "FAILED", "bold red"),
 }
 
 VERDICT = {

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable
+from datetime import date, datetime, timedelta
 from itertools import groupby
 
+from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.result import Value
 
 _NUMBERED = re.compile(r"^(.*?)(\d+)$")
@@ -24,6 +26,13 @@ def about(minutes: float) -> str:
     if minutes < 90:
         return f"about {round(minutes)} min"
     return f"about {minutes / 60:.1f} h"
+
+
+def moment(time: datetime, today: date | None = None) -> str:
+    """A local day, with hour and minute where that is today or not yet a day ago: a night has two dates."""
+    local = time.astimezone()
+    recent = (today or datetime.now().astimezone().date()) - local.date() <= timedelta(days=1)
+    return f"{local:%Y-%m-%d %H:%M}" if recent else local.date().isoformat()
 
 
 def number(value: Value) -> str:
@@ -61,6 +70,34 @@ def one_line(text: str) -> str:
 def plural(count: int, noun: str, many: str = "") -> str:
     """``1 host``, ``2 hosts``."""
     return f"{count} {noun if count == 1 else many or noun + 's'}"
+
+
+def acceptance_words(acceptance: Acceptance) -> tuple[str, str]:
+    """The verdict on a site in a word or two, and the rest of its sentence."""
+    open_ones, failed = acceptance.of(GateState.OPEN), acceptance.of(GateState.FAILED)
+    counts = [f"{plural(len(failed), 'gate')} failed"] if failed else []
+    if open_ones:
+        counts.append(
+            f"{plural(len(open_ones), 'gate')} {'is' if len(open_ones) == 1 else 'are'} open"
+        )
+    rest = "; ".join([*([acceptance.why] if acceptance.why else []), *counts])
+    rest = f"{rest[:1].upper()}{rest[1:]}"
+    match acceptance.verdict:
+        case Accepted.YES:
+            return "yes", f"{plural(len(acceptance.gates), 'gate')} passed."
+        case Accepted.SIMULATED:
+            return "no", f"{acceptance.why[:1].upper()}{acceptance.why[1:]}."
+        case Accepted.NO_GATES:
+            return "not judged", f"{rest}."
+        case _:
+            return acceptance.verdict.value, f"{rest}{':' if acceptance.gates else '.'}"
+
+
+def gate_value(gate: Gate) -> str:
+    """``97,541 tokens/s (limit 92,664)``; "" for no measurement."""
+    if gate.value is None:
+        return ""
+    return f"{measured(gate.value, gate.unit)} (limit {number(gate.limit)})"
 
 
 def fold(names: Iterable[str]) -> str:

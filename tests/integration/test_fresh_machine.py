@@ -1,6 +1,8 @@
 """A fresh Debian 12 with git and make, and nothing else: `make deploy` in a clone ends well, and soon enough.
 
-It takes up to twenty minutes, so it has a target of its own: make fresh.
+So do the README's commands for a site of one's own, on plain hosts of that machine, typed twice.
+
+It takes up to thirty minutes, so it has a target of its own: make fresh.
 """
 
 import os
@@ -44,6 +46,9 @@ step cold make deploy
 step down make down
 step warm make deploy
 step gone make down
+step plain .venv/bin/appliance lab up --plain --hosts 4
+step own .venv/bin/python -m tests.integration.own_site rack /root/own
+step cleared make down
 """
 
 
@@ -146,7 +151,7 @@ def test_deploys_from_nothing_and_again(
     steps = _steps(log.read_text(errors="replace"))
     with capsys.disabled():
         for name, step in steps.items():
-            print(f"  {name:<5} exit {step.code}  {step.seconds / 60:.1f} min")  # noqa: T201
+            print(f"  {name:<7} exit {step.code}  {step.seconds / 60:.1f} min")  # noqa: T201
         load = f"load {before:.1f} before, {os.getloadavg()[2]:.1f} over the last 15 min"
         print(f"  {CPUS} CPUs, {load}, {(time.monotonic() - began) / 60:.1f} min in all")  # noqa: T201
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-60:])
@@ -156,6 +161,9 @@ def test_deploys_from_nothing_and_again(
         "down": 0,
         "warm": 0,
         "gone": 0,
+        "plain": 0,
+        "own": 0,
+        "cleared": 0,
     }, tail
     # Once, or the first run was not cold or the second not warm.
     assert log.read_text(errors="replace").count("building the image") == 1

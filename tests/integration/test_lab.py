@@ -17,14 +17,12 @@ from appliance.lab import (
     faults,
     kernel_log,
     mounts,
-    network,
-    processes,
     rack,
     ssh,
     status,
 )
 from appliance.lab.spec import Rack, RackHost, RackSpec, racks
-from tests.integration.rack import own_name
+from tests.integration.rack import own_name, traces
 
 pytestmark = pytest.mark.rack
 
@@ -36,33 +34,12 @@ def _on(found: Rack, host: RackHost, *argv: str) -> Completed:
     return ssh.on_host(found, host, argv)
 
 
-def _traces(found: Rack) -> list[str]:
-    """Everything of a rack that this machine still shows."""
-    table = run(("nft", "list", "tables")).stdout
-    loops = run(("losetup", "--list", "--noheadings", "--output", "BACK-FILE")).stdout
-    groups = [
-        str(group)
-        for top in cgroups.hierarchies().all()
-        for group in (top / cgroups.PARENT).glob(f"{found.tag}-*")
-    ]
-    kept = (
-        ("mount", str(found.state_dir) in Path("/proc/self/mounts").read_text()),
-        ("bridge", found.bridge in network.links()),
-        ("table", found.table in table),
-        ("loop", str(found.state_dir) in loops),
-        ("process", bool(processes.marked(found.state_dir))),
-        ("group", bool(groups)),
-        ("state", found.state_dir.exists()),
-    )
-    return [what for what, is_there in kept if is_there]
-
-
 @pytest.fixture(scope="module")
 def up() -> Iterator[Rack]:
     raised = rack.up(RackSpec(NAME, hosts=2, driver=True), lambda _: None)
     yield raised
     rack.down(NAME)
-    assert _traces(raised) == []
+    assert traces(raised) == []
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +188,7 @@ def test_cards_stand_with_ethernet_and_without_a_subnet(
         assert load_site(raised.site_dir).profile.name == profile
     finally:
         rack.down(raised.name)
-    assert _traces(raised) == []
+    assert traces(raised) == []
 
 
 def test_hosts_in_a_plain_chroot_may_make_user_namespaces(tmp_path: Path) -> None:
@@ -240,6 +217,6 @@ def test_killed_up_leaves_nothing_behind_after_down(patience: float, tmp_path: P
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     assert rack.down(name)
-    assert _traces(found) == []
+    assert traces(found) == []
     assert not rack.down(name)
     assert found not in racks()

@@ -179,3 +179,39 @@ def test_a_note_that_was_cut_off_does_not_keep_the_site_from_its_next_run(
     (tmp_path / "lock").write_text(note)
     with hold(tmp_path, "r1", "deploy") as left:
         assert left is None
+
+
+def test_one_that_is_not_needed_serves_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Journal(tmp_path / "runs") as journal:
+        journal.append("r1", "health", check="a.b")
+
+    def refuse(path: Path) -> sqlite3.Connection:
+        raise ApplianceError(f"{path}: the journal cannot be used: read-only")
+
+    monkeypatch.setattr(module, "_on_disk", refuse)
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (_ for _ in ()).throw(OSError(30, "ro")))
+    with pytest.raises(ApplianceError, match="read-only"):
+        Journal(tmp_path / "runs")
+    with Journal(tmp_path / "runs", needed=False) as journal, claim(journal) as run:
+        assert re.fullmatch(NAME, run)
+        journal.append(run, "health", check="c.d")
+        assert [e.data["check"] for e in journal.entries("health")] == ["a.b", "c.d"]
+        assert "read-only" in journal.unkept
+    monkeypatch.undo()
+    with Journal(tmp_path / "runs") as journal:
+        assert [e.data["check"] for e in journal.entries("health")] == ["a.b"]
+
+
+def test_a_disk_that_fills_up_ends_only_what_has_to_be_kept(tmp_path: Path) -> None:
+    for needed in (True, False):
+        with Journal(tmp_path / str(needed), needed=needed) as journal:
+            pages = journal._db.execute("PRAGMA page_count").fetchone()[0]
+            journal._db.execute(f"PRAGMA max_page_count = {pages}")
+            if needed:
+                with pytest.raises(ApplianceError, match="cannot write the journal"):
+                    journal.append("r1", "x", text="x" * 100_000)
+            else:
+                journal.append("r1", "x", text="x" * 100_000)
+                assert "disk is full" in journal.unkept

@@ -3,8 +3,12 @@
 import math
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
+from appliance.benchmarks.gpt3.printed import Printed
 from appliance.benchmarks.gpt3.steps import Log, Refusal, Step, UnusableLog
 
 TAGS = ("train_step_timing", "train_step_timing in s")
@@ -66,7 +70,18 @@ def read(source: str, data: bytes) -> Log:
         steps=tuple(steps),
         refused=tuple(refused),
         notes=(note,),
+        printed=Printed(began=_began(data)),
     )
+
+
+def _began(data: bytes) -> datetime | None:
+    """The wall time of the first event: Event {1: seconds since 1970, as a double}."""
+    for record in islice(_records(data, []), 10):
+        for number, value in _fields(record):
+            if number == 1 and isinstance(value, bytes) and len(value) == 8:
+                with suppress(ValueError, OverflowError, OSError):
+                    return datetime.fromtimestamp(struct.unpack("<d", value)[0], UTC)
+    return None
 
 
 def _records(data: bytes, refused: list[Refusal]) -> Iterator[bytes]:

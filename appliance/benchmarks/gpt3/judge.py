@@ -19,8 +19,8 @@ from appliance.models.result import CheckResult, Status
 THROUGHPUT = "gpt3.throughput"
 SCALING = "gpt3.scaling"
 SLOW_FIX = (
-    "look for one slow node first: appliance validate single on each host, then the pairs; "
-    "then compare clocks, power limits, fabric counters and the training configuration"
+    "look for one slow host first: train on each alone (1n logs) and compare; then clocks, power limits, "
+    "errors of GPUs and fabric (appliance health), and the training configuration"
 )
 
 
@@ -41,7 +41,7 @@ def throughput(run: Run, reference: Reference, allowed: Limit) -> CheckResult:
     """tokens/s against the published cell."""
     shown = {"value": round(run.tokens_per_s), "unit": "tokens/s", "evidence": _evidence(run)}
     if run.diverged:
-        fix = "mend the training first: learning rate, data, and ECC errors of the GPUs"
+        fix = "correct the training first: learning rate, data, and ECC errors of the GPUs"
         return failed(
             THROUGHPUT, target(run), f"the training diverged: {run.diverged}", fix, **shown
         )
@@ -82,7 +82,7 @@ def scaling(run: Run, runs: Sequence[Run], reference: Reference, allowed: Limit)
         )
     if why := run.diverged or base.diverged:
         return failed(
-            SCALING, target(run), f"the training diverged: {why}", "mend it first", **shown
+            SCALING, target(run), f"the training diverged: {why}", "correct it first", **shown
         )
     cell, reason, required = _comparable(run, reference)
     first, first_reason, _ = _comparable(base, reference)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.benchmarks.gpt3 import events
+from appliance.benchmarks.gpt3.printed import printed
 from appliance.benchmarks.gpt3.steps import Log, Refusal, Step, UnusableLog, number
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -33,7 +34,9 @@ class Family:
 
 NEMO_1 = Family(
     name="NeMo 1.21-1.23",
-    line=re.compile(r"Epoch (?P<epoch>\d+):.*?\b(?P<number>\d+)(?:/(?:\d+|\?)|it) \["),
+    line=re.compile(
+        r"Epoch (?P<epoch>\d{1,9}):(?:(?!Epoch \d).)*?\b(?P<number>\d{1,9})(?:/(?:\d{1,9}|\?)|it) \["
+    ),
     seconds=re.compile(r"train_step_timing in s=(?P<value>[^,\]\s]*)"),
     closed=re.compile(r"[,\]]"),
     key="train_step_timing in s",
@@ -42,7 +45,7 @@ NEMO_1 = Family(
 )
 NEMO_2 = Family(
     name="NeMo 2.x",
-    line=re.compile(r"Training epoch (?P<epoch>\d+), iteration (?P<number>\d+)/\d+"),
+    line=re.compile(r"Training epoch (?P<epoch>\d{1,9}), iteration (?P<number>\d{1,9})/\d"),
     seconds=re.compile(r"train_step_timing in s: (?P<value>[^|\s]*)"),
     closed=re.compile(r" \|| *$"),
     key="train_step_timing in s",
@@ -53,7 +56,7 @@ NEMO_2 = Family(
 )
 MEGATRON = Family(
     name="Megatron-LM",
-    line=re.compile(r"iteration\s+(?P<number>\d+)/\s*\d+ \|\s*consumed samples:"),
+    line=re.compile(r"iteration\s{1,20}(?P<number>\d{1,9})/\s{0,20}\d{1,9} \|\s*consumed samples:"),
     seconds=re.compile(r"elapsed time per iteration \(ms\):\s*(?P<value>[^|\s]*)"),
     closed=re.compile(r"\s*\|"),
     key="elapsed time per iteration (ms)",
@@ -71,12 +74,20 @@ BRIDGE = Family(
     note="steps are not numbered; the TFLOPS lines belong to no particular step and are not read",
 )
 FAMILIES = (NEMO_1, NEMO_2, MEGATRON, BRIDGE)
-NAN_ITERATIONS = re.compile(r"number of nan iterations:\s*(?P<value>\d+)")
+NAN_ITERATIONS = re.compile(r"number of nan iterations:\s*(?P<value>\d{1,9})")
 NAN_NORM = re.compile(r"grad norm:\s*[+-]?(?:nan|inf)", re.IGNORECASE)
 OLD_NEMO = (
     "NeMo before 1.21 prints no step time, and its s/it counted micro-batches in some versions",
     "give the TensorBoard file of the same run (events.out.tfevents.*, scalar train_step_timing)",
 )
+
+
+NO_TEXT = {
+    b"\x1f\x8b": ("compressed with gzip", "unpack it first: gunzip FILE"),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first: unzstd FILE"),
+    b"\xff\xfe": ("UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8"),
+    b"\xfe\xff": ("UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8"),
+}
 
 
 @dataclass
@@ -99,6 +110,9 @@ def read(path: Path) -> Log:
         data = path.read_bytes()
     except OSError as error:
         raise UnusableLog(f"{path}: {error.strerror}", "check the path and its mode") from error
+    for start, (kind, remedy) in NO_TEXT.items():
+        if data.startswith(start):
+            raise UnusableLog(f"{path}: is {kind}", remedy)
     if events.is_event_file(path, data):
         return events.read(str(path), data)
     return parse(data.decode(errors="replace"), str(path))
@@ -121,6 +135,7 @@ def parse(text: str, source: str) -> Log:
         refused=tuple(best.refused),
         global_batch=_batch(best, source),
         notes=tuple(_notes(best, readings)),
+        printed=printed(text),
     )
 
 
@@ -154,9 +169,13 @@ def _take(reading: _Reading, line: int, segment: str, match: re.Match[str], whol
         return
     try:
         loss = _loss(family, segment)
-        _note_batch(reading, segment)
     except ValueError as error:
         reading.refused.append(Refusal(line=line, reason=str(error), diverged=True))
+        return
+    try:
+        _note_batch(reading, segment)
+    except ValueError as error:
+        reading.refused.append(Refusal(line=line, reason=f"global batch {error}"))
         return
     _keep(reading, match, Step(number=None, seconds=seconds, line=line, loss=loss))
 
@@ -194,7 +213,10 @@ def _loss(family: Family, segment: str) -> float | None:
 def _note_batch(reading: _Reading, segment: str) -> None:
     found = reading.family.batch.search(segment) if reading.family.batch else None
     if found:
-        reading.batches.add(round(number(found["value"])))
+        size = round(number(found["value"]))
+        if size < 1:
+            raise ValueError(f"is {found['value']}")
+        reading.batches.add(size)
 
 
 def _batch(reading: _Reading, source: str) -> int | None:

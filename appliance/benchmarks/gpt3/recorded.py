@@ -1,129 +1,131 @@
-"""Throughput from recorded logs: a folder laid out by model, platform and nodes, or described by runs.yml."""
+"""Throughput from recorded logs: each log becomes a run, repeats become one, and all are judged."""
 
-import re
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
-
-from pydantic import Field, ValidationError
 
 from appliance.benchmarks.gpt3 import logs, steps, tables
+from appliance.benchmarks.gpt3.described import Hardware, Recorded, described
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
-from appliance.benchmarks.gpt3.reference import Platform, Reference, load
+from appliance.benchmarks.gpt3.reference import Reference, load
 from appliance.benchmarks.gpt3.throughput import Run
 from appliance.checks.check import not_assessed
-from appliance.config import document
-from appliance.config.finding import InvalidConfig
-from appliance.models.base import Model
+from appliance.errors import ConfigError
+from appliance.models.evidence import LogFile
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import Table
 
-DESCRIPTION = "runs.yml"
-NODES = re.compile(r"(\d+)n")
-LAYOUT = "lay logs out as MODEL/bare-metal|kubernetes/NODESn*.log (5b/kubernetes/2n-a.log), or describe them in runs.yml"
+AHEAD = timedelta(days=1)
+"""So far may the clock of who trained be ahead, time zones included."""
 Outcome = tuple[list[CheckResult], list[Measurement], list[Table]]
 
 
-class Recorded(Model):
-    """One log and what it does not say itself. ``log`` is relative to the folder of runs.yml."""
+@dataclass(frozen=True)
+class Recording:
+    """All that a folder of logs shows; ``gpus``: the GPUs its runs name."""
 
-    log: str
-    model: str
-    platform: Platform
-    nodes: int = Field(ge=1)
-    gpu: str | None = None
-    gpus_per_node: int | None = Field(default=None, ge=1)
-    global_batch: int | None = Field(default=None, ge=1)
-    sequence: int | None = Field(default=None, ge=1)
-    rule: str | None = None
-
-
-class Description(Model):
-    """runs.yml. Without ``runs`` the folder's layout says which log is which."""
-
-    version: Literal[1] = 1
-    gpu: str | None = None
-    gpus_per_node: int = Field(default=8, ge=1)
-    rule: str = "default"
-    runs: tuple[Recorded, ...] = ()
+    results: tuple[CheckResult, ...]
+    measurements: tuple[Measurement, ...]
+    tables: tuple[Table, ...]
+    files: tuple[LogFile, ...]
+    gpus: frozenset[str]
 
 
 def from_logs(
-    folders: Sequence[Path], *, gpu: str | None = None, tolerance: Limit | None = None
+    folders: Sequence[Path], *, hardware: Hardware | None = None, tolerance: Limit | None = None
 ) -> Outcome:
-    """Results, measurements and tables of the logs in ``folders``.
+    """Results, measurements and tables of the logs in ``folders``, as ``recording`` reads each."""
+    parts = [recording(folder, hardware=hardware, tolerance=tolerance) for folder in folders]
+    return (
+        [r for part in parts for r in part.results],
+        [m for part in parts for m in part.measurements],
+        [t for part in parts for t in part.tables],
+    )
 
-    ``gpu`` names the GPU where runs.yml does not. A log that yields no figure is a required result without a
-    verdict. Raises UnusableLog where a folder holds no log, InvalidConfig for a wrong runs.yml.
+
+def recording(
+    folder: Path,
+    *,
+    hardware: Hardware | None = None,
+    tolerance: Limit | None = None,
+    model: str | None = None,
+) -> Recording:
+    """The logs in ``folder``, those of ``model`` alone where one is named.
+
+    A log that yields no figure is a required result without a verdict. Raises UnusableLog where a folder holds no
+    log, InvalidConfig for a wrong runs.yml, ConfigError for names no table knows.
     """
     reference = load()
     results: list[CheckResult] = []
     runs: list[Run] = []
-    for folder in folders:
-        description = _description(folder)
-        for recorded in description.runs or tuple(_laid_out(folder)):
-            try:
-                runs.append(_run(folder, recorded, description, gpu, reference))
-            except steps.UnusableLog as error:
-                what = f"cluster/{recorded.model} {recorded.platform} {recorded.nodes}n"
-                results.append(not_assessed(THROUGHPUT, what, error.message, fix=error.hint))
+    files: list[LogFile] = []
+    for recorded in _wanted(folder, described(folder, reference, hardware).runs, model):
+        file = folder / recorded.log
+        try:
+            log = logs.read(file)
+            files.append(_file(file, recorded.model, log))
+            runs.append(_run(log, recorded, reference, hardware))
+        except steps.UnusableLog as error:
+            what = f"cluster/{recorded.model} {recorded.platform} {recorded.nodes}n"
+            results.append(not_assessed(THROUGHPUT, what, error.message, fix=error.hint))
     merged = _merged(runs)
-    results += judge(merged, reference, tolerance)
-    return (
-        results,
-        list(tables.measurements(merged, reference)),
-        list(tables.tables(merged, reference)),
+    return Recording(
+        results=(*results, *judge(merged, reference, tolerance)),
+        measurements=tables.measurements(merged, reference),
+        tables=tables.tables(merged, reference),
+        files=tuple(files),
+        gpus=frozenset(run.gpu for run in runs if run.gpu),
     )
 
 
-def _description(folder: Path) -> Description:
-    file = folder / DESCRIPTION
-    if not file.is_file():
-        return Description()
-    read = document.read(file)
-    try:
-        return Description.model_validate(read.data)
-    except ValidationError as error:
-        findings = [
-            read.finding(tuple(e["loc"]), e["msg"], "see docs/gpt3.md") for e in error.errors()
-        ]
-        raise InvalidConfig(findings) from None
+def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[Recorded]:
+    chosen = [run for run in runs if model is None or run.model == model]
+    if not chosen:
+        there = ", ".join(dict.fromkeys(run.model for run in runs))
+        raise ConfigError(f"{folder}: no log of model {model}", f"models there: {there}")
+    return chosen
 
 
-def _laid_out(folder: Path) -> Iterator[Recorded]:
-    found = False
-    for path in sorted(folder.glob("*/*/*")):
-        nodes = NODES.match(path.name)
-        model, platform = path.parts[-3], path.parts[-2]
-        if nodes and platform in {"bare-metal", "kubernetes"} and path.is_file():
-            found = True
-            yield Recorded.model_validate(
-                {
-                    "log": str(path.relative_to(folder)),
-                    "model": model,
-                    "platform": platform,
-                    "nodes": int(nodes[1]),
-                }
-            )
-    if not found:
-        raise steps.UnusableLog(f"{folder}: no training logs found", LAYOUT)
+def _file(path: Path, model: str, log: steps.Log) -> LogFile:
+    """Raises UnusableLog for a log of the future: nothing could be newer than it."""
+    data = path.read_bytes()
+    began, dated_by = log.printed.began, "time stamps in the log"
+    if began is None:
+        began, dated_by = datetime.fromtimestamp(path.stat().st_mtime, UTC), "the file's own time"
+    if began > datetime.now(UTC) + AHEAD:
+        raise steps.UnusableLog(
+            f"{path}: began at {began:%Y-%m-%d %H:%M} by {dated_by}, which is in the future",
+            "set the clocks, then train again",
+        )
+    return LogFile(
+        path=str(path.absolute()),
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        model=model,
+        began=began,
+        dated_by=dated_by,
+    )
 
 
 def _run(
-    folder: Path, recorded: Recorded, common: Description, gpu: str | None, reference: Reference
+    log: steps.Log, recorded: Recorded, reference: Reference, hardware: Hardware | None
 ) -> Run:
-    log = logs.read(folder / recorded.log)
-    selection = steps.select(log, recorded.rule or common.rule)
+    selection = steps.select(log, recorded.rule or "default")
+    gpus_per_node = recorded.gpus_per_node or 8
     batch, sequence, notes = _shape(log, recorded, reference)
-    named = recorded.gpu or common.gpu or gpu
+    theirs = hardware.gpu if hardware and not recorded.gpu else None
+    if hardware and theirs:
+        notes = (*notes, f"GPU not named in runs.yml: {theirs}, as {hardware.of} has it, assumed")
     return Run(
         model=recorded.model,
         platform=recorded.platform,
         nodes=recorded.nodes,
-        gpus_per_node=recorded.gpus_per_node or common.gpus_per_node,
-        gpu=(reference.gpu(named) or named) if named else None,
+        gpus_per_node=gpus_per_node,
+        gpu=recorded.gpu or (reference.gpu(theirs) or theirs if theirs else None),
         global_batch=batch,
         sequence=sequence,
         seconds=selection.seconds,
@@ -133,31 +135,59 @@ def _run(
         source=f"{log.source}:{selection.lines}",
         family=log.family,
         diverged=next((f"{r.reason}, line {r.line}" for r in log.refused if r.diverged), ""),
-        notes=(*notes, *_refused(log), *log.notes),
+        notes=(*notes, *_world(log, recorded.nodes, gpus_per_node), *_refused(log), *log.notes),
     )
 
 
 def _shape(
     log: steps.Log, recorded: Recorded, reference: Reference
 ) -> tuple[int, int, tuple[str, ...]]:
-    """Global batch and sequence: said in runs.yml, printed in the log, else the model's published ones."""
-    gpt = reference.models.get(recorded.model)
-    batch = recorded.global_batch or log.global_batch or (gpt.global_batch if gpt else None)
-    sequence = recorded.sequence or (gpt.sequence if gpt else None)
-    if batch is None or sequence is None:
-        known = ", ".join(reference.models)
+    """Global batch, sequence, and what of them was assumed. The log's own come first, then the model's published."""
+    gpt = reference.models[recorded.model]
+    of_steps = () if log.global_batch is None else (log.global_batch,)
+    batches = of_steps or log.printed.batch
+    batch, no_batch = _size(log, "global batch", batches, recorded.global_batch, gpt.global_batch)
+    sequence, no_sequence = _size(
+        log, "sequence length", log.printed.sequence, recorded.sequence, gpt.sequence
+    )
+    return batch, sequence, tuple(note for note in (no_batch, no_sequence) if note)
+
+
+def _size(
+    log: steps.Log, what: str, printed: tuple[int, ...], said: int | None, published: int
+) -> tuple[int, str]:
+    """The size, and a note where nobody but the published configuration says it. Raises UnusableLog."""
+    if said is not None and printed and said not in printed:
         raise steps.UnusableLog(
-            f"{log.source}: global batch or sequence of model {recorded.model} is not known",
-            f"say global_batch and sequence in runs.yml, or name a known model ({known})",
+            f"{log.source}: prints {what} {_listed(printed)}, runs.yml says {said}",
+            f"correct runs.yml: a wrong {what} makes a wrong figure",
         )
-    if recorded.global_batch and log.global_batch not in {None, recorded.global_batch}:
+    if said is None and len(printed) > 1:
+        key = what.replace(" length", "").replace(" ", "_")
         raise steps.UnusableLog(
-            f"{log.source}: prints global batch {log.global_batch}, runs.yml says {recorded.global_batch}",
-            "correct runs.yml: a wrong batch makes a wrong figure",
+            f"{log.source}: prints several values of {what}: {_listed(printed)}",
+            f"say in runs.yml which one was trained with, as {key}: {printed[-1]}",
         )
-    printed = recorded.global_batch or log.global_batch
-    assumed = () if printed else ("global batch not in the log: the model's published one assumed",)
-    return batch, sequence, assumed
+    size = said or next(iter(printed), 0)
+    if size:
+        return size, ""
+    return published, f"{what} not in the log: the model's published one, {published}, assumed"
+
+
+def _world(log: steps.Log, nodes: int, gpus_per_node: int) -> Iterator[str]:
+    """A note where the log does not say how many GPUs it had. Raises UnusableLog where it says others."""
+    expected = nodes * gpus_per_node
+    if not log.printed.world:
+        yield f"number of GPUs not in the log: {nodes} x {gpus_per_node} assumed"
+    elif log.printed.world != (expected,):
+        raise steps.UnusableLog(
+            f"{log.source}: ran on {_listed(log.printed.world)} GPUs, and {nodes} x {gpus_per_node} are {expected}",
+            "name the file by its number of hosts, or correct nodes and gpus_per_node in runs.yml",
+        )
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sizes))
 
 
 def _refused(log: steps.Log) -> Iterator[str]:

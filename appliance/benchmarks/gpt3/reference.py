@@ -82,8 +82,15 @@ class Reference(Model):
     nvidia: Series
 
     def gpu(self, name: str) -> str | None:
-        """Our key for a GPU called by its key or by NVML's product name."""
-        return next((k for k, gpu in self.gpus.items() if name == k or name in gpu.names), None)
+        """Our key for a GPU called by its key or by NVML's product name, whatever the case."""
+        return next(
+            (
+                key
+                for key, gpu in self.gpus.items()
+                if name.lower() in {key.lower(), *(known.lower() for known in gpu.names)}
+            ),
+            None,
+        )
 
 
 @cache

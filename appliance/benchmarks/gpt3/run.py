@@ -35,7 +35,6 @@ NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate 
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
 NO_PYXIS = "appliance health --check slurm.pyxis --check slurm.enroot; on {control}: sinfo -R"
 GET_IMAGE = "fetch the image once with srun --container-image={image} true, then validate again"
-GET_FIGURE = "train GPT-3 with NeMo on the GPUs, then: appliance validate gpt3 --from-logs FOLDER"
 Outcome = tuple[list[CheckResult], list[Measurement], list[Table]]
 
 
@@ -86,7 +85,7 @@ def run(view: View, remote: Remote, deadline: float = 240.0) -> Outcome:
     if why := _unready(view):
         return [not_assessed(LOSS, "cluster", why, fix="appliance deploy")], [], []
     if not view.site.gpu_hosts_of(Owner.SLURM):
-        return [_owed(view, not_assessed(LOSS, "cluster", NOBODY, required=False))], [], []
+        return [not_assessed(LOSS, "cluster", NOBODY, required=False)], [], []
     results: list[CheckResult] = []
     runs: list[Run] = []
     for trial in _trials(view, deadline):
@@ -96,7 +95,11 @@ def run(view: View, remote: Remote, deadline: float = 240.0) -> Outcome:
             break
         runs.append(measured)
     reference = load()
-    results += [_owed(view, result) for result in judge(runs, reference, view.limit(THROUGHPUT))]
+    # A processor's figure is no simulated one where the site's hardware is real.
+    results += [
+        result.model_copy(update={"simulated": bool(view.site.simulated)})
+        for result in judge(runs, reference, view.limit(THROUGHPUT))
+    ]
     return results, list(tables.measurements(runs, reference)), list(tables.tables(runs, reference))
 
 
@@ -144,7 +147,8 @@ def _attempt(trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None]:
     if done.returncode == NO_TORCH or "appliance: no torch" in done.stdout:
         image = trial.container.image if trial.container else ""
         fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH
-        return not_assessed(LOSS, trial.target, _said(done), fix=fix), None
+        # A host need not have PyTorch; a container that was chosen for training must.
+        return not_assessed(LOSS, trial.target, _said(done), required=bool(image), fix=fix), None
     if done.returncode:
         fix = f"on {trial.control}: sinfo -R; on the host it names: journalctl -u slurmd"
         if trial.container:
@@ -226,10 +230,3 @@ def _said(done: Completed) -> str:
     return (ours[0].removeprefix("appliance: ") if ours else other[-1] if other else "no output")[
         :300
     ]
-
-
-def _owed(view: View, result: CheckResult) -> CheckResult:
-    """On real GPU hosts a training on processors leaves the throughput test undone: incomplete, not passed."""
-    if result.status is not Status.NOT_ASSESSED or view.site.simulated:
-        return result
-    return result.model_copy(update={"required": True, "simulated": False, "fix": GET_FIGURE})

@@ -1,15 +1,20 @@
 """What a training log says: timed steps, lines that were refused, and which of the steps count."""
 
 import re
+from math import isfinite
 from statistics import fmean, pstdev
 
+from appliance.benchmarks.gpt3.printed import Printed
 from appliance.errors import ConfigError
 from appliance.models.base import Model
 
 AT_LEAST = 7
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)(\.0*)?", re.IGNORECASE)
-WINDOW = re.compile(r"window:(\d+)-(\d+)")
+WINDOW = re.compile(r"window:(\d{1,9})-(\d{1,9})")
+RULES = "take default, second-half or window:FIRST-LAST"
+LONGEST = 40
+"""Characters of a printed number."""
 
 
 class UnusableLog(ConfigError):
@@ -42,6 +47,7 @@ class Log(Model):
     refused: tuple[Refusal, ...] = ()
     global_batch: int | None = None
     notes: tuple[str, ...] = ()
+    printed: Printed = Printed()
 
 
 class Selection(Model):
@@ -70,9 +76,18 @@ def number(text: str) -> float:
     """A finite number, exponents included. Raises ValueError saying what stands there instead."""
     if NOT_FINITE.fullmatch(text):
         raise ValueError(f"is {text}")
+    if len(text) > LONGEST:
+        raise ValueError(f"has {len(text):,} characters, which is no number")
     if not NUMBER.fullmatch(text):
         raise ValueError(f"reads {text!r}, which is no number")
-    return float(text)
+    if not isfinite(found := float(text)):
+        raise ValueError(f"is {text}, which is too large")
+    return found
+
+
+def is_rule(rule: str) -> bool:
+    """Whether ``select`` knows this rule."""
+    return rule in {"default", "second-half"} or WINDOW.fullmatch(rule) is not None
 
 
 def select(log: Log, rule: str = "default") -> Selection:
@@ -84,10 +99,8 @@ def select(log: Log, rule: str = "default") -> Selection:
     """
     if window := WINDOW.fullmatch(rule):
         return _window(log, int(window[1]), int(window[2]))
-    if rule not in {"default", "second-half"}:
-        raise UnusableLog(
-            f"there is no skip rule {rule!r}", "take default, second-half or window:FIRST-LAST"
-        )
+    if not is_rule(rule):
+        raise UnusableLog(f"there is no skip rule {rule!r}", RULES)
     total = len(log.steps)
     drop = total // 2 if rule == "second-half" else max(5, -(-total // 5))
     kept = log.steps[drop:]

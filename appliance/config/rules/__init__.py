@@ -1,7 +1,5 @@
 """What a schema cannot say: rules over a whole profile, and over a site with its profile."""
 
-from collections.abc import Collection
-
 from appliance.config.finding import Finding
 from appliance.config.rules import (
     cabling,
@@ -25,12 +23,15 @@ from appliance.config.rules import (
 from appliance.config.rules.base import Case, Rule
 from appliance.config.rules.limits import limits
 from appliance.config.schema import Checked
+from appliance.models.bound import Bounds
 from appliance.models.profile import Profile
 from appliance.models.site import Site
 
 SITE_RULES: tuple[Rule, ...] = (
     hosts.names,
     hosts.reserved_names,
+    hosts.numbers_for_names,
+    hosts.second_names,
     hosts.macs,
     hosts.addresses,
     hosts.roles,
@@ -38,6 +39,7 @@ SITE_RULES: tuple[Rule, ...] = (
     hosts.gpu_hosts,
     networks.management,
     networks.usable,
+    networks.unicast,
     networks.overlaps,
     networks.gateways,
     networks.members,
@@ -47,8 +49,11 @@ SITE_RULES: tuple[Rule, ...] = (
     storage.mounts,
     storage.mount_points,
     storage.scratch_devices,
+    storage.client_networks,
+    storage.kept_folders,
     storage.clients,
     services.partitions,
+    services.slurm_words,
     services.accounts,
     services.admins,
     services.time,
@@ -119,7 +124,7 @@ SITE_RULES: tuple[Rule, ...] = (
 PROFILE_RULES = (hardware.fabric, hardware.gpus, hardware.host, hardware.scale, mig.of_profile)
 
 
-def judge_profile(checked: Checked[Profile], check_ids: Collection[str] | None) -> list[Finding]:
+def judge_profile(checked: Checked[Profile], check_ids: Bounds | None) -> list[Finding]:
     """Findings of the profile's rules, over as much of it as is sound."""
     if checked.model is None:
         return []
@@ -132,7 +137,7 @@ def judge_profile(checked: Checked[Profile], check_ids: Collection[str] | None) 
 
 
 def judge_site(
-    checked: Checked[Site], profile: Profile | None, check_ids: Collection[str] | None
+    checked: Checked[Site], profile: Profile | None, check_ids: Bounds | None
 ) -> list[Finding]:
     """Findings of the site's rules, over as much of the site as is sound."""
     if checked.model is None:

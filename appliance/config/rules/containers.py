@@ -8,6 +8,7 @@ from pathlib import Path
 
 from appliance.config.compatibility import table
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.reading import opened
 from appliance.config.rules.base import Case
 
 PARTS = ("pyxis", "enroot")
@@ -84,5 +85,5 @@ def _of_release(case: Case, path: KeyPath, name: str) -> Iterator[Finding]:
 
 
 def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with opened(file) as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.reading import TooLarge, opened, read_bytes
 from appliance.config.rules.base import Case, nearest
 from appliance.models.site import SecretRef
 
 # What each part of the appliance asks for by name.
 NEEDED = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
 NEEDED_BY_CLUSTER = {"kubernetes_encryption_key": "Kubernetes"}
+KNOWN_HOSTS_BYTES = 50_000_000
 ASKED_FOR = (*NEEDED, *NEEDED_BY_CLUSTER, "ngc_api_key")
 
 
@@ -24,9 +26,7 @@ def needed_secrets(case: Case) -> Iterator[Finding]:
     own_cluster = cluster is not None and cluster.external is None
     for name, user in (NEEDED | (NEEDED_BY_CLUSTER if own_cluster else {})).items():
         if name not in case.site.secrets and case.checked.whole("secrets", name):
-            remedy = (
-                f"add {name}: {{file: secrets/{name}}}; appliance init makes one in a new folder"
-            )
+            remedy = f"add {name}: {{file: secrets/{name}}}; for a new one: appliance init DIR --hosts 4 --profile hpc"
             yield case.problem(("secrets", name), f"is missing, {user} needs it", remedy)
 
 
@@ -73,8 +73,8 @@ def login_key(case: Case) -> Iterator[Finding]:
 
 def _is_public(file: Path) -> bool:
     try:
-        with file.open("rb") as opened:
-            return opened.read(16).startswith((b"ssh-", b"ecdsa-", b"sk-"))
+        with opened(file) as content:
+            return content.read(16).startswith((b"ssh-", b"ecdsa-", b"sk-"))
     except OSError:
         return False
 
@@ -86,22 +86,28 @@ def known_hosts(case: Case) -> Iterator[Finding]:
     trust = f"appliance trust --inventory {_quoted(case.folder)}"
     if not case.checked.whole("access"):
         return
-    if _is_file(case.folder / name):
-        if why := _no_known_hosts(case.folder / name):
-            remedy = f"move it away, then {trust}"
-            yield case.problem(path, f"{name} {why}", remedy)
-    elif (case.folder / name).exists():
-        yield case.problem(path, f"{name} is not a file", "name a file, as known_hosts")
-    else:
+    file = case.folder / name
+    try:
+        is_file = stat.S_ISREG(file.stat().st_mode)
+    except FileNotFoundError:
         remedy = f"confirm them once with {trust}"
         finding = case.problem(path, f"{name} does not exist, so no host's key is known", remedy)
         yield replace(finding, level="todo")
+    except OSError as error:
+        yield case.problem(path, f"{name} cannot be read ({error.strerror})", _way_to(error))
+    else:
+        if not is_file:
+            yield case.problem(path, f"{name} is not a file", "name a file, as known_hosts")
+        elif why := _no_known_hosts(file):
+            yield case.problem(path, f"{name} {why}", f"move it away, then {trust}")
 
 
 def _no_known_hosts(file: Path) -> str:
     """Why ssh could not read it; empty where it can."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_bytes(file, KNOWN_HOSTS_BYTES).decode("utf-8").splitlines()
+    except TooLarge:
+        return "is larger than 50 MB"
     except UnicodeDecodeError:
         return "is not UTF-8 text"
     except OSError as error:
@@ -132,13 +138,6 @@ def _way_to(error: OSError) -> str:
 def _quoted(path: Path) -> str:
     """As a shell takes it."""
     return shlex.quote(os.fspath(path))
-
-
-def _is_file(file: Path) -> bool:
-    try:
-        return stat.S_ISREG(file.stat().st_mode)
-    except OSError:
-        return False
 
 
 def _private(case: Case, path: KeyPath, name: str, what: str) -> Iterator[Finding]:
@@ -175,8 +174,8 @@ def _vault(case: Case, path: KeyPath, place: str) -> Iterator[Finding]:
         return
     file = case.folder / name
     try:
-        with file.open("rb") as opened:
-            begins = opened.read(14)
+        with opened(file) as content:
+            begins = content.read(14)
     except OSError as error:
         yield case.problem(
             path,

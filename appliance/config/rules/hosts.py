@@ -1,13 +1,20 @@
 """Rules over hosts: names, roles, numbers, and addresses nobody else has."""
 
+import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, repeated
+from appliance.config.rules.reserved import SLURM_WORDS
 from appliance.models.site import Role
 
 RESERVED = frozenset({"localhost", "all", "ungrouped"})
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+LABEL = 63
+"""Characters of a name in the DNS (RFC 1035)."""
+GROUP_BIT = 1
+"""Of a MAC address's first byte: frames to many, all of them with the broadcast address (IEEE 802)."""
 
 
 def names(case: Case) -> Iterator[Finding]:
@@ -24,15 +31,50 @@ def reserved_names(case: Case) -> Iterator[Finding]:
     """A name means one host: Ansible and /etc/hosts have words of their own, and each role is a group of hosts."""
     for i, host in enumerate(case.site.hosts):
         lacks_role = host.name in set(Role) and host.name not in host.roles
-        if host.name in RESERVED or lacks_role:
+        if host.name in RESERVED or host.name in SLURM_WORDS or lacks_role:
             why = "is the group of hosts with that role" if lacks_role else "has a meaning already"
             yield case.problem(
                 ("hosts", i, "name"), f'"{host.name}" {why}', "give the host another name, as gpu-1"
             )
 
 
+def numbers_for_names(case: Case) -> Iterator[Finding]:
+    """A name of digits alone is an address to whoever resolves it: 10 is 0.0.0.10 (inet_aton(3))."""
+    for i, host in enumerate(case.site.hosts):
+        if NUMBER.fullmatch(host.name):
+            message = f'"{host.name}" would be read as an address'
+            yield case.problem(("hosts", i, "name"), message, "begin it with a letter, as gpu-1")
+
+
+def second_names(case: Case) -> Iterator[Finding]:
+    """In each network a host is called HOST-NETWORK: a name of its own, and no longer than a name may be."""
+    own: list[tuple[KeyPath, str]] = [
+        (("hosts", i, "name"), host.name) for i, host in enumerate(case.site.hosts)
+    ]
+    seconds: list[tuple[KeyPath, str]] = [
+        (("hosts", i, "addresses", network), f"{host.name}-{network}")
+        for i, host in enumerate(case.site.hosts)
+        for network in host.addresses
+    ]
+    alone = list({name: (path, name) for path, name in reversed(own)}.values())
+    for path, name, first in repeated([*alone, *seconds]):
+        message = f"{name} would be the name of this address, and is also {case.also(first)}"
+        yield case.problem(path, message, "give the host or the network another name")
+    for path, name in seconds:
+        if len(name) > LABEL:
+            message = f"{name} would be the name of this address, and has {len(name)} characters"
+            yield case.problem(path, message, f"take a shorter name: at most {LABEL} together")
+
+
 def macs(case: Case) -> Iterator[Finding]:
-    """A MAC address belongs to one host."""
+    """A MAC address is one port's, and belongs to one host."""
+    for i, host in enumerate(case.site.hosts):
+        if host.mac and (
+            int(host.mac[:2], 16) & GROUP_BIT or not int(host.mac.replace(":", ""), 16)
+        ):
+            message = f"{host.mac} is no address of a port"
+            remedy = "look at the label of the port: the second digit of a port's address is even"
+            yield case.problem(("hosts", i, "mac"), message, remedy)
     given: list[tuple[KeyPath, str]] = [
         (("hosts", i, "mac"), host.mac) for i, host in enumerate(case.site.hosts) if host.mac
     ]

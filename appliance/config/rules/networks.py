@@ -6,6 +6,7 @@ from itertools import combinations
 
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, nearest
+from appliance.config.rules.reserved import is_for_hosts
 
 MANAGEMENT = "management"
 BMC = "bmc"
@@ -23,12 +24,31 @@ def usable(case: Case) -> Iterator[Finding]:
     """Networks hosts can live in."""
     for name, network in case.site.networks.items():
         cidr = network.cidr
-        special = cidr.is_loopback or cidr.is_multicast or cidr.is_link_local or cidr.is_unspecified
-        if special or cidr.prefixlen == 0:
+        if not is_for_hosts(cidr):
             path: KeyPath = ("networks", name, "cidr")
             yield case.problem(
                 path, f"{cidr} is no network for hosts", "take a private one, as 10.0.0.0/24"
             )
+
+
+def unicast(case: Case) -> Iterator[Finding]:
+    """Addresses outside of the site's networks are such as a machine can have."""
+    cidrs = [network.cidr for network in case.site.networks.values()]
+    others: list[tuple[KeyPath, IPv4Address]] = [
+        (("networks", name, "dns", i), address)
+        for name, network in case.site.networks.items()
+        for i, address in enumerate(network.dns)
+    ]
+    others += [
+        (("hosts", i, "bmc", "address"), host.bmc.address)
+        for i, host in enumerate(case.site.hosts)
+        if host.bmc
+    ]
+    for path, address in others:
+        ends = [c for c in cidrs if c.prefixlen < 31 and address in (c[0], c[-1])]
+        if not is_for_hosts(address) or ends:
+            message = f"{address} is no address of a machine"
+            yield case.problem(path, message, "take the one the machine has, as 10.0.0.2")
 
 
 def overlaps(case: Case) -> Iterator[Finding]:

@@ -3,17 +3,18 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import ip_address
+from functools import cache
+from ipaddress import IPv4Address
 from zoneinfo import available_timezones
 
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.public_key import complaint
 from appliance.config.rules.base import Case, nearest, repeated
+from appliance.config.rules.reserved import SLURM_WORDS, is_for_hosts, is_system_account
 
-PUBLIC_KEY = re.compile(
-    r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
-    r" AAAA[A-Za-z0-9+/]+={0,2}( .*)?$"
-)
-SERVER = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")
+DEFAULT_ACCOUNT = "default"
+"""As a site without accounts has it; in accounting it is a name like any other."""
+UNLIMITED = "UNLIMITED"
 
 
 def partitions(case: Case) -> Iterator[Finding]:
@@ -22,14 +23,39 @@ def partitions(case: Case) -> Iterator[Finding]:
     names: list[tuple[KeyPath, str]] = [
         (("slurm", "partitions", i, "name"), p.name) for i, p in enumerate(given)
     ]
-    for path, name, first in repeated(names):
-        yield case.problem(
-            path, f'"{name}" stands twice (also line {case.line(first)})', "keep one"
-        )
+    for at, name, first in repeated(names):
+        yield case.problem(at, f'"{name}" stands twice (also line {case.line(first)})', "keep one")
+    for i, partition in enumerate(given):
+        path: KeyPath = ("slurm", "partitions", i)
+        if partition.name.lower() in SLURM_WORDS:
+            yield case.problem((*path, "name"), *_slurms(partition.name))
+        if (
+            not any(digit in "123456789" for digit in partition.max_time)
+            and partition.max_time != UNLIMITED
+        ):
+            message = f'"{partition.max_time}" lets no job run'
+            yield case.problem((*path, "max_time"), message, "a minute at least, or UNLIMITED")
     defaults = sum(p.default for p in given)
     if defaults != 1 and case.checked.whole("slurm", "partitions"):
         message = f"{defaults or 'none'} of {len(given)} partitions is the default"
         yield case.problem(("slurm", "partitions"), message, 'set "default: true" on exactly one')
+
+
+def slurm_words(case: Case) -> Iterator[Finding]:
+    """What Slurm reads as a value is no name of a cluster or an account."""
+    given: list[tuple[KeyPath, str]] = [(("slurm", "cluster"), case.site.slurm.cluster)]
+    given += [
+        (("slurm", "accounts", i, "name"), account.name)
+        for i, account in enumerate(case.site.slurm.accounts)
+        if account.name != DEFAULT_ACCOUNT
+    ]
+    for path, name in given:
+        if name.lower() in SLURM_WORDS:
+            yield case.problem(path, *_slurms(name))
+
+
+def _slurms(name: str) -> tuple[str, str]:
+    return f'"{name}" has a meaning in Slurm\'s files', "take another name"
 
 
 def accounts(case: Case) -> Iterator[Finding]:
@@ -52,29 +78,29 @@ def accounts(case: Case) -> Iterator[Finding]:
 def admins(case: Case) -> Iterator[Finding]:
     """Admins are people with public keys."""
     for i, admin in enumerate(case.site.base.admins):
+        path: KeyPath = ("base", "admins", i, "name")
         if admin.name == "root":
-            path: KeyPath = ("base", "admins", i, "name")
             yield case.problem(
                 path, "root is no person", "name the person; sudo: true makes them root"
             )
+        elif is_system_account(admin.name):
+            message = f"{admin.name} is an account of the system or of a service"
+            yield case.problem(path, message, "name the person, as alice")
         for j, key in enumerate(admin.keys):
             where: KeyPath = ("base", "admins", i, "keys", j)
             if "PRIVATE KEY" in key:
                 yield case.problem(
                     where, "is a private key", "put the .pub file's line here, and make a new pair"
                 )
-            elif not PUBLIC_KEY.match(key):
-                yield case.problem(
-                    where,
-                    "is not an OpenSSH public key",
-                    "paste the line of a .pub file, as ssh-ed25519 AAAA...",
-                )
+            elif why := complaint(key):
+                remedy = "paste the whole line of a .pub file, as ssh-ed25519 AAAA... alice"
+                yield case.problem(where, why, remedy)
 
 
 def time(case: Case) -> Iterator[Finding]:
     """The time zone exists, and time servers are names or addresses."""
     zone = case.site.base.timezone
-    zones = available_timezones()
+    zones = _zones()
     if zones and zone not in zones:
         close = nearest(zone, sorted(zones), "")
         remedy = (
@@ -85,6 +111,12 @@ def time(case: Case) -> Iterator[Finding]:
         yield case.problem(("base", "timezone"), f'"{zone}" is not a time zone', remedy)
     for i, server in enumerate(case.site.base.ntp_servers):
         yield from _server(case, ("base", "ntp_servers", i), server)
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """Of this machine; looked up once, for it reads some hundred files."""
+    return frozenset(available_timezones())
 
 
 def external_servers(case: Case) -> Iterator[Finding]:
@@ -121,9 +153,11 @@ def access(case: Case) -> Iterator[Finding]:
 
 
 def _server(case: Case, path: KeyPath, server: str) -> Iterator[Finding]:
-    digits = re.fullmatch(r"[0-9.]+", server)
+    """Names are as the schema has them; one whose last part is a number would be read as an address (RFC 1123)."""
+    if not re.search(r"(^|\.)(0x[0-9a-f]*|[0-9]+)\Z", server, re.IGNORECASE):
+        return
     try:
-        usable = bool(ip_address(server)) if digits else bool(SERVER.match(server))
+        usable = is_for_hosts(IPv4Address(server))
     except ValueError:
         usable = False
     if not usable:

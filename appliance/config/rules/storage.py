@@ -1,34 +1,27 @@
 """Rules over exports, mounts and scratch."""
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.roles.storage import mount_unit
 from appliance.config.rules.base import Case, nearest, repeated
+from appliance.config.rules.reserved import inside, is_for_hosts, is_state_of_ours, is_system_folder
 from appliance.models.site import Role
 
-# Folders the operating system lives in; mounting over one of them takes it away.
-SYSTEM = (
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/proc",
-    "/root",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/tmp",
-    "/usr",
-    "/var",
-)
+UNIT_NAME = 255
+"""Characters of a unit's name (systemd.unit(5))."""
+ELSEWHERE = "take one below /data, /home, /mnt or /srv"
 
 
 def exports(case: Case) -> Iterator[Finding]:
     """An export's path names one export."""
     for path, value, first in repeated(_exports(case)):
         yield case.problem(path, f"{value} is also {case.also(first)}", "export it once")
+    for i, export in enumerate(case.site.storage.exports):
+        if is_system_folder(export.path):
+            message = f"{export.path} belongs to the operating system"
+            yield case.problem(("storage", "exports", i, "path"), message, ELSEWHERE)
 
 
 def mounts(case: Case) -> Iterator[Finding]:
@@ -50,17 +43,28 @@ def mount_points(case: Case) -> Iterator[Finding]:
     """Mount points are apart from each other, from scratch and from the system's own folders."""
     points = list(_points(case))
     for path, at in points:
-        if any(_inside(at, folder) for folder in SYSTEM):
+        if is_system_folder(at):
             yield case.problem(
                 path,
                 f"{at} belongs to the operating system",
                 "mount below /data, /home, /mnt or /srv",
             )
+        elif len(mount_unit(at)) > UNIT_NAME:
+            message = f"{at} is too long for the name of its unit: each - in it counts four times"
+            yield case.problem(path, message, "take a shorter one")
+    exported: list[tuple[KeyPath, str]] = [
+        (("storage", "exports", i, "path"), e.path) for i, e in enumerate(case.site.storage.exports)
+    ]
+    for (path, at), (first, export) in product(points, exported):
+        if at != export and (inside(export, at) or inside(at, export)):
+            how = "would hide" if inside(export, at) else "lies inside"
+            message = f"{at} {how} {export} of {case.also(first)}, which a host serves"
+            yield case.problem(path, message, "put them side by side")
     for (first, a), (path, b) in combinations(points, 2):
         if a == b:
             yield case.problem(path, f"{b} is also {case.also(first)}", "take another folder")
-        elif _inside(a, b) or _inside(b, a):
-            how = "is inside" if _inside(b, a) else "holds"
+        elif inside(a, b) or inside(b, a):
+            how = "is inside" if inside(b, a) else "holds"
             message = f"{b} {how} {a} of {case.also(first)}"
             yield case.problem(
                 path, message, "put them side by side: what is mounted second hides the other"
@@ -76,6 +80,37 @@ def scratch_devices(case: Case) -> Iterator[Finding]:
     ]
     for path, device, first in repeated(given):
         yield case.problem(path, f"{device} is also {case.also(first)}", "keep one")
+
+
+def client_networks(case: Case) -> Iterator[Finding]:
+    """Clients are networks hosts can live in: not everybody."""
+    for i, export in enumerate(case.site.storage.exports):
+        for j, network in enumerate(export.clients):
+            if not is_for_hosts(network):
+                message = f"{network} is no network of hosts"
+                remedy = "name those that mount it, as 10.0.0.0/24"
+                yield case.problem(("storage", "exports", i, "clients", j), message, remedy)
+
+
+def kept_folders(case: Case) -> Iterator[Finding]:
+    """What gets a folder for itself, with its owner and mode, gets no folder of others."""
+    containers, cluster, tools = (
+        case.site.slurm.containers,
+        case.site.kubernetes,
+        case.site.workloads,
+    )
+    given: list[tuple[KeyPath, str | None]] = [
+        (("slurm", "containers", "at"), containers.at if containers else None),
+        (("kubernetes", "etcd_backup", "at"), cluster.etcd_backup.at if cluster else None),
+        (
+            ("workloads", "local_path", "path"),
+            tools.local_path.path if tools and tools.local_path else None,
+        ),
+    ]
+    for path, folder in given:
+        if folder is not None and not is_state_of_ours(folder):
+            message = f"{folder} is a folder of others too"
+            yield case.problem(path, message, "take one for this alone, as /srv/appliance/NAME")
 
 
 def clients(case: Case) -> Iterator[Finding]:
@@ -110,7 +145,3 @@ def _points(case: Case) -> Iterator[tuple[KeyPath, str]]:
         yield ("storage", "scratch", "at"), storage.scratch.at
     for i, mount in enumerate(storage.mounts):
         yield ("storage", "mounts", i, "at"), mount.at
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")

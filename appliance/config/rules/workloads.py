@@ -1,7 +1,7 @@
 """Rules over what is installed for a cluster's users."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from appliance.config.compatibility import RELEASE
 from appliance.config.finding import Finding, KeyPath
@@ -19,6 +19,9 @@ from appliance.models.site_workloads import ServingAddon
 
 SECTION = "workloads"
 OPEN = ("dummy", "dummyauthenticator", "nullauthenticator", "tmpauthenticator")
+RESERVED = "__ansible_"
+LONGEST_SETTING = 4096
+TEMPLATE = re.compile(r"\{[{%#]|[}%#]\}")
 SECRET_NAME = re.compile(r"(secret|password|token)$")
 
 
@@ -223,10 +226,44 @@ def notebooks(case: Case) -> Iterator[Finding]:
                 yield case.problem(
                     (*where, "config", of_class, name), "a secret must not stand here", remedy
                 )
+            for why in _texts(settings[name]):
+                at: KeyPath = (*where, "config", of_class, name)
+                yield case.problem(at, why, "write plain text of one line")
+    for path in _reserved((*where, "config"), given.config):
+        yield case.problem(path, "is a word of Ansible's own", "use another name")
     has = case.profile.hardware.gpu.count if case.profile else None
     if has is not None and given.gpus > has:
         message = f"wants {given.gpus} GPUs, and a host has {has}"
         yield case.problem((*where, "gpus"), message, f"at most {has}")
+
+
+def _reserved(path: KeyPath, value: object) -> Iterator[KeyPath]:
+    """Keys by which Ansible would read a text as something else than the text."""
+    inside: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, list):
+        inside = enumerate(value)
+    for key, item in inside:
+        if str(key).startswith(RESERVED):
+            yield (*path, str(key))
+        yield from _reserved((*path, key), item)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """What in a setting is no plain text; in keys, too. A document is at most 24 deep."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(key)
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, str):
+        if not value.isprintable() or len(value) > LONGEST_SETTING:
+            yield "holds a text that is long or not of one line"
+        elif TEMPLATE.search(value):
+            yield "holds the marks of a template, and none is read"
 
 
 def images(case: Case) -> Iterator[Finding]:

@@ -206,4 +206,4 @@ def _unit(title: str, program: str) -> str:
 
 
 def _read(name: str) -> str:
-    return files("appliance.lab.driver").joinpath(name).read_text()
+    return files("appliance.lab.driver").joinpath(name).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from rich.text import Text
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.report.findings import ORDER, Finding, gaps_line, is_optional_gap
 from appliance.report.symbols import STATUS, VERDICT
-from appliance.report.wording import fold, measured, number, one_line, plural
+from appliance.report.wording import fold, measured, moment, number, one_line, plural
 
 
 def health_view(
@@ -87,7 +87,7 @@ def _print_finding(console: Console, block: Sequence[Finding]) -> None:
     table.add_column(overflow="fold")
     head = Text.assemble((sign.word, sign.style), "  ", (_targets(block), "bold"), f"  {result.id}")
     if block[0].since:
-        head.append(f"  since {block[0].since.isoformat()}", "dim")
+        head.append(f"  since {moment(block[0].since)}", "dim")
     table.add_row(Text(mark, sign.style), head)
     for line in _body(block[0]):
         table.add_row("", line)

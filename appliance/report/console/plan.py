@@ -19,6 +19,7 @@ Column = tuple[str, ...]
 """Hosts that share one column of the table."""
 
 _WRONG = "Wrong on the hosts, and not for a deployment to mend:"
+_REACHABLE = "host.reachable"
 _WHY_MIN = 28
 _WHY_LINES = 1.5
 _TELLING = {Action.RUN, Action.REPAIR, Action.BLOCKED, Action.SKIP}
@@ -69,15 +70,18 @@ def _title(plan: Plan, facts_seconds: float | None) -> Text:
 
 def _silent(plan: Plan) -> list[Text]:
     """Hosts of which nothing is known, once, with the reason."""
-    by_why: dict[str, list[str]] = {}
+    by_why: dict[tuple[str, str], list[str]] = {}
+    remedies = {r.host: r.fix for r in plan.results if r.id == _REACHABLE}
     for host in plan.unreachable:
         unknown = [c for c in plan.by_host(host) if c.action is Action.UNKNOWN]
-        by_why.setdefault(unknown[0].why or "no answer", []).append(host)
+        told = unknown[0].why or "no answer", remedies.get(host, "")
+        by_why.setdefault(told, []).append(host)
     sign = symbols.UNKNOWN
-    return [
-        Text.assemble((f"{sign.mark} {fold(hosts)}", sign.style), f"  {why}")
-        for why, hosts in by_why.items()
-    ]
+    lines: list[Text] = []
+    for (why, fix), hosts in by_why.items():
+        lines.append(Text.assemble((f"{sign.mark} {fold(hosts)}", sign.style), f"  {why}"))
+        lines += [Text.assemble("  ", ("fix: ", "bold"), fix)] if fix else []
+    return lines
 
 
 def _columns(plan: Plan, width: int) -> list[Column]:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.report.console.acceptance import acceptance_lines
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings, gaps_line, tells_of
 from appliance.report.symbols import STATE, VERDICT
@@ -46,6 +47,8 @@ def run_summary(
     findings_list(console, open_points)
     for line in _verdict(record):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
+    if record.acceptance:
+        acceptance_lines(console, record.acceptance)
     for word, text in (("report", report), ("next", next_command)):
         if text:
             console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
@@ -118,7 +121,7 @@ def _verdict(record: RunRecord) -> list[Text]:
     sign = VERDICT[record.verdict]
     word = f"{sign.word}."
     if record.verdict is Verdict.PASSED:
-        word = "Good as far as it went." if record.narrowed else "Ready."
+        word = "Good as far as it went." if record.narrowed else "Deployed."
     simulated = f" (simulated: {', '.join(record.simulated)})" if record.simulated else ""
     size = f"{plural(len(record.hosts), 'host')}, {plural(record.gpu_count, 'GPU')}{simulated}"
     missing = record.count(Status.NOT_ASSESSED, Status.SKIP)

@@ -10,12 +10,21 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from appliance.models.acceptance import Accepted, Gate, GateState
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState
 from appliance.report.html import checks, inventory, plot, timeline
 from appliance.report.html.matrix import matrix
-from appliance.report.symbols import STATUS, verdict_sign
-from appliance.report.wording import binary_size, duration, fold, number, plural
+from appliance.report.symbols import GATE, STATUS, Sign, verdict_sign
+from appliance.report.wording import (
+    acceptance_words,
+    binary_size,
+    duration,
+    fold,
+    gate_value,
+    number,
+    plural,
+)
 
 _TITLES = {
     "deploy": "Deployment report",
@@ -69,6 +78,8 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "sign": verdict_sign(record),
         "signs": STATUS,
         "sentence": sentence(record),
+        "accepted": _accepted(record),
+        "gates": _gates(record),
         "figures": figures(record),
         "counted": checks.counted(record.results),
         "open_points": checks.open_points(record),
@@ -89,6 +100,39 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "script": Markup(script),
         "script_digest": b64encode(sha256(script.encode()).digest()).decode(),
     }
+
+
+@dataclass(frozen=True)
+class Word:
+    """The verdict on the site: its colour's class, its word, the rest of the sentence."""
+
+    kind: str
+    word: str
+    rest: str
+
+
+@dataclass(frozen=True)
+class State:
+    """A gate's state: the class of its badge, and its sign."""
+
+    badge: str
+    sign: Sign
+
+
+_KIND = {Accepted.YES: "passed", Accepted.NO: "failed"}
+_BADGE = {GateState.PASSED: "pass", GateState.OPEN: "not_assessed", GateState.FAILED: "fail"}
+
+
+def _accepted(record: RunRecord) -> Word | None:
+    if record.acceptance is None:
+        return None
+    word, rest = acceptance_words(record.acceptance)
+    return Word(_KIND.get(record.acceptance.verdict, "incomplete"), word, rest)
+
+
+def _gates(record: RunRecord) -> tuple[tuple[Gate, State, str], ...]:
+    gates = record.acceptance.gates if record.acceptance else ()
+    return tuple((g, State(_BADGE[g.state], GATE[g.state]), gate_value(g)) for g in gates)
 
 
 def sentence(record: RunRecord) -> str:

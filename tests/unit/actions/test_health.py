@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 
 import pytest
 
@@ -33,7 +33,7 @@ class Rack:
         facts = facts_of(host, pci_gpus=1, gpus=gpus if host == "gpu-1" else None)
         return Completed(tuple(argv), 0, facts.model_dump_json(), "")
 
-    def since(self) -> date | None:
+    def since(self) -> datetime | None:
         """What one look says of the memory errors."""
         return health.look(Target(), Recorder(), ("gpu.ecc",)).since.get(KEY)
 
@@ -57,7 +57,8 @@ def rack(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_failure_stands_since_it_was_first_seen(rack: Rack) -> None:
     rack.errors = 2
     assert rack.since() is None
-    assert rack.since() == date.today()
+    first = next(rack.session.journal.entries("health"))
+    assert rack.since() == rack.since() == first.time
 
 
 def test_a_failure_that_was_good_in_between_is_new(rack: Rack) -> None:

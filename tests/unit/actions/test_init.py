@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.actions import init as action
+from appliance.actions.opening import check_ids
 from appliance.adapters import process
 from appliance.config.load import load_profile, load_site
 from appliance.errors import CommandFailed, ConfigError
@@ -34,7 +35,7 @@ def keygen(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("profile", ["hpc", "balanced", "cost-efficient"])
 def test_new_site_waits_for_host_keys_only(tmp_path: Path, hosts: int, profile: str) -> None:
     action.init(tmp_path / "acme", hosts, profile, None, NETWORK)
-    loaded = load_site(tmp_path / "acme", check_ids={"base.clock", "gpt3.throughput"})
+    loaded = load_site(tmp_path / "acme", check_ids=check_ids())
     assert [(t.key, t.level) for t in loaded.todo] == [("access.known_hosts", "todo")]
     assert len(loaded.site.hosts) == hosts
     assert loaded.profile.name == profile
@@ -69,7 +70,7 @@ def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(process, "run", run)
     with pytest.raises(CommandFailed):
         action.init(tmp_path / "acme", 2, "hpc", None, NETWORK)
-    assert not list((tmp_path / "acme").iterdir())
+    assert not list(tmp_path.iterdir())
     monkeypatch.undo()
 
 

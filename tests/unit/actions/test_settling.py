@@ -13,6 +13,7 @@ from appliance.adapters.process import Completed
 from appliance.checks.observe import EXPORTER, SERVER, SOCKET
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
+from appliance.models.result import CheckResult
 from appliance.models.run import StageOutcome, StageState
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
@@ -119,3 +120,15 @@ def test_silence_of_a_host_the_run_is_not_about_does_not_end_the_wait(session: S
     seen = _seen("down")
     found = Round(seen.facts, {"gpu-9": Unanswered("gpu-9", "down", "")})
     assert not deploy_action.is_settled(session, found, _done(), ALL)
+
+
+def test_a_full_disk_is_not_waited_for(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"id": "storage.export", "target": "head", "status": "fail", "unit": "% free"}
+    full = CheckResult.model_validate(known)
+    monkeypatch.setattr(deploy_action, "judge_all", lambda *_: [full])
+    monkeypatch.setattr(Scope, "judges", lambda *_: True)
+    done = [StageOutcome(stage="storage", host="head", state=StageState.DONE)]
+    assert deploy_action.is_settled(session, _seen("up"), done, ALL)
+    lagging = full.model_copy(update={"unit": ""})
+    monkeypatch.setattr(deploy_action, "judge_all", lambda *_: [lagging])
+    assert not deploy_action.is_settled(session, _seen("up"), done, ALL)

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from appliance.actions import trust
+from appliance.cli.main import cli
 from appliance.config.load import LoadedSite, load_site
 from appliance.errors import ConfigError, ConnectionFailed
 
@@ -76,3 +78,20 @@ def test_changed_key_is_called_so_and_replaces_only_its_own(loaded: LoadedSite) 
 def test_key_pinned_by_name_and_address_is_known(loaded: LoadedSite) -> None:
     (loaded.folder / "known_hosts").write_text("head,10.1.0.10 ssh-ed25519 AAAAhead comment\n")
     assert trust.offers(loaded)[0][0].state == "pinned"
+
+
+def test_one_key_of_several_hosts_is_told_in_one_line(
+    loaded: LoadedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trust.shared(loaded, trust.offers(loaded)[0]) == []
+    monkeypatch.setitem(KEYS, "10.1.0.11", KEYS["10.1.0.10"])
+    assert trust.shared(loaded, trust.offers(loaded)[0]) == [("head", "gpu-1")]
+    told = CliRunner().invoke(cli, ["trust", "--inventory", str(loaded.folder), "--yes"])
+    (line,) = [line for line in told.stderr.splitlines() if "warning" in line]
+    assert "head, gpu-1 show one and the same key" in line
+    assert "ssh-keygen -A" in line
+
+
+def test_a_key_that_is_pinned_for_another_host_is_told(loaded: LoadedSite) -> None:
+    (loaded.folder / "known_hosts").write_text("10.1.0.11 ssh-ed25519 AAAAhead\n")
+    assert trust.shared(loaded, trust.offers(loaded, ["head"])[0]) == [("head", "gpu-1")]

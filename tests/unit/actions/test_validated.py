@@ -188,3 +188,18 @@ def test_recalled_tables_and_figures_say_which_run_they_are_of(
     assert findings.measurements[0].detail["recalled"] == mark
     record = record_of(session, Round(facts, {}), findings)
     assert mark in figures(record)[2].note
+
+
+def test_a_benchmark_that_failed_is_the_cause_of_its_stage(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"id": "slurm.job", "target": "cluster", "status": "fail", "fix": "see its output"}
+    failed = Outcome((CheckResult.model_validate(known),))
+    monkeypatch.setattr(validation, "run_benchmarks", lambda *_: (failed, StageState.FAILED, 1.0))
+    facts = _facts("kernel", "x")
+    plan = with_validation(session, _planned(session, facts), Narrowing())
+    findings = Findings()
+    view = View(session.profile, session.site, facts)
+    validate_cluster(session, plan, view, Round(facts, {}), findings)
+    told = {(o.cause, o.fix) for o in findings.outcomes}
+    assert told == {("benchmarks failed: slurm.job", "see its output")}

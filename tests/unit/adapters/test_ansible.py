@@ -73,3 +73,25 @@ def test_failed_task_names_its_reason(followed: Followed) -> None:
     followed.tell("runner_on_failed", "install", msg="no such package\nmore")
     assert (followed.host.failed_task, followed.host.message) == ("install", "no such package")
     assert not followed.host.ok
+
+
+@pytest.mark.parametrize("said", ["\n", " ", "\x1c"])
+def test_reason_without_a_word_is_no_error(said: str, followed: Followed) -> None:
+    followed.tell("runner_on_failed", "install", msg=said)
+    assert followed.host.message == "no reason given"
+
+
+@pytest.mark.parametrize("said", [{}, {"kind": "file"}, "x", None, [1]])
+def test_resource_that_is_none_is_left_out(said: object, followed: Followed) -> None:
+    followed.tell("runner_on_ok", "write", changed=True, resources=[said])
+    assert followed.host.resources == {}
+
+
+@pytest.mark.parametrize("ticket", [None, 0, 6, "7"])
+def test_event_without_the_ticket_of_the_run_is_a_line_of_output(ticket: object) -> None:
+    told = {"event": "runner_on_failed", "event_data": {"host": "gpu-1"}, "stdout": "[WARNING] x"}
+    assert ansible._genuine({**told, "job_id": ticket}, 7) == {
+        "event": "verbose",
+        "stdout": "[WARNING] x",
+    }
+    assert ansible._genuine({**told, "job_id": 7}, 7)["event"] == "runner_on_failed"

@@ -2,13 +2,18 @@
 
 import socket
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
+import paramiko  # noqa: TID251 - makes keys
 import pytest
 
+from appliance.adapters import ssh
 from appliance.adapters.ssh import Endpoint, SshRemote, known_hosts_name
 from appliance.errors import ConnectionFailed
+
+ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAIPD3fvc9ojzzmnW5Gb2AQXUtwJVfPv6VeOMOMcXqRgOI"
 
 
 def remote(tmp_path: Path, port: int, known_hosts: str = "") -> SshRemote:
@@ -82,3 +87,14 @@ def test_missing_known_hosts_asks_to_pin(tmp_path: Path) -> None:
 def test_known_hosts_brackets_only_other_ports() -> None:
     assert known_hosts_name("10.0.0.1", 22) == "10.0.0.1"
     assert known_hosts_name("10.0.0.1", 2222) == "[10.0.0.1]:2222"
+
+
+def test_another_kind_of_key_is_not_told_as_the_same_key_changed(tmp_path: Path) -> None:
+    pinned = paramiko.PKey.from_type_string("ssh-ed25519", b64decode(ED25519))
+    endpoint = Endpoint("gpu-1", "127.0.0.1", 22, "root", None, tmp_path, False)
+    shown = paramiko.ECDSAKey.generate()
+    told = ssh._refusal(endpoint, paramiko.BadHostKeyException("gpu-1", shown, pinned))
+    assert told.message == "shows an ecdsa host key where an ed25519 key is pinned"
+    assert "/etc/ssh/ssh_host_ed25519_key" in told.hint
+    changed = paramiko.BadHostKeyException("gpu-1", shown, paramiko.ECDSAKey.generate())
+    assert ssh._refusal(endpoint, changed).message.startswith("host key changed")

@@ -1,6 +1,11 @@
 """What a killed run left is found by its mark, ended and removed; nothing else is touched."""
 
+import os
+import re
+import subprocess  # noqa: TID251 - another process that is to be killed must be held by its handle
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters import process, strays
+from appliance.errors import ApplianceError
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 
@@ -27,7 +33,11 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def _start(tmp_path: Path, *argv: str, mark: str = "") -> int:
     env = {strays.VARIABLE: mark} if mark else {}
-    return process.spawn((sys.executable, "-c", SLEEP, *argv), env=env, log=tmp_path / "log")
+    pid = process.spawn((sys.executable, "-c", SLEEP, *argv), env=env, log=tmp_path / "log")
+    # Until it has become the program, it shows this one's command line.
+    while SLEEP.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        time.sleep(0.01)
+    return pid
 
 
 def _alive(pid: int) -> bool:
@@ -82,3 +92,106 @@ def test_shared_connections_end_with_the_folder_they_lie_in(tmp_path: Path, own:
     assert _alive(another)
     assert not folder.exists()
     assert other.exists()
+
+
+def test_without_memory_a_folder_is_made_where_ssh_can_name_its_sockets(
+    tmp_path: Path, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile, plain = tmp_path / "100% of it", tmp_path / "plain"
+    for folder in (hostile, plain):
+        folder.mkdir()
+    monkeypatch.setattr(strays, "MEMORY", tmp_path / "none")
+    monkeypatch.setattr(strays, "PLAIN", re.compile(r"[A-Za-z0-9/._-]+"))
+    monkeypatch.setattr(strays, "SPARE", (plain,))
+    monkeypatch.setattr("tempfile.tempdir", str(hostile))
+    assert strays.private_folder(own).parent == plain
+    monkeypatch.setattr(strays, "SPARE", (tmp_path / "none",))
+    with pytest.raises(ApplianceError, match="no folder for the secrets"):
+        strays.private_folder(own)
+
+
+MAKER = """
+import sys, time
+from pathlib import Path
+from appliance.adapters import strays
+strays.MEMORY = Path(sys.argv[1])
+print(strays.private_folder(sys.argv[2]), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def maker(own: str) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that has a private folder, whose path it has written."""
+    argv = (sys.executable, "-c", MAKER, str(strays.MEMORY), own)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as process:
+        yield process
+        process.kill()
+
+
+def test_folder_of_a_process_that_lives_is_left_alone_and_of_one_that_died_is_not(
+    tmp_path: Path, maker: "subprocess.Popen[str]"
+) -> None:
+    assert maker.stdout is not None
+    folder = Path(maker.stdout.readline().strip())
+    (folder / "secret").write_text("s3cret")
+    left = _start(tmp_path, f"{folder}/cp/1234 [mux]")
+    assert strays.clear() == ()
+    assert _alive(left)
+    maker.kill()
+    maker.wait()
+    assert strays.clear() == ("r1",)
+    assert not folder.exists()
+    assert not _alive(left)
+
+
+def test_own_folders_are_not_taken_for_those_of_the_dead(own: str) -> None:
+    folder = strays.private_folder(own)
+    assert strays.clear() == ()
+    assert folder.exists()
+    strays.discard(folder)
+    assert list(strays.MEMORY.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_what_others_put_there_is_not_touched(own: str) -> None:
+    folder = strays.MEMORY / f"{strays.PREFIX}of-another-user"
+    folder.mkdir()
+    (folder / strays.NOTE).write_text("r9")
+    os.chown(folder, 65534, 65534)
+    link = strays.MEMORY / f"{strays.PREFIX}link"
+    link.symlink_to(folder)
+    assert strays.clear() == ()
+    assert link.is_symlink()
+    assert folder.exists()
+
+
+def test_nothing_is_left_or_made_after_the_last_sweep(
+    own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strays, "_swept", threading.Event())
+    folders = [strays.private_folder(own), strays.private_folder(own + "1")]
+    strays.sweep()
+    assert not any(folder.exists() for folder in folders)
+    with pytest.raises(ApplianceError, match="ending"):
+        strays.private_folder(own)
+    assert list(strays.MEMORY.iterdir()) == []
+
+
+def test_signal_in_the_middle_of_making_a_folder_leaves_none(
+    own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tempfile.mkdtemp
+
+    def interrupted(prefix: str, dir: Path) -> str:
+        made(prefix=prefix, dir=dir)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(strays, "_swept", threading.Event())
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        strays.private_folder(own)
+    assert len(list(strays.MEMORY.iterdir())) == 1
+    strays.sweep()
+    assert list(strays.MEMORY.iterdir()) == []

@@ -317,3 +317,21 @@ def test_a_host_that_is_still_starting_has_no_verdict_on_its_units() -> None:
     assert (
         judge("base.failed_units", facts(os={"state": "starting"}))[0].status is Status.NOT_ASSESSED
     )
+
+
+def test_one_full_file_system_is_one_failure_wherever_it_is_seen() -> None:
+    disk = {**ROOT, "source": "/dev/loop0", "free": 0, "inodes_free": 900}
+    root = {**disk, "source": "overlay", "type": "overlay"}
+    bound = [{**disk, "at": at} for at in ("/export", "/scratch", "/srv")]
+    other = {
+        **ROOT,
+        "at": "/var",
+        "source": "/dev/sdb1",
+        "size": 200 * GIB,
+        "free": 0,
+        "inodes_free": 900,
+        "type": "xfs",
+    }
+    found = judge("base.disk", facts(filesystems=[root, *bound, other]))
+    assert [r.target for r in found] == ["gpu-1//", "gpu-1//var"]
+    assert found[0].cause.endswith("/export, /scratch, /srv lie on the same file system")

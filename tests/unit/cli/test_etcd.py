@@ -424,8 +424,8 @@ def test_a_site_without_a_cluster_of_its_own_is_refused_before_a_host_is_asked(
     assert not any(head.asked for head in heads(bench))
 
 
-def test_where_nobody_can_be_asked_yes_is_needed(bench: Bench) -> None:
-    assert "give --yes" in str(bench.run("restore", NAME).exception)
+def test_without_a_terminal_yes_is_needed(bench: Bench) -> None:
+    assert "add --yes" in str(bench.run("restore", NAME).exception)
     assert not any(head.asked for head in heads(bench))
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from appliance.actions import images as action
 from appliance.adapters.process import Completed
-from appliance.cli import images as cli_images
+from appliance.cli import options
 from appliance.cli.main import cli
 from appliance.config import image_lock
 from appliance.engine.record import Findings, record_of
@@ -116,7 +116,7 @@ def test_nothing_is_written_unless_somebody_says_yes(
 ) -> None:
     refused = cluster.run("lock")
     assert isinstance(refused.exception, click.UsageError)
-    monkeypatch.setattr(cli_images, "_asks", lambda: True)
+    monkeypatch.setattr(options, "require_answer", lambda *_: None)
     words = ["images", "lock", "--inventory", str(cluster.session.folder)]
     declined = CliRunner().invoke(cli, words, input="n\n", standalone_mode=False)
     assert declined.return_value == 1
@@ -172,3 +172,10 @@ def test_the_record_of_a_run_lists_what_ran(cluster: Cluster) -> None:
     }
     object.__setattr__(session, "site", session.site.model_copy(update={"kubernetes": None}))
     assert record_of(session, survey(session), Findings()).images == ()
+
+
+def test_a_control_host_that_does_not_answer_says_why(cluster: Cluster, hosts: FakeHosts) -> None:
+    hosts.down = {"head"}
+    error = cluster.run("show").exception
+    assert isinstance(error, ApplianceError)
+    assert (error.host, error.message, error.hint) == ("head", "it does not answer", "power it on")

@@ -1,5 +1,6 @@
 """The program's edges: exit codes, one-line errors, nothing contacted when the input is wrong."""
 
+import errno
 import os
 import subprocess  # noqa: TID251 - the program itself, printing to a full device
 import sys
@@ -15,6 +16,7 @@ from appliance import __main__ as entry
 from appliance.cli import main as program
 from appliance.cli.main import cli
 from appliance.errors import ApplianceError, ConfigError
+from appliance.lab import faults
 from tests.unit.actions.test_report import leave
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +69,7 @@ def test_readme_names_every_verb() -> None:
         ("validate", "storage", "--prometheus", "http://10.0.0.1:9090"),
         ("validate", "slurm", "--clean"),
         ("validate", "workloads", "--gpu-image", "x"),
-        ("health", "--format", "nagios", "--json"),
+        ("health", "--format", "prometheus", "--json"),
         ("health", "--check", "gpu.nothing"),
         ("report", "--inventory", "/no/such/folder"),
         ("trust",),
@@ -188,6 +190,7 @@ def test_interrupt_at_a_question_is_told_from_one_at_work(
         raise click.exceptions.Abort from cause
 
     monkeypatch.setattr(cli, "main", fail)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     assert run(monkeypatch) == 130
     assert says in capsys.readouterr().err
 
@@ -211,7 +214,7 @@ def test_output_that_finds_no_room_is_one_line_and_no_success() -> None:
             cwd=ROOT,
         )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[0].endswith("no space left")
+    assert done.stderr.startswith("standard output: No space left on device")
 
 
 def test_interrupt_while_the_program_is_read_ends_it_in_one_line(
@@ -235,3 +238,64 @@ def test_the_program_begins_where_an_interrupt_is_caught() -> None:
     assert {name: resolve_name(place) for name, place in scripts.items()} == {
         "appliance": entry.main
     }
+
+
+def test_a_question_that_gets_no_answer_is_no_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise click.exceptions.Abort from None
+
+    monkeypatch.setattr(cli, "main", fail)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
+    assert run(monkeypatch) == 2
+    assert "standard input ended before the question was answered" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+        (OSError(errno.ENOSPC, "No space left on device"), "/dev/shm"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), "/x: no space left"),
+        (MemoryError(), "not enough memory"),
+        (RuntimeError("can't start new thread"), "ulimit -u"),
+        (FileNotFoundError(2, "No such file or directory"), "the current folder is gone"),
+        (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), "TMPDIR"),
+    ],
+)
+def test_what_the_machine_refuses_is_a_line_and_a_remedy(
+    error: Exception,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "main", fail)
+    assert run(monkeypatch) == 1
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 2
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), FileNotFoundError(2, "no", "x")])
+def test_a_defect_keeps_its_traceback(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "main", fail)
+    monkeypatch.setattr(sys, "argv", ["appliance"])
+    with pytest.raises(type(error)):
+        program.main()
+
+
+def test_the_kinds_of_faults_stand_apart_from_what_they_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "lab", "fault", "--help") == 0
+    shown = capsys.readouterr().out.splitlines()
+    for fault in faults.FAULTS:
+        words = f"  {fault.kind} {fault.arguments}".rstrip()
+        assert any(line.strip().startswith(f"{words.strip()}  ") for line in shown), words

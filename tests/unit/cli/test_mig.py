@@ -110,8 +110,8 @@ def test_a_host_that_stays_divided_keeps_the_receipt_that_brings_stage_mig_back(
 
 
 @pytest.mark.parametrize("verb", ["apply", "disable"])
-def test_where_nobody_can_be_asked_yes_is_needed(verb: str) -> None:
-    assert "give --yes" in str(run(verb).exception)
+def test_without_a_terminal_yes_is_needed(verb: str) -> None:
+    assert "add --yes" in str(run(verb).exception)
 
 
 def test_a_site_without_a_layout_says_how_to_declare_one(
@@ -142,3 +142,31 @@ def test_precedence_is_gpu_host_site_profile(session: Session) -> None:
     assert layouts(session.site.model_copy(update={"mig": options})) == [0, 3, 3, 3, 3, 3, 0, 0]
     options = MigOptions(layout="all-3g.40gb")
     assert layouts(session.site.model_copy(update={"mig": options})) == [2] * 8
+
+
+NO_ANSWERS: tuple[Any, ...] = (
+    {},
+    [],
+    {"gpus": None},
+    {"gpus": [{"layout": "whole"}]},
+    {"gpus": [{"gpu": "{{ x }}"}]},
+    {"gpus": [{**UNCHANGED, "more": 1}]},
+    {"gpus": [{**UNCHANGED, "steps": "x"}]},
+)
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS)
+def test_an_answer_that_is_none_is_that_hosts_failure(answer: Any, said: dict[str, Any]) -> None:
+    said |= {"gpu-1": {"gpus": [UNCHANGED]}, "gpu-2": answer}
+    done = run("plan")
+    assert done.return_value == 1
+    assert "gpu-1        GPU 0  whole: as declared" in done.output
+    assert "gpu-2        appliance-mig answers what cannot be read" in done.output
+
+
+def test_what_a_host_says_of_its_gpus_moves_no_cursor(said: dict[str, Any]) -> None:
+    odd = {"gpu": 0, "layout": "x\x1b[2J", "processes": [{"pid": 1, "name": "\x07\n", "user": "a"}]}
+    said |= {"gpu-1": {"gpus": [odd]}, "gpu-2": {"error": "no\x1b]0;x\x07"}}
+    done = run("show")
+    assert "x\\x1b[2J  used by 1 \\x07 (a)" in done.output
+    assert all(line.isprintable() for line in done.output.splitlines())

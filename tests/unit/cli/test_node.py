@@ -188,8 +188,8 @@ def test_a_deployment_that_fails_keeps_its_exit_code_and_says_how_to_go_on(bench
     assert "the same command goes on" in done.output
 
 
-def test_where_nobody_can_be_asked_yes_is_needed(bench: Bench, hosts: FakeHosts) -> None:
-    assert "give --yes" in str(bench.run("assign", "gpu-1", "slurm").exception)
+def test_without_a_terminal_yes_is_needed(bench: Bench, hosts: FakeHosts) -> None:
+    assert "add --yes" in str(bench.run("assign", "gpu-1", "slurm").exception)
     assert hosts.calls == []
 
 

@@ -49,7 +49,7 @@ base:
   timezone: Europe/Berlin
   ntp_servers: [ntp.example.org, 10.0.0.2]
   admins:
-    - {name: alice, keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB alice], sudo: true}
+    - {name: alice, keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g alice], sudo: true}
 
 fabric:
   subnet_manager: opensm

@@ -150,11 +150,5 @@ def test_sound_site_is_ready(site_folder: Path) -> None:
     load_site(site_folder).require_ready()
 
 
-def test_limit_with_a_qualifier_belongs_to_its_check(site_folder: Path) -> None:
-    file = site_folder / "site.yml"
-    file.write_text(file.read_text().replace("base.clock:", "base.clock.storage:"))
-    load_site(site_folder, check_ids={"base.clock", "gpt3.throughput"})
-
-
 def test_data_lies_in_the_wheel_or_beside_the_package() -> None:
     assert (data.root() / "profiles/hpc.yml").is_file()

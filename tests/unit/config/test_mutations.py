@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from appliance.actions.opening import check_ids
 from appliance.config.document import read
 from appliance.config.finding import InvalidConfig, render
 from appliance.config.load import LoadedSite, load_site
@@ -50,7 +51,7 @@ STRANGE = st.one_of(
     st.dictionaries(st.text(max_size=5), st.integers(0, 9), max_size=3),
 )
 
-CHECK_IDS = {"base.clock", "gpt3.throughput"}
+CHECK_IDS = check_ids()
 
 
 def outcome(folder: Path) -> LoadedSite | ConfigError:

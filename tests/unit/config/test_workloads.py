@@ -124,6 +124,12 @@ REFUSED = [
         "namespace jupyterhub",
     ),
     (
+        f"{{jupyter: {{{LOGIN}, storage_class: a, config: {{A: {{b: [{{__ansible_vault: c}}]}}}}}}}}",
+        "jupyter.config.A.b[0].__ansible_vault",
+        "a word of Ansible's own",
+        "another name",
+    ),
+    (
         f"{{jupyter: {{{LOGIN}, storage_class: a, queue: biuld}}}}",
         "jupyter.queue",
         'no queue is called "team-biuld"',

@@ -199,7 +199,8 @@ def test_playbook_that_cannot_run_fails_its_hosts_not_the_program(
     monkeypatch.setattr(stage_run, "play", broken)
     outcomes = apply(session, STAGES[:1])
     assert {o.state for o in outcomes.values()} == {StageState.FAILED}
-    assert "no such role" in outcomes["one", "head"].cause
+    told = outcomes["one", "head"]
+    assert (told.cause, told.fix) == ("no such role", "report it")
 
 
 def test_interrupt_keeps_what_is_done_and_starts_nothing_more(
@@ -459,3 +460,19 @@ def test_time_below_zero_in_an_older_journal_is_no_estimate(session: Session) ->
     cell = plan.cell("one", "head")
     assert cell is not None
     assert cell.minutes == STAGES[0].minutes
+
+
+def test_a_full_disk_is_told_at_once_for_no_waiting_empties_it(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    def judge(view: View, host: Host, ids: object) -> list[CheckResult]:
+        looks.append(host.name)
+        known = {"status": Status.FAIL, "unit": "% free", "value": 0.0, "cause": "/srv is full"}
+        return [CheckResult.model_validate({"id": "storage.export", "target": host.name, **known})]
+
+    monkeypatch.setattr(prove, "judge_host", judge)
+    outcomes = apply(session, (stage_of("one", settles=3600.0),))
+    assert {o.cause for o in outcomes.values()} == {"storage.export: /srv is full"}
+    assert sorted(looks) == sorted(HOSTS)

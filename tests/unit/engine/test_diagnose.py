@@ -20,6 +20,7 @@ from tests.facts import facts_of
         ("Could not get lock /var/lib/dpkg/lock", "lock", "unattended upgrades"),
         ("sudo: a password is required", "sudo without a password", "NOPASSWD"),
         ("touch: Read-only file system", "read-only", "dmesg"),
+        ("/etc/ntp.conf: Operation not permitted", "immutable attribute", "chattr -i"),
     ],
 )
 def test_known_words_have_a_known_remedy(said: str, cause: str, fix: str) -> None:
@@ -57,3 +58,14 @@ def test_full_disk_is_the_cause_whatever_the_program_complains_of(
 
 def test_host_that_tells_nothing_has_no_full_disk() -> None:
     assert full_filesystem(None) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "/proc/sys/vm/swappiness: Operation not permitted",
+        "connect to 10.0.0.1: Operation not permitted",
+    ],
+)
+def test_other_things_root_may_not_do_are_no_attribute(said: str) -> None:
+    assert "chattr" not in diagnose("gpu-1", "", said).fix

@@ -44,3 +44,12 @@ def test_a_silent_host_keeps_its_last_answer(session: Session) -> None:
     remember(session, a_round(topology=TOPOLOGY))
     silent = Round({}, {"head": Unanswered("head", "no route", "look")})
     assert known_facts(session, silent)["head"].topology is not None
+
+
+def test_what_is_kept_and_is_no_fact_counts_as_nothing_kept(session: Session) -> None:
+    template = {"switches": [{"guid": "{{ x }}", "description": "leaf-1", "ports": 40}]}
+    session.journal.append(session.run, "topology", host="head", topology=template)
+    session.journal.append(session.run, "facts", host="gpu-1", facts={"topology": template})
+    assert known_facts(session, a_round())["head"].topology is None
+    silent = Round({}, {"gpu-1": Unanswered("gpu-1", "no route", "look")})
+    assert known_facts(session, silent) == {}

@@ -1,16 +1,23 @@
 """Asking hosts: one round trip each, whatever is asked; a host that does not answer is a value."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from appliance.adapters.process import Completed
 from appliance.engine.gather import gather
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
+from appliance.text import LONGEST
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import FakeHosts
 
 __all__ = ["hosts", "recorder", "session"]
+
+GPU = {"index": 0, "uuid": "GPU-1", "name": "A100", "bus_id": "0", "memory": 1}
 
 
 def test_everything_is_asked_in_one_round_trip(session: Session, hosts: FakeHosts) -> None:
@@ -31,3 +38,91 @@ def test_an_answer_that_makes_no_sense_is_a_host_without_one(
     found = gather(hosts, {"gpu-1": {}})
     assert found.facts == {}
     assert "cannot be read" in found.unanswered["gpu-1"].cause
+
+
+ESCAPES = "\x1b[2J\x1b]0;pwned\x07\u202e"
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "template as UUID": (
+        {"gpus": {"driver": "", "nvml": "", "devices": [{**GPU, "uuid": "{{ x }}"}]}},
+        "gpus.devices.0.uuid cannot be '{{ x }}'",
+    ),
+    "option as package": ({"packages": {"-oX=y": "1"}}, "cannot be '-oX=y'"),
+    "two lines as version": ({"packages": {"a": "1\n2"}}, "packages.a cannot be '1\\n2'"),
+    "command as interface": (
+        {"interfaces": [{"name": "$(id)", "mtu": 1500, "state": "up"}]},
+        "interfaces.0.name cannot be",
+    ),
+    "colons as GUID": (
+        {"subnet_manager": {"state": "MASTER", "guid": ":::"}},
+        "subnet_manager.guid cannot be ':::'",
+    ),
+    "path as unit": ({"units": {"../x": {"load": "", "active": ""}}}, "cannot be '../x'"),
+    "number beyond any": ({"cpu_seconds": 1e300}, "cpu_seconds cannot be 1e+300"),
+    "cores below none": (
+        {"cpu": {"model": "x", "sockets": 1, "cores": -1, "threads": 1}},
+        "cpu.cores cannot be -1",
+    ),
+    "field nobody knows": ({f"x{ESCAPES}": 1}, "is no fact"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_an_answer_with_what_is_no_fact_is_refused_in_one_line(
+    case: str, session: Session, hosts: FakeHosts
+) -> None:
+    changes, said = REFUSED[case]
+    sound = facts_of("gpu-1").model_dump(mode="json")
+
+    def answer(host: str, argv: Sequence[str]) -> Completed:
+        told = {**sound, **changes} if host == "gpu-2" else sound
+        return Completed(tuple(argv), 0, json.dumps(told), "")
+
+    hosts.answer = answer
+    found = gather(hosts, {"gpu-1": {}, "gpu-2": {}})
+    assert list(found.facts) == ["gpu-1"]
+    missing = found.unanswered["gpu-2"]
+    assert said in missing.cause
+    assert missing.cause.isprintable()
+    assert missing.fix
+    assert not missing.away
+
+
+BROKEN = {
+    "deep": "[" * 100_000,
+    "twice": '{"version": 1, "version": 1}',
+    "list": "[]",
+    "number": "1",
+    "error": json.dumps({"error": ESCAPES}),
+    "escapes": ESCAPES,
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_broken_answer_costs_that_host_alone(
+    case: str, code: int, session: Session, hosts: FakeHosts
+) -> None:
+    sound = facts_of("gpu-1").model_dump_json()
+    hosts.answer = lambda host, argv: (
+        Completed(tuple(argv), code, BROKEN[case], f"sudo: no\n{ESCAPES}")
+        if host == "gpu-2"
+        else Completed(tuple(argv), 0, sound, "")
+    )
+    found = gather(hosts, {"gpu-1": {}, "gpu-2": {}})
+    assert list(found.facts) == ["gpu-1"]
+    assert found.unanswered["gpu-2"].cause.isprintable()
+
+
+def test_what_is_only_shown_is_cleaned_and_costs_no_host(
+    session: Session, hosts: FakeHosts
+) -> None:
+    odd = facts_of("gpu-1").model_dump(mode="json")
+    odd["cpu"]["model"] = f"AMD\x00 EPYC{ESCAPES}"
+    odd["disks"] = [{"name": "sda", "size": 1, "rotational": False, "serial": "N/A \x01"}]
+    odd["errors"] = {"xids": "line\u2028two" + "x" * 100_000}
+    hosts.answer = lambda host, argv: Completed(tuple(argv), 0, json.dumps(odd), "")
+    facts = gather(hosts, {"gpu-1": {}}).facts["gpu-1"]
+    assert facts.cpu.model.startswith("AMD\\x00 EPYC\\x1b[2J")
+    assert facts.disks[0].serial == "N/A \\x01"
+    assert facts.errors["xids"].startswith("line two")
+    assert len(facts.errors["xids"]) == LONGEST

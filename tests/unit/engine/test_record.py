@@ -1,7 +1,12 @@
 """The record of a run says what it did not do: a stage that was left out is no good stage."""
 
+import locale
+import os
+
+import pytest
+
 from appliance.engine.gather import Round
-from appliance.engine.record import Findings, record_of
+from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
 from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
@@ -69,3 +74,28 @@ def test_what_follows_from_a_failure_the_run_did_not_judge_is_still_not_assessed
     assert checks.unassessed(bare) == ("storage.mount on gpu-1: the mount hangs",)
     cause = CheckResult(id="storage.server", target="storage-1", status=Status.FAIL, cause="down")
     assert _record(session, [], [cause, unknown]).not_assessed == ()
+
+
+@pytest.mark.parametrize("owner", [{}, {"SUDO_UID": "1000"}, {"SUDO_UID": "x", "SUDO_GID": "y"}])
+def test_a_report_is_kept_whatever_user_and_locale_the_run_had(
+    owner: dict[str, str], session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    for name in ("SUDO_UID", "SUDO_GID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in owner.items():
+        monkeypatch.setenv(name, value)
+    good = GOOD.model_copy(update={"cause": "Gerät läuft"})
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    try:
+        save(session, _record(session, [], [good]))
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
+    text = (session.folder_of_run / "report.json").read_text(encoding="utf-8")
+    kept = RunRecord.model_validate_json(text)
+    assert (kept.user, kept.results[0].cause) == (f"uid-{os.getuid()}", "Gerät läuft")
+    assert len(list(session.journal.entries("result"))) == len(kept.results)

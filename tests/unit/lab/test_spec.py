@@ -89,6 +89,14 @@ def test_without_a_site_the_rack_that_stands_is_taken_as_it_is(
     assert rack.embedded("hpc") != standing
 
 
+def test_plain_hosts_are_no_embedded_rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    spec.save(numbered(RackSpec("rack", 2, plain="12"), 1, {}))
+    with pytest.raises(ConfigError, match="are plain") as caught:
+        rack.embedded(None)
+    assert "--inventory" in caught.value.hint
+
+
 def test_a_saved_rack_is_read_back_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, datetime
 
 import pytest
 from rich.cells import cell_len
@@ -138,10 +138,11 @@ class TestPlan:
 
     def test_what_no_deployment_mends_stands_below(self) -> None:
         lost = result("gpu.error", "b/GPU 3", Status.FAIL, cause="lost", fix="reset it")
-        silent = result("host.reachable", "c", Status.FAIL, cause="no answer")
+        silent = result("host.reachable", "c", Status.FAIL, cause="no answer", fix="power it on")
         cells = [cell("base", "b", Action.SKIP), cell("base", "c", Action.UNKNOWN, "no answer")]
         shown = plan(("b", "c"), *cells).model_copy(update={"results": (lost, silent)})
         out = shown_plan(shown)
+        assert "  fix: power it on" in out
         assert out.index("Nothing to do") < out.index("not for a deployment to mend")
         assert "b GPU 3  gpu.error" in out
         assert "fix: reset it" in out
@@ -222,7 +223,7 @@ class TestHealth:
         pcie = result("gpu.pcie", "gpu-3/GPU 5", Status.FAIL, cause="Gen4 x8", fix="reseat")
         results = [result("a.b", "h", Status.PASS), pcie]
         shown = console()
-        since = {("gpu.pcie", "gpu-3/GPU 5"): date(2026, 11, 18)}
+        since = {("gpu.pcie", "gpu-3/GPU 5"): datetime(2026, 11, 18, 12, tzinfo=UTC)}
         found = findings(results, since)
         verdict = health_view(
             shown,
@@ -302,7 +303,7 @@ class TestSummary:
         )
         shown = console()
         run_summary(shown, record, "runs/x/report.html", "appliance lab shell head")
-        assert "Ready. 0 hosts, 0 GPUs (simulated: gpu) · 1 check passed, 0 failed" in " ".join(
+        assert "Deployed. 0 hosts, 0 GPUs (simulated: gpu) · 1 check passed, 0 failed" in " ".join(
             text(shown).split()
         )
         assert "report  runs/x/report.html" in text(shown)

@@ -1,5 +1,6 @@
 """The record of a run survives JSON, and knows its own numbers."""
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
@@ -81,7 +82,13 @@ def test_a_naive_time_is_refused(build: RecordBuilder) -> None:
 
 def test_a_record_of_another_schema_version_is_refused(build: RecordBuilder) -> None:
     with pytest.raises(ValidationError, match="version"):
-        build(version=2)
+        build(version=3)
+
+
+def test_a_record_of_the_version_before_acceptance_is_still_read(build: RecordBuilder) -> None:
+    old = json.loads(build().model_dump_json()) | {"version": 1}
+    del old["acceptance"]
+    assert RunRecord.model_validate_json(json.dumps(old)).acceptance is None
 
 
 def test_numbers_json_cannot_carry_are_refused_by_name(build: RecordBuilder) -> None:

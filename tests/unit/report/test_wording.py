@@ -1,12 +1,23 @@
 """Numbers, times and host lists read the same everywhere."""
 
+from datetime import date, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.models.result import Value
 from appliance.report.symbols import ascii_text
-from appliance.report.wording import about, binary_size, duration, fold, measured, number, one_line
+from appliance.report.wording import (
+    about,
+    binary_size,
+    duration,
+    fold,
+    measured,
+    moment,
+    number,
+    one_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +84,12 @@ def test_one_line_is_one_line() -> None:
 
 def test_ascii_terminals_get_stand_ins() -> None:
     assert ascii_text("✓ a · b → ü") == "+ a | b -> ?"
+
+
+@pytest.mark.parametrize(
+    ("day", "text"),
+    [(23, "2026-11-23 02:05"), (24, "2026-11-23 02:05"), (25, "2026-11-23")],
+)
+def test_a_moment_of_this_night_has_its_hour(day: int, text: str) -> None:
+    time = datetime(2026, 11, 23, 2, 5).astimezone()
+    assert moment(time, date(2026, 11, day)) == text

@@ -1,5 +1,7 @@
 """The task prolog on a host with divided GPUs: CUDA is told UUIDs, whatever way Slurm counts."""
 
+import shlex
+
 from jinja2 import Environment
 
 from appliance.adapters.process import run
@@ -11,7 +13,9 @@ UUIDS = ["GPU-a", "GPU-b", "MIG-c", "MIG-d"]
 def told(constrain: bool, *, divided: bool = True, **env: str) -> str:
     """What a task's environment is given."""
     template = data.root() / "roles/slurm/templates/etc/slurm/task-prolog.sh.j2"
-    script = Environment(trim_blocks=True, lstrip_blocks=True).from_string(template.read_text())
+    environment = Environment(trim_blocks=True, lstrip_blocks=True)
+    environment.filters["quote"] = shlex.quote
+    script = environment.from_string(template.read_text())
     given = {"__slurm_is_divided": divided, "__slurm_uuids": UUIDS}
     text = script.render(slurm_scratch="", slurm_constrain=constrain, **given)
     clean = {"SLURM_STEP_GPUS": "", "SLURM_JOB_GPUS": "", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,5 +1,7 @@
 """Step times out of every family of logs, and the traps each of them sets."""
 
+from pathlib import Path
+
 import pytest
 
 from appliance.benchmarks.gpt3 import logs
@@ -177,3 +179,31 @@ def test_megatron_lines_go_before_bridges_own() -> None:
 def test_a_log_without_step_times_says_why(text: str, said: str) -> None:
     with pytest.raises(UnusableLog, match=said):
         logs.parse(text, "x.log")
+
+
+@pytest.mark.parametrize("batch", ["-2048", "0", "9" * 5000, "1e999"])
+def test_a_batch_that_cannot_be_is_refused_and_no_traceback(batch: str) -> None:
+    with pytest.raises(UnusableLog, match="global batch"):
+        logs.parse(megatron("1000", "1000", batch=batch), "x")
+
+
+@pytest.mark.parametrize("value", ["1e999", "9" * 5000, "1e308"])
+def test_a_step_time_no_float_holds_is_refused(value: str) -> None:
+    log = logs.parse(megatron("1000", value, "1000"), "x")
+    assert seconds(log) in ([1.0, 1.0], [1.0, 1e305, 1.0])
+
+
+def test_a_line_of_repeated_words_is_read_in_linear_time() -> None:
+    """900 KB of it took hours when the work grew with the square of the line."""
+    text = "Epoch 1: " * 100_000
+    with pytest.raises(UnusableLog):
+        logs.parse(text + "\n", "x")
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"), [(b"\x1f\x8b\x08", "gzip"), (b"\xff\xfeE\x00", "UTF-16")]
+)
+def test_what_is_no_text_is_told_by_its_kind(tmp_path: Path, start: bytes, kind: str) -> None:
+    (tmp_path / "1n.log").write_bytes(start)
+    with pytest.raises(UnusableLog, match=kind):
+        logs.read(tmp_path / "1n.log")

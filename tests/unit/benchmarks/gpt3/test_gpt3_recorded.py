@@ -1,15 +1,18 @@
 """Recorded logs of the twelve published cells give the published figures; other folders say what is wrong."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from appliance.benchmarks.gpt3 import from_logs
+from appliance.benchmarks.gpt3 import Hardware, from_logs
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.steps import UnusableLog
 from appliance.config.finding import InvalidConfig
-from appliance.models.result import CheckResult, Measurement, Status
+from appliance.config.load import load_profile
+from appliance.errors import ConfigError
+from appliance.models.result import CheckResult, Measurement, Status, Verdict, overall
 from tests.unit.benchmarks.gpt3.recorded_logs import (
     DATA,
     MIXED,
@@ -20,6 +23,7 @@ from tests.unit.benchmarks.gpt3.recorded_logs import (
 )
 
 REFERENCE = load()
+A100 = load_profile("hpc").hardware.gpu
 
 
 @pytest.fixture
@@ -113,8 +117,14 @@ def test_a_log_without_step_times_is_a_required_result_without_a_verdict(folder:
 def test_without_a_gpu_named_nothing_is_gated(folder: Path) -> None:
     (folder / "runs.yml").unlink()
     assert not [r for r in from_logs([folder])[0] if r.status is Status.PASS]
-    named = from_logs([folder], gpu="NVIDIA A100-SXM4-80GB")[0]
+    hardware = Hardware("site acme", A100, gpu="NVIDIA A100-SXM4-80GB")
+    named = from_logs([folder], hardware=hardware)[0]
     assert [r for r in named if r.status is Status.PASS]
+    assert all(
+        "as site acme has it, assumed" in r.evidence
+        for r in named
+        if r.status is Status.PASS and r.id == "gpt3.throughput"
+    )
 
 
 def test_repeats_of_a_cell_are_averaged_and_both_named(folder: Path) -> None:
@@ -130,7 +140,7 @@ def test_repeats_of_a_cell_are_averaged_and_both_named(folder: Path) -> None:
 def test_runs_yml_may_describe_logs_that_lie_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(megatron(step_times(10), 512))
     (tmp_path / "runs.yml").write_text(
-        "version: 1\nruns:\n  - {log: a.txt, model: mine, platform: bare-metal, nodes: 1, sequence: 1024}\n"
+        "version: 1\nruns:\n  - {log: a.txt, model: 5B, platform: bare-metal, nodes: 1, sequence: 1024}\n"
     )
     _, measured, _ = from_logs([tmp_path])
     assert measured[0].value == pytest.approx(512 * 1024 / 10, rel=1e-3)
@@ -162,3 +172,101 @@ def test_an_empty_folder_says_how_to_lay_logs_out(tmp_path: Path) -> None:
 
 def failures(results: list[CheckResult]) -> set[tuple[str, str]]:
     return {(r.id, r.target) for r in results if r.status is Status.FAIL}
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "names"),
+    [
+        ("gpu: A100-SXM4-80GB", "gpu: A100-SXM4-80", 'did you mean "A100-SXM4-80GB"'),
+        ("gpu: A100-SXM4-80GB", "gpu: Voodoo2", "GPUs: A100-SXM4-80GB"),
+        ("gpu: A100-SXM4-80GB", "gpu: A100-PCIe-80GB", "is no GPU of profile hpc"),
+        ("gpus_per_node: 8", "gpus_per_node: 4", "profile hpc has 8"),
+        ("gpus_per_node: 8", "rule: best", "window:FIRST-LAST"),
+    ],
+)
+def test_words_no_table_knows_or_the_profile_contradicts_are_input(
+    folder: Path, said: str, instead: str, names: str
+) -> None:
+    text = (folder / "runs.yml").read_text()
+    (folder / "runs.yml").write_text(text.replace(said, instead))
+    with pytest.raises(InvalidConfig) as caught:
+        from_logs([folder], hardware=Hardware("profile hpc", A100))
+    assert names in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["a100-sxm4-80gb", "nvidia a100-sxm4-80gb"])
+def test_a_gpu_is_known_whatever_the_case(folder: Path, name: str) -> None:
+    text = (folder / "runs.yml").read_text()
+    (folder / "runs.yml").write_text(text.replace("A100-SXM4-80GB", name))
+    (folder / "5b/bare-metal/4n.log").write_bytes(megatron(step_times(22.66 * 3.5), 2048))
+    assert failures(from_logs([folder], hardware=Hardware("profile hpc", A100))[0])
+
+
+def test_a_folder_named_like_no_model_is_input_and_one_in_capitals_is_the_model(
+    folder: Path,
+) -> None:
+    (folder / "5b").rename(folder / "5B")
+    assert {m.detail["model"] for m in from_logs([folder])[1]} == {"5b", "126m"}
+    (folder / "5B").rename(folder / "6b")
+    with pytest.raises(ConfigError, match="no model is called"):
+        from_logs([folder])
+
+
+def test_a_run_on_no_host_is_input(folder: Path) -> None:
+    (folder / "5b/bare-metal/0n.log").write_bytes(megatron(step_times(22.66), 2048))
+    with pytest.raises(ConfigError, match="0 hosts"):
+        from_logs([folder])
+
+
+def test_nothing_judged_is_incomplete(folder: Path) -> None:
+    (folder / "runs.yml").write_text("gpu: H100-SXM5-80GB\n")
+    results = from_logs([folder])[0]
+    assert not [r for r in results if r.status is not Status.NOT_ASSESSED]
+    assert overall(results) is Verdict.INCOMPLETE
+
+
+ARGUMENTS = (
+    "------ arguments ------\n  seq_length ...................................... {sequence}\n"
+)
+WORLD = "using world size: {world}, data-parallel size: 4\n"
+
+
+def _with_head(folder: Path, head: str, seconds: float = 85.7) -> CheckResult:
+    log = folder / "5b/bare-metal/1n.log"
+    log.write_bytes(head.encode() + megatron(step_times(seconds), 2048))
+    results, _, _ = from_logs([folder])
+    return next(r for r in results if r.target == "cluster/5b bare-metal 1n")
+
+
+def test_what_is_assumed_is_named_and_what_the_log_prints_is_not(folder: Path) -> None:
+    bare = _with_head(folder, "")
+    assert bare.status is Status.PASS
+    assert (
+        "sequence length not in the log: the model's published one, 2048, assumed" in bare.evidence
+    )
+    assert "number of GPUs not in the log: 1 x 8 assumed" in bare.evidence
+    said = _with_head(folder, ARGUMENTS.format(sequence=2048) + WORLD.format(world=8))
+    assert said.status is Status.PASS
+    assert not re.search(r"assumed(;|$)", said.evidence)
+
+
+@pytest.mark.parametrize("sequence", [1024, 1536, 4096])
+def test_a_sequence_of_the_log_counts_and_is_judged_against_no_other(
+    folder: Path, sequence: int
+) -> None:
+    result = _with_head(folder, ARGUMENTS.format(sequence=sequence), seconds=170)
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert result.value == pytest.approx(2048 * sequence / 170, rel=1e-3)
+    assert f"sequence {sequence}; published with 2048 and 2048" in result.cause
+
+
+def test_a_world_that_contradicts_the_hosts_is_no_pass(folder: Path) -> None:
+    result = _with_head(folder, WORLD.format(world=16))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert "ran on 16 GPUs, and 1 x 8 are 8" in result.cause
+
+
+def test_a_log_of_the_future_is_no_evidence(folder: Path) -> None:
+    result = _with_head(folder, "[NeMo I 2999-01-01 00:00:00 trainer:1] starting\n")
+    assert result.status is Status.NOT_ASSESSED
+    assert "in the future" in result.cause

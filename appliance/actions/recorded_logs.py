@@ -1,0 +1,110 @@
+"""Logs of finished GPT-3 runs: read and judged alone, or entered into the record of a site. No host is contacted."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from appliance.actions.opening import Target, check_ids, open_session
+from appliance.actions.validate import with_gates
+from appliance.benchmarks.gpt3 import Hardware, Recording, recording
+from appliance.benchmarks.gpt3.judge import THROUGHPUT
+from appliance.benchmarks.gpt3.reference import load
+from appliance.config.load import load_profile
+from appliance.engine.acceptance import keep_evidence
+from appliance.engine.earlier import facts_at
+from appliance.engine.gather import Round
+from appliance.engine.record import Findings, record_of, save, simulated_areas
+from appliance.engine.session import Session
+from appliance.engine.survey import view_of
+from appliance.errors import ConfigError
+from appliance.models.events import Observer
+from appliance.models.evidence import LogEvidence
+from appliance.models.facts import HostFacts
+from appliance.models.run import Expected, RunRecord
+from appliance.models.site import Role
+
+BENCHMARK = "gpt3"
+
+
+def model_named(name: str | None) -> str | None:
+    """The published model of that name, whatever the case. Raises ConfigError."""
+    known = {model.lower(): model for model in load().models}
+    if name is not None and name.lower() not in known:
+        raise ConfigError(f"no model is called {name}", f"models: {', '.join(known.values())}")
+    return known[name.lower()] if name else None
+
+
+def read_logs(folder: Path, profile: str, model: str | None = None) -> Recording:
+    """What the logs show of hosts of this profile; kept nowhere. Raises ConfigError."""
+    of = load_profile(profile, check_ids())
+    hardware = Hardware(f"profile {of.name}", of.hardware.gpu)
+    return recording(
+        folder, hardware=hardware, tolerance=of.limits.get(THROUGHPUT), model=model_named(model)
+    )
+
+
+def keep_logs(
+    target: Target, folder: Path, observer: Observer, model: str | None = None
+) -> tuple[RunRecord, str]:
+    """What the logs show, entered into the site's record. The record of this run, and where its report lies.
+
+    Raises ConfigError for logs of other hardware than the site's; nothing is recorded then.
+    """
+    wanted = model_named(model)
+    with open_session(target, "validate", observer, only_looks=True) as session:
+        known = {h.name: f for h in session.site.hosts if (f := facts_at(session, h.name))}
+        view = view_of(session, Round(known, {}))
+        bound = view.limit(THROUGHPUT)
+        shown = recording(folder, hardware=_hardware(session, known), tolerance=bound, model=wanted)
+        session.journal.append(session.run, "run_started", verb="validate")
+        if bound is not None and len(shown.gpus) == 1:
+            keep_evidence(
+                session,
+                LogEvidence(
+                    benchmark=BENCHMARK,
+                    folder=str(folder.absolute()),
+                    files=shown.files,
+                    site=session.site.name,
+                    profile=session.profile.name,
+                    gpu=next(iter(shown.gpus)),
+                    gpus_per_node=session.profile.hardware.gpu.count,
+                    hosts=len(session.site.with_role(Role.GPU)),
+                    limit=bound,
+                    results=shown.results,
+                    measurements=shown.measurements,
+                    tables=shown.tables,
+                ),
+            )
+        record = _record(session, shown, known)
+        read = {f"{BENCHMARK}.{log.model}" for log in shown.files}
+        judged = with_gates(session, view, record, read)
+        save(session, judged)
+        session.journal.append(
+            session.run, "run_finished", verdict=judged.verdict, interrupted=False
+        )
+        return judged, str(session.folder_of_run / "report.html")
+
+
+def _hardware(session: Session, known: Mapping[str, HostFacts]) -> Hardware:
+    """What the site's GPU hosts are: by their own last answer, else by the profile."""
+    expected = session.profile.hardware.gpu
+    names = sorted({gpu.name for f in known.values() if f.gpus for gpu in f.gpus.devices})
+    if names:
+        expected = expected.model_copy(update={"models": tuple(names)})
+    return Hardware(
+        of=f"site {session.site.name}",
+        expected=expected,
+        hosts=len(session.site.with_role(Role.GPU)),
+        gpu=names[0] if len(names) == 1 else None,
+    )
+
+
+def _record(session: Session, shown: Recording, known: Mapping[str, HostFacts]) -> RunRecord:
+    """The run without hosts: none was looked at."""
+    findings = Findings(
+        results=list(shown.results),
+        measurements=list(shown.measurements),
+        tables=list(shown.tables),
+    )
+    record = record_of(session, Round({}, {}), findings)
+    simulated = simulated_areas(session, known)
+    return record.model_copy(update={"hosts": (), "expected": Expected(), "simulated": simulated})

@@ -1,0 +1,48 @@
+"""What the ssh that Ansible starts is told: a configuration file of our own, and the site's files under fixed names."""
+
+import shlex
+from pathlib import Path
+
+OPTIONS = """\
+StrictHostKeyChecking yes
+GlobalKnownHostsFile /dev/null
+UpdateHostKeys no
+ServerAliveInterval 5
+ServerAliveCountMax 4
+"""
+
+# Ansible looks for ControlPersist among the arguments, and prefers other ways to log in unless told there.
+ARGUMENTS = (
+    "-o",
+    "ControlMaster=auto",
+    "-o",
+    "ControlPersist=30s",
+    "-o",
+    "PreferredAuthentications=publickey",
+)
+
+BESIDE = ("", ".pub", "-cert.pub")
+"""Endings of what belongs to a key: the key itself, its public half, and a certificate for it."""
+
+
+def arguments(folder: Path, known_hosts: Path, private_key: Path | None) -> str:
+    """Writes ``ssh_config`` into a play's private folder; returns ANSIBLE_SSH_ARGS, which Ansible splits as a shell does.
+
+    ssh_config(5) splits paths at blanks, expands ``%``, ``~`` and ``${}`` in them, and cannot hold a double quote.
+    So it never sees a path of the site: the files are linked under names of ours. Both paths must be absolute.
+    """
+    lines = [OPTIONS, f'UserKnownHostsFile "{_linked(folder / "known_hosts", known_hosts)}"\n']
+    if private_key:
+        for ending in BESIDE:
+            belongs = private_key.with_name(private_key.name + ending)
+            if belongs.exists():
+                _linked(folder / f"key{ending}", belongs)
+        lines += [f'IdentityFile "{folder / "key"}"\n', "IdentitiesOnly yes\n"]
+    file = folder / "ssh_config"
+    file.write_text("".join(lines), encoding="utf-8")
+    return shlex.join(("-F", str(file), *ARGUMENTS))
+
+
+def _linked(link: Path, target: Path) -> Path:
+    link.symlink_to(target)
+    return link

@@ -1,0 +1,69 @@
+"""What acceptance asks of GPT-3 training: a published model's throughput at the size of the site."""
+
+from collections.abc import Iterator
+
+from appliance.benchmarks.benchmark import Requirement
+from appliance.benchmarks.gpt3.described import same_gpu
+from appliance.benchmarks.gpt3.judge import THROUGHPUT
+from appliance.benchmarks.gpt3.reference import Reference, load
+from appliance.checks.check import View
+from appliance.models.site import Owner
+
+PLATFORM = {Owner.SLURM: "bare-metal", Owner.KUBERNETES: "kubernetes"}
+STAGES = ("gpu", "mig", "fabric")
+"""What throughput rests on, beside the stage of the scheduler that runs it."""
+
+
+def gates(view: View) -> tuple[Requirement, ...]:
+    """One per published model, where site or profile set a limit for the throughput; else none."""
+    bound = view.limit(THROUGHPUT)
+    if bound is None:
+        return ()
+    reference = load()
+    owners = [owner for owner in PLATFORM if view.site.gpu_hosts_of(owner)]
+    return tuple(
+        Requirement(
+            id=f"gpt3.{model}",
+            title=f"GPT-3 {gpt.title} training throughput",
+            benchmark="gpt3",
+            part=model,
+            check=THROUGHPUT,
+            targets=tuple(_targets(view, reference, model)),
+            close=f"appliance validate gpt3 --model {model} --from-logs DIR",
+            limit=bound,
+            gpus=_gpus(view, reference),
+            stages=(*STAGES, *(owner.value for owner in owners)),
+            blocked=_unpublished(view, reference),
+        )
+        for model, gpt in reference.models.items()
+        if any(_targets(view, reference, model))
+    )
+
+
+def _targets(view: View, reference: Reference, model: str) -> Iterator[str]:
+    """Per scheduler the largest published number of hosts that it has, as results name it."""
+    for owner, platform in PLATFORM.items():
+        hosts = len(view.site.gpu_hosts_of(owner))
+        sizes = [
+            cell.nodes
+            for cell in reference.appliance.cells
+            if (cell.model, cell.platform) == (model, platform) and cell.gate
+        ]
+        if fitting := [size for size in sizes if size <= hosts]:
+            yield f"cluster/{model} {platform} {max(fitting)}n"
+
+
+def _gpus(view: View, reference: Reference) -> frozenset[str]:
+    names = {gpu.name for f in view.facts.values() if f.gpus for gpu in f.gpus.devices}
+    return frozenset(reference.gpu(name) or name for name in names)
+
+
+def _unpublished(view: View, reference: Reference) -> str:
+    """Why no log of these hosts could be judged; "" where one could."""
+    series = reference.appliance
+    accepted = tuple(_gpus(view, reference)) or view.profile.hardware.gpu.models
+    count = view.profile.hardware.gpu.count
+    if count == series.gpus_per_node and same_gpu(reference, series.gpu, accepted):
+        return ""
+    mine = f"{count} x {' or '.join(sorted(accepted))}"
+    return f"no figure is published for {mine} a host, so no log can be judged"

@@ -1,0 +1,68 @@
+"""What a training log prints of its own configuration and time: sequence length, world size, batch, first time stamp."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from appliance.models.base import Model
+
+HEAD = 4_000_000
+"""Characters that are searched: programs print their configuration before they train."""
+SEQUENCE = (
+    # Megatron-LM prints its arguments as "  seq_length ......... 2048".
+    re.compile(r"\b(?:encoder_)?seq_length \.{2,80} (\d{1,9})\b"),
+    # NeMo prints its configuration as YAML, NeMo 2 and Megatron-Bridge as constructors.
+    re.compile(r"\b(?:encoder_)?seq_length[ \t]{0,4}[:=][ \t]{0,4}(\d{1,9})\b"),
+)
+WORLD = (
+    # Megatron-LM; then Lightning, in two places.
+    re.compile(r"\busing world size: (\d{1,7})\b"),
+    re.compile(r"All distributed processes registered\. Starting with (\d{1,7}) processes"),
+    re.compile(r"GLOBAL_RANK: \d{1,7}, MEMBER: \d{1,7}/(\d{1,7})\b"),
+)
+BATCH = (
+    re.compile(r"\bglobal_batch_size \.{2,80} (\d{1,9})\b"),
+    # Behind the bar of a NeMo 2 step line it is that step's.
+    re.compile(r"\bglobal_batch_size[ \t]{0,4}[:=][ \t]{0,4}(\d{1,9})\b(?! \|)"),
+)
+STAMP = re.compile(r"\[(?:NeMo \w )?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
+
+
+class Printed(Model):
+    """Values a log prints of itself, each as the set of what it prints; empty where it says nothing."""
+
+    sequence: tuple[int, ...] = ()
+    world: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()
+    began: datetime | None = None
+
+
+def printed(text: str) -> Printed:
+    """What ``text`` says of its run. Time stamps carry no zone: taken for this machine's."""
+    head = text[:HEAD]
+    return Printed(
+        sequence=_all(SEQUENCE, head),
+        world=_all(WORLD, head),
+        batch=_all(BATCH, head),
+        began=_began(head),
+    )
+
+
+def _all(patterns: tuple[re.Pattern[str], ...], text: str) -> tuple[int, ...]:
+    return tuple(sorted(set(_found(patterns, text))))
+
+
+def _found(patterns: tuple[re.Pattern[str], ...], text: str) -> Iterator[int]:
+    for pattern in patterns:
+        for match in pattern.finditer(text):
+            yield int(match[1])
+
+
+def _began(text: str) -> datetime | None:
+    for match in STAMP.finditer(text):
+        try:
+            found = datetime.fromisoformat(f"{match[1]}T{match[2]}").astimezone(UTC)
+        except (ValueError, OverflowError, OSError):
+            continue
+        return found
+    return None

@@ -1,0 +1,72 @@
+"""An OpenSSH public key as one line: whole, of the kind it says, and nothing before it (sshd(8), RFC 4253, RFC 5656, RFC 8709)."""
+
+import struct
+from base64 import b64decode
+from collections.abc import Iterator
+
+SHORTEST_RSA = 2048
+"""Bits. OpenSSH refuses fewer than 1024, RHEL 9's policy fewer than 2048."""
+CURVES = {"nistp256": 65, "nistp384": 97, "nistp521": 133}
+"""Bytes of an uncompressed point."""
+KINDS = (
+    "ssh-ed25519",
+    "ssh-rsa",
+    *(f"ecdsa-sha2-{curve}" for curve in CURVES),
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+)
+COMMENT = 200
+
+
+def complaint(line: str) -> str:
+    """Why ``line`` lets nobody in, or does more than that; empty where it is a public key."""
+    kind, _, rest = line.partition(" ")
+    body, _, comment = rest.partition(" ")
+    if kind not in KINDS or not body:
+        return "is not an OpenSSH public key"
+    try:
+        fields = list(_fields(b64decode(body, validate=True)))
+    except (ValueError, struct.error):
+        return "is cut off or damaged"
+    if not fields or fields[0] != kind.encode():
+        return f"says {kind} and holds another kind of key"
+    if not _whole(kind, fields[1:]):
+        return "is cut off or damaged"
+    if kind == "ssh-rsa" and _bits(fields[2]) < SHORTEST_RSA:
+        return f"is an RSA key of {_bits(fields[2])} bits, and sshd may refuse it"
+    if len(comment) > COMMENT or not comment.isprintable() or {"{", "}"} & set(comment):
+        return "has a comment that is no plain text"
+    return ""
+
+
+def _fields(blob: bytes) -> Iterator[bytes]:
+    """The strings of a key, each behind its length of four bytes. Raises ValueError where one is cut."""
+    while blob:
+        (length,) = struct.unpack(">I", blob[:4])
+        if len(blob) < 4 + length:
+            raise ValueError("cut")
+        yield blob[4 : 4 + length]
+        blob = blob[4 + length :]
+
+
+def _whole(kind: str, parts: list[bytes]) -> bool:
+    """The parts that follow the kind's name; keys on hardware end with their application, as ssh:."""
+    if kind.startswith("sk-"):
+        if not parts or not parts[-1].isascii() or not parts[-1]:
+            return False
+        parts = parts[:-1]
+    if "ed25519" in kind:
+        return [len(part) for part in parts] == [32]
+    if kind == "ssh-rsa":
+        return len(parts) == 2 and 1 < _bits(parts[0]) <= 64 and bool(parts[1])
+    curve = next(name for name in CURVES if name in kind)
+    return (
+        len(parts) == 2
+        and parts[0] == curve.encode()
+        and len(parts[1]) == CURVES[curve]
+        and parts[1][:1] == b"\4"
+    )
+
+
+def _bits(number: bytes) -> int:
+    return int.from_bytes(number).bit_length()

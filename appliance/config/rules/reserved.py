@@ -1,0 +1,170 @@
+"""Words and places that have an owner already: Slurm's, the operating system's, those of services."""
+
+from ipaddress import IPv4Address, IPv4Network
+
+SLURM_WORDS = frozenset({"all", "default", "infinite", "none", "unlimited"})
+"""In any case: NodeName=DEFAULT and PartitionName=DEFAULT are templates, Nodes=ALL all nodes, the others values (slurm.conf(5))."""
+
+SYSTEM_FOLDERS = (
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/lost+found",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/var",
+)
+"""What the operating system lives in: a mount over one takes it away, an export of one gives it away."""
+SHARED_FOLDERS = frozenset({"/home", "/media", "/mnt", "/opt", "/srv"})
+"""Others have their folders in them (FHS 3.0)."""
+STATE_FOLDERS = ("/var/lib", "/var/backups", "/var/cache", "/var/opt", "/var/spool")
+"""Where a program may keep a folder of its own."""
+STATE_OF_OTHERS = frozenset(
+    f"/var/lib/{name}"
+    for name in (
+        [
+            "apt",
+            "containerd",
+            "dbus",
+            "dhcp",
+            "dnf",
+            "dpkg",
+            "etcd",
+            "grafana",
+            "kubelet",
+            "mysql",
+            "nfs",
+            "pcp",
+            "prometheus",
+            "rpm",
+            "slurm",
+            "slurm-llnl",
+            "sudo",
+            "systemd",
+            "ucf",
+            "update-notifier",
+        ]
+    )
+) | {"/var/spool/cron", "/var/spool/mail", "/var/spool/slurmd", "/var/cache/apt", "/var/cache/dnf"}
+
+ACCOUNTS = frozenset(
+    [
+        "adm",
+        "avahi",
+        "backup",
+        "bin",
+        "chrony",
+        "colord",
+        "daemon",
+        "dbus",
+        "dhcpcd",
+        "dnsmasq",
+        "fwupd-refresh",
+        "ftp",
+        "games",
+        "gdm",
+        "gnats",
+        "grafana",
+        "halt",
+        "irc",
+        "kube",
+        "kubelet",
+        "landscape",
+        "libstoragemgmt",
+        "list",
+        "lp",
+        "mail",
+        "man",
+        "messagebus",
+        "mlflow",
+        "munge",
+        "mysql",
+        "named",
+        "news",
+        "nobody",
+        "nogroup",
+        "node_exporter",
+        "ntp",
+        "ntpsec",
+        "nvidia-persistenced",
+        "nvpd",
+        "nvdcgm",
+        "operator",
+        "opensm",
+        "polkitd",
+        "pollinate",
+        "postfix",
+        "prometheus",
+        "prometheus-node-exporter",
+        "proxy",
+        "root",
+        "rpc",
+        "rpcuser",
+        "rtkit",
+        "saned",
+        "setroubleshoot",
+        "shutdown",
+        "slurm",
+        "slurmdbd",
+        "sshd",
+        "sssd",
+        "statd",
+        "sync",
+        "sys",
+        "syslog",
+        "tcpdump",
+        "tss",
+        "unbound",
+        "uucp",
+        "uuidd",
+        "whoopsie",
+        "www-data",
+    ]
+)
+ACCOUNT_PREFIXES = ("systemd-", "_")
+
+NO_HOSTS = tuple(
+    IPv4Network(cidr)
+    for cidr in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
+)
+"""Not for hosts: this network, loopback, link-local, multicast and reserved (RFC 6890)."""
+
+
+def is_system_account(name: str) -> bool:
+    """Whether a service or the system has that account."""
+    return name in ACCOUNTS or name.startswith(ACCOUNT_PREFIXES)
+
+
+def inside(path: str, folder: str) -> bool:
+    """Whether ``path`` is ``folder`` or lies in it."""
+    return path == folder or path.startswith(folder + "/")
+
+
+def is_system_folder(path: str) -> bool:
+    """Whether it belongs to the operating system."""
+    return any(inside(path, folder) for folder in SYSTEM_FOLDERS)
+
+
+def is_state_of_ours(path: str) -> bool:
+    """Whether a program may have a folder there for itself: it sets owner and mode, and removes what is old."""
+    if path in SHARED_FOLDERS or path.count("/") < 2:
+        return False
+    if any(inside(path, folder) and path != folder for folder in STATE_FOLDERS):
+        return not any(inside(path, other) for other in STATE_OF_OTHERS)
+    return not is_system_folder(path)
+
+
+def is_for_hosts(found: IPv4Address | IPv4Network) -> bool:
+    """Whether hosts can have that address, or all of that network."""
+    network = IPv4Network(found) if isinstance(found, IPv4Address) else found
+    return not any(network.overlaps(special) for special in NO_HOSTS)

@@ -1,0 +1,234 @@
+"""The verdict on a whole site: its deployment is proved, and every gate has evidence that counts and is good."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks.benchmark import Requirement
+from appliance.checks.check import View
+from appliance.engine.earlier import facts_at
+from appliance.engine.session import Session
+from appliance.journal import Entry
+from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, gates_verdict
+from appliance.models.evidence import LogEvidence
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, Status, Verdict
+from appliance.models.run import RunRecord
+from appliance.report.wording import plural
+
+DEPLOYMENT = "deployment"
+EVIDENCE = "log_evidence"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Evidence as the journal keeps it: the run that recorded it."""
+
+    run: str
+    evidence: LogEvidence
+
+
+def note_deployment(session: Session, record: RunRecord) -> None:
+    """Keeps how a deployment ended, for the verdict on the site."""
+    session.journal.append(
+        session.run, DEPLOYMENT, verdict=record.verdict.value, whole=not record.narrowed
+    )
+
+
+def keep_evidence(session: Session, evidence: LogEvidence) -> None:
+    """Enters evidence into the site's record."""
+    session.journal.append(session.run, EVIDENCE, evidence=evidence.model_dump(mode="json"))
+
+
+def with_acceptance(session: Session, view: View, record: RunRecord) -> RunRecord:
+    """``record`` with the verdict on the whole site."""
+    found = acceptance_of(session, view, record.simulated)
+    return record.model_copy(update={"acceptance": found})
+
+
+def acceptance_of(session: Session, view: View, simulated: tuple[str, ...]) -> Acceptance:
+    """What is known of each gate now. Nothing simulated is ever accepted."""
+    view = replace(view, facts=_known(session, view))
+    gates = tuple(_gate(session, view, wanted) for wanted in requirements(view))
+    if simulated:
+        why = f"simulated hardware ({', '.join(simulated)}) cannot be accepted"
+        return Acceptance(verdict=Accepted.SIMULATED, gates=gates, why=why)
+    if not gates:
+        why = f"profile {view.profile.name} sets no limit for a measurement of acceptance"
+        return Acceptance(verdict=Accepted.NO_GATES, why=why)
+    verdict = gates_verdict(gates)
+    if verdict is Verdict.FAILED:
+        return Acceptance(verdict=Accepted.NO, gates=gates)
+    undeployed = _undeployed(session)
+    whole = verdict is Verdict.PASSED and not undeployed
+    return Acceptance(
+        verdict=Accepted.YES if whole else Accepted.NOT_YET, gates=gates, why=undeployed
+    )
+
+
+def requirements(view: View) -> tuple[Requirement, ...]:
+    """Every gate of the site, as the benchmarks declare them."""
+    return tuple(wanted for benchmark in BENCHMARKS for wanted in benchmark.gates(view))
+
+
+def _known(session: Session, view: View) -> dict[str, HostFacts]:
+    """The facts of this run; of a host it did not ask, those of its last answer."""
+    known = {host.name: facts_at(session, host.name) for host in view.site.hosts}
+    return {name: facts for name, facts in known.items() if facts} | dict(view.facts)
+
+
+def _undeployed(session: Session) -> str:
+    """Why the deployment is not proved: the last of the whole site and all after it must be good; "" if they are."""
+    open_since = "no deployment of the whole site is proved"
+    for entry in session.journal.entries(DEPLOYMENT):
+        if entry.data["verdict"] != Verdict.PASSED.value:
+            open_since = f"the deployment of run {entry.run} is {entry.data['verdict']}"
+        elif entry.data["whole"]:
+            open_since = ""
+    return open_since and f"{open_since}: appliance deploy"
+
+
+def _gate(session: Session, view: View, wanted: Requirement) -> Gate:
+    gate = Gate(
+        id=wanted.id,
+        title=wanted.title,
+        state=GateState.OPEN,
+        limit=wanted.limit.value,
+        unit=wanted.limit.unit,
+        limit_source=wanted.limit.source,
+        close="" if wanted.blocked else wanted.close,
+        why=wanted.blocked or "no measurement of this site",
+    )
+    recorded = None if wanted.blocked else _newest(session, wanted)
+    if recorded is None:
+        return gate
+    gate = gate.model_copy(update=_source(recorded, wanted))
+    if stale := _stale(session, view, wanted, recorded.evidence):
+        return gate.model_copy(update={"why": stale})
+    return gate.model_copy(update=_judged(wanted, recorded.evidence))
+
+
+def _newest(session: Session, wanted: Requirement) -> Recorded | None:
+    """The evidence recorded last that speaks of this gate; one this program cannot read does not."""
+    found = None
+    for entry in session.journal.entries(EVIDENCE):
+        try:
+            evidence = LogEvidence.model_validate(entry.data["evidence"])
+        except (KeyError, ValidationError):
+            continue
+        if evidence.benchmark == wanted.benchmark and _results(wanted, evidence):
+            found = Recorded(entry.run, evidence)
+    return found
+
+
+def _results(wanted: Requirement, evidence: LogEvidence) -> list[CheckResult]:
+    """All that the evidence says of the gate's part: ``cluster/5b bare-metal 2n`` of 5b."""
+    return [r for r in evidence.results if r.target.startswith(f"cluster/{wanted.part} ")]
+
+
+def _source(recorded: Recorded, wanted: Requirement) -> dict[str, object]:
+    files = [f for f in recorded.evidence.files if f.model == wanted.part]
+    first = min(files, key=lambda f: f.began, default=None)
+    return {
+        "source": f"logs in {recorded.evidence.folder}",
+        "run": recorded.run,
+        "measured": first.began if first else None,
+        "dated_by": first.dated_by if first else "",
+    }
+
+
+def _stale(session: Session, view: View, wanted: Requirement, evidence: LogEvidence) -> str:
+    """Why the evidence does not speak of the site as it is; "" where it does."""
+    if (evidence.site, evidence.profile) != (view.site.name, view.profile.name):
+        return f"the evidence is of site {evidence.site} with profile {evidence.profile}"
+    if wanted.gpus and wanted.gpus != {evidence.gpu}:
+        return f"the evidence is of {evidence.gpu}, the site has {', '.join(sorted(wanted.gpus))}"
+    if evidence.gpus_per_node != view.profile.hardware.gpu.count:
+        return f"the evidence is of {evidence.gpus_per_node} GPUs a host"
+    if evidence.limit != wanted.limit:
+        was, now = evidence.limit, wanted.limit
+        return (
+            f"the limit has changed since: {was.value} {was.unit} then, {now.value} {now.unit} now"
+        )
+    began = min((f.began for f in evidence.files if f.model == wanted.part), default=None)
+    if began is None:
+        return "no log of the evidence could be read"
+    hosts = [host.name for host in view.site.hosts if host.name in _gpu_hosts(view)]
+    return next((why for host in hosts for why in _changed(session, view, wanted, host, began)), "")
+
+
+def _gpu_hosts(view: View) -> set[str]:
+    return {host.name for host in view.site.hosts if "gpu" in {role.value for role in host.roles}}
+
+
+def _changed(
+    session: Session, view: View, wanted: Requirement, host: str, began: datetime
+) -> Iterator[str]:
+    """What has changed on a GPU host since the training began."""
+    facts = view.facts.get(host)
+    for stage in wanted.stages:
+        last = _last_change(session, stage, host, facts)
+        if last and last > began:
+            yield (
+                f"the evidence, of {_day(began)}, is older than the last change of stage {stage} on {host}"
+                f" ({_day(last)})"
+            )
+    before = facts_at(session, host, began)
+    if facts and facts.gpus and before and before.gpus:
+        now, then = ({g.uuid for g in f.gpus.devices} for f in (facts, before) if f.gpus)
+        if now != then:
+            yield f"the evidence, of {_day(began)}, is older than {plural(len(now - then), 'GPU')} of {host}"
+
+
+def _last_change(
+    session: Session, stage: str, host: str, facts: HostFacts | None
+) -> datetime | None:
+    """When the stage last changed the host; a run without an end, or of another journal, may have."""
+    last: datetime | None = None
+    begun: Entry | None = None
+    for entry in session.journal.entries("host_%", stage=stage, host=host):
+        if entry.kind == "host_started":
+            last, begun = (begun.time if begun else last), entry
+        elif entry.kind == "host_done" and not entry.data.get("changes"):
+            begun = None
+        else:
+            last, begun = entry.time, None
+    last = begun.time if begun else last
+    receipt = facts.receipts.get(stage) if facts else None
+    if receipt and not session.journal.knows(receipt.run):
+        with suppress(ValueError):
+            return max(filter(None, (last, datetime.fromisoformat(receipt.written).astimezone())))
+    return last
+
+
+def _day(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _judged(wanted: Requirement, evidence: LogEvidence) -> dict[str, object]:
+    """The gate's state by its results: any failure fails it, and each of its targets must be good."""
+    results = _results(wanted, evidence)
+    of_targets = {r.target: r for r in results if r.id == wanted.check}
+    best = of_targets.get(wanted.targets[0]) or next(iter(of_targets.values()), None)
+    shown = best.model_dump(include={"value", "unit", "limit", "limit_source"}) if best else {}
+    for bad in results:
+        if bad.status is Status.FAIL:
+            state = {"state": GateState.FAILED, "why": f"{_part(bad.target)}: {bad.cause}"}
+            return bad.model_dump(include={"value", "unit", "limit", "limit_source"}) | state
+    missing = [t for t in wanted.targets if t not in of_targets]
+    if missing:
+        return {"why": f"not measured: {', '.join(map(_part, missing))}"}
+    for result in results:
+        if result.status is not Status.PASS and (
+            result.required or result.target in wanted.targets
+        ):
+            return shown | {"why": f"{_part(result.target)}: {result.cause}"}
+    return shown | {"state": GateState.PASSED, "why": "", "close": ""}
+
+
+def _part(target: str) -> str:
+    return target.partition(" ")[2]

@@ -1,0 +1,220 @@
+"""Plain hosts: a Debian root as the distribution's installer leaves it, built once for each release, and what each finds in it."""
+
+import json
+import shutil
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from appliance.adapters.process import run
+from appliance.errors import ApplianceError
+from appliance.lab import building, mounts, network, seed
+from appliance.lab.building import Progress
+from appliance.lab.image import BUILD_SECONDS, CONFINED, HIDE, NEEDED_GIB, one_build
+from appliance.lab.recipe import LIB_FOLDER, Sources, digest, machine_sources
+from appliance.lab.spec import PLAIN_RELEASES, SIMULATOR_LAYER, Rack, RackHost, cache_root
+
+PACKAGES = ("ca-certificates", "openssh-server", "sudo")
+"""What is chosen beside Debian's standard system: "SSH server", and sudo as without a password of root."""
+SIMULATOR_PACKAGES = ("ibsim-utils", "libibmad5", "libibumad3", "libumad2sim0")
+SIMULATOR_FILES = (f"{LIB_FOLDER}/umad2sim",)
+BUILDERS_TRACES = ("etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap")
+HOST_KEYS = ("rsa", "ecdsa", "ed25519")
+DEB822_FROM = 13
+"""The first release whose sources are paragraphs of debian.sources."""
+SYSTEM_UNITS, OWN_UNITS = "etc/systemd/system", "usr/local/lib/systemd/system"
+MASKED = ("console-getty.service", "getty.target")
+
+
+@dataclass(frozen=True)
+class PlainRecipe:
+    """All that decides the content of a release's root."""
+
+    release: str
+    sources: Sources
+    packages: tuple[str, ...] = PACKAGES
+    beside: tuple[str, ...] = SIMULATOR_PACKAGES
+    edition: int = 1
+
+    @property
+    def digest(self) -> str:
+        return digest(json.dumps(asdict(self), sort_keys=True))
+
+
+def layers(release: str, progress: Progress) -> dict[str, str]:
+    """The root's layer, and beside it the fabric simulator's; built where the cache lacks them."""
+    cache = cache_root() / "lab"
+    cache.mkdir(parents=True, exist_ok=True)
+    with one_build(progress):
+        recipe = PlainRecipe(release, machine_sources(progress, PLAIN_RELEASES[release]))
+        target = cache / f"plain-{release}-{recipe.digest}"
+        if not target.exists():
+            _build(target, recipe, progress)
+    return {"base": str(target / "root"), SIMULATOR_LAYER: str(target / "simulator")}
+
+
+def _build(target: Path, recipe: PlainRecipe, progress: Progress) -> None:
+    if mounts.free_gib(target.parent) < NEEDED_GIB:
+        raise ApplianceError(f"{target.parent} needs {NEEDED_GIB} GiB of free space for the image")
+    fresh = target.with_name(f"building-{target.name}")
+    root = fresh / "root"
+    root.mkdir(parents=True)
+    title = f"building the plain root of Debian {recipe.release}, once (two to three minutes)"
+    with building.told(progress, title, lambda: building.system(root)):
+        run(
+            (*CONFINED, *_bootstrap(recipe, root)),
+            input="\n".join(recipe.sources.lines) + "\n",
+            timeout=BUILD_SECONDS,
+            hint=f"does Debian's archive carry {PLAIN_RELEASES[recipe.release]} here? try: apt-get update",
+        )
+        _unpack_simulator(root, fresh / "simulator")
+        _finish(root, recipe)
+    fresh.rename(target)
+
+
+def _bootstrap(recipe: PlainRecipe, root: Path) -> tuple[str, ...]:
+    """Debian's standard system, which is what its installer offers beside a kernel."""
+    return (
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=standard",
+        "--skip=cleanup/apt",
+        "--dpkgopt=force-unsafe-io",
+        *(f"--aptopt={line}" for line in recipe.sources.apt_conf.splitlines()),
+        f"--include={','.join(recipe.packages)}",
+        PLAIN_RELEASES[recipe.release],
+        str(root),
+        "-",
+    )
+
+
+def _unpack_simulator(root: Path, target: Path) -> None:
+    """The release's own fabric simulator, laid beside the root and not into it."""
+    work = root / "tmp/simulator"
+    work.mkdir()
+    script = f"cd /tmp/simulator && apt-get -qq download {' '.join(SIMULATOR_PACKAGES)}"
+    resolver = root / "etc/resolv.conf"
+    resolver.write_text(network.resolver(), encoding="utf-8")
+    run((*CONFINED, "chroot", str(root), "sh", "-euc", script), timeout=BUILD_SECONDS)
+    for archive in sorted(work.glob("*.deb")):
+        run(("dpkg-deb", "-x", str(archive), str(target)))
+    shutil.rmtree(work)
+    resolver.unlink()
+
+
+def _finish(root: Path, recipe: PlainRecipe) -> None:
+    """Apt's sources and settings, and the certificates, as on this machine; nothing else of it, nor of the build."""
+    sources, settings = recipe.sources, root / "etc/apt/apt.conf.d/80local"
+    for name in BUILDERS_TRACES:
+        (root / name).unlink(missing_ok=True)
+    if sources.apt_conf:
+        settings.write_text(sources.apt_conf, encoding="utf-8")
+    write_sources(root, recipe)
+    folder = root / "usr/local/share/ca-certificates"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in sources.certificates.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    run((*CONFINED, "chroot", str(root), "update-ca-certificates"), timeout=120)
+    for pattern in (*HIDE, "var/cache/apt/archives/*.deb"):
+        for file in root.glob(pattern.lstrip("/")):
+            file.unlink()
+    (root / "etc/machine-id").touch()
+
+
+def write_sources(root: Path, recipe: PlainRecipe) -> None:
+    """Apt's sources, in the form the release's own have."""
+    lines = recipe.sources.lines
+    old, new = root / "etc/apt/sources.list", root / "etc/apt/sources.list.d/debian.sources"
+    if int(recipe.release) < DEB822_FROM:
+        old.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return
+    old.unlink(missing_ok=True)
+    new.parent.mkdir(parents=True, exist_ok=True)
+    new.write_text("\n".join(_paragraph(line) for line in lines), encoding="utf-8")
+
+
+def _paragraph(line: str) -> str:
+    _, uri, suite, component = line.split()
+    signed = "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
+    return f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: {component}\n{signed}"
+
+
+def build_hardware(rack: Rack, host: RackHost) -> None:
+    """What stands in for the host's hardware, kernel and firmware: a layer of its own, whole or not at all."""
+    if host.hardware.exists():
+        return
+    fresh = host.hardware.with_name("hardware.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    for name, text in seed.marks(rack, host).items():
+        _write(fresh / _below_usr_local(name), text)
+    seed.hardware(fresh, rack, host)
+    for unit in MASKED:
+        mask = fresh / OWN_UNITS / unit
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        mask.symlink_to("/dev/null")
+    for name in SIMULATOR_FILES if rack.hardware.has_subnet else ():
+        shutil.copytree(Path(rack.layers[SIMULATOR_LAYER]) / name, fresh / name, symlinks=True)
+    fresh.rename(host.hardware)
+
+
+def _below_usr_local(name: str) -> str:
+    """Units and tmpfiles.d stay out of /etc, which is the host's own."""
+    moved = name.replace(SYSTEM_UNITS, OWN_UNITS)
+    return moved.replace("etc/tmpfiles.d", "usr/local/lib/tmpfiles.d")
+
+
+def install(rack: Rack, host: RackHost, client_key: str) -> None:
+    """Write into the mounted root what an installer asks for: name, network, and the one account."""
+    user, root = rack.spec.user, host.root
+    for name, text in texts(rack, host).items():
+        _write(root / name, text)
+    run(("useradd", "--root", str(root), "--create-home", "--shell", "/bin/bash", user))
+    _write(root / "etc/sudoers.d" / user, f"{user} ALL=(ALL:ALL) NOPASSWD: ALL\n", 0o440)
+    keys = root / "home" / user / ".ssh/authorized_keys"
+    _write(keys, client_key, 0o600)
+    keys.parent.chmod(0o700)
+    run(("chroot", str(root), "chown", "-R", f"{user}:{user}", f"/home/{user}/.ssh"))
+    for kind in HOST_KEYS:
+        file = root / f"etc/ssh/ssh_host_{kind}_key"
+        file.unlink(missing_ok=True)
+        comment = f"root@{host.name}"
+        run(("ssh-keygen", "-q", "-t", kind, "-N", "", "-C", comment, "-f", str(file)))
+    if _uses_networkd(rack):
+        run(("systemctl", f"--root={root}", "--quiet", "enable", "systemd-networkd.service"))
+
+
+def texts(rack: Rack, host: RackHost) -> dict[str, str]:
+    """File by file, what the installer writes; paths relative to the root."""
+    prefix = rack.network.prefixlen
+    found = {
+        "etc/hostname": f"{host.name}\n",
+        "etc/hosts": f"127.0.0.1\tlocalhost\n127.0.1.1\t{host.name}\n\n::1\tlocalhost ip6-localhost ip6-loopback\n",
+        "etc/machine-id": f"{uuid.uuid4().hex}\n",
+        "etc/resolv.conf": network.resolver(),
+        "etc/ssh/sshd_config.d/local.conf": "PasswordAuthentication no\nPermitRootLogin no\n",
+    }
+    if _uses_networkd(rack):
+        # systemd has 80-container-host0.network, and the first by name counts.
+        name = "etc/systemd/network/10-host0.network"
+        found[name] = (
+            f"[Match]\nName=host0\n\n[Network]\nAddress={host.address}/{prefix}\nGateway={rack.gateway}\n"
+        )
+    else:
+        found["etc/network/interfaces"] = (
+            "source /etc/network/interfaces.d/*\n\nauto lo\niface lo inet loopback\n\nauto host0\n"
+            f"iface host0 inet static\n\taddress {host.address}/{prefix}\n\tgateway {rack.gateway}\n"
+        )
+    return found
+
+
+def _uses_networkd(rack: Rack) -> bool:
+    """Both ways are met with: ifupdown is the installer's, networkd that of cloud images."""
+    return int(rack.spec.plain) >= DEB822_FROM
+
+
+def _write(file: Path, text: str, mode: int | None = None) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    if mode is not None:
+        file.chmod(mode)

@@ -1,0 +1,71 @@
+"""Acceptance: the measurements a hardware class must show before a site is taken over, and what is known of each."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from pydantic import AwareDatetime, Field
+
+from appliance.models.base import Model
+from appliance.models.result import Value, Verdict
+from appliance.text import Line
+
+
+class GateState(StrEnum):
+    """What is known of one gate. ``open``: nothing that counts."""
+
+    OPEN = "open"
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+class Gate(Model):
+    """One required measurement. ``why``: one line on a state that is not passed; ``close``: the command that closes it.
+
+    ``source`` says where the evidence lies, ``run`` which run recorded it, ``measured`` when it was measured.
+    """
+
+    id: Line
+    title: Line = ""
+    state: GateState
+    value: Value = None
+    unit: Line = ""
+    limit: Value = None
+    limit_source: Line = ""
+    why: Line = ""
+    close: Line = ""
+    source: Line = ""
+    run: Line = ""
+    measured: AwareDatetime | None = None
+    dated_by: Line = Field(
+        default="", description="What the date of the measurement was taken from"
+    )
+
+
+class Accepted(StrEnum):
+    """The verdict on a site as a whole; ``no gates``: its profile asks for no measurement."""
+
+    YES = "yes"
+    NOT_YET = "not yet"
+    NO = "no"
+    SIMULATED = "simulated"
+    NO_GATES = "no gates"
+
+
+class Acceptance(Model):
+    """Whether a site can be taken over. ``why``: what holds it back beside its gates, one line."""
+
+    verdict: Accepted
+    gates: tuple[Gate, ...] = ()
+    why: Line = ""
+
+    def of(self, *states: GateState) -> tuple[Gate, ...]:
+        """The gates in one of ``states``."""
+        return tuple(gate for gate in self.gates if gate.state in states)
+
+
+def gates_verdict(gates: Iterable[Gate]) -> Verdict:
+    """Failed if a gate failed, incomplete if one is open, else passed."""
+    states = {gate.state for gate in gates}
+    if GateState.FAILED in states:
+        return Verdict.FAILED
+    return Verdict.INCOMPLETE if GateState.OPEN in states else Verdict.PASSED

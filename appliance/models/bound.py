@@ -1,0 +1,54 @@
+"""What a limit of a check may be: its unit and its range, or one of a few words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The range of a number in ``unit`` (``whole``: a whole number), or the ``words`` it may be.
+
+    ``above`` and ``below`` are outside of the range, ``most`` is inside, and so is ``least``, which stands for ``above``. ``each``: what a limit of a part is, whose number
+    stands behind the id (gpu.xid.63).
+    """
+
+    unit: str = ""
+    above: float = 0
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+    whole: bool = False
+    words: tuple[str, ...] = ()
+    each: "Bound | None" = None
+
+    def __str__(self) -> str:
+        if self.words:
+            return ", ".join(self.words)
+        begin = f"above {self.above:g}" if self.least is None else f"{self.least:g} or more"
+        end = f", below {self.below:g}" if self.below is not None else ""
+        end = f", at most {self.most:g}" if self.most is not None else end
+        kind = "a whole number of" if self.whole else "in"
+        return f"{kind} {self.unit}, {begin}{end}"
+
+    def holds(self, number: float) -> bool:
+        """Whether a number is in the range; NaN is not."""
+        begins = number > self.above if self.least is None else number >= self.least
+        ends = (self.below is None or number < self.below) and (
+            self.most is None or number <= self.most
+        )
+        return begins and ends and not (self.whole and number % 1)
+
+
+Bounds = Mapping[str, Bound | None]
+"""By the id of a verdict; None where site and profile can set no limit."""
+
+
+def bound_of(name: str, known: Bounds) -> Bound | None:
+    """The bound behind the id of a limit. Raises KeyError where no check has that id."""
+    if name in known:
+        return known[name]
+    check, _, part = name.rpartition(".")
+    whole = known.get(check)
+    if whole is None or whole.each is None or not (part.isascii() and part.isdigit()):
+        raise KeyError(name)
+    return whole.each

@@ -1,0 +1,62 @@
+"""What appliance-mig answers of a host's GPUs, as appliance/mig/host.py writes it."""
+
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from appliance.models.base import Model
+from appliance.text import Line
+
+
+class Process(Model):
+    """A program that uses a GPU."""
+
+    pid: int
+    name: Line
+    user: Line
+
+
+class Instance(Model):
+    """A GPU instance; ``devices``: UUIDs of its compute instances."""
+
+    profile: Line
+    start: int
+    size: int
+    id: int
+    devices: tuple[Line, ...]
+
+
+class GpuAnswer(Model):
+    """One GPU: what it is (show), what would be done (plan) or was (apply); ``error`` where it cannot be asked."""
+
+    gpu: int
+    error: Line = ""
+    uuid: Line = ""
+    name: Line = ""
+    layout: Line = ""
+    pending: bool = False
+    instances: tuple[Instance, ...] = ()
+    processes: tuple[Process, ...] = ()
+    wanted: Line = ""
+    state: Line = ""
+    why: Line = ""
+    steps: tuple[Line, ...] = ()
+
+
+class Answer(Model):
+    """Of a whole host; ``gpus`` None: it could not be carried out."""
+
+    gpus: tuple[GpuAnswer, ...] | None = None
+    error: Line = Field(default="", description="Why not")
+
+
+def answered(said: object) -> dict[str, Any]:
+    """The answer with the fields it has and no others. Raises ValueError for what is none."""
+    try:
+        found = Answer.model_validate(said).model_dump(mode="json", exclude_unset=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    if found.get("gpus") is None and not found.get("error"):
+        raise ValueError("it names no GPU")
+    return found

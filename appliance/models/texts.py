@@ -1,0 +1,88 @@
+r"""What texts, names and lists of site and profile may be: a pattern for what each becomes, and how much of it.
+
+Patterns are those of Rust's regex and of JSON Schema alike: ``$`` is the end of the text, not the line before it. Digits are
+written [0-9], for ``\d`` takes those of every script.
+"""
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+FEW, MANY, HOSTS, CABLES = 64, 1_000, 10_000, 100_000
+PATH_LENGTH = 200
+
+Few = Annotated[tuple[T, ...], Field(max_length=FEW)]
+"""What one host or one person has several of."""
+Many = Annotated[tuple[T, ...], Field(max_length=MANY)]
+"""People, projects, queues."""
+PerHost = Annotated[tuple[T, ...], Field(max_length=HOSTS)]
+PerCable = Annotated[tuple[T, ...], Field(max_length=CABLES)]
+Named = Annotated[dict[K, V], Field(max_length=MANY)]
+NamedFew = Annotated[dict[K, V], Field(max_length=FEW)]
+NamedPerHost = Annotated[dict[K, V], Field(max_length=HOSTS)]
+
+HIDDEN = r"\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+"""Control characters, other line ends, and marks of width and direction."""
+LINE = rf"^[^{HIDDEN}{{}}]*$"
+"""Read by people only; without braces, for no text of a file is a template."""
+LABEL_VALUE = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
+"""A value of a Kubernetes label (kubernetes.io, Labels and Selectors)."""
+NO_FILE = HIDDEN + r"{}$`\"'\\;|&<>*?!"
+FILE = rf"^[^ {NO_FILE}-]([^{NO_FILE}]*[^ {NO_FILE}])?$"
+"""A path on this machine, with what a shell, ssh or a template would read as more than a name left out."""
+PROFILE = rf"^[^ {NO_FILE}-][^{NO_FILE}]*$"
+RELEASE = r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}$"
+SERVER = (
+    r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+)
+NETWORK_NAME = r"^[a-z0-9]([a-z0-9-]{0,29}[a-z0-9])?$"
+"""Becomes a part of a host's second name: gpu-1-storage."""
+ZONE = r"^[A-Za-z][A-Za-z0-9_+-]{0,31}(/[A-Za-z0-9_+-]{1,31}){0,2}$"
+LAYOUT = r"^[a-z0-9][A-Za-z0-9.+,* -]{0,199}$"
+SWITCH = r"^[A-Za-z0-9][A-Za-z0-9 ._:;/()+-]{0,63}$"
+"""A node description of 64 bytes (InfiniBand specification, NodeDescription), or a GUID."""
+PRODUCT = r"^[A-Za-z0-9][A-Za-z0-9 ._()/+-]{0,95}$"
+"""As NVML names products (NVML_DEVICE_NAME_V2_BUFFER_SIZE is 96)."""
+BMC_USER = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,31}$"
+SECRET = r"^[a-z][a-z0-9_]{0,62}$"
+COMPONENT = r"^[a-z][a-z0-9_]{0,31}$"
+LIMIT = r"^[a-z][a-z0-9_]{0,31}(\.[a-z0-9_]{1,31}){1,3}$"
+UNIT = r"^[A-Za-z°%][A-Za-z°%/ ]{0,15}$|^$"
+DATE = r"^([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?$"
+SYSCTL = r"^(abi|debug|dev|fs|kernel|net|sunrpc|user|vm)(\.[A-Za-z0-9_-]{1,64}){1,8}$"
+SYSCTL_VALUE = r"^[A-Za-z0-9_.:,/%+-]{1,64}( [A-Za-z0-9_.:,/%+-]{1,64}){0,15}$"
+HUB_CLASS = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
+HUB_SETTING = r"^[a-z_][A-Za-z0-9_]{0,62}$"
+IMAGE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$"
+
+Line = Annotated[str, Field(pattern=LINE, max_length=300)]
+LabelValue = Annotated[str, Field(pattern=LABEL_VALUE)]
+File = Annotated[str, Field(pattern=FILE, max_length=1000)]
+ProfileName = Annotated[str, Field(pattern=PROFILE, max_length=1000)]
+Release = Annotated[str, Field(pattern=RELEASE)]
+Server = Annotated[str, Field(pattern=SERVER, max_length=253)]
+NetworkName = Annotated[str, Field(pattern=NETWORK_NAME)]
+Zone = Annotated[str, Field(pattern=ZONE)]
+LayoutText = Annotated[str, Field(pattern=LAYOUT)]
+Switch = Annotated[str, Field(pattern=SWITCH)]
+Product = Annotated[str, Field(pattern=PRODUCT)]
+BmcUser = Annotated[str, Field(pattern=BMC_USER)]
+SecretName = Annotated[str, Field(pattern=SECRET)]
+Component = Annotated[str, Field(pattern=COMPONENT)]
+LimitName = Annotated[str, Field(pattern=LIMIT)]
+Unit = Annotated[str, Field(pattern=UNIT)]
+Date = Annotated[str, Field(pattern=DATE)]
+SysctlKey = Annotated[str, Field(pattern=SYSCTL, max_length=128)]
+SysctlValue = Annotated[str, Field(pattern=SYSCTL_VALUE, max_length=200)]
+HubClass = Annotated[str, Field(pattern=HUB_CLASS)]
+HubSetting = Annotated[str, Field(pattern=HUB_SETTING)]
+ImageName = Annotated[str, Field(pattern=IMAGE_NAME)]
+PublicKey = Annotated[str, Field(max_length=16_384)]
+"""Judged as a whole by a rule: what it says of a private key shows none of it."""
+System = Literal["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "rhel-9"]
+Area = Literal["gpu", "fabric"]
+"""What the virtual rack simulates."""

@@ -1,0 +1,107 @@
+"""Commands in remedies and hints, told so that they act on the site they speak of, wherever they are pasted."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel
+
+T = TypeVar("T")
+
+WITH_SITE = frozenset(
+    {
+        "deploy",
+        "etcd abandon",
+        "etcd list",
+        "etcd restore",
+        "etcd save",
+        "fabric show",
+        "fabric topology",
+        "health",
+        "images lock",
+        "images show",
+        "kubeconfig",
+        "mig apply",
+        "mig disable",
+        "mig plan",
+        "mig show",
+        "node assign",
+        "node show",
+        "plan",
+        "queue apply",
+        "queue plan",
+        "queue render",
+        "queue show",
+        "report",
+        "trust",
+        "validate",
+    }
+)
+"""Commands that take --inventory and --profile."""
+_NAMES = "|".join(sorted(map(re.escape, WITH_SITE), key=len, reverse=True))
+_COMMAND = re.compile(rf"(?<![\w./-])appliance (?P<verb>{_NAMES})(?![\w-])")
+_END = re.compile(r"[;,)\n`]|(?<![\w./-])appliance ")
+_ADDRESSED = re.compile(r"(?:^|\s)(?:--inventory|-i)\b")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The site and profile that were named on the command line; none: the embedded rack."""
+
+    inventory: Path | None = None
+    profile: str | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As options, quoted for a shell."""
+        given = (("--inventory", self.inventory), ("--profile", self.profile))
+        return tuple(f"{flag} {shlex.quote(str(value))}" for flag, value in given if value)
+
+    def absolute(self) -> "Address":
+        """For readers in other folders."""
+        is_file = self.profile and ("/" in self.profile or self.profile.endswith((".yml", ".yaml")))
+        profile = str(Path(self.profile).absolute()) if self.profile and is_file else self.profile
+        return Address(self.inventory and self.inventory.absolute(), profile)
+
+
+def addressed(text: str, address: Address) -> str:
+    """``text`` with site and profile in each command that takes them and does not name a site itself."""
+    words = " ".join(address.words)
+    if not words or "appliance " not in text:
+        return text
+
+    def named(found: re.Match[str]) -> str:
+        rest = text[found.end() :]
+        end = _END.search(rest)
+        said = rest[: end.start()] if end else rest
+        return found[0] if _ADDRESSED.search(said) else f"{found[0]} {words}"
+
+    return _COMMAND.sub(named, text)
+
+
+def told(value: T, address: Address) -> T:
+    """Models, mappings and sequences with every text in them addressed."""
+    return cast(T, _told(value, address)) if address.words else value
+
+
+def _told(value: Any, address: Address) -> Any:
+    if isinstance(value, str):
+        # An enumeration's member is no text of ours.
+        return addressed(value, address) if type(value) is str else value
+    if isinstance(value, BaseModel):
+        return _model(value, address)
+    if isinstance(value, Mapping):
+        return {key: _told(item, address) for key, item in value.items()}
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(_told(item, address) for item in value)
+    return value
+
+
+def _model(model: BaseModel, address: Address) -> BaseModel:
+    fields = {name: getattr(model, name) for name in type(model).model_fields}
+    changed = {name: _told(value, address) for name, value in fields.items()}
+    update = {name: value for name, value in changed.items() if value != fields[name]}
+    return model.model_copy(update=update) if update else model

@@ -1,0 +1,45 @@
+"""The verdict on a whole site: one line, then each gate with what is known of it and the command that closes it."""
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
+from appliance.report.symbols import GATE
+from appliance.report.wording import acceptance_words, gate_value, one_line
+
+_STYLE = {
+    Accepted.YES: "bold green",
+    Accepted.NOT_YET: "bold yellow",
+    Accepted.NO: "bold red",
+    Accepted.SIMULATED: "dim",
+    Accepted.NO_GATES: "dim",
+}
+
+
+def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
+    """Print the verdict and the gates. Of simulated hardware the verdict alone: its gates are for nobody to close."""
+    word, rest = acceptance_words(acceptance)
+    head = Text.assemble((f"Accepted: {word}.", _STYLE[acceptance.verdict]), f" {rest}".rstrip())
+    console.print(Padding(head, (0, 0, 0, 2), expand=False))
+    if acceptance.verdict is Accepted.SIMULATED:
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for gate in acceptance.gates:
+        sign = GATE[gate.state]
+        mark = Text(sign.glyph(console.options.ascii_only), sign.style)
+        table.add_row(mark, gate.id, _said(gate))
+        if gate.close:
+            table.add_row("", "", Text.assemble(("close: ", "bold"), gate.close))
+    console.print(Padding(table, (0, 0, 0, 4), expand=False))
+
+
+def _said(gate: Gate) -> Text:
+    of = f"{gate.source}, {gate.measured:%Y-%m-%d}" if gate.source and gate.measured else ""
+    parts = [one_line(gate.why), gate_value(gate), of]
+    style = "bold red" if gate.state is GateState.FAILED else ""
+    return Text(" · ".join(part for part in parts if part), style)

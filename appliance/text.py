@@ -1,0 +1,57 @@
+"""Text of others that people will read: one line that moves no cursor, and of a length that can be read."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+LONGEST = 8192
+"""Characters of one line; the longest list of processors of a NUMA node stays whole."""
+CUT = "…"
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line: blanks and line breaks become one blank, and what has no picture of its own is spelled out.
+
+    That are control characters of all kinds, with which text takes a terminal over, and those that change the order or
+    the look of others unseen: marks of direction, blanks of no width.
+    """
+    if not text.isprintable():
+        words = " ".join(text.split())
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
+    return text
+
+
+def lines(text: str) -> str:
+    """``text`` with its line breaks, each line of it as ``one_line`` has it."""
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+def cleaned(value: object) -> object:
+    """A document with every text in it, keys too, on one line."""
+    match value:
+        case str():
+            return one_line(value)
+        case dict():
+            return {one_line(str(key)): cleaned(item) for key, item in value.items()}
+        case list():
+            return [cleaned(item) for item in value]
+        case _:
+            return value
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """``text``, cut where it is longer than so many characters."""
+    return text if len(text) <= longest else text[: longest - 1] + CUT
+
+
+def quoted(value: object, longest: int = 60) -> str:
+    """A value of others as it can stand within a sentence."""
+    return shortened(one_line(repr(value)), longest)
+
+
+def _line(text: str) -> str:
+    return shortened(one_line(text))
+
+
+Line = Annotated[str, AfterValidator(_line)]
+"""A text for people, wherever it comes from; it is cleaned, never refused."""

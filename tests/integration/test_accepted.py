@@ -1,0 +1,85 @@
+"""A site of real hardware: deployed ends 0 with the gates of acceptance open, and logs of its runs close them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appliance.models.acceptance import Accepted, GateState
+from appliance.models.result import Verdict
+from tests.integration.deployed import HOSTS, Deployed
+
+pytestmark = pytest.mark.rack
+MARK = "/etc/appliance/simulated.json"
+LOGS = Path(__file__).parents[1] / "data" / "gpt3"
+
+
+@pytest.fixture
+def unmarked(deployed: Deployed) -> Iterator[Deployed]:
+    """The shared rack as one whose hardware nobody marked as simulated; the marks come back."""
+    file = deployed.site / "site.yml"
+    text = file.read_text()
+    marks = {host: deployed.said(host, f"cat {MARK}") for host in HOSTS}
+    lines = [line for line in text.splitlines(True) if not line.startswith("simulated:")]
+    assert len(lines) == len(text.splitlines()) - 1
+    try:
+        file.write_text("".join(lines))
+        for host, mark in marks.items():
+            # What simulates the hardware stays where it is; only nobody says so.
+            _write(deployed, host, json.dumps(json.loads(mark) | {"areas": []}))
+        yield deployed
+    finally:
+        file.write_text(text)
+        for host, mark in marks.items():
+            _write(deployed, host, mark)
+        assert deployed.deploy().returncode == 0
+
+
+def _write(deployed: Deployed, host: str, text: str) -> None:
+    done = deployed.shell(host, f"cat > {MARK}", input=text)
+    assert done.returncode == 0, done.stderr
+
+
+def _logs(folder: Path) -> Path:
+    """Of one and two hosts through Slurm, trained just now; the published ones carry dates of 2023."""
+    for log in LOGS.glob("*/bare-metal/[12]n.log"):
+        there = folder / log.relative_to(LOGS)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_bytes(log.read_bytes())
+    shutil.copy(LOGS / "runs.yml", folder)
+    return folder
+
+
+def test_unmarked_site_is_deployed_and_logs_of_its_runs_make_it_accepted(
+    unmarked: Deployed, tmp_path: Path
+) -> None:
+    done = unmarked.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Deployed." in done.stdout
+    assert "Accepted: not yet." in done.stdout
+    said = " ".join(done.stdout.split())
+    close = f"appliance validate --inventory {unmarked.site} gpt3 --model 5b --from-logs DIR"
+    assert close in said
+    record = unmarked.record(unmarked.runs()[-1])
+    assert record.verdict is Verdict.PASSED
+    assert record.simulated == ()
+    assert record.acceptance
+    assert {g.state for g in record.acceptance.gates} == {GateState.OPEN}
+
+    logs = unmarked.program("validate", "gpt3", "--from-logs", str(_logs(tmp_path)))
+    assert logs.returncode == 0, logs.stdout + logs.stderr
+    again = unmarked.deploy()
+    assert again.returncode == 0
+    assert "Accepted: yes." in again.stdout
+    record = unmarked.record(unmarked.runs()[-1])
+    assert record.acceptance
+    assert record.acceptance.verdict is Accepted.YES
+
+
+def test_marked_rack_is_deployed_and_never_accepted(deployed: Deployed) -> None:
+    done = deployed.deploy()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Deployed." in done.stdout
+    assert "Accepted: no. Simulated hardware (fabric, gpu) cannot be accepted." in done.stdout

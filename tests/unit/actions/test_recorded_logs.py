@@ -1,0 +1,179 @@
+"""Logs enter the record of a site, close its gates where they speak of it, and are refused where they cannot."""
+
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from appliance.actions.opening import Target
+from appliance.actions.recorded_logs import keep_logs, read_logs
+from appliance.cli import main as program
+from appliance.config.finding import InvalidConfig
+from appliance.config.fresh import write_secrets
+from appliance.journal import Journal
+from appliance.models.acceptance import Accepted, GateState
+from appliance.models.result import Verdict
+from appliance.models.run import RunRecord
+from appliance.report.html import render
+from tests.unit.benchmarks.gpt3.recorded_logs import DATA, megatron, step_times
+
+
+class Nobody:
+    def handle(self, event: object) -> None: ...
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Four GPU hosts, or as many as a test leaves, ready to be looked at."""
+    made = tmp_path / "my site"
+    made.mkdir()
+    _write(made, 4)
+    (made / "known_hosts").write_text("")
+    write_secrets(made / "secrets")
+    for name in ("id_ed25519", "id_ed25519.pub"):
+        (made / "secrets" / name).write_text("x")
+        (made / "secrets" / name).chmod(0o600)
+    return made
+
+
+def _write(site: Path, hosts: int) -> None:
+    gpus = "".join(
+        f"  - {{name: gpu-{n}, roles: [gpu], address: 10.0.0.1{n}}}\n" for n in range(1, hosts + 1)
+    )
+    (site / "site.yml").write_text(
+        "version: 1\nname: mysite\nprofile: hpc\n"
+        "access: {private_key: secrets/id_ed25519, known_hosts: known_hosts}\n"
+        "networks: {management: {cidr: 10.0.0.0/24}}\nhosts:\n"
+        f"  - {{name: head, roles: [control, storage, login], address: 10.0.0.10}}\n{gpus}"
+        "secrets:\n  munge_key: {file: secrets/munge_key}\n"
+        "  slurmdbd_password: {file: secrets/slurmdbd_password}\n"
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(DATA, tmp_path / "logs")
+    return tmp_path / "logs"
+
+
+def _kept(site: Path, folder: Path, model: str | None = None) -> RunRecord:
+    return keep_logs(Target(site), folder, Nobody(), model)[0]
+
+
+def _state(record: RunRecord, gate: str) -> GateState:
+    assert record.acceptance
+    return next(g.state for g in record.acceptance.gates if g.id == gate)
+
+
+def _entries(site: Path) -> int:
+    with Journal(site / "runs") as journal:
+        return len(list(journal.entries("log_evidence")))
+
+
+def test_logs_close_the_gates_of_the_site_and_the_record_says_where_they_lie(
+    site: Path, folder: Path
+) -> None:
+    record = _kept(site, folder)
+    assert record.verdict is Verdict.PASSED
+    assert record.acceptance
+    assert [g.state for g in record.acceptance.gates] == [GateState.PASSED] * 2
+    assert record.acceptance.verdict is Accepted.NOT_YET
+    assert "appliance deploy" in record.acceptance.why
+    gate = next(g for g in record.acceptance.gates if g.id == "gpt3.5b")
+    assert (gate.source, gate.value) == (f"logs in {folder}", 185_090)
+    page = render(record)
+    assert "logs in" in page
+    assert "Accepted" in page
+    with Journal(site / "runs") as journal:
+        entry = journal.last("log_evidence")
+    assert entry
+    text = json.dumps(entry.data)
+    assert len(set(re.findall(r'"sha256": "([0-9a-f]{64})"', text))) == 12
+
+
+def test_one_model_closes_its_gate_alone_and_decides_alone(site: Path, folder: Path) -> None:
+    record = _kept(site, folder, "5B")
+    assert record.verdict is Verdict.PASSED
+    assert _state(record, "gpt3.5b") is GateState.PASSED
+    assert _state(record, "gpt3.126m") is GateState.OPEN
+
+
+def test_slow_run_fails_the_gate_and_the_verb(site: Path, folder: Path) -> None:
+    (folder / "5b/bare-metal/4n.log").write_bytes(megatron(step_times(22.66 * 1.2), 2048))
+    record = _kept(site, folder, "5b")
+    assert record.verdict is Verdict.FAILED
+    assert _state(record, "gpt3.5b") is GateState.FAILED
+
+
+def test_run_on_fewer_hosts_is_incomplete(site: Path, folder: Path) -> None:
+    shutil.rmtree(folder / "126m")
+    (folder / "5b/bare-metal/4n.log").unlink()
+    record = _kept(site, folder)
+    assert record.verdict is Verdict.INCOMPLETE
+    assert _state(record, "gpt3.5b") is GateState.OPEN
+
+
+def test_logs_of_more_hosts_than_the_site_has_are_refused_and_nothing_is_kept(
+    site: Path, folder: Path
+) -> None:
+    (folder / "5b/bare-metal/4n.log").rename(folder / "5b/bare-metal/8n.log")
+    with pytest.raises(Exception, match="8 GPU hosts; site mysite has 4"):
+        _kept(site, folder)
+    assert _entries(site) == 0
+
+
+def test_logs_of_another_class_are_refused(site: Path, folder: Path) -> None:
+    (folder / "runs.yml").write_text("gpu: A100-PCIe-80GB\ngpus_per_node: 4\n")
+    with pytest.raises(InvalidConfig) as caught:
+        _kept(site, folder)
+    assert len(caught.value.findings) == 2
+    assert _entries(site) == 0
+
+
+def test_without_an_inventory_nothing_is_kept(site: Path, folder: Path) -> None:
+    assert read_logs(folder, "hpc").results
+    assert not (site / "runs").exists()
+
+
+@pytest.mark.parametrize(("hosts", "code"), [(4, 0), (1, 3)])
+def test_the_verb_records_and_the_report_shows_it(
+    hosts: int,
+    code: int,
+    site: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if hosts == 1:
+        _write(site, 2)
+        for name in ("2n", "4n"):
+            for log in folder.glob(f"*/*/{name}.*"):
+                log.unlink()
+    monkeypatch.chdir(site.parent)
+    argv = ("validate", "gpt3", "--from-logs", "logs", "--inventory", "my site")
+    assert _run(monkeypatch, *argv) == code
+    shown = capsys.readouterr().out
+    assert "Accepted: not yet." in shown
+    assert _run(monkeypatch, "report", "--inventory", "my site") == code
+    assert f"logs in {folder}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_verdict_on_nothing_is_incomplete(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "runs.yml").unlink()
+    assert _run(monkeypatch, "validate", "gpt3", "--from-logs", str(folder)) == 3
+    assert "INCOMPLETE: 0 of" in capsys.readouterr().out
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["appliance", *argv])
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code

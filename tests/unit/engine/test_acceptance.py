@@ -1,0 +1,286 @@
+"""Deployed and accepted are two verdicts: a gate counts only with evidence of this site as it is now."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from appliance.checks.check import View
+from appliance.engine.acceptance import acceptance_of, keep_evidence, note_deployment
+from appliance.engine.earlier import remember
+from appliance.engine.gather import Round
+from appliance.engine.session import Session
+from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
+from appliance.models.evidence import LogEvidence, LogFile
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Status, Verdict
+from appliance.models.run import RunRecord
+from tests.facts import facts_of, gpus_of
+from tests.unit.engine.world import receipt_of
+
+NOW = datetime.now(UTC)
+GPU = "NVIDIA A100-SXM4-80GB"
+
+
+def _view(session: Session, **facts: HostFacts) -> View:
+    return View(session.profile, session.site, facts)
+
+
+def _seen(
+    session: Session, view: View | None = None, simulated: tuple[str, ...] = ()
+) -> Acceptance:
+    return acceptance_of(session, view or _view(session), simulated)
+
+
+def _gate(acceptance: Acceptance, name: str = "gpt3.5b") -> Gate:
+    return next(g for g in acceptance.gates if g.id == name)
+
+
+def _deployed(session: Session, verdict: Verdict = Verdict.PASSED, narrowed: str = "") -> None:
+    record = RunRecord.model_validate(
+        {
+            **dict.fromkeys(("run", "verb", "site", "profile", "user", "appliance"), "x"),
+            **dict.fromkeys(("started", "finished"), NOW),
+            "control_host": "x",
+            "verdict": verdict,
+            "narrowed": narrowed,
+        }
+    )
+    note_deployment(session, record)
+
+
+def _evidence(session: Session, *models: str, **changes: object) -> LogEvidence:
+    results = tuple(
+        CheckResult(
+            id="gpt3.throughput",
+            target=f"cluster/{model} bare-metal 2n",
+            status=Status.PASS,
+            value=97_541,
+            unit="tokens/s",
+            limit=92_664,
+        )
+        for model in models
+    )
+    files = tuple(
+        LogFile(
+            path=f"/logs/{m}", sha256="0" * 64, size=1, model=m, began=NOW, dated_by="time stamps"
+        )
+        for m in models
+    )
+    limit = session.profile.limits["gpt3.throughput"]
+    made = LogEvidence(
+        benchmark="gpt3",
+        folder="/logs",
+        files=files,
+        site="acme",
+        profile="hpc",
+        gpu="A100-SXM4-80GB",
+        gpus_per_node=8,
+        hosts=2,
+        limit=limit,
+        results=results,
+    )
+    return made.model_copy(update=changes)
+
+
+def _measured(session: Session, **changes: object) -> None:
+    keep_evidence(session, _evidence(session, "5b", "126m", **changes))
+
+
+def _with_result(session: Session, **changes: object) -> None:
+    evidence = _evidence(session, "5b", "126m")
+    first = evidence.results[0].model_copy(update=changes)
+    keep_evidence(session, evidence.model_copy(update={"results": (first, evidence.results[1])}))
+
+
+def test_site_without_evidence_is_not_yet_accepted_and_names_what_closes_each_gate(
+    session: Session,
+) -> None:
+    _deployed(session)
+    found = _seen(session)
+    assert found.verdict is Accepted.NOT_YET
+    assert [(g.id, g.state, g.why) for g in found.gates] == [
+        ("gpt3.126m", GateState.OPEN, "no measurement of this site"),
+        ("gpt3.5b", GateState.OPEN, "no measurement of this site"),
+    ]
+    assert _gate(found).close == "appliance validate gpt3 --model 5b --from-logs DIR"
+
+
+def test_evidence_that_meets_every_gate_on_a_proved_deployment_is_acceptance(
+    session: Session,
+) -> None:
+    _measured(session)
+    assert _seen(session).verdict is Accepted.NOT_YET
+    _deployed(session)
+    found = _seen(session)
+    assert found.verdict is Accepted.YES
+    gate = _gate(found)
+    assert (gate.value, gate.limit, gate.source, gate.measured) == (
+        97_541,
+        92_664,
+        "logs in /logs",
+        NOW,
+    )
+    assert gate.close == ""
+
+
+@pytest.mark.parametrize(
+    ("later", "narrowed", "verdict"),
+    [
+        (Verdict.FAILED, "", Accepted.NOT_YET),
+        (Verdict.INCOMPLETE, "--limit gpu-1", Accepted.NOT_YET),
+        (Verdict.PASSED, "--limit gpu-1", Accepted.YES),
+    ],
+)
+def test_site_is_accepted_while_its_deployment_is_proved(
+    session: Session, later: Verdict, narrowed: str, verdict: Accepted
+) -> None:
+    _measured(session)
+    _deployed(session)
+    _deployed(session, later, narrowed)
+    assert _seen(session).verdict is verdict
+
+
+def test_part_of_a_site_that_was_deployed_proves_no_whole(session: Session) -> None:
+    _measured(session)
+    _deployed(session, narrowed="--limit gpu-1")
+    assert _seen(session).verdict is Accepted.NOT_YET
+
+
+def test_nothing_simulated_is_accepted(session: Session) -> None:
+    _deployed(session)
+    _measured(session)
+    assert _seen(session, simulated=("gpu",)).verdict is Accepted.SIMULATED
+
+
+def test_failed_evidence_fails_its_gate_with_the_cause(session: Session) -> None:
+    _deployed(session)
+    _with_result(session, status=Status.FAIL, cause="21 % below the published figure", value=77_000)
+    found = _seen(session)
+    assert found.verdict is Accepted.NO
+    gate = _gate(found)
+    assert (gate.state, gate.value) == (GateState.FAILED, 77_000)
+    assert gate.why == "bare-metal 2n: 21 % below the published figure"
+
+
+@pytest.mark.parametrize("status", [Status.NOT_ASSESSED, Status.ERROR, Status.SKIP])
+def test_evidence_without_a_verdict_leaves_its_gate_open(session: Session, status: Status) -> None:
+    _with_result(session, status=status, cause="nobody said which GPU")
+    gate = _gate(_seen(session))
+    assert (gate.state, gate.why) == (GateState.OPEN, "bare-metal 2n: nobody said which GPU")
+
+
+def test_run_on_fewer_hosts_than_the_site_has_leaves_its_gate_open(session: Session) -> None:
+    _with_result(session, target="cluster/5b bare-metal 1n")
+    gate = _gate(_seen(session))
+    assert (gate.state, gate.why) == (GateState.OPEN, "not measured: bare-metal 2n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"profile": "balanced"}, "of site acme with profile balanced"),
+        ({"site": "elsewhere"}, "of site elsewhere"),
+        ({"gpus_per_node": 4}, "of 4 GPUs a host"),
+        ({"limit": Limit(value=50, unit="%", source="x")}, "limit has changed since: 50 %"),
+    ],
+)
+def test_evidence_of_another_class_or_limit_does_not_count(
+    session: Session, changes: dict[str, object], why: str
+) -> None:
+    _measured(session, **changes)
+    gate = _gate(_seen(session))
+    assert gate.state is GateState.OPEN
+    assert why in gate.why
+
+
+def test_evidence_of_other_gpus_than_the_hosts_say_they_have_does_not_count(
+    session: Session,
+) -> None:
+    _measured(session, gpu="H100-SXM5-80GB")
+    view = _view(session, **{"gpu-1": facts_of("gpu-1", gpus=gpus_of(GPU, 8))})
+    gate = _gate(_seen(session, view))
+    assert (gate.state, gate.why) == (
+        GateState.OPEN,
+        "the evidence is of H100-SXM5-80GB, the site has A100-SXM4-80GB",
+    )
+
+
+@pytest.mark.parametrize("stage", ["gpu", "fabric", "slurm"])
+def test_change_of_what_throughput_rests_on_makes_evidence_stale(
+    session: Session, stage: str
+) -> None:
+    _measured(session)
+    session.journal.append("r2", "host_started", stage=stage, host="gpu-1")
+    assert f"older than the last change of stage {stage} on gpu-1" in _gate(_seen(session)).why
+    session.journal.append("r2", "host_done", stage=stage, host="gpu-1", changes=3)
+    gate = _gate(_seen(session))
+    assert gate.state is GateState.OPEN
+    assert f"older than the last change of stage {stage} on gpu-1" in gate.why
+
+
+@pytest.mark.parametrize(
+    ("stage", "host", "changes"),
+    [("gpu", "gpu-1", 0), ("observe", "gpu-1", 5), ("slurm", "head", 5)],
+)
+def test_run_that_changed_nothing_or_elsewhere_leaves_evidence_fresh(
+    session: Session, stage: str, host: str, changes: int
+) -> None:
+    _measured(session)
+    session.journal.append("r2", "host_started", stage=stage, host=host)
+    session.journal.append("r2", "host_done", stage=stage, host=host, changes=changes)
+    assert _gate(_seen(session)).state is GateState.PASSED
+
+
+def test_training_after_the_change_counts_again(session: Session) -> None:
+    session.journal.append("r0", "host_started", stage="gpu", host="gpu-1")
+    session.journal.append("r0", "host_failed", stage="gpu", host="gpu-1")
+    late = NOW + timedelta(hours=1)
+    evidence = _evidence(session, "5b")
+    files = tuple(f.model_copy(update={"began": late}) for f in evidence.files)
+    keep_evidence(session, evidence.model_copy(update={"files": files}))
+    assert _gate(_seen(session)).state is GateState.PASSED
+
+
+def test_stage_another_journal_knows_of_counts_by_the_hosts_receipt(session: Session) -> None:
+    _measured(session)
+    later = (NOW + timedelta(hours=1)).isoformat()
+    receipt = receipt_of("gpu", "x", written=later, run="elsewhere")
+    view = _view(session, **{"gpu-1": facts_of("gpu-1", receipts={"gpu": receipt})})
+    assert "stage gpu on gpu-1" in _gate(_seen(session, view)).why
+
+
+def test_gpus_that_were_exchanged_make_evidence_stale(session: Session) -> None:
+    old, new = (facts_of("gpu-1", gpus=gpus_of(GPU, 8, first=n)) for n in (0, 1))
+    remember(session, Round({"gpu-1": old}, {}))
+    evidence = _evidence(session, "5b")
+    began = datetime.now(UTC) + timedelta(milliseconds=5)
+    files = tuple(f.model_copy(update={"began": began}) for f in evidence.files)
+    keep_evidence(session, evidence.model_copy(update={"files": files}))
+    assert _gate(_seen(session, _view(session, **{"gpu-1": old}))).state is GateState.PASSED
+    found = _gate(_seen(session, _view(session, **{"gpu-1": new})))
+    assert "older than 1 GPU of gpu-1" in found.why
+
+
+def test_the_evidence_recorded_last_counts(session: Session) -> None:
+    _measured(session)
+    _with_result(session, status=Status.FAIL, cause="slow")
+    assert _gate(_seen(session)).state is GateState.FAILED
+    assert _gate(_seen(session), "gpt3.126m").state is GateState.PASSED
+    _measured(session)
+    assert _gate(_seen(session)).state is GateState.PASSED
+
+
+def test_gpus_nothing_is_published_for_leave_an_open_gate_that_says_so(session: Session) -> None:
+    view = _view(session, **{"gpu-1": facts_of("gpu-1", gpus=gpus_of("NVIDIA H100 80GB HBM3", 8))})
+    gate = _gate(_seen(session, view))
+    assert (gate.state, gate.close) == (GateState.OPEN, "")
+    assert "no figure is published for 8 x H100-SXM5-80GB" in gate.why
+
+
+def test_profile_that_asks_for_no_measurement_is_not_called_accepted(session: Session) -> None:
+    _deployed(session)
+    plain = replace(session, profile=session.profile.model_copy(update={"limits": {}}))
+    found = _seen(plain, _view(plain))
+    assert (found.verdict, found.gates) == (Accepted.NO_GATES, ())
