@@ -1,7 +1,9 @@
 """What all tests share: the same random examples in each CI run, and how tests are spread over processes."""
 
 import os
+import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,9 @@ LONGEST_FIRST = (
 
 # Ansible's library makes a folder below HOME when it is imported; whose tests these are may have none.
 os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
+
+# Processes of a test run are given the width of its terminal; programs under test write into pipes.
+os.environ.pop("COLUMNS", None)
 
 # No test is wrong for being slow: machines differ.
 # Examples are kept nowhere: a checkout may be of another user.
@@ -82,3 +87,11 @@ def rack_of(nodeid: str) -> str:
     if name in BY_PARAMETER:
         return f"{name}[{nodeid.partition('[')[2]}"
     return SHARED_RACK.get(name, name)
+
+
+@pytest.fixture
+def hears_hangups() -> Iterator[None]:
+    """Programs inherit which signals are ignored, and nohup ignores one."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -86,7 +86,7 @@ def _undeployed(session: Session) -> str:
     open_since = "no deployment of the whole site is proved"
     for entry in session.journal.entries(DEPLOYMENT):
         if entry.data["verdict"] != Verdict.PASSED.value:
-            open_since = f"the deployment of run {entry.run} is {entry.data['verdict']}"
+            open_since = f"the deployment of run {entry.run} did not pass ({entry.data['verdict']})"
         elif entry.data["whole"]:
             open_since = ""
     return open_since and f"{open_since}: appliance deploy"

@@ -275,6 +275,7 @@ def test_second_deployment_starts_no_ansible_and_says_the_same(
         "plan",
         "result",
         "measured",
+        "deployment",
         "run_finished",
     }
     again, before = deployed.record(run_id), deployed.record(first_run)

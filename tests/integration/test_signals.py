@@ -26,6 +26,7 @@ from tests.ssh_server import SshServer, serving
 
 pytestmark = [
     pytest.mark.rack,
+    pytest.mark.usefixtures("hears_hangups"),
     pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
 ]
 
@@ -202,8 +203,7 @@ def test_terminal_that_is_closed_ends_the_run_clean(work: Work) -> None:
         except BlockingIOError:
             time.sleep(0.02)
     os.close(master)
-    status = os.waitpid(child, 0)[1]
-    assert os.waitstatus_to_exitcode(status) == 130
+    assert _exit_code(child) == 130
     assert work.left == []
     (last,) = [data for _, kind, data in work.journal() if kind == "run_finished"]
     assert last["interrupted"]
@@ -235,6 +235,15 @@ def test_no_process_of_a_run_may_dump_its_memory(work: Work, hang: str) -> None:
     assert [found and found[1] for found in limits] == ["1"] * len(here)
     program.terminate()
     assert work.ends(program)[0] == 130
+
+
+def _exit_code(child: int) -> int:
+    deadline = time.monotonic() + SECONDS
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+    return os.waitstatus_to_exitcode(ended[1])
 
 
 def _limits(pid: int) -> str:

@@ -28,7 +28,9 @@ except KeyboardInterrupt:
 
 
 @pytest.fixture
-def program(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["subprocess.Popen[str]"]:
+def program(
+    tmp_path: Path, request: pytest.FixtureRequest, hears_hangups: None
+) -> Iterator["subprocess.Popen[str]"]:
     """The program, when it listens; with parameter "nohup", started by that."""
     argv: tuple[str, ...] = (sys.executable, "-c", PROGRAM, str(tmp_path))
     if getattr(request, "param", ""):
