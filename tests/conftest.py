@@ -20,6 +20,7 @@ SHARED_RACK = {
     "test_accepted": "hurt",
     "test_drift": "hurt",
     "test_faults": "hurt",
+    "test_hostile_host": "hurt",
 }
 """Modules that work on one deployed rack. Those that hurt it get one of their own."""
 

@@ -203,6 +203,18 @@ def variables(site: Site, profile: Profile, known: Mapping[str, HostFacts]) -> d
     }
 
 
+def payloads(made: Path) -> tuple[str, ...]:
+    """Forms of one command; a text takes the first that its model does."""
+    ran = f"touch {made}"
+    return (
+        f"{{{{ lookup('pipe', '{ran}') }}}}{{% set x = lookup('pipe', '{ran}') %}}$({ran})`{ran}`; {ran}\n{ran}",
+        f"{{{{ lookup('pipe', '{ran}') }}}}$({ran})",
+        f"{{{{lookup('pipe','touch${{IFS}}{made}')}}}}",
+        f"$({ran})",
+        f"\n{ran}",
+    )
+
+
 def spread(
     model: type[BaseModel], document: Document, payloads: tuple[str, ...], fits: Fits
 ) -> tuple[Document, list[Place]]:

@@ -17,7 +17,7 @@ from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages import STAGES
 from tests.integration import hostile_site
-from tests.integration.hostile_site import Document, can_be_deployed, spread
+from tests.integration.hostile_site import Document, can_be_deployed, payloads, spread
 from tests.planted import models_of
 
 ROOT = Path(__file__).parents[2]
@@ -41,18 +41,6 @@ WANTED = {
     "etc/systemd/system/appliance-etcd.timer.j2": "kubernetes_backup",
 }
 """Templates that only hosts with such a variable have."""
-
-
-def payloads(made: Path) -> tuple[str, ...]:
-    """Forms of one command; a text takes the first that its model does."""
-    ran = f"touch {made}"
-    return (
-        f"{{{{ lookup('pipe', '{ran}') }}}}{{% set x = lookup('pipe', '{ran}') %}}$({ran})`{ran}`; {ran}\n{ran}",
-        f"{{{{ lookup('pipe', '{ran}') }}}}$({ran})",
-        f"{{{{lookup('pipe','touch${{IFS}}{made}')}}}}",
-        f"$({ran})",
-        f"\n{ran}",
-    )
 
 
 @dataclass(frozen=True)
