@@ -9,7 +9,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RACK := systemd-container mmdebstrap nftables iproute2 openssh-client gcc libc6-dev ibsim-utils gpg gpg-agent
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120
-# Ansible waits more than it computes: three racks keep two cores busy.
+# Three racks keep two cores busy: Ansible also waits.
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 

@@ -35,6 +35,7 @@ LONGEST_FIRST = (
     "test_gpu_stage",
     "test_own_site[hpc-debian12-root]",
     "test_own_site[balanced-debian13-user]",
+    "test_own_site[cost-efficient-debian12]",
     "test_secrets",
 )
 """Racks by the time their tests take: what begins last must be short."""

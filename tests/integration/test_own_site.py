@@ -14,7 +14,7 @@ from appliance.lab.spec import RackSpec
 from tests.integration.own_site import Integrator, Typed, readme_block
 from tests.integration.rack import own_name, traces
 
-pytestmark = [pytest.mark.fresh, pytest.mark.rack, pytest.mark.slow]
+pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
 ORDINARY_USER = pwd.getpwnam("nobody").pw_uid
 OWN_NAMES = {"head": "node-a17", "gpu-1": "node-b03"}
@@ -60,7 +60,7 @@ def _made(spec: RackSpec, folder: Path, uid: int, names: dict[str, str]) -> Iter
     params=[
         pytest.param((HPC, 0, {}), id="hpc-debian12-root"),
         pytest.param((BALANCED, ORDINARY_USER, OWN_NAMES), id="balanced-debian13-user"),
-        pytest.param((COST, 0, {}), id="cost-efficient-debian12", marks=pytest.mark.fresh),
+        pytest.param((COST, 0, {}), id="cost-efficient-debian12"),
     ],
 )
 def own(
