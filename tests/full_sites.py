@@ -1,5 +1,6 @@
 """Sites in which every section is filled, in a folder with all files they name."""
 
+import gzip
 import hashlib
 import io
 import shutil
@@ -40,6 +41,6 @@ def write_full_site(folder: Path, kind: str) -> Path:
 
 def _archive(top: str) -> bytes:
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as made:
+    with tarfile.open(fileobj=packed, mode="w") as made:
         made.addfile(tarfile.TarInfo(f"{top}/Makefile"))
-    return packed.getvalue()
+    return gzip.compress(packed.getvalue(), mtime=0)

@@ -1,0 +1,20 @@
+"""Writes the golden record anew: ``python -m tests.golden``; read the difference before it is committed."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from tests.golden.record import RECORD, SITES, recorded
+
+
+def main() -> None:
+    """All sites; what is no longer made goes."""
+    for name in SITES:
+        shutil.rmtree(RECORD / name, ignore_errors=True)
+        (RECORD / name).mkdir(parents=True)
+        with tempfile.TemporaryDirectory() as folder:
+            for file, text in recorded(name, Path(folder)).items():
+                (RECORD / name / file).write_text(text)
+
+
+main()

@@ -1,0 +1,297 @@
+"""What the program makes of known sites and hosts: role variables, files, plans, health and reports.
+
+The hosts' facts were taken from a deployed rack (class hpc, three hosts); the last GPU host is hurt in four places.
+"""
+
+import io
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from rich.console import Console
+
+from appliance.config.data import root
+from appliance.config.fresh import CLUSTER_KEY
+from appliance.config.load import LoadedSite, load_site
+from appliance.config.secrets import Redactor, Secret
+from appliance.engine.gather import Round, Unanswered
+from appliance.engine.judge import judge_all
+from appliance.engine.planning import Preparation, Selection, make_plan, prepare
+from appliance.engine.record import Findings, record_of
+from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.session import Session
+from appliance.engine.survey import view_of
+from appliance.journal import Journal
+from appliance.models.facts import HostFacts, Receipt
+from appliance.models.plan import Plan
+from appliance.models.result import CheckResult
+from appliance.models.run import RunRecord
+from appliance.models.site import Host, Role
+from appliance.report import nagios
+from appliance.report.console import plan_table, run_summary
+from appliance.report.html import render as render_html
+from appliance.stages import STAGES
+from tests.full_sites import VARIABLE, write_full_site
+from tests.rendering import rendered
+from tests.unit.engine.world import FakeHosts, Recorder
+
+RECORD = Path(__file__).parents[1] / "data/golden"
+WIDTH = 120
+DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+TAKEN = datetime(2026, 11, 23, 14, 17, 42, tzinfo=UTC)
+"""When the facts were taken; every clock of the record shows it."""
+MARKUP = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
+SECRET = "k" * 43 + "="
+EXTERNAL = """
+kubernetes: {external: kubeconfig}
+scheduler:
+  kind: kai
+  projects:
+    - {name: team, queues: [{name: train, gpu: {quota: 2}}]}
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A site at work, with the facts of its hosts."""
+
+    session: Session
+    found: Round
+
+
+def _plain_site(profile: str, more: str = "") -> Callable[[Path], Path]:
+    """Three hosts of a class, with what a site must have."""
+
+    def write(folder: Path) -> Path:
+        file = folder / "site.yml"
+        hosts = "".join(
+            f"  - {{name: {name}, roles: [{roles}], address: 10.0.0.{number}}}\n"
+            for name, roles, number in (
+                ("head", "control, storage, login", 10),
+                ("gpu-1", "gpu", 11),
+                ("gpu-2", "gpu", 12),
+            )
+        )
+        file.write_text(
+            f"version: 1\nname: acme\nprofile: {profile}\n"
+            "networks:\n  management: {cidr: 10.0.0.0/24}\n"
+            f"hosts:\n{hosts}"
+            "secrets:\n  munge_key: {file: munge_key}\n  slurmdbd_password: {file: munge_key}\n"
+            f"{more}"
+        )
+        (folder / "munge_key").touch(mode=0o600)
+        (folder / "munge_key").write_text(SECRET * 4)
+        (folder / "kubeconfig").touch(mode=0o600)
+        (folder / "known_hosts").write_text("")
+        return file
+
+    return write
+
+
+SITES: Mapping[str, Callable[[Path], Path]] = {
+    "hpc": _plain_site("hpc"),
+    "balanced": _plain_site("balanced"),
+    "cost-efficient": _plain_site("cost-efficient"),
+    "external-cluster": _plain_site("hpc", EXTERNAL),
+    "infiniband": lambda folder: write_full_site(folder, "infiniband"),
+    "ethernet": lambda folder: write_full_site(folder, "ethernet"),
+}
+"""Infiniband: a cluster of one control plane, MIG, Slurm beside it; ethernet: three control planes and Run:ai."""
+
+
+def recorded(name: str, folder: Path) -> dict[str, str]:
+    """The texts of a site by file name. ``folder``: empty, for the site's files."""
+    with patch.dict("os.environ", {VARIABLE: "x" * 20, "TZ": "UTC"}):
+        time.tzset()
+        loaded = load_site(SITES[name](folder))
+        with Journal(folder / "runs") as journal:
+            made = _made(loaded, journal)
+            prepared = prepare(made.session, made.found.facts, _stages(made))
+            settled = _settled(made, prepared)
+            results = judge_all(
+                view_of(settled.session, settled.found), settled.found, ALL_CHECK_IDS
+            )
+            report = _report(settled, results)
+            texts = {
+                "variables.json": _json(_variables(made, prepared)),
+                "inputs.json": _json(_inputs(made, prepared)),
+                "files.txt": _files(made, prepared),
+                "plan.txt": _plan(made, prepared) + "\n" + _plan(settled, prepared),
+                "plan.json": _json(_planned(settled, prepared).model_dump(mode="json")),
+                "health.json": _json(
+                    [r.model_dump(mode="json", exclude_defaults=True) for r in results]
+                ),
+                "health.nagios": nagios.render("acme", results)[0],
+                "report.json": _json(
+                    report.model_dump(mode="json", exclude_defaults=True, exclude={"results"})
+                ),
+                "report.txt": _shown(lambda console: run_summary(console, report)),
+                "report.html.txt": _read(render_html(report)),
+            }
+    # The evidence kept of a host names files of the site, so its digest is another in each folder.
+    return {
+        file: (DIGEST.sub("DIGEST", text) if file.startswith("report") else text)
+        for file, text in ((f, t.replace(str(folder), "SITE")) for f, t in texts.items())
+    }
+
+
+def _made(loaded: LoadedSite, journal: Journal) -> Made:
+    """The site before its first deployment."""
+    names = (*loaded.site.secrets, CLUSTER_KEY)
+    secrets = {name: Secret(SECRET) for name in names}
+    facts = {host.name: _facts(host) for host in loaded.site.hosts}
+    session = Session(
+        run="r1",
+        verb="deploy",
+        site=loaded.site,
+        profile=loaded.profile,
+        folder=loaded.folder,
+        data=root(),
+        runs=loaded.folder / "runs",
+        secrets=secrets,
+        remote=FakeHosts(),
+        journal=journal,
+        observer=Recorder(),
+        redact=Redactor(secrets.values()),
+        lock=loaded.lock,
+    )
+    return Made(session, Round(facts, {}))
+
+
+def _facts(host: Host) -> HostFacts:
+    kind = "gpu" if Role.GPU in host.roles else "control"
+    data: dict[str, Any] = json.loads((RECORD / f"facts/{kind}.json").read_text())
+    data["os"]["hostname"] = host.name
+    data["interfaces"][0]["addresses"] = [f"{host.address}/24"]
+    return HostFacts.model_validate(data | {"host": host.name, "receipts": {}})
+
+
+def _settled(made: Made, prepared: Preparation) -> Made:
+    """The site after it: receipts of all, the last GPU host hurt, and the last control host but one silent."""
+    facts = {
+        name: facts.model_copy(update={"receipts": _receipts(name, prepared)})
+        for name, facts in made.found.facts.items()
+    }
+    gpus = [host.name for host in made.session.site.with_role(Role.GPU)]
+    facts[gpus[-1]] = _hurt(facts[gpus[-1]])
+    heads = [h.name for h in made.session.site.with_role(Role.CONTROL)][1:2]
+    silent = {
+        name: Unanswered(name, "10.0.0.20 refuses port 22", "is sshd up?", away=True)
+        for name in heads
+    }
+    return replace(made, found=Round({n: f for n, f in facts.items() if n not in silent}, silent))
+
+
+def _receipts(host: str, prepared: Preparation) -> dict[str, Receipt]:
+    return {
+        stage: Receipt(
+            stage=stage,
+            fingerprint=one.fingerprint,
+            inputs=one.inputs,
+            written=TAKEN.isoformat(),
+            run="r0",
+            appliance="0.1.0",
+            resources=1,
+        )
+        for (stage, name), one in prepared.items()
+        if name == host
+    }
+
+
+def _hurt(facts: HostFacts) -> HostFacts:
+    """A GPU off its bus, a cable out, a clock that is off, and a receipt of other partitions."""
+    assert facts.gpus
+    gpus = facts.gpus.model_copy(update={"devices": facts.gpus.devices[:-1]})
+    ports = tuple(
+        port.model_copy(update={"state": "DOWN", "physical": "Polling", "rate": 0.0})
+        if n == 0
+        else port
+        for n, port in enumerate(facts.ports)
+    )
+    clock = facts.clock.model_copy(update={"offset": 20.0})
+    receipts = dict(facts.receipts)
+    if "slurm" in receipts:
+        inputs = {**receipts["slurm"].inputs, "slurm_partitions": "another"}
+        changed = {"inputs": inputs, "fingerprint": "another"}
+        receipts["slurm"] = receipts["slurm"].model_copy(update=changed)
+    return facts.model_copy(
+        update={"gpus": gpus, "ports": ports, "clock": clock, "receipts": receipts}
+    )
+
+
+def _stages(made: Made) -> tuple[Any, ...]:
+    return tuple(stage for stage in STAGES if stage.wanted(made.session.site))
+
+
+def _planned(made: Made, prepared: Preparation) -> Plan:
+    plan = make_plan(made.session, made.found, prepared, Selection(stages=_stages(made)))
+    # Fingerprints follow every change of a role.
+    cells = tuple(cell.model_copy(update={"fingerprint": ""}) for cell in plan.cells)
+    return plan.model_copy(update={"cells": cells})
+
+
+def _plan(made: Made, prepared: Preparation) -> str:
+    plan = _planned(made, prepared)
+    return _shown(lambda console: plan_table(console, plan))
+
+
+def _alike(made: Made) -> list[Host]:
+    """One host of each set of roles and owner: others differ in name and address."""
+    site = made.session.site
+    return list({(host.roles, site.owner(host)): host for host in reversed(site.hosts)}.values())
+
+
+def _variables(made: Made, prepared: Preparation) -> dict[str, object]:
+    names = {host.name for host in _alike(made)}
+    return {f"{s} {h}": one.variables for (s, h), one in prepared.items() if h in names}
+
+
+def _inputs(made: Made, prepared: Preparation) -> dict[str, object]:
+    """Digests of the variables, as receipts on hosts hold them: while they stay, those stay valid."""
+    names = {host.name for host in _alike(made)}
+    return {
+        f"{s} {h}": {n: digest for n, digest in one.inputs.items() if n in one.variables}
+        for (s, h), one in prepared.items()
+        if h in names
+    }
+
+
+def _files(made: Made, prepared: Preparation) -> str:
+    """Every template of every role, under "== stage host: role/path"."""
+    parts: list[str] = []
+    for stage in _stages(made):
+        for host in _alike(made):
+            if one := prepared.get((stage.name, host.name)):
+                given = json.loads(json.dumps(one.variables, default=str))
+                texts = rendered(stage.ansible_roles, host.name, given)
+                parts += [f"== {stage.name} {host.name}: {f}\n{t}" for f, t in texts.items()]
+    return "\n".join(parts)
+
+
+def _report(made: Made, results: list[CheckResult]) -> RunRecord:
+    record = record_of(made.session, made.found, Findings(results=results))
+    same = {"user": "ada", "control_host": "control", "started": TAKEN, "finished": TAKEN}
+    return record.model_copy(update=same)
+
+
+def _read(page: str) -> str:
+    """The words of a page, a line for each run of them."""
+    text = unescape(MARKUP.sub("\n", page))
+    return "\n".join(line for raw in text.splitlines() if (line := " ".join(raw.split()))) + "\n"
+
+
+def _shown(show: Callable[[Console], object]) -> str:
+    into = io.StringIO()
+    show(Console(file=into, width=WIDTH, markup=False, color_system=None))
+    return "\n".join(line.rstrip() for line in into.getvalue().splitlines()) + "\n"
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=1, sort_keys=True, default=str, ensure_ascii=False) + "\n"
