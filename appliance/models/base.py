@@ -1,9 +1,27 @@
 """The base of every model: frozen, and closed to unknown keys."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from pydantic import BaseModel, ConfigDict
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
 
 
 class Model(BaseModel):
     """Frozen data; a key nobody declared is an error, never silently dropped."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    def _made_of(self, part: Part, make: Callable[[Part], Made]) -> Made:
+        """What ``make`` makes of one of this model's values, made once.
+
+        A copy with another value takes along what was made of the old one, and makes its own.
+        """
+        name = f"_{make.__name__}"
+        kept = self.__dict__.get(name)
+        if kept is None or kept[0] is not part:
+            kept = self.__dict__[name] = part, make(part)
+        made: Made = kept[1]
+        return made

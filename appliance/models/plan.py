@@ -1,6 +1,6 @@
 """What a deployment would do: one cell per stage and host, with the reason."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from pydantic import Field
@@ -69,15 +69,17 @@ class Plan(Model):
 
     def cell(self, stage: str, host: str) -> HostStage | None:
         """The cell of one stage on one host, None where the plan has none."""
-        return next((c for c in self.cells if c.stage == stage and c.host == host), None)
+        return self._made_of(self.cells, _by_place).get((stage, host))
 
     def by_stage(self, stage: str) -> tuple[HostStage, ...]:
         """The cells of one stage, in the order of ``hosts``."""
-        return self._ordered(c for c in self.cells if c.stage == stage)
+        order = self._made_of(self.hosts, _places)
+        cells = self._made_of(self.cells, _by_stage).get(stage, ())
+        return tuple(sorted(cells, key=lambda c: order[c.host]))
 
     def by_host(self, host: str) -> tuple[HostStage, ...]:
         """The cells of one host, in the order of ``stages``."""
-        cells = [c for c in self.cells if c.host == host]
+        cells = self._made_of(self.cells, _by_host).get(host, ())
         return tuple(sorted(cells, key=lambda c: self.stages.index(c.stage)))
 
     def pending(self) -> tuple[HostStage, ...]:
@@ -127,5 +129,28 @@ class Plan(Model):
         """Stages one after the other."""
         return sum(expected_minutes(c for c in self.pending() if c.stage == s) for s in self.stages)
 
-    def _ordered(self, cells: Iterable[HostStage]) -> tuple[HostStage, ...]:
-        return tuple(sorted(cells, key=lambda c: self.hosts.index(c.host)))
+
+def _places(hosts: tuple[str, ...]) -> dict[str, int]:
+    return {host: place for place, host in reversed([*enumerate(hosts)])}
+
+
+def _by_place(cells: tuple[HostStage, ...]) -> dict[tuple[str, str], HostStage]:
+    """Of several cells of one place the first."""
+    return {(cell.stage, cell.host): cell for cell in reversed(cells)}
+
+
+def _by_stage(cells: tuple[HostStage, ...]) -> dict[str, list[HostStage]]:
+    return _grouped(cells, lambda cell: cell.stage)
+
+
+def _by_host(cells: tuple[HostStage, ...]) -> dict[str, list[HostStage]]:
+    return _grouped(cells, lambda cell: cell.host)
+
+
+def _grouped(
+    cells: Iterable[HostStage], key: Callable[[HostStage], str]
+) -> dict[str, list[HostStage]]:
+    found: dict[str, list[HostStage]] = {}
+    for cell in cells:
+        found.setdefault(key(cell), []).append(cell)
+    return found

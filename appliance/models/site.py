@@ -361,7 +361,7 @@ class Site(Model):
 
     def with_role(self, role: Role) -> tuple[Host, ...]:
         """The hosts that carry ``role``, in the site's order."""
-        return tuple(host for host in self.hosts if role in host.roles)
+        return self._made_of(self.hosts, _by_role)[role]
 
     def owner(self, host: Host) -> Owner:
         """Who gives ``host`` its work."""
@@ -378,8 +378,13 @@ class Site(Model):
 
     def host(self, name: str) -> Host:
         """The host called ``name``. Raises KeyError."""
-        return next((h for h in self.hosts if h.name == name), None) or _missing(name)
+        return self._made_of(self.hosts, _by_name)[name]
 
 
-def _missing(name: str) -> Host:
-    raise KeyError(name)
+def _by_role(hosts: tuple[Host, ...]) -> dict[Role, tuple[Host, ...]]:
+    return {role: tuple(host for host in hosts if role in host.roles) for role in Role}
+
+
+def _by_name(hosts: tuple[Host, ...]) -> dict[str, Host]:
+    """Of several hosts with one name the first."""
+    return {host.name: host for host in reversed(hosts)}
