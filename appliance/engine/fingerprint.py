@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from appliance.config.roles.context import Shared
 from appliance.config.secrets import Secret
 from appliance.stages.stage import Stage
 
@@ -21,18 +22,38 @@ Inputs = dict[str, str]
 """Name of an input ("role slurm", "slurm_partitions") -> its digest."""
 
 
-def inputs_of(stage: Stage, data: Path, variables: Mapping[str, object], salt: bytes) -> Inputs:
-    """Digests of the stage's roles, playbook, modules and variables.
+class Digests:
+    """Digests of variables, each that all hosts share made once.
 
-    ``salt`` keys the digest of variables, which may hold secrets: a receipt tells nobody what they are.
+    ``salt`` keys them, for variables may hold secrets: a receipt tells nobody what they are.
     """
+
+    def __init__(self, salt: bytes, shared: Shared) -> None:
+        self._salt = salt
+        self._shared = shared
+        self._known: dict[int, str] = {}
+
+    def of(self, value: object) -> str:
+        """The digest of one variable's value."""
+        if not self._shared.holds(value):
+            return self._digest(value)
+        if id(value) not in self._known:
+            self._known[id(value)] = self._digest(value)
+        return self._known[id(value)]
+
+    def _digest(self, value: object) -> str:
+        text = json.dumps(value, sort_keys=True, default=_plain)
+        return hashlib.blake2b(text.encode(), key=self._salt, digest_size=12).hexdigest()
+
+
+def inputs_of(
+    stage: Stage, data: Path, variables: Mapping[str, object], digests: Digests
+) -> Inputs:
+    """Digests of the stage's roles, playbook, modules and variables."""
     found = {f"role {name}": _tree(data / "roles" / name) for name in stage.ansible_roles}
     found["playbook"] = _file(data / "playbooks" / f"{stage.name}.yml")
     found["modules"] = _tree(data / "playbooks" / "collections")
-    for name, value in variables.items():
-        text = json.dumps(value, sort_keys=True, default=_plain)
-        found[name] = hashlib.blake2b(text.encode(), key=salt, digest_size=12).hexdigest()
-    return found
+    return found | {name: digests.of(value) for name, value in variables.items()}
 
 
 def fingerprint(inputs: Inputs) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.checks.check import View
-from appliance.config.roles.context import Variables
+from appliance.config.roles.context import Shared, Variables
 from appliance.engine.earlier import known_facts
-from appliance.engine.fingerprint import Inputs, changed_inputs, fingerprint, inputs_of
+from appliance.engine.fingerprint import Digests, Inputs, changed_inputs, fingerprint, inputs_of
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_host
 from appliance.engine.session import Session
@@ -44,10 +44,12 @@ def prepare(
 ) -> Preparation:
     """Variables and fingerprint of every stage on every host it concerns."""
     made: dict[tuple[str, str], Prepared] = {}
+    shared = Shared()
+    digests = Digests(session.salt, shared)
     for stage in stages:
         for host in concerned(stage, session, facts):
-            variables = stage.variables(session.context(host, facts))
-            inputs = inputs_of(stage, session.data, variables, session.salt)
+            variables = stage.variables(session.context(host, facts, shared))
+            inputs = inputs_of(stage, session.data, variables, digests)
             made[stage.name, host.name] = Prepared(variables, inputs, fingerprint(inputs))
     return made
 

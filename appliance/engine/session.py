@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.adapters.ssh import Endpoint, Reachable
-from appliance.config.roles.context import RoleContext
+from appliance.config.roles.context import RoleContext, Shared
 from appliance.config.secrets import Redactor, Secret
 from appliance.journal import Journal
 from appliance.models.events import Event, Observer
@@ -45,9 +45,9 @@ class Session:
         """Passes an event on; secrets never leave."""
         self.observer.handle(event)
 
-    def context(self, host: Host, facts: Mapping[str, HostFacts]) -> RoleContext:
-        """What role variables of ``host`` are made from."""
-        return RoleContext(self.profile, self.site, host, self.secrets, facts)
+    def context(self, host: Host, facts: Mapping[str, HostFacts], shared: Shared) -> RoleContext:
+        """What role variables of ``host`` are made from; ``shared`` by all hosts with these facts."""
+        return RoleContext(self.profile, self.site, host, self.secrets, facts, shared)
 
     @property
     def salt(self) -> bytes:

@@ -52,7 +52,7 @@ def variables(context: RoleContext) -> Variables:
     container = in_container(site, context.facts.get(host.name))
     return {
         "base_hostname": host.name,
-        "base_hosts": names(site),
+        "base_hosts": context.once(_names),
         "base_networks": networks(site),
         "base_timezone": base.timezone,
         "base_container": container,
@@ -70,6 +70,10 @@ def variables(context: RoleContext) -> Variables:
         "base_security_mirror": base.security_mirror or base.mirror or "",
         "base_held_packages": list(HELD_PACKAGES),
     }
+
+
+def _names(context: RoleContext) -> list[dict[str, str]]:
+    return names(context.site)
 
 
 def networks(site: Site) -> list[str]:

@@ -1,7 +1,8 @@
 """What a role-variable function may look at."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from appliance.config.secrets import Secrets
 from appliance.models.facts import HostFacts
@@ -9,14 +10,42 @@ from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
 
 Variables = dict[str, object]
+Made = TypeVar("Made")
+
+
+class Shared:
+    """What the hosts of a site have in common, made once; nobody changes what is in it."""
+
+    def __init__(self) -> None:
+        self._made: dict[object, object] = {}
+        self._known: set[int] = set()
+
+    def once(self, key: object, make: Callable[[], Made]) -> Made:
+        """What stands under ``key``; made where nothing does."""
+        if key not in self._made:
+            self._made[key] = value = make()
+            self._known.add(id(value))
+        return cast(Made, self._made[key])
+
+    def holds(self, value: object) -> bool:
+        """Whether it is this very object that all hosts have."""
+        return id(value) in self._known
 
 
 @dataclass(frozen=True)
 class RoleContext:
-    """``facts`` are the latest known ones per host: a host that is down keeps its last answer."""
+    """``facts`` are the latest known ones per host: a host that is down keeps its last answer.
+
+    ``shared`` belongs to all contexts that differ in nothing but their host.
+    """
 
     profile: Profile
     site: Site
     host: Host
     secrets: Secrets
     facts: Mapping[str, HostFacts]
+    shared: Shared = field(default_factory=Shared, compare=False, repr=False)
+
+    def once(self, make: "Callable[[RoleContext], Made]") -> Made:
+        """What ``make`` makes of all but the host."""
+        return self.shared.once(make, lambda: make(self))

@@ -64,7 +64,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_network_cidr": str(site.networks["management"].cidr),
         "kubernetes_pod_network": str(given.pod_network),
         "kubernetes_pod_subnet": str(pod_subnet(site, host)) if given.network == "bridge" else "",
-        "kubernetes_pod_routes": _routes(site, host) if given.network == "bridge" else [],
+        "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
         "kubernetes_source": given.source or "",
         "kubernetes_container": container,
         "kubernetes_encryption_key": _encryption_key(context) if is_control else "",
@@ -223,12 +223,17 @@ def takes_subnet(image: str) -> bool:
     return found is None or tuple(map(int, found.groups())) >= SUBNET_SINCE
 
 
-def _routes(site: Site, host: Host) -> list[dict[str, str]]:
-    return [
-        {"subnet": str(pod_subnet(site, other)), "via": str(other.address)}
+def _routes(context: RoleContext) -> list[dict[str, str]]:
+    """To all members but the host itself."""
+    return [route for name, route in context.once(_all_routes).items() if name != context.host.name]
+
+
+def _all_routes(context: RoleContext) -> dict[str, dict[str, str]]:
+    site = context.site
+    return {
+        other.name: {"subnet": str(pod_subnet(site, other)), "via": str(other.address)}
         for other in members(site)
-        if other.name != host.name
-    ]
+    }
 
 
 def _interface(context: RoleContext) -> str:

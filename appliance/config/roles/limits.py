@@ -14,8 +14,13 @@ def variables(context: RoleContext) -> Variables:
     first = context.site.with_role(Role.CONTROL)[0]
     options = context.site.scheduler
     return {
-        "limits_program": b64encode(executable()).decode(),
+        "limits_program": context.once(_program),
         "limits_identity": context.host.name,
         "limits_prometheus": f"http://{first.address}:{PROMETHEUS_PORT}",
         "limits_dry_run": options is not None and options.limits == "report",
     }
+
+
+def _program(context: RoleContext) -> str:
+    del context
+    return b64encode(executable()).decode()

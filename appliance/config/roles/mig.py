@@ -10,7 +10,12 @@ from appliance.mig.bundle import executable
 def variables(context: RoleContext) -> Variables:
     """All variables of role mig. Raises ConfigError for GPUs whose placements are not known."""
     return {
-        "mig_program": b64encode(executable()).decode(),
+        "mig_program": context.once(_program),
         "mig_declared": document(context.profile, context.site, context.host),
         "mig_on_demand": on_demand(context.profile, context.site, context.host),
     }
+
+
+def _program(context: RoleContext) -> str:
+    del context
+    return b64encode(executable()).decode()

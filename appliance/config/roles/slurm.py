@@ -51,23 +51,17 @@ def variables(context: RoleContext) -> Variables:
     """All variables of role slurm. Raises ConfigError without a control host or its secrets."""
     site = context.site
     controller = _controller(site)
-    constrain = _constrains(context)
-    nodes = [
-        _node(context.profile, host, context.facts.get(host.name))
-        for host in site.with_role(Role.GPU)
-    ]
+    constrain = context.once(_constrains)
     return {
         "slurm_cluster": site.slurm.cluster,
         "slurm_controller": context.host.name == controller.name,
         "slurm_compute": Role.GPU in context.host.roles,
         "slurm_controller_name": controller.name,
         "slurm_controller_address": str(controller.address),
-        "slurm_nodes": [node.variables() for node in nodes],
-        "slurm_memory_per_cpu_mib": min((n.memory_mib // n.cpus for n in nodes), default=1024),
-        "slurm_partitions": _partitions(site),
-        "slurm_accounts": [
-            {"name": a.name, "users": list(dict.fromkeys(a.users))} for a in site.slurm.accounts
-        ],
+        "slurm_nodes": context.once(_node_lines),
+        "slurm_memory_per_cpu_mib": context.once(_memory_per_cpu),
+        "slurm_partitions": context.once(_partitions),
+        "slurm_accounts": context.once(_accounts),
         "slurm_constrain": constrain,
         "slurm_cgroup_plugin": "autodetect" if constrain else _no_cgroups(context),
         "slurm_munge_key": _secret(context, "munge_key"),
@@ -76,9 +70,25 @@ def variables(context: RoleContext) -> Variables:
         ),
         "slurm_owner": site.owner(context.host).value,
         "slurm_scratch": _scratch(context),
-        "slurm_switches": slurm_switches(context),
+        "slurm_switches": context.once(slurm_switches),
         "slurm_containers": containers(context.site),
     }
+
+
+def _nodes(context: RoleContext) -> list[_Node]:
+    return [
+        _node(context.profile, host, context.facts.get(host.name))
+        for host in context.site.with_role(Role.GPU)
+    ]
+
+
+def _node_lines(context: RoleContext) -> list[Variables]:
+    return [node.variables() for node in context.once(_nodes)]
+
+
+def _memory_per_cpu(context: RoleContext) -> int:
+    """What the smallest host has of it."""
+    return min((n.memory_mib // n.cpus for n in context.once(_nodes)), default=1024)
 
 
 def gpu_type(model: str) -> str:
@@ -207,12 +217,20 @@ def _model(profile: Profile, facts: HostFacts | None) -> str:
     return next(seen, profile.hardware.gpu.models[0])
 
 
-def _partitions(site: Site) -> list[Variables]:
+def _partitions(context: RoleContext) -> list[Variables]:
     """With the first one as default where the site chose none; Slurm would refuse jobs that name none."""
-    chosen = any(p.default for p in site.slurm.partitions)
+    partitions = context.site.slurm.partitions
+    chosen = any(p.default for p in partitions)
     return [
         {"name": p.name, "default": p.default or (not chosen and i == 0), "max_time": p.max_time}
-        for i, p in enumerate(site.slurm.partitions)
+        for i, p in enumerate(partitions)
+    ]
+
+
+def _accounts(context: RoleContext) -> list[Variables]:
+    return [
+        {"name": account.name, "users": list(dict.fromkeys(account.users))}
+        for account in context.site.slurm.accounts
     ]
 
 

@@ -10,7 +10,7 @@ NONE = SwitchTree(())
 
 def tree_of(context: RoleContext) -> SwitchTree:
     """Over all GPU hosts, as the first control host that could discovered them; empty where none could."""
-    topology = _discovered(context)
+    topology = context.once(_discovered)
     if topology is None:
         return NONE
     known = {host.name: context.facts.get(host.name) for host in context.site.with_role(Role.GPU)}
@@ -19,18 +19,22 @@ def tree_of(context: RoleContext) -> SwitchTree:
 
 def slurm_switches(context: RoleContext) -> list[Variables]:
     """The lines of topology.conf; none where the fabric could not be discovered, or is none."""
-    return [dict(line) for line in slurm(tree_of(context))]
+    return [dict(line) for line in slurm(context.once(tree_of))]
 
 
 def node_labels(context: RoleContext) -> dict[str, str]:
     """The labels of this host; none where its place is not known."""
-    return kubernetes(tree_of(context)).get(context.host.name, {})
+    return context.once(_labels).get(context.host.name, {})
 
 
 def label_families(context: RoleContext) -> list[str]:
     """Labels a node has none of but ``node_labels``; none while a fabric that is there was never discovered."""
     is_fabric = context.profile.hardware.fabric.link_layer == "InfiniBand"
-    return [] if is_fabric and _discovered(context) is None else [FAMILY]
+    return [] if is_fabric and context.once(_discovered) is None else [FAMILY]
+
+
+def _labels(context: RoleContext) -> dict[str, dict[str, str]]:
+    return kubernetes(context.once(tree_of))
 
 
 def _discovered(context: RoleContext) -> Topology | None:

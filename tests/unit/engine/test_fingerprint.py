@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from appliance.config import data
-from appliance.engine.fingerprint import changed_inputs, inputs_of
+from appliance.config.roles.context import Shared
+from appliance.engine.fingerprint import Digests, changed_inputs, inputs_of
 from tests.unit.engine.world import stage_of
 
 MODULES = Path("playbooks/collections/ansible_collections/appliance/host/plugins/modules")
@@ -52,7 +53,9 @@ def differs(original: Path, tmp_path: Path) -> Callable[[Callable[[Path], None]]
         copy = shutil.copytree(original, tmp_path / "copy")
         treat(copy)
         stage = stage_of("base", ansible_roles=("base",))
-        return changed_inputs(*(inputs_of(stage, at, {}, b"salt") for at in (original, copy)))
+        return changed_inputs(
+            *(inputs_of(stage, at, {}, Digests(b"salt", Shared())) for at in (original, copy))
+        )
 
     return compare
 
