@@ -22,6 +22,8 @@ THROUGH = "Through"
 DEAD_WORKER = "A worker was found in a dead state"
 """What ansible-core's strategies say when one of their processes is gone (plugins/strategy/__init__.py)."""
 KILLED = "run the same command again; look for out-of-memory kills on this machine: dmesg | grep -i 'killed process'"
+CONNECTION = "ansible_"
+"""How the variables begin that tell how a host is reached; those of group all reach this machine and added hosts too."""
 LAST_PLAY = "appliance_last_play"
 """Variable of a host: the number of the last play it takes part in."""
 
@@ -164,12 +166,36 @@ def _write_inventory(folder: Path, request: Play) -> None:
     groups: Json = {
         name: {"hosts": {host: {} for host in hosts}} for name, hosts in request.groups.items()
     }
-    hosts = {name: untemplated(variables) for name, variables in request.hosts.items()}
-    tree = {"all": {"hosts": hosts, "children": groups}}
+    common = _common(list(request.hosts.values()))
+    hosts = {
+        name: untemplated({key: value for key, value in variables.items() if key not in common})
+        for name, variables in request.hosts.items()
+    }
+    tree = {"all": {"vars": untemplated(common), "hosts": hosts, "children": groups}}
     target = folder / "inventory" / "hosts.json"
     target.parent.mkdir(mode=0o700)
     target.touch(mode=0o600)
     target.write_text(json.dumps(tree), encoding="utf-8")
+
+
+def _common(hosts: Sequence[Mapping[str, object]]) -> Json:
+    """The variables that are the same on all of these hosts, but for those of the connection."""
+    first, *others = hosts or [{}]
+    return {
+        key: value
+        for key, value in first.items()
+        if not key.startswith(CONNECTION) and _is_everywhere(key, value, others)
+    }
+
+
+def _is_everywhere(key: str, value: object, hosts: Sequence[Mapping[str, object]]) -> bool:
+    """By what is written of it: to Python 1 and True are one value."""
+    text = json.dumps(untemplated(value))
+    return all(
+        key in variables
+        and (variables[key] is value or json.dumps(untemplated(variables[key])) == text)
+        for variables in hosts
+    )
 
 
 def untemplated(value: object) -> object:

@@ -3,6 +3,7 @@
 import json
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,8 +55,47 @@ def test_whole_inventory_is_marked(tmp_path: Path) -> None:
     stage_in(tmp_path, play)
     text = (tmp_path / "inventory/hosts.json").read_text()
     everything = json.loads(text)["all"]
-    assert everything["hosts"]["gpu-1"]["x"] == {"y": [{"__ansible_unsafe": TEMPLATE}]}
+    assert everything["hosts"]["gpu-1"]["ansible_host"] == {"__ansible_unsafe": TEMPLATE}
+    assert everything["vars"]["x"] == {"y": [{"__ansible_unsafe": TEMPLATE}]}
     assert text.count(json.dumps(TEMPLATE)) == text.count(
         json.dumps({"__ansible_unsafe": TEMPLATE})
     )
     assert everything["children"] == {"gpu": {"hosts": {"gpu-1": {}}}}
+
+
+def test_what_all_hosts_share_is_written_once(tmp_path: Path) -> None:
+    nodes = [{"name": TEMPLATE}]
+    hosts: dict[str, dict[str, object]] = {
+        "gpu-1": {"nodes": nodes, "alike": ["x"], "own": "1", "kind": 1, "only": 1},
+        "gpu-2": {"nodes": nodes, "alike": ["x"], "own": "2", "kind": True},
+    }
+    everything = inventory(tmp_path, hosts)
+    marked = {"__ansible_unsafe": TEMPLATE}
+    assert everything["vars"] == {
+        "nodes": [{"name": marked}],
+        "alike": [{"__ansible_unsafe": "x"}],
+    }
+    one, other = everything["hosts"]["gpu-1"], everything["hosts"]["gpu-2"]
+    assert (one["kind"], other["kind"], one["only"]) == (1, True, 1)
+    assert [type(found["kind"]) for found in (one, other)] == [int, bool]
+    assert [sorted(found) for found in (one, other)] == [["kind", "only", "own"], ["kind", "own"]]
+
+
+def test_how_a_host_is_reached_is_told_of_that_host_alone(tmp_path: Path) -> None:
+    reached: dict[str, object] = {"ansible_user": "root", "ansible_become": True}
+    everything = inventory(tmp_path, {"gpu-1": reached, "gpu-2": reached})
+    assert everything["vars"] == {}
+    assert [sorted(found) for found in everything["hosts"].values()] == [sorted(reached)] * 2
+
+
+def test_mark_in_a_shared_variable_is_refused(tmp_path: Path) -> None:
+    shared: dict[str, object] = {"config": {"__ansible_vault": "x"}}
+    with pytest.raises(ConfigError, match="__ansible_vault"):
+        inventory(tmp_path, {"gpu-1": shared, "gpu-2": shared})
+
+
+def inventory(folder: Path, hosts: dict[str, dict[str, object]]) -> Any:
+    """What is written of these hosts."""
+    play = Play(Path("p.yml"), (), folder, hosts, {}, folder, None, "mark")
+    stage_in(folder, play)
+    return json.loads((folder / "inventory/hosts.json").read_text())["all"]
