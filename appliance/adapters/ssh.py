@@ -14,6 +14,7 @@ from typing import Protocol
 
 import paramiko  # noqa: TID251 - this module is the door
 
+from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 
@@ -84,6 +85,7 @@ class SshRemote:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._endpoints = {e.host: e for e in endpoints}
+        self._pinned = {e.known_hosts: KnownHosts(e.known_hosts) for e in endpoints}
         self._timeouts = (connect_timeout, banner_timeout)
         self._cancelled = cancelled
         self._clients: dict[str, paramiko.SSHClient] = {}
@@ -126,14 +128,17 @@ class SshRemote:
     def reach(self, host: str) -> None:
         """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""
         self._drop(host)
-        _connect(self._endpoints[host], *self._timeouts).close()
+        self._connect(self._endpoints[host]).close()
+
+    def _connect(self, endpoint: Endpoint) -> paramiko.SSHClient:
+        return _connect(endpoint, self._pinned[endpoint.known_hosts], *self._timeouts)
 
     def _channel(self, endpoint: Endpoint) -> paramiko.Channel:
         with self._locks[endpoint.host]:
             client = self._clients.get(endpoint.host)
             transport = client.get_transport() if client else None
             if transport is None or not transport.is_active():
-                client = self._clients[endpoint.host] = _connect(endpoint, *self._timeouts)
+                client = self._clients[endpoint.host] = self._connect(endpoint)
                 transport = client.get_transport()
         assert transport is not None
         try:
@@ -188,16 +193,13 @@ def _dial(address: str, port: int, timeout: float) -> socket.socket:
         ) from error
 
 
-def _connect(endpoint: Endpoint, connect: float, banner: float) -> paramiko.SSHClient:
+def _connect(
+    endpoint: Endpoint, pinned: KnownHosts, connect: float, banner: float
+) -> paramiko.SSHClient:
     client = paramiko.SSHClient()
-    try:
-        client.load_host_keys(str(endpoint.known_hosts))
-    except OSError as error:
-        raise ConnectionFailed(
-            f"{endpoint.known_hosts}: {error.strerror}",
-            "pin the host keys: appliance trust",
-            endpoint.host,
-        ) from error
+    name = known_hosts_name(endpoint.address, endpoint.port)
+    for key in _pinned(endpoint, pinned):
+        client.get_host_keys().add(name, key.get_name(), key)
     client.set_missing_host_key_policy(_Pinned())
     try:
         sock = _dial(endpoint.address, endpoint.port, connect)
@@ -221,6 +223,23 @@ def _connect(endpoint: Endpoint, connect: float, banner: float) -> paramiko.SSHC
         sock.close()
         raise _refusal(endpoint, error) from error
     return client
+
+
+def _pinned(endpoint: Endpoint, known: KnownHosts) -> Sequence[paramiko.PKey]:
+    try:
+        return known.keys(known_hosts_name(endpoint.address, endpoint.port))
+    except OSError as error:
+        raise ConnectionFailed(
+            f"{endpoint.known_hosts}: {error.strerror}",
+            "pin the host keys: appliance trust",
+            endpoint.host,
+        ) from error
+    except UnreadableKey as error:
+        raise ConnectionFailed(
+            f"{endpoint.known_hosts}: {error}",
+            "correct or remove that line: names, kind and key, one blank between them, and no marker such as @revoked",
+            endpoint.host,
+        ) from error
 
 
 def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:

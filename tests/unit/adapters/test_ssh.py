@@ -12,6 +12,7 @@ import pytest
 from appliance.adapters import ssh
 from appliance.adapters.ssh import Endpoint, SshRemote, known_hosts_name
 from appliance.errors import ConnectionFailed
+from tests.ssh_server import SshServer, serving
 
 ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAIPD3fvc9ojzzmnW5Gb2AQXUtwJVfPv6VeOMOMcXqRgOI"
 
@@ -98,3 +99,53 @@ def test_another_kind_of_key_is_not_told_as_the_same_key_changed(tmp_path: Path)
     assert "/etc/ssh/ssh_host_ed25519_key" in told.hint
     changed = paramiko.BadHostKeyException("gpu-1", shown, paramiko.ECDSAKey.generate())
     assert ssh._refusal(endpoint, changed).message.startswith("host key changed")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SshServer]:
+    with serving(tmp_path) as running:
+        running.give_key(tmp_path / "id")
+        running.pin(tmp_path / "known_hosts")
+        yield running
+
+
+def remote_to(server: SshServer, *hosts: str) -> SshRemote:
+    home = server.home
+    at = (server.address, server.port, "root", home / "id", home / "known_hosts", False)
+    return SshRemote([Endpoint(host, *at) for host in hosts or ("gpu-1",)])
+
+
+def test_a_client_is_given_the_keys_of_its_own_host_only(server: SshServer) -> None:
+    file = server.home / "known_hosts"
+    others = "".join(f"10.0.0.{n} ssh-ed25519 {ED25519}\n" for n in range(50))
+    file.write_text(others + file.read_text())
+    with remote_to(server) as hosts:
+        assert hosts.run("gpu-1", ["echo", "here"]).stdout == "here\n"
+        (client,) = hosts._clients.values()
+    assert client.get_host_keys().keys() == [known_hosts_name(server.address, server.port)]
+
+
+@pytest.mark.parametrize(
+    ("pinned", "said"),
+    [
+        ("{other} {kind} {key}", "is not pinned"),
+        ("{name} {kind} {second}", "host key changed"),
+        ("{name} ssh-ed25519 " + ED25519, "shows an ecdsa host key where an ed25519 key is pinned"),
+        ("{name} {kind} {key}\n@revoked {name} {kind} {second}", "known_hosts: line 2 cannot"),
+    ],
+)
+def test_a_host_whose_key_is_not_the_pinned_one_is_not_logged_in_to(
+    pinned: str, said: str, server: SshServer
+) -> None:
+    words = {
+        "name": known_hosts_name(server.address, server.port),
+        "other": server.address,
+        "kind": server.host_key.get_name(),
+        "key": server.host_key.get_base64(),
+        "second": paramiko.ECDSAKey.generate().get_base64(),
+    }
+    (server.home / "known_hosts").write_text(pinned.format(**words))
+    with remote_to(server) as hosts, pytest.raises(ConnectionFailed) as caught:
+        hosts.run("gpu-1", ["true"])
+    assert said in caught.value.message
+    assert server.commands == []

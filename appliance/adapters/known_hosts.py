@@ -1,0 +1,74 @@
+"""Pinned host keys: known_hosts is read once for all hosts, and a connection is given its own host's keys only."""
+
+import threading
+from pathlib import Path
+
+from paramiko import PKey, SSHException  # noqa: TID251 - this module is part of the door
+from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey  # noqa: TID251
+
+
+class UnreadableKey(ValueError):
+    """A line of known_hosts that names no host key; its text says which."""
+
+
+class KnownHosts:
+    """The keys a known_hosts file pins. Thread-safe; a file that was replaced meanwhile is read anew."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._seen: tuple[int, ...] = ()
+        self._keys: list[PKey] = []
+        self._plain: dict[str, list[int]] = {}
+        self._hashed: list[tuple[str, int]] = []
+
+    def keys(self, name: str) -> tuple[PKey, ...]:
+        """Those of one host, named as known_hosts names it; of each kind the first. Raises OSError or UnreadableKey."""
+        with self._lock:
+            self._read()
+            hashed = [number for hidden, number in self._hashed if _hides(hidden, name)]
+            numbers = sorted({*self._plain.get(name, ()), *hashed})
+            keys = [self._keys[number] for number in numbers]
+        found: dict[str, PKey] = {}
+        for key in keys:
+            found.setdefault(key.get_name(), key)
+        return tuple(found.values())
+
+    def _read(self) -> None:
+        state = self._file.stat()
+        seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+        if seen == self._seen:
+            return
+        entries = _entries(self._file.read_text(encoding="utf-8", errors="replace"))
+        self._keys, self._plain, self._hashed = [e.key for e in entries], {}, []
+        for number, entry in enumerate(entries):
+            for name in entry.hostnames:
+                if name.startswith("|1|"):
+                    self._hashed.append((name, number))
+                else:
+                    self._plain.setdefault(name, []).append(number)
+        self._seen = seen
+
+
+def _entries(text: str) -> list[HostKeyEntry]:
+    found: list[HostKeyEntry] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.strip()
+        if not words or words.startswith("#"):
+            continue
+        try:
+            entry = HostKeyEntry.from_line(words, number)
+        except InvalidHostKey:
+            raise UnreadableKey(f"line {number} cannot be read as a host key") from None
+        except SSHException:
+            continue
+        if entry is not None:
+            found.append(entry)
+    return found
+
+
+def _hides(hidden: str, name: str) -> bool:
+    try:
+        return HostKeys.hash_host(name, hidden) == hidden
+    except (AssertionError, ValueError, IndexError):
+        return False
