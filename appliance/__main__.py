@@ -5,6 +5,7 @@ import resource
 import sys
 
 from appliance.adapters import core_dumps, stopping
+from appliance.errors import Unreadable
 
 FILES = 256
 """Files that are open at once: one and more for each host, Ansible's pipes, the libraries while they are read."""
@@ -22,10 +23,8 @@ def main() -> None:
         sys.stderr.write("\nInterrupted; nothing was changed.\n")
         sys.exit(130)
     except (ImportError, OSError, MemoryError) as error:
-        sys.stderr.write(
-            f"the program cannot start: {error or 'not enough memory'}\n"
-            "  fix: raise the limits of this shell (ulimit -n, ulimit -v), or install anew: make setup\n"
-        )
+        told = Unreadable(error)
+        sys.stderr.write(f"{told.message}\n  fix: {told.hint}\n")
         sys.exit(1)
     run()
 

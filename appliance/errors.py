@@ -43,3 +43,13 @@ class AnsibleFailed(ApplianceError):
 
 class DeadlineExceeded(ApplianceError):
     """Something did not answer in the time it was given."""
+
+
+class Unreadable(ApplianceError):
+    """A part of the program could not be read; ``error``: why."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(
+            f"the program cannot start: {str(error) or 'not enough memory'}",
+            "raise the limits of this shell (ulimit -n, ulimit -v), or install anew: make setup",
+        )

@@ -1,9 +1,5 @@
 """Text of others that people will read: one line that moves no cursor, and of a length that can be read."""
 
-from typing import Annotated
-
-from pydantic import AfterValidator
-
 LONGEST = 8192
 """Characters of one line; the longest list of processors of a NUMA node stays whole."""
 CUT = "…"
@@ -47,11 +43,3 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 def quoted(value: object, longest: int = 60) -> str:
     """A value of others as it can stand within a sentence."""
     return shortened(one_line(repr(value)), longest)
-
-
-def _line(text: str) -> str:
-    return shortened(one_line(text))
-
-
-Line = Annotated[str, AfterValidator(_line)]
-"""A text for people, wherever it comes from; it is cleaned, never refused."""

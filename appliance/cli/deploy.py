@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from appliance.actions import deploy as action
-from appliance.cli import options
+from appliance.cli import options, spoken
 from appliance.models.plan import Plan
 from appliance.models.run import StageState
 from appliance.report.console import plan_table, run_summary
@@ -40,7 +40,7 @@ def deploy(
 
     def consent(plan: Plan) -> bool:
         if not as_json:
-            plan_table(console, options.advice(plan))
+            plan_table(console, spoken.advice(plan))
         if yes:
             return True
         return click.confirm("\n  Change these hosts?", default=False)
@@ -66,5 +66,5 @@ def deploy(
         is_whole = done.exit_code in (0, 3) and not done.record.narrowed
         following = ready if is_whole else again
         console.print()
-        run_summary(console, options.advice(done.record), done.report, following, stages=not told)
+        run_summary(console, spoken.advice(done.record), done.report, following, stages=not told)
     return done.exit_code

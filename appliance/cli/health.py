@@ -1,26 +1,16 @@
 """appliance health"""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 
 import click
 
 from appliance.actions import health as action
-from appliance.cli import options
+from appliance.cli import options, spoken
 from appliance.models.result import overall
 from appliance.report import nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
-
-
-def asked_as_plugin(words: Sequence[str]) -> bool:
-    """Whether a command line wants health as a monitoring plugin, be it sound otherwise or not."""
-    verb = next((word for word in words if not word.startswith("-")), "")
-    return verb == "health" and (
-        "--format=nagios" in words or ("--format", "nagios") in pairwise(words)
-    )
 
 
 @click.command()
@@ -69,7 +59,7 @@ def health(
             }
             options.echo_json(document)
         case "nagios":
-            text, code = nagios.render(seen.site, options.advice_elsewhere(seen.results))
+            text, code = nagios.render(seen.site, spoken.advice_elsewhere(seen.results))
             click.echo(text, nl=False)
             return int(code)
         case "prometheus":
@@ -81,7 +71,7 @@ def health(
                 options.console(),
                 seen.site,
                 seen.results,
-                findings(options.advice(seen.results), seen.since),
+                findings(spoken.advice(seen.results), seen.since),
                 hosts=seen.hosts,
                 seconds=seen.seconds,
                 commands=(

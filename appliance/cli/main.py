@@ -1,36 +1,19 @@
-"""The program: assembles the verbs and turns errors into one line and an exit code."""
+"""The program: finds the verb and turns errors into one line and an exit code."""
 
 import os
 import sys
 from io import StringIO
 
 import click
-from click.shell_completion import get_completion_class
 
 from appliance import __version__
 from appliance.adapters import strays
-from appliance.cli import options
-from appliance.cli.deploy import deploy
-from appliance.cli.etcd import etcd
-from appliance.cli.explain import explain
-from appliance.cli.fabric import fabric
-from appliance.cli.health import asked_as_plugin, health
-from appliance.cli.images import images
-from appliance.cli.init import init
-from appliance.cli.kubeconfig import kubeconfig
-from appliance.cli.lab import lab
 from appliance.cli.machine import of_machine
-from appliance.cli.mig import mig
-from appliance.cli.node import node
-from appliance.cli.plan import plan
-from appliance.cli.profile import profile
-from appliance.cli.queue import queue
-from appliance.cli.report import report
+from appliance.cli.spoken import advice
 from appliance.cli.streams import loss, settle
-from appliance.cli.trust import trust
-from appliance.cli.validate import validate
+from appliance.cli.verbs import Commands, Interrupted, Verbs
 from appliance.errors import ApplianceError, ConfigError
-from appliance.report import nagios
+from appliance.report import plugin
 
 FAILED = 1
 USAGE = 2
@@ -39,9 +22,15 @@ NO_ANSWER = (
     "standard input ended before the question was answered; nothing was changed\n"
     "  fix: answer on a terminal, or add --yes where the verb has it"
 )
+BEGUN = "\nInterrupted. What is finished is kept; the same command continues."
+NOT_BEGUN = "\nInterrupted; nothing was changed."
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Verbs,
+    commands=Commands(),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")
 def cli() -> None:
     """Provision GPU appliances, prove them, and hand them over.
@@ -53,46 +42,14 @@ def cli() -> None:
     """
 
 
-for _verb in (
-    init,
-    trust,
-    plan,
-    deploy,
-    mig,
-    node,
-    validate,
-    health,
-    fabric,
-    report,
-    explain,
-    profile,
-    kubeconfig,
-    etcd,
-    images,
-    queue,
-    lab,
-):
-    cli.add_command(_verb)
-
-
-@cli.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> int:
-    """Print the shell's completion script. For bash: source <(appliance completion bash)."""
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(cli, {}, "appliance", "_APPLIANCE_COMPLETE").source())
-    return 0
-
-
 def main() -> None:
     """Runs a command line; exits 0, 1, 2, 3 or 130 as the README says, and 3 wherever a Nagios plugin cannot judge."""
     settle()
-    plugin = asked_as_plugin(sys.argv[1:])
-    code, said, at_once = _ended(plugin)
-    if plugin and said:
-        click.echo(nagios.unknown(said))
-        code = int(nagios.Code.UNKNOWN)
+    is_plugin = plugin.is_asked(sys.argv[1:])
+    code, said, at_once = _ended(is_plugin)
+    if is_plugin and said:
+        click.echo(plugin.unknown(said))
+        code = int(plugin.Code.UNKNOWN)
     elif said:
         click.echo(said, err=True)
     if lost := loss(sys.stdout):
@@ -101,7 +58,7 @@ def main() -> None:
             "  fix: make room there or print elsewhere; runs and their reports are kept all the same",
             err=True,
         )
-        code = int(nagios.Code.UNKNOWN) if plugin else code or FAILED
+        code = int(plugin.Code.UNKNOWN) if is_plugin else code or FAILED
     loss(sys.stderr)
     if at_once:
         # Threads may hang with their hosts.
@@ -110,20 +67,20 @@ def main() -> None:
     sys.exit(code)
 
 
-def _ended(plugin: bool) -> tuple[int, str, bool]:
+def _ended(is_plugin: bool) -> tuple[int, str, bool]:
     """Exit code of the command line, what is to be said of its end, and whether not to wait for threads."""
     try:
         code = cli.main(prog_name="appliance", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         # Click makes an Abort of Ctrl-C, with its cause; of one at a question, without.
-        if isinstance(error.__cause__ or error, KeyboardInterrupt):
-            text = "\nInterrupted. What is finished is kept; the same command continues."
-            return INTERRUPTED, text, True
+        cause = error.__cause__ or error
+        if isinstance(cause, KeyboardInterrupt):
+            return INTERRUPTED, NOT_BEGUN if isinstance(cause, Interrupted) else BEGUN, True
         if not sys.stdin.isatty():
             return USAGE, f"\n{NO_ANSWER}", False
-        return INTERRUPTED, "\nInterrupted; nothing was changed.", False
+        return INTERRUPTED, NOT_BEGUN, False
     except click.ClickException as error:
-        return USAGE, error.format_message() if plugin else _usage(error), False
+        return USAGE, error.format_message() if is_plugin else _usage(error), False
     except ApplianceError as error:
         return error.exit_code, _told(error), False
     except (OSError, MemoryError, RuntimeError) as error:
@@ -131,7 +88,7 @@ def _ended(plugin: bool) -> tuple[int, str, bool]:
             raise
         return FAILED, trouble, True
     except Exception:
-        if not plugin:
+        if not is_plugin:
             raise
         # Exit 1, as Python ends with a traceback, would be a warning of the site to a plugin's caller.
         sys.excepthook(*sys.exc_info())
@@ -151,9 +108,9 @@ def _usage(error: click.ClickException) -> str:
 
 def _told(error: ApplianceError) -> str:
     place = f"{error.host}: " if error.host else ""
-    lines = [options.advice(f"{place}{error.message}")]
+    lines = [advice(f"{place}{error.message}")]
     if error.hint:
-        lines.append(options.advice(f"  fix: {error.hint}"))
+        lines.append(advice(f"  fix: {error.hint}"))
     if isinstance(error, ConfigError):
         lines.append(f"  exit {error.exit_code}")
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import click
 
 from appliance.actions import mig as action
 from appliance.actions.deploy import Deployed
-from appliance.cli import options
+from appliance.cli import options, spoken
 from appliance.models.plan import Plan
 from appliance.report.console import plan_table, run_summary
 
@@ -148,7 +148,7 @@ def _end(done: Deployed, inventory: Path | None, profile: str | None) -> int:
         return done.exit_code
     console.print()
     following = options.command_line(inventory, profile, "mig show")
-    run_summary(console, options.advice(done.record), done.report, following, stages=False)
+    run_summary(console, spoken.advice(done.record), done.report, following, stages=False)
     return done.exit_code
 
 

@@ -8,7 +8,7 @@ import click
 
 from appliance.actions import node as action
 from appliance.actions.node import Move, Seen
-from appliance.cli import options
+from appliance.cli import options, spoken
 from appliance.models.site import Owner
 from appliance.report.console import run_summary
 
@@ -99,7 +99,7 @@ def assign(
     elif not as_json:
         console.print()
         following = options.command_line(inventory, profile, "node show")
-        run_summary(console, options.advice(done.record), done.report, following, stages=False)
+        run_summary(console, spoken.advice(done.record), done.report, following, stages=False)
     return done.exit_code
 
 

@@ -15,13 +15,12 @@ from rich.console import Console
 
 from appliance.actions.opening import Target, site_here
 from appliance.actions.planned import Narrowing, stage_names
+from appliance.cli.spoken import advice, advice_elsewhere, speak_of
 from appliance.models.events import Event, Message, Observer
-from appliance.report.advice import Address, told
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 
 PIPE_WIDTH = 160
 F = TypeVar("F", bound=Callable[..., object])
-T = TypeVar("T")
 Shown = TerminalObserver | PlainObserver | JsonObserver
 
 
@@ -74,24 +73,8 @@ def target(inventory: Path | None, profile: str | None) -> Target:
     """
     here = site_here() if inventory is None else None
     found = Target(inventory or here, profile, is_here=here is not None)
-    _Spoken.address = found.address
+    speak_of(found.address)
     return found
-
-
-class _Spoken:
-    """Which site this process speaks of: one command names one site."""
-
-    address = Address()
-
-
-def advice(value: T) -> T:
-    """A text, or anything with texts in it, whose commands name the site as the user did."""
-    return told(value, _Spoken.address)
-
-
-def advice_elsewhere(value: T) -> T:
-    """The same for readers who are in other folders: paths are absolute."""
-    return told(value, _Spoken.address.absolute())
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:

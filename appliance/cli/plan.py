@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from appliance.actions import plan as action
-from appliance.cli import options
+from appliance.cli import options, spoken
 from appliance.errors import ApplianceError
 from appliance.report.console import plan_table
 
@@ -47,7 +47,7 @@ def plan(
         options.echo_json(made)
     else:
         console = options.console()
-        plan_table(console, options.advice(made))
+        plan_table(console, spoken.advice(made))
         if made.changes:
             command = options.command_line(inventory, profile, "deploy")
             line = f"  Nothing was changed. To apply: {command}"

@@ -7,7 +7,7 @@ import click
 
 from appliance.actions import report as action
 from appliance.actions.opening import runs_of
-from appliance.cli import options
+from appliance.cli import options, spoken
 from appliance.cli.tables import print_tables
 from appliance.errors import ApplianceError, ConfigError
 from appliance.report.console import run_summary
@@ -55,10 +55,10 @@ def report(
     kept = action.load(folder, run)
     if shape == "text" and output is None:
         console = options.console()
-        run_summary(console, options.advice(kept.record), str(kept.folder / "report.html"))
+        run_summary(console, spoken.advice(kept.record), str(kept.folder / "report.html"))
         print_tables(console, kept.record.tables)
         return kept.record.verdict.exit_code
-    record = options.advice_elsewhere(kept.record)
+    record = spoken.advice_elsewhere(kept.record)
     text = render(record) if shape == "html" else record.model_dump_json(indent=1)
     if output:
         try:

@@ -7,7 +7,7 @@ import sys
 from io import BufferedWriter, FileIO, RawIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
-from appliance.report.symbols import readable
+from appliance.report.plain import readable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

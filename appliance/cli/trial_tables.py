@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from appliance.cli import options
+from appliance.cli import options, spoken
 from appliance.models.result import CheckResult, Status, overall
 from appliance.report.console import findings_list
 from appliance.report.findings import findings
@@ -20,7 +20,7 @@ def show(
         options.echo_json({"verdict": verdict.value, "results": listed})
         return verdict.exit_code
     console = options.console()
-    findings_list(console, findings(options.advice(results)))
+    findings_list(console, findings(spoken.advice(results)))
     good = sum(result.status is Status.PASS for result in results)
     said = total.format(good=good, all=len(results))
     console.print(f"  {verdict.value.upper()}: {said}")

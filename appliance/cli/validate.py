@@ -12,7 +12,7 @@ from appliance.actions import recorded_logs
 from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
 from appliance.benchmarks import BENCHMARKS
-from appliance.cli import options, scheduler_trial, workloads_trial
+from appliance.cli import options, scheduler_trial, spoken, workloads_trial
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
 from appliance.models.run import RunRecord
@@ -138,7 +138,7 @@ def _told(record: RunRecord, report: str, as_json: bool) -> int:
         return record.verdict.exit_code
     console = options.console()
     print_tables(console, record.tables)
-    run_summary(console, options.advice(record), report)
+    run_summary(console, spoken.advice(record), report)
     return record.verdict.exit_code
 
 

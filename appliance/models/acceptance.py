@@ -6,8 +6,8 @@ from enum import StrEnum
 from pydantic import AwareDatetime, Field
 
 from appliance.models.base import Model
+from appliance.models.line import Line
 from appliance.models.result import Value, Verdict
-from appliance.text import Line
 
 
 class GateState(StrEnum):

@@ -7,9 +7,9 @@ from pydantic import AwareDatetime, Field
 
 from appliance.models.acceptance import Acceptance
 from appliance.models.base import Model
+from appliance.models.line import Line
 from appliance.models.result import CheckResult, Verdict
 from appliance.models.run import StageState
-from appliance.text import Line
 
 
 def _now() -> datetime:

@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from appliance.models.base import Model
+from appliance.models.line import Line
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import Table
-from appliance.text import Line
 
 
 class LogFile(Model):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from appliance.text import Line
+from appliance.models.line import Line
 
 __all__ = [
     "BusId",

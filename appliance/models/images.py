@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.line import Line
 from appliance.models.texts import HOSTS, ImageName
-from appliance.text import Line
 
 IDENTITY = r"^(digest|id) sha256:[0-9a-f]{64}$"
 LOCAL = re.compile(r"(?:docker://)?(sha256:[0-9a-f]{64})")

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from appliance.models.base import Model
-from appliance.text import Line
+from appliance.models.line import Line
 
 
 class Process(Model):

@@ -6,8 +6,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from appliance.models.base import Model
+from appliance.models.line import Line
 from appliance.models.result import CheckResult
-from appliance.text import Line
 
 VALIDATE = "validate"
 """The last stage: it measures the cluster by jobs and changes no host."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.text import Line
+from appliance.models.line import Line
 
 Value = bool | int | float | Line | None
 

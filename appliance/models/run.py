@@ -11,10 +11,10 @@ from appliance.models.affinity import rails
 from appliance.models.base import Model
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
+from appliance.models.line import Line
 from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
 from appliance.models.site import Host
-from appliance.text import Line
 
 
 class StageState(StrEnum):

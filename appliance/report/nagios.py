@@ -3,25 +3,15 @@
 Format and codes: Monitoring Plugins Development Guidelines, https://www.monitoring-plugins.org/doc/guidelines.html
 """
 
-import re
 from collections.abc import Sequence
-from enum import IntEnum
 
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.report.findings import Finding, findings
+from appliance.report.plugin import Code, bare
 from appliance.report.symbols import STATUS
-from appliance.report.wording import number, one_line
+from appliance.report.wording import number
 
 _LISTED = 3
-
-
-class Code(IntEnum):
-    """Exit codes of a monitoring plugin."""
-
-    OK = 0
-    WARNING = 1
-    CRITICAL = 2
-    UNKNOWN = 3
 
 
 def code(results: Sequence[CheckResult]) -> Code:
@@ -38,15 +28,9 @@ def render(site: str, results: Sequence[CheckResult]) -> tuple[str, Code]:
     """The plugin's output and its exit code."""
     told = findings(results)
     found = [finding.result for finding in told]
-    head = f"APPLIANCE {code(results).name} - {_text(site)}: {_said(results, found)}"
+    head = f"APPLIANCE {code(results).name} - {bare(site)}: {_said(results, found)}"
     details = [_detail(finding) for finding in told]
     return "\n".join([f"{head} | {_counts(results)}", *details]) + "\n", code(results)
-
-
-def unknown(said: str) -> str:
-    """The plugin's first line where the site could not be judged at all; ``said``: what is in the way, and its remedy."""
-    first, *more = [_text(line) for line in said.splitlines() if line.strip()]
-    return "\n".join([f"APPLIANCE {Code.UNKNOWN.name} - {first}", *more])
 
 
 def _said(results: Sequence[CheckResult], found: Sequence[CheckResult]) -> str:
@@ -54,9 +38,7 @@ def _said(results: Sequence[CheckResult], found: Sequence[CheckResult]) -> str:
         return "nothing was judged"
     passed = sum(1 for r in results if r.status is Status.PASS)
     weighty = [r for r in found if r.required or r.status in {Status.FAIL, Status.ERROR}]
-    named = [
-        f"{_text(r.id)} {STATUS[r.status].word} on {_text(r.target)}" for r in weighty[:_LISTED]
-    ]
+    named = [f"{bare(r.id)} {STATUS[r.status].word} on {bare(r.target)}" for r in weighty[:_LISTED]]
     more = [f"{len(weighty) - _LISTED} more"] if len(weighty) > _LISTED else []
     return ", ".join([*named, *more, f"{passed} passed"])
 
@@ -78,9 +60,4 @@ def _detail(finding: Finding) -> str:
     words += [result.cause] if result.cause else []
     words += [f"fix: {result.fix}"] if result.fix else []
     words += [f"({finding.more})"] if finding.more else []
-    return _text(" ".join(words))
-
-
-def _text(text: str) -> str:
-    """One line without the bar that would begin performance data."""
-    return re.sub(r"\|", "/", one_line(text))
+    return bare(" ".join(words))

@@ -17,8 +17,8 @@ from appliance.models.events import (
 )
 from appliance.models.run import StageState
 from appliance.report import narration
+from appliance.report.plain import ascii_text
 from appliance.report.running import Running
-from appliance.report.symbols import ascii_text
 
 
 class _Entered:

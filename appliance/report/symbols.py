@@ -1,9 +1,6 @@
 """One sign, one word and one colour for every state, so that no state is told by colour alone."""
 
-from codecs import register_error
 from dataclasses import dataclass
-from io import TextIOWrapper
-from typing import TextIO
 
 from appliance.models.acceptance import GateState
 from appliance.models.plan import Action, HostStage
@@ -78,32 +75,6 @@ ACTION = {
     Action.BLOCKED: BLOCKED,
     Action.UNKNOWN: UNKNOWN,
 }
-
-
-_PLAIN = {
-    ord(sign.mark): sign.plain
-    for sign in (*STATUS.values(), *STATE.values(), NOTHING)
-    if not sign.mark.isascii()
-} | {ord("·"): "|", ord("→"): "->", ord("…"): "...", ord("▸"): ">"}
-
-
-def ascii_text(text: str) -> str:
-    """``text`` for terminals that know ASCII alone; what has no stand-in becomes a question mark."""
-    return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
-
-
-def readable(stream: TextIO) -> TextIO:
-    """``stream``, from now on writing a stand-in for every sign its encoding lacks."""
-    register_error("appliance", _stand_in)
-    if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="appliance")
-    return stream
-
-
-def _stand_in(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return ascii_text(error.object[error.start : error.end]), error.end
 
 
 def planned(cell: HostStage | None) -> Sign:

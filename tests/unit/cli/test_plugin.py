@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from appliance.actions import health
-from appliance.cli.health import asked_as_plugin
+from appliance.report.plugin import is_asked
 from tests.unit.cli.test_main import run
 from tests.unit.config.conftest import site_folder
 
@@ -75,4 +75,4 @@ def test_a_plugin_whose_output_is_lost_is_unknown(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_only_health_in_that_format_is_one(line: str, is_plugin: bool) -> None:
-    assert asked_as_plugin(line.split()) is is_plugin
+    assert is_asked(line.split()) is is_plugin

@@ -13,7 +13,7 @@ from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.console import findings_list, health_view, plan_table, run_summary
 from appliance.report.findings import Finding, findings
-from appliance.report.symbols import readable
+from appliance.report.plain import readable
 
 RecordBuilder = Callable[..., RunRecord]
 STAGES = ("base", "gpu", "fabric", "storage", "slurm", "validate")

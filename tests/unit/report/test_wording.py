@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.models.result import Value
-from appliance.report.symbols import ascii_text
+from appliance.report.plain import ascii_text
 from appliance.report.wording import (
     about,
     binary_size,
