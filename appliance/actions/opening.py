@@ -107,8 +107,7 @@ def _raised(target: Target, observer: Observer, *, is_new: bool) -> rack.Rack:
 
     if is_new:
         tell(
-            f"no --inventory was given and this folder has no {SITE_FILE}: "
-            f"raising a virtual rack of profile {target.profile} on this machine"
+            f"no --inventory, and no {SITE_FILE} here: raising a virtual rack of profile {target.profile}"
         )
     return rack.up(rack.embedded(target.profile), tell)
 

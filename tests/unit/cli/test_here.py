@@ -99,7 +99,7 @@ def test_a_profile_asks_for_the_rack_and_the_first_line_says_so(
         locate(Target(None, "hpc"), raise_rack=True, observer=observer)
     (first,) = observer.events
     assert isinstance(first, Message)
-    assert "no --inventory was given and this folder has no site.yml: raising" in first.text
+    assert "no --inventory, and no site.yml here: raising a virtual rack" in first.text
 
 
 def test_the_racks_own_folder_has_the_runs_that_outlive_it(
