@@ -15,7 +15,7 @@ from paramiko.common import (  # noqa: TID251
     OPEN_SUCCEEDED,
 )
 
-from appliance.adapters.ssh import known_hosts_name
+from appliance.adapters.remote import known_hosts_name
 
 ADDRESS = "127.0.0.1"
 

@@ -13,12 +13,11 @@ from ipaddress import IPv4Address, IPv4Network
 from os.path import relpath
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from appliance.adapters import process
 from appliance.config.finding import InvalidConfig, printable
 from appliance.config.fresh import write_secrets
 from appliance.config.load import LoadedSite, load_profile, load_site
+from appliance.config.template import filled
 from appliance.errors import CommandFailed, ConfigError
 from appliance.models.profile import Profile
 from appliance.models.site_fabric import HOST_NAME
@@ -131,8 +130,7 @@ def _profile_reference(profile: str, folder: Path) -> str:
 
 
 def _render(values: dict[str, object]) -> str:
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values) + "\n"
+    return filled(TEMPLATE.read_text(encoding="utf-8"), **values) + "\n"
 
 
 def _key_pair(file: Path, site_name: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from appliance.actions.opening import Target, locate, open_session
 from appliance.adapters.certificates import KeyPair, Signed
 from appliance.adapters.process import Completed
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.config.load import LoadedSite
 from appliance.config.queues.manifest import text
 from appliance.config.roles.kubernetes import endpoint

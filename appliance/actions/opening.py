@@ -12,7 +12,6 @@ from types import TracebackType
 
 from appliance.actions.interrupt import noted
 from appliance.adapters import strays
-from appliance.adapters.ssh import SshRemote
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks import CHECKS
 from appliance.config import data
@@ -140,6 +139,9 @@ def open_session(
     ``only_looks``: an ordinary user will do, who sees less. ``keeps``: the verb leaves a report. One that neither changes
     nor keeps anything needs no place to write to: what it would note in the journal is lost then, with a warning.
     """
+    # paramiko is dear to read, and most command lines end before a host is asked.
+    from appliance.adapters.ssh import SshRemote
+
     loaded = locate(target, raise_rack=changes, observer=observer)
     loaded.require_ready(only_looks=only_looks)
     secrets = resolve(loaded.site, loaded.folder)

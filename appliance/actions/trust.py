@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.adapters.ssh import host_key_fingerprint, known_hosts_name
+from appliance.adapters.remote import known_hosts_name
+from appliance.adapters.ssh import host_key_fingerprint
 from appliance.config.load import LoadedSite
 from appliance.errors import ApplianceError, ConfigError
 

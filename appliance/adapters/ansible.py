@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import ansible_runner  # noqa: TID251 - this module is the door
-
 from appliance.adapters import openssh, strays
 from appliance.errors import AnsibleFailed, ConfigError
 
@@ -96,6 +94,8 @@ def play(
     ``on_through`` is told of each host that came to the end, as soon as it did; neither it nor ``on_event`` may wait.
     Raises AnsibleFailed when ansible-playbook itself could not run (a syntax error, a missing role) or was killed.
     """
+    import ansible_runner  # noqa: TID251 - this module is the door
+
     outcome = {name: HostPlay(name) for name in request.hosts}
     stray: list[str] = []
     folder = strays.private_folder(request.mark)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from appliance.adapters.answers import parsed
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.process import Completed
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.errors import ClusterFailed
 
 Resource = dict[str, Any]

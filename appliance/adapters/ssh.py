@@ -8,14 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 import paramiko  # noqa: TID251 - this module is the door
 
 from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
+from appliance.adapters.remote import Endpoint
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 
 # paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
@@ -24,37 +22,6 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 PIECE = 1 << 16
 LONGEST_ANSWER = 16 << 20
 """Bytes. Facts with a fabric of 4000 cables are under 1 MiB, a part of a backup of etcd 6 MiB; 32 hosts are read at a time."""
-
-
-class Remote(Protocol):
-    """Runs a program on a host of the site."""
-
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
-        """The program's end; a non-zero exit is no error. Raises ConnectionFailed or DeadlineExceeded."""
-        ...
-
-
-class Reachable(Remote, Protocol):
-    """A Remote that can also say why a host does not answer."""
-
-    def reach(self, host: str) -> None:
-        """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""
-        ...
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """How to log in to one host. ``private_key`` None means the agent or the user's own keys."""
-
-    host: str
-    address: str
-    port: int
-    user: str
-    private_key: Path | None
-    known_hosts: Path
-    become: bool
 
 
 class _Pinned(paramiko.MissingHostKeyPolicy):
@@ -172,11 +139,6 @@ def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple
         finally:
             transport.close()
     return key.get_name(), key.get_base64(), key.fingerprint
-
-
-def known_hosts_name(address: str, port: int) -> str:
-    """How known_hosts names an address: plain on port 22, bracketed elsewhere."""
-    return address if port == 22 else f"[{address}]:{port}"
 
 
 def _dial(address: str, port: int, timeout: float) -> socket.socket:

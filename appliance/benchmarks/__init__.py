@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.benchmarks import slurm_job, storage_roundtrip
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
 from appliance.benchmarks.gpt3 import gates as gpt3_gates

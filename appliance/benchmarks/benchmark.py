@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.checks.check import View
 from appliance.models.bound import Bound
 from appliance.models.profile import Limit

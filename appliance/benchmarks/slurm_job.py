@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from appliance.adapters.process import Completed
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement

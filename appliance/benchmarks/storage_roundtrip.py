@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.benchmarks.storage_route import Route, Way, routes
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.errors import ApplianceError, ConnectionFailed

@@ -7,7 +7,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from appliance.adapters.answers import parsed
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from appliance import __version__
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.engine.planning import Prepared
 from appliance.errors import CommandFailed
 from appliance.models.facts import HostFacts

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appliance.adapters.ssh import Endpoint, Reachable
+from appliance.adapters.remote import Endpoint, Reachable
 from appliance.config.roles.context import RoleContext, Shared
 from appliance.config.secrets import Redactor, Secret
 from appliance.journal import Journal

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
-
+from appliance.config.template import filled
 from appliance.lab.hardware import INFINIBAND_RATES, node_guid
 from appliance.lab.spec import Rack
 
@@ -76,8 +75,8 @@ def hcas(rack: Rack) -> tuple[Hca, ...]:
 def render(rack: Rack) -> str:
     """The netlist, in ibnetdiscover's format."""
     template = files("appliance.lab").joinpath("templates/netlist.j2").read_text(encoding="utf-8")
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(
+    return filled(
+        template,
         link=INFINIBAND_RATES[rack.hardware.rate],
         ports=SWITCH_PORTS,
         spare_ports=SPARE_PORTS,

@@ -7,12 +7,11 @@ from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from appliance.adapters.process import run
 from appliance.config import document
 from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import write_cluster_key, write_secrets
+from appliance.config.template import filled
 from appliance.lab import containers, kubernetes_build, repository
 from appliance.lab.building import Progress
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
@@ -105,8 +104,8 @@ def render(
     slurm = [host for host in rack.hosts if host.is_gpu][: rack.spec.slurm]
     first = {host.name: "slurm" for host in slurm}
     template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text(encoding="utf-8")
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(
+    return filled(
+        template,
         rack=rack,
         profile=_profile(rack.spec.profile),
         owners=first | dict(owned or {}),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.adapters.process import Completed
-from appliance.adapters.ssh import Remote
+from appliance.adapters.remote import Remote
 from appliance.benchmarks.gpt3 import logs, steps, tables
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
 from appliance.benchmarks.gpt3.reference import load

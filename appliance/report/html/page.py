@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from appliance.models.acceptance import Accepted, Gate, GateState
@@ -25,6 +24,9 @@ from appliance.report.wording import (
     number,
     plural,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _TITLES = {
     "deploy": "Deployment report",
@@ -51,7 +53,9 @@ def render(record: RunRecord) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     env = Environment(
         loader=PackageLoader("appliance.report.html"),
         autoescape=True,

@@ -10,7 +10,8 @@ import paramiko  # noqa: TID251 - makes keys
 import pytest
 
 from appliance.adapters import ssh
-from appliance.adapters.ssh import Endpoint, SshRemote, known_hosts_name
+from appliance.adapters.remote import Endpoint, known_hosts_name
+from appliance.adapters.ssh import SshRemote
 from appliance.errors import ConnectionFailed
 from tests.ssh_server import SshServer, serving
 

@@ -1,0 +1,9 @@
+"""The one way templates of text files are filled in."""
+
+
+def filled(template: str, **values: object) -> str:
+    """``template`` with ``values``; a name it lacks is an error."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(template).render(values)
