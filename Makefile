@@ -29,6 +29,8 @@ setup: .venv/installed .venv/packages
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# An editable install compiles nothing, and who starts the program may have no right to write beside it.
+	@$(BIN)/python -m compileall -q appliance >/dev/null 2>&1 || true
 	@touch $@
 
 deploy: setup
