@@ -19,7 +19,11 @@ class Remote(Protocol):
 
 
 class Reachable(Remote, Protocol):
-    """A Remote that can also say why a host does not answer."""
+    """A Remote that can also say why a host does not answer, and let go of one."""
+
+    def leave(self, host: str) -> None:
+        """Nothing more is asked of this host soon; what is asked all the same is answered as ever."""
+        ...
 
     def reach(self, host: str) -> None:
         """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""

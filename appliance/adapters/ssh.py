@@ -1,4 +1,4 @@
-"""The one door to hosts: SSH with pinned host keys, one connection per host, failures as values' causes."""
+"""The one door to hosts: SSH with pinned host keys, at most one connection per host, failures as values' causes."""
 
 import logging
 import select
@@ -6,20 +6,22 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import paramiko  # noqa: TID251 - this module is the door
 
 from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
-from appliance.adapters.remote import Endpoint
+from appliance.adapters.remote import Endpoint, known_hosts_name
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 
 # paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 PIECE = 1 << 16
+KEPT = 64
+"""Connections without work that stay open for the next question; each costs a thread, a descriptor, and time all along."""
 LONGEST_ANSWER = 16 << 20
 """Bytes. Facts with a fabric of 4000 cables are under 1 MiB, a part of a backup of etcd 6 MiB; 32 hosts are read at a time."""
 
@@ -37,9 +39,19 @@ class _Unpinned(paramiko.SSHException):
         self.key = key
 
 
+class _Connection:
+    """``users``: commands at work over it."""
+
+    def __init__(self, client: paramiko.SSHClient) -> None:
+        transport = client.get_transport()
+        assert transport is not None
+        self.client, self.transport, self.users = client, transport, 1
+
+
 class SshRemote:
     """Remote over paramiko. Thread-safe; close it when done.
 
+    Of the connections without work those used last stay open; a host whose own was closed is connected to anew.
     Once ``cancelled`` says so, commands at work are given up; those begun later, to clear up, run as ever.
     """
 
@@ -55,7 +67,8 @@ class SshRemote:
         self._pinned = {e.known_hosts: KnownHosts(e.known_hosts) for e in endpoints}
         self._timeouts = (connect_timeout, banner_timeout)
         self._cancelled = cancelled
-        self._clients: dict[str, paramiko.SSHClient] = {}
+        self._guard = threading.Lock()
+        self._connections: dict[str, _Connection] = {}
         self._locks = {e.host: threading.Lock() for e in endpoints}
 
     def __enter__(self) -> "SshRemote":
@@ -66,9 +79,11 @@ class SshRemote:
 
     def close(self) -> None:
         """Ends all connections."""
-        for client in self._clients.values():
-            client.close()
-        self._clients.clear()
+        with self._guard:
+            connections = list(self._connections.values())
+            self._connections.clear()
+        for connection in connections:
+            connection.client.close()
 
     def run(
         self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
@@ -77,20 +92,30 @@ class SshRemote:
         endpoint = self._endpoints[host]
         words = ["sudo", "-n", "--", *argv] if endpoint.become else list(argv)
         is_late = self._cancelled()
-        channel = self._channel(endpoint)
-        try:
-            channel.exec_command(shlex.join(words))
-            unwanted = (lambda: False) if is_late else self._cancelled
-            return _converse(channel, tuple(argv), input, timeout, host, unwanted)
-        except (paramiko.SSHException, OSError) as error:
-            self._drop(host)
-            raise ConnectionFailed(
-                f"connection lost while running {argv[0]}: {error or type(error).__name__}",
-                "is the host still up? run the same command again",
-                host,
-            ) from error
-        finally:
-            channel.close()
+        with self._connected(endpoint) as transport:
+            channel = self._channel(endpoint, transport)
+            try:
+                channel.exec_command(shlex.join(words))
+                unwanted = (lambda: False) if is_late else self._cancelled
+                return _converse(channel, tuple(argv), input, timeout, host, unwanted)
+            except (paramiko.SSHException, OSError) as error:
+                self._drop(host)
+                raise ConnectionFailed(
+                    f"connection lost while running {argv[0]}: {error or type(error).__name__}",
+                    "is the host still up? run the same command again",
+                    host,
+                ) from error
+            finally:
+                channel.close()
+
+    def leave(self, host: str) -> None:
+        """See Reachable.leave. Where a command is at work, its connection stays."""
+        with self._guard:
+            connection = self._connections.get(host)
+            if connection is None or connection.users:
+                return
+            del self._connections[host]
+        connection.client.close()
 
     def reach(self, host: str) -> None:
         """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""
@@ -100,14 +125,41 @@ class SshRemote:
     def _connect(self, endpoint: Endpoint) -> paramiko.SSHClient:
         return _connect(endpoint, self._pinned[endpoint.known_hosts], *self._timeouts)
 
-    def _channel(self, endpoint: Endpoint) -> paramiko.Channel:
+    @contextmanager
+    def _connected(self, endpoint: Endpoint) -> Iterator[paramiko.Transport]:
+        """The host's connection, made where there is none."""
         with self._locks[endpoint.host]:
-            client = self._clients.get(endpoint.host)
-            transport = client.get_transport() if client else None
-            if transport is None or not transport.is_active():
-                client = self._clients[endpoint.host] = self._connect(endpoint)
-                transport = client.get_transport()
-        assert transport is not None
+            connection = self._taken(endpoint.host)
+            if connection is None:
+                connection = _Connection(self._connect(endpoint))
+                with self._guard:
+                    self._connections[endpoint.host] = connection
+        try:
+            yield connection.transport
+        finally:
+            self._give_back(endpoint.host, connection)
+
+    def _taken(self, host: str) -> _Connection | None:
+        with self._guard:
+            connection = self._connections.get(host)
+            if connection and connection.transport.is_active():
+                connection.users += 1
+                return connection
+        self._drop(host)
+        return None
+
+    def _give_back(self, host: str, connection: _Connection) -> None:
+        """Closes those that were not used for longest, where too many have no work."""
+        with self._guard:
+            connection.users -= 1
+            if self._connections.get(host) is connection:
+                self._connections[host] = self._connections.pop(host)
+            idle = [name for name, other in self._connections.items() if not other.users]
+            surplus = [self._connections.pop(name) for name in idle[: max(0, len(idle) - KEPT)]]
+        for other in surplus:
+            other.client.close()
+
+    def _channel(self, endpoint: Endpoint, transport: paramiko.Transport) -> paramiko.Channel:
         try:
             return transport.open_session(timeout=self._timeouts[1])
         except (paramiko.SSHException, OSError, EOFError) as error:
@@ -119,9 +171,10 @@ class SshRemote:
             ) from error
 
     def _drop(self, host: str) -> None:
-        client = self._clients.pop(host, None)
-        if client:
-            client.close()
+        with self._guard:
+            connection = self._connections.pop(host, None)
+        if connection:
+            connection.client.close()
 
 
 def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple[str, str, str]:
@@ -273,6 +326,9 @@ def _converse(
         _send(channel, data or b"", deadline)
         channel.shutdown_write()
     out, err = bytearray(), bytearray()
+    # Not select(2), which takes no descriptor beyond 1023.
+    news = select.poll()
+    news.register(channel, select.POLLIN)
     while True:
         # One piece at a time: a host that never stops writing is still held to the deadline.
         if channel.recv_ready():
@@ -299,7 +355,7 @@ def _converse(
                 "the host hangs or is overloaded",
                 host,
             )
-        select.select([channel], [], [], 0.05)
+        news.poll(50)
     return Completed(
         argv,
         channel.recv_exit_status(),

@@ -7,7 +7,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from appliance.adapters.answers import parsed
-from appliance.adapters.remote import Remote
+from appliance.adapters.remote import Reachable, Remote
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 PYTHON = "/usr/bin/python3"
 DEADLINE = 45.0
+MANY = 32
+"""Hosts, beyond which a round leaves each as soon as it has answered: 250 idle connections take a third of a processor."""
 LONGEST_FIELD = 80
 DEFECT = (
     "look at the host: a sound one answers no such thing; if it is sound, report this as a defect"
@@ -51,11 +53,18 @@ class Round:
     brought: BroughtCluster | None = None
 
 
-def gather(remote: Remote, requests: Mapping[str, Mapping[str, object]]) -> Round:
+def gather(remote: Reachable, requests: Mapping[str, Mapping[str, object]]) -> Round:
     """Asks each host its own request (see appliance.probe for the keys)."""
     facts: dict[str, HostFacts] = {}
     unanswered: dict[str, Unanswered] = {}
-    for host, answer in each(requests, lambda host: ask(remote, host, requests[host])):
+
+    def work(host: str) -> HostFacts | Unanswered:
+        answer = ask(remote, host, requests[host])
+        if len(requests) > MANY:
+            remote.leave(host)
+        return answer
+
+    for host, answer in each(requests, work):
         if isinstance(answer, HostFacts):
             facts[host] = answer
         else:

@@ -1,9 +1,11 @@
 """What a user reads when a host cannot be reached, on sockets of this machine only."""
 
+import os
 import socket
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import paramiko  # noqa: TID251 - makes keys
@@ -122,8 +124,10 @@ def test_a_client_is_given_the_keys_of_its_own_host_only(server: SshServer) -> N
     file.write_text(others + file.read_text())
     with remote_to(server) as hosts:
         assert hosts.run("gpu-1", ["echo", "here"]).stdout == "here\n"
-        (client,) = hosts._clients.values()
-    assert client.get_host_keys().keys() == [known_hosts_name(server.address, server.port)]
+        (connection,) = hosts._connections.values()
+    assert connection.client.get_host_keys().keys() == [
+        known_hosts_name(server.address, server.port)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,3 +154,68 @@ def test_a_host_whose_key_is_not_the_pinned_one_is_not_logged_in_to(
         hosts.run("gpu-1", ["true"])
     assert said in caught.value.message
     assert server.commands == []
+
+
+def test_of_connections_without_work_those_used_last_are_kept(
+    server: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "KEPT", 2)
+    with remote_to(server, "a", "b", "c") as hosts:
+        for host in ("a", "b", "a"):
+            hosts.run(host, ["true"])
+        second = hosts._connections["b"].transport
+        hosts.run("c", ["true"])
+        assert list(hosts._connections) == ["a", "c"]
+        assert not second.is_active()
+        assert hosts.run("b", ["echo", "again"]).stdout == "again\n"
+        assert list(hosts._connections) == ["c", "b"]
+
+
+def test_a_connection_with_work_stays_whatever_else_is_asked(
+    server: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "KEPT", 0)
+    gate = server.home / "gate"
+    os.mkfifo(gate)
+    with remote_to(server, "busy", "idle") as hosts, ThreadPoolExecutor() as pool:
+        answer = pool.submit(hosts.run, "busy", ["cat", str(gate)])
+        with gate.open("w") as opened:
+            hosts.run("idle", ["true"])
+            hosts.leave("busy")
+            assert list(hosts._connections) == ["busy"]
+            opened.write("through")
+        assert answer.result().stdout == "through"
+        assert not hosts._connections
+
+
+def test_commands_side_by_side_share_the_connection(server: SshServer) -> None:
+    gate = server.home / "gate"
+    os.mkfifo(gate)
+    with remote_to(server) as hosts, ThreadPoolExecutor() as pool:
+        answer = pool.submit(hosts.run, "gpu-1", ["cat", str(gate)])
+        with gate.open("w"):
+            (connection,) = hosts._connections.values()
+            hosts.run("gpu-1", ["true"])
+            assert connection.users == 1
+        answer.result()
+        assert connection.users == 0
+        assert list(hosts._connections.values()) == [connection]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_host_that_was_left_or_lost_is_connected_to_anew(lost: bool, server: SshServer) -> None:
+    with remote_to(server) as hosts:
+        hosts.run("gpu-1", ["true"])
+        (connection,) = hosts._connections.values()
+        if lost:
+            connection.client.close()
+        else:
+            hosts.leave("gpu-1")
+        assert not connection.transport.is_active()
+        assert hosts.run("gpu-1", ["echo", "again"]).stdout == "again\n"
+
+
+def test_a_host_that_was_never_asked_can_be_left(server: SshServer) -> None:
+    with remote_to(server) as hosts:
+        hosts.leave("gpu-1")
+        assert server.commands == []

@@ -1,6 +1,8 @@
 """What a host may write and how long it may take, on a channel that does as a hostile host likes; time is the test's own."""
 
+import fcntl
 import os
+import resource
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +14,8 @@ from appliance.adapters.ssh import _converse
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 
 PATIENCE = 45.0
+BEYOND_SELECT = 1024
+"""FD_SETSIZE of select(2)."""
 ENOUGH = 100_000
 """Calls after which a loop that never looks at the time is taken for endless."""
 
@@ -96,6 +100,22 @@ def test_host_that_drips_is_held_to_the_deadline(
     with pytest.raises(DeadlineExceeded, match="within 45 s"):
         conversation(channel, monkeypatch)
     assert PATIENCE < channel.now < PATIENCE + 1
+
+
+def test_a_descriptor_beyond_those_select_takes_is_waited_for(
+    end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= BEYOND_SELECT:
+        pytest.skip("this process may not open so many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, BEYOND_SELECT + 1), hard))
+    high = fcntl.fcntl(end, fcntl.F_DUPFD, BEYOND_SELECT)
+    try:
+        with pytest.raises(DeadlineExceeded):
+            conversation(Channel(high), monkeypatch)
+    finally:
+        os.close(high)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_host_that_takes_a_byte_at_a_time_is_held_to_the_deadline(

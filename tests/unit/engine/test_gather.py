@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.process import Completed
+from appliance.engine import gather as gathering
 from appliance.engine.gather import gather
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
@@ -29,6 +30,16 @@ def test_everything_is_asked_in_one_round_trip(session: Session, hosts: FakeHost
     found = gather(hosts, {name: request_for(session, name) for name in names})
     assert sorted(call[0] for call in hosts.calls) == sorted(names)
     assert list(found.facts) == names
+
+
+@pytest.mark.parametrize(("many", "left"), [(2, []), (1, ["gpu-1", "gpu-2"])])
+def test_each_of_many_hosts_is_left_once_it_was_asked(
+    many: int, left: list[str], hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "MANY", many)
+    hosts.down.add("gpu-2")
+    gather(hosts, {"gpu-1": {}, "gpu-2": {}})
+    assert sorted(hosts.left) == left
 
 
 def test_an_answer_that_makes_no_sense_is_a_host_without_one(

@@ -60,6 +60,7 @@ class FakeHosts:
         self.answer = answer or (lambda host, argv: Completed(tuple(argv), 0, "", ""))
         self.down: set[str] = set()
         self.calls: list[tuple[str, tuple[str, ...], bytes]] = []
+        self.left: list[str] = []
 
     def run(
         self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
@@ -73,3 +74,7 @@ class FakeHosts:
         """See Reachable."""
         if host in self.down:
             raise ConnectionFailed("it does not answer", "power it on", host)
+
+    def leave(self, host: str) -> None:
+        """See Reachable."""
+        self.left.append(host)
