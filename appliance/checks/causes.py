@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from appliance.checks.consequence import (
     Consequence,
+    Failures,
     Reach,
     alerts,
     both,
@@ -540,17 +541,23 @@ CONSEQUENCES: tuple[Consequence, ...] = (
 
 def explain(results: Sequence[CheckResult]) -> list[CheckResult]:
     """The same results; those that follow from another failure say from which."""
-    causes = [r for r in results if r.status is Status.FAIL]
-    return [_explained(result, causes) for result in results]
+    failures = Failures(r for r in results if r.status is Status.FAIL)
+    rows = {
+        check: [row for row in CONSEQUENCES if row.concerns(check)]
+        for check in {r.id for r in results if r.status is not Status.PASS}
+    }
+    return [_explained(result, rows.get(result.id, ()), failures) for result in results]
 
 
-def _explained(result: CheckResult, causes: Sequence[CheckResult]) -> CheckResult:
+def _explained(result: CheckResult, rows: Sequence[Consequence], failures: Failures) -> CheckResult:
     if result.status is Status.PASS:
         return result
-    found = next(_causes_of(result, causes), None)
+    found = next(_causes_of(result, rows, failures), None)
     return result.model_copy(update={"explained_by": found.name}) if found else result
 
 
-def _causes_of(effect: CheckResult, causes: Sequence[CheckResult]) -> Iterator[CheckResult]:
-    for row in CONSEQUENCES:
-        yield from (cause for cause in causes if row.covers(cause, effect))
+def _causes_of(
+    effect: CheckResult, rows: Sequence[Consequence], failures: Failures
+) -> Iterator[CheckResult]:
+    for row in rows:
+        yield from (c for c in failures.within(row, effect) if row.covers(c, effect))

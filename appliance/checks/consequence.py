@@ -1,7 +1,7 @@
 """One row of what explains what: how far a cause is felt, and the conditions beyond where it is."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -38,11 +38,32 @@ class Consequence:
         """Whether ``cause`` explains ``effect``."""
         return (
             cause.id == self.cause
+            and self.concerns(effect.id)
             and cause.name != effect.name
-            and any(fnmatchcase(effect.id, pattern) for pattern in self.effects)
             and _within(self.reach, cause, effect)
             and self.when(cause, effect)
         )
+
+    def concerns(self, check: str) -> bool:
+        """Whether results of ``check`` are among its effects."""
+        return any(fnmatchcase(check, pattern) for pattern in self.effects)
+
+
+class Failures:
+    """Failures by where they are felt, each time in the order they were given."""
+
+    def __init__(self, failures: Iterable[CheckResult]) -> None:
+        self._of_check: dict[str, list[CheckResult]] = {}
+        self._on_host: dict[tuple[str, str | None], list[CheckResult]] = {}
+        for failure in failures:
+            self._of_check.setdefault(failure.id, []).append(failure)
+            self._on_host.setdefault((failure.id, failure.host), []).append(failure)
+
+    def within(self, row: Consequence, effect: CheckResult) -> Sequence[CheckResult]:
+        """All that ``row`` may take for the cause of ``effect``, and perhaps more."""
+        if row.reach is Reach.SITE:
+            return self._of_check.get(row.cause, ())
+        return self._on_host.get((row.cause, effect.host), ())
 
 
 def _within(reach: Reach, cause: CheckResult, effect: CheckResult) -> bool:
@@ -68,8 +89,13 @@ def is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
 
 def names_host(cause: CheckResult, effect: CheckResult) -> bool:
     """The effect's own words name the host that failed."""
-    host = re.escape(cause.host or "")
-    return bool(host) and bool(re.search(rf"(?<![\w.-]){host}(?![\w-])", effect.cause))
+    host = cause.host or ""
+    # Most words name another host: no expression is made for these.
+    return bool(host) and host in effect.cause and bool(_named(host).search(effect.cause))
+
+
+def _named(host: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
 
 
 def names_part(cause: CheckResult, effect: CheckResult) -> bool:

@@ -118,8 +118,11 @@ def _unread(
     view: View, adapters: list[Adapter], common: dict[str, object]
 ) -> Iterator[CheckResult]:
     """GPU hosts that are silent, show no adapter, or do not tell its firmware."""
+    by_host: dict[str, list[Adapter]] = {}
+    for adapter in adapters:
+        by_host.setdefault(adapter.host, []).append(adapter)
     for host in view.site.with_role(Role.GPU):
-        own = [a for a in adapters if a.host == host.name]
+        own = by_host.get(host.name, [])
         mute = [a.port.device for a in own if not numbers(a.port.firmware)]
         if host.name not in view.facts:
             cause = f"{host.name} did not answer"

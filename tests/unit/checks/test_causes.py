@@ -373,3 +373,50 @@ def test_a_pass_is_never_explained_and_no_verdict_gets_better() -> None:
     assert [r.explained_by for r in told] == ["", "", LOST.name]
     assert overall(told) is overall(results)
     assert [r.status for r in told] == [r.status for r in results]
+
+
+def broken(hosts: int) -> list[CheckResult]:
+    """Hosts that are silent, hosts with a GPU that is lost, and what is said of all of them."""
+    found: list[CheckResult] = []
+    for n in range(hosts):
+        silent = f"silent-{n}"
+        found += [
+            of("host.reachable", silent, cause="no answer"),
+            of("gpu.driver_spread", "cluster", UNKNOWN, f"{silent} did not answer"),
+            of("fabric.topology", silent, UNKNOWN, "did not answer"),
+            of("gpu.error", f"gpu-{n}/GPU 1", cause="GPU is lost"),
+            of("gpu.ecc", f"gpu-{n}/GPU 1", UNKNOWN, "not answered"),
+            of("gpu.pcie", f"gpu-{n}/GPU 2", cause="x8"),
+            of("gpu.driver", f"gpu-{n}", cause="580 is not 590"),
+            of("gpu.fabric_manager", f"gpu-{n}", cause="580 is not 590"),
+        ]
+    return found
+
+
+def test_causes_are_found_as_if_every_failure_was_tried() -> None:
+    results = broken(4)
+    causes = [r for r in results if r.status is Status.FAIL]
+    tried = [
+        [c.name for row in CONSEQUENCES for c in causes if row.covers(c, effect)]
+        for effect in results
+    ]
+    explained = [r.explained_by for r in explain(results)]
+    assert explained == [(names or [""])[0] for names in tried]
+    assert sum(map(bool, explained)) >= 12
+
+
+def test_failures_of_one_host_are_not_tried_on_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    real = Consequence.covers
+
+    def covers(row: Consequence, cause: CheckResult, effect: CheckResult) -> bool:
+        tried.append(row.cause)
+        return real(row, cause, effect)
+
+    monkeypatch.setattr(Consequence, "covers", covers)
+    counts = []
+    for hosts in (10, 20):
+        tried.clear()
+        explain([r for r in broken(hosts) if r.target != "cluster"])
+        counts.append(len(tried))
+    assert 0 < counts[1] <= 2 * counts[0]
