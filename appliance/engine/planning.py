@@ -99,7 +99,7 @@ def _in_order(
         gone = "does not answer" if first in found.unanswered else "is left out"
         why = f"waits for {first}, which {gone}"
         blocked = {"action": Action.BLOCKED, "why": f"{why} and comes first", "minutes": 0.0}
-        return [c.model_copy(update=blocked) if c in changing else c for c in cells]
+        return [c.model_copy(update=blocked) if c.action.changes else c for c in cells]
     return with_turns(session.site, stage, cells)
 
 

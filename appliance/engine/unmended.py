@@ -9,7 +9,7 @@ from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
-from appliance.report.findings import root_of
+from appliance.report.findings import Roots
 from appliance.stages import STAGES
 
 BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
@@ -21,7 +21,8 @@ def unmended(
     """What the hardware, and the finished ones of the chosen stages, complain of beyond what the plan is to mend."""
     wrong = _wrong(session, found, selection)
     mended = _mended(plan, wrong)
-    return tuple(r for r in wrong if not {r.name, root_of(r, wrong).name} & mended)
+    roots = Roots(wrong)
+    return tuple(r for r in wrong if not {r.name, roots.of(r).name} & mended)
 
 
 def _wrong(session: Session, found: Round, selection: Selection) -> list[CheckResult]:
@@ -38,10 +39,13 @@ def _wrong(session: Session, found: Round, selection: Selection) -> list[CheckRe
 def _mended(plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
     """What a stage that runs proves of a host it runs on; of the whole cluster where it goes through it host by host."""
     proofs = {stage.name: frozenset(stage.checks) for stage in STAGES}
+    of_host: dict[str | None, list[CheckResult]] = {}
+    for result in wrong:
+        of_host.setdefault(result.host, []).append(result)
     return {
         result.name
         for cell in plan.pending()
-        for result in wrong
-        if (result.host == cell.host or (cell.drain and result.host is None))
-        and result.id in proofs.get(cell.stage, ())
+        for host in (cell.host, *([None] if cell.drain else []))
+        for result in of_host.get(host, ())
+        if result.id in proofs.get(cell.stage, ())
     }

@@ -45,7 +45,8 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Everything but passes, worst first; what another failure explains stands under that one only."""
     seen = [result for result in results if result.status is not Status.PASS]
-    roots = {result.name: root_of(result, seen) for result in seen}
+    known = Roots(seen)
+    roots = {result.name: known.of(result) for result in seen}
     follow: dict[str, list[CheckResult]] = {}
     for result in seen:
         if roots[result.name] is not result:
@@ -57,17 +58,22 @@ def findings(
     )
 
 
-def root_of(result: CheckResult, known: Iterable[CheckResult]) -> CheckResult:
-    """The failure at the beginning of a chain of causes; the result itself where that is not known."""
-    by_name = {r.name: r for r in known}
-    met = {result.name}
-    root = result
-    while root.explained_by in by_name:
-        root = by_name[root.explained_by]
-        if root.name in met:
-            return result
-        met.add(root.name)
-    return root
+class Roots:
+    """Where chains of causes begin among some results."""
+
+    def __init__(self, known: Iterable[CheckResult]) -> None:
+        self._by_name = {result.name: result for result in known}
+
+    def of(self, result: CheckResult) -> CheckResult:
+        """The failure at the beginning of the chain; the result itself where that is not known."""
+        met = {result.name}
+        root = result
+        while root.explained_by in self._by_name:
+            root = self._by_name[root.explained_by]
+            if root.name in met:
+                return result
+            met.add(root.name)
+        return root
 
 
 def tells_of(result: CheckResult, outcomes: Iterable[StageOutcome]) -> bool:

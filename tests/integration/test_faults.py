@@ -19,7 +19,7 @@ from appliance.lab.faults import FAULTS, REACHABLE
 from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import RunRecord
-from appliance.report.findings import root_of
+from appliance.report.findings import Roots
 from appliance.stages import STAGES
 from tests.integration.deployed import ADMIN, Deployed, appliance
 
@@ -97,7 +97,8 @@ def test_fault_is_told_by_its_check_alone(sound: Deployed, fault: Fault) -> None
 def wrong(results: Iterable[CheckResult]) -> set[tuple[str, str]]:
     """What is bad and not explained by something else that is."""
     known = [r for r in results if r.status in BAD]
-    roots = [r for r in known if root_of(r, known) is r and r.id != LATE]
+    begin = Roots(known)
+    roots = [r for r in known if begin.of(r) is r and r.id != LATE]
     return {(r.id, r.target) for r in roots}
 
 

@@ -1,7 +1,6 @@
 """The plan on a terminal: which stage would touch which host, and why."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -140,8 +139,10 @@ def _cell(console: Console, cell: HostStage | None) -> Text:
 
 def _whys(plan: Plan, stage: str) -> list[str]:
     telling = [c for c in plan.by_stage(stage) if c.why and c.action in _TELLING]
-    ordered = sorted(telling, key=lambda c: [t.why for t in telling].index(c.why))
-    groups = [(why, [c.host for c in cells]) for why, cells in groupby(ordered, lambda c: c.why)]
+    by_why: dict[str, list[str]] = {}
+    for cell in telling:
+        by_why.setdefault(cell.why, []).append(cell.host)
+    groups = list(by_why.items())
     concerned = len([c for c in plan.by_stage(stage) if c.action is not Action.NOT_CONCERNED])
     if len(groups) == 1 and len(groups[0][1]) == concerned:
         return [groups[0][0]]
