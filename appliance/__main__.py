@@ -1,14 +1,10 @@
 """The program's entry, also as python -m appliance."""
 
 import os
-import resource
 import sys
 
-from appliance.adapters import core_dumps, stopping
+from appliance.adapters import core_dumps, open_files, stopping
 from appliance.errors import Unreadable
-
-FILES = 256
-"""Files that are open at once: one and more for each host, Ansible's pipes, the libraries while they are read."""
 
 
 def main() -> None:
@@ -16,7 +12,7 @@ def main() -> None:
     _open_streams()
     core_dumps.forbid()
     stopping.listen()
-    _allow_files()
+    open_files.allow()
     try:
         from appliance.cli.main import main as run
     except KeyboardInterrupt:
@@ -38,13 +34,6 @@ def _open_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-
-
-def _allow_files() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,10 @@ class ConnectionFailed(ApplianceError):
     """A host could not be reached, authenticated or trusted."""
 
 
+class OutOfFiles(ApplianceError):
+    """This machine opens no more files for the program: nothing is known of the host it was to ask."""
+
+
 class CommandFailed(ApplianceError):
     """A program on the control host ended with an error."""
 

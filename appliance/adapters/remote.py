@@ -9,7 +9,7 @@ from appliance.adapters.process import Completed
 
 
 class Remote(Protocol):
-    """Runs a program on a host of the site."""
+    """Runs a program on a host of the site. Where this machine opens no more files, that is raised as OutOfFiles."""
 
     def run(
         self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 import paramiko  # noqa: TID251 - this module is the door
 
+from appliance.adapters import open_files
 from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Endpoint, known_hosts_name
@@ -99,6 +100,7 @@ class SshRemote:
                 unwanted = (lambda: False) if is_late else self._cancelled
                 return _converse(channel, tuple(argv), input, timeout, host, unwanted)
             except (paramiko.SSHException, OSError) as error:
+                open_files.check(error)
                 self._drop(host)
                 raise ConnectionFailed(
                     f"connection lost while running {argv[0]}: {error or type(error).__name__}",
@@ -163,6 +165,7 @@ class SshRemote:
         try:
             return transport.open_session(timeout=self._timeouts[1])
         except (paramiko.SSHException, OSError, EOFError) as error:
+            open_files.check(error)
             self._drop(endpoint.host)
             raise ConnectionFailed(
                 f"{endpoint.address} no longer answers on its connection",
@@ -185,6 +188,7 @@ def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple
             transport.start_client(timeout=timeout)
             key = transport.get_remote_server_key()
         except (paramiko.SSHException, OSError, EOFError) as error:
+            open_files.check(error)
             raise ConnectionFailed(
                 f"{address}:{port} does not speak SSH: {error}",
                 "look there for what listens on that port, or correct access.port",
@@ -202,6 +206,7 @@ def _dial(address: str, port: int, timeout: float) -> socket.socket:
             f"{address} refuses port {port}", "start sshd there, or correct access.port"
         ) from error
     except (TimeoutError, OSError) as error:
+        open_files.check(error)
         raise ConnectionFailed(
             f"{address} does not answer on port {port} ({error or 'timed out'})",
             "power the host on and check cable, address and firewall",
@@ -236,6 +241,7 @@ def _connect(
     except (paramiko.SSHException, OSError, EOFError) as error:
         client.close()
         sock.close()
+        open_files.check(error)
         raise _refusal(endpoint, error) from error
     return client
 
@@ -244,6 +250,7 @@ def _pinned(endpoint: Endpoint, known: KnownHosts) -> Sequence[paramiko.PKey]:
     try:
         return known.keys(known_hosts_name(endpoint.address, endpoint.port))
     except OSError as error:
+        open_files.check(error)
         raise ConnectionFailed(
             f"{endpoint.known_hosts}: {error.strerror}",
             "pin the host keys: appliance trust",

@@ -2,12 +2,13 @@
 
 import errno
 
+from appliance.adapters import open_files
+
 NO_THREAD = "can't start new thread"
 """What threading says where the limit of processes or of memory is met."""
 FULL = {errno.ENOSPC, errno.EDQUOT}
 CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP}
 """What a folder answers that its user has no business in."""
-FILES = {errno.EMFILE, errno.ENFILE}
 MEMORY = {errno.ENOMEM, errno.EAGAIN}
 
 
@@ -24,8 +25,8 @@ def of_machine(error: Exception) -> str:
         )
         where = "there" if place else "where df and df -i show none (Ansible works in /dev/shm)"
         return f"{said}\n  fix: make room {where}, then run the same command"
-    if error.errno in FILES:
-        return f"{place}{error.strerror}\n  fix: raise the limit (ulimit -n), 256 are enough for most sites"
+    if refused := open_files.refusal(error):
+        return f"{place}{refused.message}\n  fix: {refused.hint}"
     if error.errno in MEMORY:
         return _no_memory(f"{place}{error.strerror}")
     if error.errno in CLOSED and place:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from appliance.adapters.answers import parsed
 from appliance.adapters.remote import Reachable, Remote
 from appliance.engine.threads import threads
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, OutOfFiles
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import BroughtCluster
 from appliance.probe.bundle import command, payload
@@ -54,12 +54,15 @@ class Round:
 
 
 def gather(remote: Reachable, requests: Mapping[str, Mapping[str, object]]) -> Round:
-    """Asks each host its own request (see appliance.probe for the keys)."""
+    """Asks each host its own request (see appliance.probe for the keys).
+
+    Raises OutOfFiles where this machine cannot ask all of them: a host it did not ask is not a host that is silent.
+    """
     facts: dict[str, HostFacts] = {}
     unanswered: dict[str, Unanswered] = {}
 
     def work(host: str) -> HostFacts | Unanswered:
-        answer = ask(remote, host, requests[host])
+        answer = _answer(remote, host, requests[host])
         if len(requests) > MANY:
             remote.leave(host)
         return answer
@@ -84,7 +87,16 @@ def each(hosts: Iterable[str], work: Callable[[str], T]) -> list[tuple[str, T]]:
 def ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
     """Asks one host."""
     try:
+        return _answer(remote, host, request)
+    except OutOfFiles as error:
+        return Unanswered(host, error.message, error.hint)
+
+
+def _answer(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
+    try:
         done = remote.run(host, command(PYTHON), input=payload(dict(request)), timeout=DEADLINE)
+    except OutOfFiles:
+        raise
     except ApplianceError as error:
         return Unanswered(host, error.message, error.hint, away=True)
     if done.returncode:

@@ -13,7 +13,7 @@ from appliance.engine.prove import Peers, Proof, prove
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
 from appliance.engine.watch import Watch
-from appliance.errors import AnsibleFailed, ConnectionFailed
+from appliance.errors import AnsibleFailed, ApplianceError, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, Message, StageDone, StageStarted
 from appliance.models.plan import HostStage, expected_minutes
 from appliance.models.run import StageOutcome, StageState
@@ -211,8 +211,8 @@ def _problem(session: Session, result: HostPlay, proof: Proof | None) -> Diagnos
         # Ansible only passes on what ssh printed; a connection of our own says what is the matter.
         try:
             session.remote.reach(result.host)
-        except ConnectionFailed as error:
-            return Diagnosis(error.message, error.hint, away=True)
+        except ApplianceError as error:
+            return Diagnosis(error.message, error.hint, away=isinstance(error, ConnectionFailed))
     if result.failed_task:
         asked = ask(session.remote, result.host, {"areas": ["filesystems"]})
         if isinstance(asked, Unanswered):

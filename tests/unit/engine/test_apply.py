@@ -16,7 +16,7 @@ from appliance.engine import learn, prove, roll, stage_run, watch
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
-from appliance.errors import AnsibleFailed
+from appliance.errors import AnsibleFailed, OutOfFiles
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
 from appliance.models.result import CheckResult, Status
@@ -300,6 +300,19 @@ def test_host_that_went_away_is_not_tried_in_stages_that_follow(
         assert (left.state, left.why) == (StageState.NOT_RUN, "gpu-2 went away in stage one")
         assert outcomes[stage, "gpu-1"].state is StageState.DONE
     assert asked == ["head", "gpu-1"]
+
+
+def test_a_host_this_machine_cannot_look_at_is_not_told_as_gone(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(host: str) -> None:
+        raise OutOfFiles("this process may hold 64 files open", "ulimit -n 8192")
+
+    ansible.unreachable.add(("one", "gpu-2"))
+    monkeypatch.setattr(session.remote, "reach", refuse)
+    outcome = apply(session, STAGES[:1])["one", "gpu-2"]
+    assert (outcome.state, outcome.away) == (StageState.FAILED, False)
+    assert outcome.cause == "this process may hold 64 files open"
 
 
 def test_task_that_failed_because_the_host_died_says_that(

@@ -8,9 +8,10 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.engine import gather as gathering
-from appliance.engine.gather import gather
+from appliance.engine.gather import Unanswered, ask, gather
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
+from appliance.errors import OutOfFiles
 from appliance.text import LONGEST
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
@@ -40,6 +41,19 @@ def test_each_of_many_hosts_is_left_once_it_was_asked(
     hosts.down.add("gpu-2")
     gather(hosts, {"gpu-1": {}, "gpu-2": {}})
     assert sorted(hosts.left) == left
+
+
+def test_a_round_that_cannot_ask_a_host_says_why_and_blames_none(hosts: FakeHosts) -> None:
+    def refuse(host: str, argv: Sequence[str]) -> Completed:
+        raise OutOfFiles("this process may hold 64 files open", "ulimit -n 8192")
+
+    hosts.answer = refuse
+    with pytest.raises(OutOfFiles):
+        gather(hosts, {"gpu-1": {}, "gpu-2": {}})
+    asked = ask(hosts, "gpu-1", {})
+    assert isinstance(asked, Unanswered)
+    assert (asked.cause, asked.fix) == ("this process may hold 64 files open", "ulimit -n 8192")
+    assert not asked.away
 
 
 def test_an_answer_that_makes_no_sense_is_a_host_without_one(
