@@ -7,7 +7,8 @@ from pathlib import Path
 from appliance.adapters.remote import known_hosts_name
 from appliance.adapters.ssh import host_key_fingerprint
 from appliance.config.load import LoadedSite
-from appliance.errors import ApplianceError, ConfigError
+from appliance.engine.gather import each
+from appliance.errors import ApplianceError, ConfigError, OutOfFiles
 
 
 @dataclass(frozen=True)
@@ -30,28 +31,35 @@ class Offer:
 def offers(
     loaded: LoadedSite, hosts: Sequence[str] = ()
 ) -> tuple[list[Offer], dict[str, ApplianceError]]:
-    """Asks each host for its key; those that do not answer come with their reason."""
+    """Asks the hosts for their keys, side by side; those that do not answer come with their reason. In the site's order."""
     site = loaded.site
     unknown = set(hosts) - {h.name for h in site.hosts}
     if unknown:
         listing = f"hosts: {', '.join(h.name for h in site.hosts)}"
         raise ConfigError(f"--host {', '.join(sorted(unknown))}: no such host", listing)
     pinned = _pinned(loaded.folder / site.access.known_hosts)
+    addresses = {h.name: str(h.address) for h in site.hosts if not hosts or h.name in hosts}
     found: list[Offer] = []
     silent: dict[str, ApplianceError] = {}
-    for host in site.hosts:
-        if hosts and host.name not in hosts:
+    for host, shown in each(addresses, lambda h: _shown(addresses[h], site.access.port)):
+        if isinstance(shown, ApplianceError):
+            silent[host] = shown
             continue
-        name = known_hosts_name(str(host.address), site.access.port)
-        try:
-            kind, key, fingerprint = host_key_fingerprint(str(host.address), site.access.port)
-        except ApplianceError as error:
-            silent[host.name] = error
-            continue
+        kind, key, fingerprint = shown
+        name = known_hosts_name(addresses[host], site.access.port)
         known = pinned.get(name, [])
         state = "pinned" if (kind, key) in known else "changed" if known else "new"
-        found.append(Offer(host.name, name, kind, key, fingerprint, state))
+        found.append(Offer(host, name, kind, key, fingerprint, state))
     return found, silent
+
+
+def _shown(address: str, port: int) -> tuple[str, str, str] | ApplianceError:
+    try:
+        return host_key_fingerprint(address, port)
+    except OutOfFiles:
+        raise
+    except ApplianceError as error:
+        return error
 
 
 def shared(loaded: LoadedSite, found: Sequence[Offer]) -> list[tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Pinning host keys: only what was confirmed is written, a changed key replaces the old one, others stay."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 from appliance.actions import trust
 from appliance.cli.main import cli
 from appliance.config.load import LoadedSite, load_site
-from appliance.errors import ConfigError, ConnectionFailed
+from appliance.errors import ConfigError, ConnectionFailed, OutOfFiles
 
 SITE = """\
 version: 1
@@ -47,6 +48,38 @@ def test_new_key_is_offered_and_silent_host_told(loaded: LoadedSite) -> None:
     offers, silent = trust.offers(loaded)
     assert [(o.host, o.state) for o in offers] == [("head", "new")]
     assert "does not answer" in silent["gpu-1"].message
+
+
+def test_hosts_are_asked_side_by_side_and_told_in_the_sites_order(
+    loaded: LoadedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = threading.Event()
+
+    def show(address: str, port: int) -> tuple[str, str, str]:
+        if address == "10.1.0.10":
+            assert last.wait(20), "the second host is not asked before the first has answered"
+        else:
+            last.set()
+        return "ssh-ed25519", f"AAAA{address}", "SHA256:x"
+
+    monkeypatch.setattr(trust, "host_key_fingerprint", show)
+    offers, silent = trust.offers(loaded)
+    assert [(o.host, o.name, o.key) for o in offers] == [
+        ("head", "10.1.0.10", "AAAA10.1.0.10"),
+        ("gpu-1", "10.1.0.11", "AAAA10.1.0.11"),
+    ]
+    assert silent == {}
+
+
+def test_a_host_that_could_not_be_asked_here_is_not_told_as_silent(
+    loaded: LoadedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(address: str, port: int) -> tuple[str, str, str]:
+        raise OutOfFiles("this process may hold 64 files open", "ulimit -n 8192")
+
+    monkeypatch.setattr(trust, "host_key_fingerprint", refuse)
+    with pytest.raises(OutOfFiles):
+        trust.offers(loaded)
 
 
 def test_a_host_that_is_none_of_the_sites_is_refused_with_those_there_are(
