@@ -14,6 +14,10 @@ class ApplianceError(Exception):
         super().__init__(self.message)
         self.host = host
 
+    def told_of(self, host: str = "") -> str:
+        """The message where ``host`` is named already: one about another host begins with that one's name."""
+        return f"{self.host}: {self.message}" if self.host and self.host != host else self.message
+
 
 class ConfigError(ApplianceError):
     """A profile, site or option is unusable; no host was contacted."""

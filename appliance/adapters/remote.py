@@ -26,7 +26,10 @@ class Reachable(Remote, Protocol):
         ...
 
     def reach(self, host: str) -> None:
-        """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""
+        """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter.
+
+        Its message names neither host nor address, so that hosts with the same trouble are told in one line.
+        """
         ...
 
 

@@ -31,13 +31,11 @@ class _Pinned(paramiko.MissingHostKeyPolicy):
     def missing_host_key(
         self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
     ) -> None:
-        raise _Unpinned(key)
+        raise _Unpinned
 
 
 class _Unpinned(paramiko.SSHException):
-    def __init__(self, key: paramiko.PKey) -> None:
-        super().__init__("host key not pinned")
-        self.key = key
+    """The host shows a key, and none is pinned for it."""
 
 
 class _Connection:
@@ -168,7 +166,7 @@ class SshRemote:
             open_files.check(error)
             self._drop(endpoint.host)
             raise ConnectionFailed(
-                f"{endpoint.address} no longer answers on its connection",
+                "no longer answers on its connection",
                 "the host hangs or was powered off; look at its console",
                 endpoint.host,
             ) from error
@@ -190,7 +188,7 @@ def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple
         except (paramiko.SSHException, OSError, EOFError) as error:
             open_files.check(error)
             raise ConnectionFailed(
-                f"{address}:{port} does not speak SSH: {error}",
+                f"does not speak SSH on port {port}: {error}",
                 "look there for what listens on that port, or correct access.port",
             ) from error
         finally:
@@ -203,12 +201,12 @@ def _dial(address: str, port: int, timeout: float) -> socket.socket:
         return socket.create_connection((address, port), timeout=timeout)
     except ConnectionRefusedError as error:
         raise ConnectionFailed(
-            f"{address} refuses port {port}", "start sshd there, or correct access.port"
+            f"refuses port {port}", "start sshd there, or correct access.port"
         ) from error
     except (TimeoutError, OSError) as error:
         open_files.check(error)
         raise ConnectionFailed(
-            f"{address} does not answer on port {port} ({error or 'timed out'})",
+            f"does not answer on port {port} ({error or 'timed out'})",
             "power the host on and check cable, address and firewall",
         ) from error
 
@@ -286,19 +284,19 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
             )
         case _Unpinned():
             return ConnectionFailed(
-                f"host key {error.key.fingerprint} is not pinned",
-                f"appliance trust --host {name}",
+                "shows a host key, and none is pinned for it",
+                "compare and pin it: appliance trust",
                 name,
             )
         case paramiko.AuthenticationException():
             return ConnectionFailed(
-                f"{endpoint.user}@{endpoint.address} refused the key {endpoint.private_key or 'of the agent'}",
+                f"refuses {endpoint.user} with the key {endpoint.private_key or 'of the agent'}",
                 "put the public key into authorized_keys there, or correct access.private_key",
                 name,
             )
         case _:
             return ConnectionFailed(
-                f"{endpoint.address} accepts connections but SSH does not answer ({error or type(error).__name__})",
+                f"accepts connections but SSH does not answer ({error or type(error).__name__})",
                 "the host hangs; look at its console, reset it if need be",
                 name,
             )

@@ -173,7 +173,7 @@ def _judge_record(
         try:
             told = remote.run(control, [*asked, "--format=JobID,JobName,State"], timeout=20)
         except (ConnectionFailed, DeadlineExceeded) as error:
-            return _unknown(view, ACCOUNTING, error.message)
+            return _unknown(view, ACCOUNTING, error.told_of())
         state = _state(told, job, name)
         if state == "COMPLETED":
             return passed(ACCOUNTING, "cluster", state, limit="COMPLETED", evidence=f"job {job}")
@@ -204,7 +204,7 @@ def _cut_off(
     except (ConnectionFailed, DeadlineExceeded):
         left = f"; it may still run: scancel --name={name}"
     if isinstance(error, ConnectionFailed):
-        first = _unknown(view, JOB, f"{error.message}{left}")
+        first = _unknown(view, JOB, f"{error.told_of()}{left}")
     else:
         cause = f"the job did not end within {RUN_SECONDS:g} s and was cancelled{left}"
         first = _bad(view, JOB, cause, "slurmd's log on the hosts: a prolog hangs, or a host")

@@ -173,7 +173,7 @@ def take_back(session: Session, answers: Mapping[str, Part | ApplianceError]) ->
     silent = [host for host in answers if host not in parts]
     if len(parts) <= len(silent):
         error = next(answer for answer in answers.values() if isinstance(answer, ApplianceError))
-        text = f"most of etcd's members must go back together, and {', '.join(silent)} do not answer: {error.message}"
+        text = f"most of etcd's members must go back together, and {', '.join(silent)} do not answer: {error.told_of()}"
         raise ApplianceError(text, error.hint)
     order = under_way(parts)
     if through := [

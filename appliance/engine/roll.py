@@ -103,7 +103,7 @@ def _freed(session: Session, stage: Stage, host: str) -> StageOutcome | None:
             host=host,
             state=StageState.NOT_RUN if cut else StageState.FAILED,
             why="interrupted" if cut else "",
-            cause=session.redact(error.message),
+            cause=session.redact(error.told_of(host)),
             fix=session.redact(error.hint),
         )
         tell(session, outcome)
@@ -152,7 +152,7 @@ def _give_back(session: Session, host: str) -> None:
     try:
         resume(session, (host,))
     except ApplianceError as error:
-        text = f"is done, and still drained: {error.message}"
+        text = f"is done, and still drained: {error.told_of(host)}"
         session.tell(Message(text=text, level="warning", host=host))
     else:
         session.journal.append(session.run, GIVEN_BACK, host=host)

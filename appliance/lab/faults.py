@@ -109,7 +109,7 @@ FAULTS = (
         _power_off,
         _power_on,
         check=REACHABLE,
-        says="* does not answer on port 22 (*)",
+        says="does not answer on port 22 (*)",
     ),
     Fault(
         "freeze",
@@ -117,7 +117,7 @@ FAULTS = (
         _freeze,
         _thaw,
         check=REACHABLE,
-        says="* accepts connections but SSH does not answer *",
+        says="accepts connections but SSH does not answer *",
     ),
     Fault("full-disk", "the host's disk is full", _fill_disk, _empty_disk),
     Fault(

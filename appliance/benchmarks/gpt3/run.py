@@ -143,7 +143,7 @@ def _attempt(trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None]:
         return _overdue(trial, remote), None
     except ConnectionFailed as error:
         _cancel(trial, remote)
-        return _error(trial, error.message, error.hint), None
+        return _error(trial, error.told_of(), error.hint), None
     if done.returncode == NO_TORCH or "appliance: no torch" in done.stdout:
         image = trial.container.image if trial.container else ""
         fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH

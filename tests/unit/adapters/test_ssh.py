@@ -1,5 +1,6 @@
 """What a user reads when a host cannot be reached, on sockets of this machine only."""
 
+import io
 import os
 import socket
 import threading
@@ -10,11 +11,16 @@ from pathlib import Path
 
 import paramiko  # noqa: TID251 - makes keys
 import pytest
+from rich.console import Console
 
 from appliance.adapters import ssh
 from appliance.adapters.remote import Endpoint, known_hosts_name
 from appliance.adapters.ssh import SshRemote
+from appliance.engine.gather import gather
 from appliance.errors import ConnectionFailed
+from appliance.models.result import CheckResult, Status
+from appliance.report.console import findings_list
+from appliance.report.findings import findings
 from tests.ssh_server import SshServer, serving
 
 ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAIPD3fvc9ojzzmnW5Gb2AQXUtwJVfPv6VeOMOMcXqRgOI"
@@ -133,7 +139,7 @@ def test_a_client_is_given_the_keys_of_its_own_host_only(server: SshServer) -> N
 @pytest.mark.parametrize(
     ("pinned", "said"),
     [
-        ("{other} {kind} {key}", "is not pinned"),
+        ("{other} {kind} {key}", "none is pinned"),
         ("{name} {kind} {second}", "host key changed"),
         ("{name} ssh-ed25519 " + ED25519, "shows an ecdsa host key where an ed25519 key is pinned"),
         ("{name} {kind} {key}\n@revoked {name} {kind} {second}", "known_hosts: line 2 cannot"),
@@ -219,3 +225,80 @@ def test_a_host_that_was_never_asked_can_be_left(server: SshServer) -> None:
     with remote_to(server) as hosts:
         hosts.leave("gpu-1")
         assert server.commands == []
+
+
+@pytest.fixture
+def everywhere(tmp_path: Path) -> Iterator[SshServer]:
+    """A server on every address of this machine."""
+    with serving(tmp_path, "0.0.0.0") as running:
+        running.give_key(tmp_path / "id")
+        yield running
+
+
+def shown_silent(server: SshServer, port: int, pinned: str) -> str:
+    """What a terminal shows of 40 hosts at addresses of their own that do not answer."""
+    addresses = {f"gpu-{n}": f"127.0.1.{n}" for n in range(1, 41)}
+    file = server.home / "known_hosts"
+    lines = [f"{known_hosts_name(a, port)} {pinned}\n" for a in addresses.values() if pinned]
+    file.write_text("".join(lines))
+    endpoints = [
+        Endpoint(host, address, port, "root", server.home / "id", file, False)
+        for host, address in addresses.items()
+    ]
+    with SshRemote(endpoints, connect_timeout=5.0, banner_timeout=5.0) as hosts:
+        silent = gather(hosts, {host: {} for host in addresses}).unanswered
+    results = [
+        CheckResult(id="host.reachable", target=h, status=Status.FAIL, cause=u.cause, fix=u.fix)
+        for h, u in silent.items()
+    ]
+    console = Console(file=io.StringIO(), width=200)
+    findings_list(console, findings(results))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("trouble", ["refused", "not pinned"])
+def test_hosts_that_are_silent_for_one_reason_are_told_in_one_line(
+    trouble: str, everywhere: SshServer
+) -> None:
+    host_key = f"{everywhere.host_key.get_name()} {everywhere.host_key.get_base64()}"
+    if trouble == "refused":
+        told = shown_silent(everywhere, free_port(), host_key)
+        assert "refuses port" in told
+    else:
+        told = shown_silent(everywhere, everywhere.port, "")
+        assert "none is pinned" in told
+    (line,) = [line for line in told.splitlines() if "host.reachable" in line]
+    assert "gpu-[1-40]" in line
+
+
+@pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError(113, "No route to host")])
+def test_where_nothing_answers_the_address_is_not_part_of_the_reason(
+    error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    told = set()
+    for address in ("10.0.0.1", "10.0.0.2"):
+        with pytest.raises(ConnectionFailed) as caught:
+            ssh.host_key_fingerprint(address, 22)
+        told.add((caught.value.message, caught.value.hint))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [paramiko.AuthenticationException("no"), paramiko.SSHException("no banner"), EOFError()],
+)
+def test_where_ssh_fails_the_address_is_not_part_of_the_reason(
+    error: Exception, tmp_path: Path
+) -> None:
+    told = set()
+    for host, address in (("gpu-1", "10.0.0.1"), ("gpu-2", "10.0.0.2")):
+        endpoint = Endpoint(host, address, 22, "root", tmp_path / "id", tmp_path, False)
+        failure = ssh._refusal(endpoint, error)
+        assert failure.host == host
+        told.add((failure.message, failure.hint))
+    assert len(told) == 1

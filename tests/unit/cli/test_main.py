@@ -280,6 +280,13 @@ def test_what_the_machine_refuses_is_a_line_and_a_remedy(
     assert len(said.splitlines()) == 2
 
 
+def test_a_host_is_named_before_what_is_said_of_it_unless_it_is_named_already() -> None:
+    error = ApplianceError("it is down", "", "head")
+    assert error.told_of() == error.told_of("gpu-1") == "head: it is down"
+    assert error.told_of("head") == "it is down"
+    assert ApplianceError("no host's").told_of("gpu-1") == "no host's"
+
+
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), FileNotFoundError(2, "no", "x")])
 def test_a_defect_keeps_its_traceback(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:

@@ -10,7 +10,7 @@ from appliance.engine.drain import Drain
 from appliance.engine.gather import Round
 from appliance.engine.planning import Selection, make_plan, prepare
 from appliance.engine.session import Session
-from appliance.errors import DeadlineExceeded
+from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.drain import Why
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
@@ -160,6 +160,16 @@ def test_a_host_whose_work_does_not_end_fails_alone_and_the_next_has_its_turn(
     assert (outcomes["gpu-1"].cause, outcomes["gpu-1"].fix) == ("job 7 of ada", "wait")
     assert "play gpu-2" in hands.done
     assert outcomes["gpu-3"].state is StageState.DONE
+
+
+def test_whose_silence_keeps_a_host_from_being_drained_is_named(
+    session: Session, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:
+        raise ConnectionFailed("does not answer on port 22", "", "head")
+
+    monkeypatch.setattr(roll, "drain", drain)
+    assert run(session)["gpu-1"].cause == "head: does not answer on port 22"
 
 
 @pytest.mark.parametrize(
