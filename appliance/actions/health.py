@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from appliance.actions.opening import Target, check_ids, open_session
+from appliance.actions.bounds import check_ids
+from appliance.actions.opening import Target, open_session
 from appliance.checks.check import not_assessed
 from appliance.config.rules.base import near
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from appliance.actions.bounds import check_ids
 from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.interrupt import interruptible
-from appliance.actions.opening import Target, check_ids, locate, open_session
+from appliance.actions.opening import Target, locate, open_session
 from appliance.actions.planned import Narrowing
 from appliance.config.edit import candidate, give_owner
 from appliance.config.load import LoadedSite, load_site

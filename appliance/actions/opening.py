@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from appliance.actions.bounds import check_ids
 from appliance.actions.interrupt import noted
 from appliance.adapters import strays
-from appliance.benchmarks import BENCHMARKS
-from appliance.checks import CHECKS
 from appliance.config import data
 from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
@@ -22,7 +21,6 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal, claim, hold
 from appliance.lab import rack
 from appliance.lab.spec import folder_of
-from appliance.models.bound import Bounds
 from appliance.models.events import Message, Observer
 from appliance.report.advice import Address
 
@@ -67,12 +65,6 @@ def site_here() -> Path | None:
             "name the site with --inventory DIR, or change to another folder",
         ) from None
     return Path()
-
-
-def check_ids() -> Bounds:
-    """The id of every check and benchmark, each with what a limit may be."""
-    measured = {i: b.bounds.get(i) for b in BENCHMARKS for i in b.checks}
-    return {c.id: c.bound for c in CHECKS} | measured
 
 
 def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSite:

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from appliance.actions.bounds import check_ids
 from appliance.actions.kubeconfig import named, of_site
-from appliance.actions.opening import Target, check_ids
+from appliance.actions.opening import Target
 from appliance.actions.queue_difference import differences
 from appliance.actions.queue_tree import tree
 from appliance.actions.queue_work import holds_work

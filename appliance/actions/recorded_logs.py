@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from appliance.actions.opening import Target, check_ids, open_session
+from appliance.actions.bounds import check_ids
+from appliance.actions.opening import Target, open_session
 from appliance.actions.validate import with_gates
 from appliance.benchmarks.gpt3 import Hardware, Recording, recording
 from appliance.benchmarks.gpt3.judge import THROUGHPUT

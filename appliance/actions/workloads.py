@@ -7,7 +7,8 @@ from appliance.acceptance import hello_network
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello, Where
 from appliance.acceptance.hello_trial import Told, clean, run
-from appliance.actions.opening import Target, check_ids
+from appliance.actions.bounds import check_ids
+from appliance.actions.opening import Target
 from appliance.actions.scheduler import Api, WallClock
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site

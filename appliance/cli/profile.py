@@ -4,13 +4,10 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from appliance.actions.opening import check_ids
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.load import SITE_FILE, find_profile, load_profile, load_site, profile_names
-from appliance.config.published import schema as published
+from appliance.models.bound import Bounds
 from appliance.models.profile import Profile
 
 
@@ -25,6 +22,9 @@ def list_profiles() -> int:
     loaded = [(load_profile(name), find_profile(name)) for name in profile_names()]
     rows = [(p.name, _hardware(p), p.title, str(file)) for p, file in loaded]
     if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
         table = Table("name", "GPU host", "title", "file", box=None, pad_edge=False)
         for row in rows:
             table.add_row(*row)
@@ -40,7 +40,7 @@ def list_profiles() -> int:
 @click.option("--json", "as_json", is_flag=True, help="The whole profile as JSON.")
 def show(name: str, as_json: bool) -> int:
     """Show what a profile expects, runs and must reach."""
-    chosen = load_profile(name, check_ids())
+    chosen = load_profile(name, _limits())
     click.echo(chosen.model_dump_json(indent=2) if as_json else _page(chosen, find_profile(name)))
     return 0
 
@@ -67,15 +67,24 @@ def validate(paths: tuple[str, ...]) -> int:
 @click.option("--site", "kind", flag_value="site", help="The schema of site.yml instead.")
 def schema(kind: str | None) -> int:
     """Print the JSON Schema of a profile. For an editor or another program."""
+    from appliance.config.published import schema as published
+
     click.echo(published(kind or "profile"), nl=False)
     return 0
 
 
+def _limits() -> Bounds:
+    """All checks and benchmarks are read for this."""
+    from appliance.actions.bounds import check_ids
+
+    return check_ids()
+
+
 def _judge(path: str) -> str:
     if not Path(path).is_dir() and Path(path).name != SITE_FILE:
-        found = load_profile(path, check_ids())
+        found = load_profile(path, _limits())
         return f"{find_profile(path)}: sound, profile {found.name} ({found.title})"
-    loaded = load_site(path, check_ids=check_ids())
+    loaded = load_site(path, check_ids=_limits())
     count = len(loaded.site.hosts)
     lines = [
         f"{loaded.site_document.file}: sound, site {loaded.site.name}, {count} hosts, profile {loaded.profile.name}"

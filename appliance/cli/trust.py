@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from appliance.actions import trust as action
-from appliance.actions.opening import check_ids
+from appliance.actions.bounds import check_ids
 from appliance.cli import options
 from appliance.config.load import load_site
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from appliance.actions.opening import check_ids
+from appliance.actions.bounds import check_ids
 from appliance.config import data
 from appliance.config.compatibility import COMPONENTS, table
 from appliance.config.document import read

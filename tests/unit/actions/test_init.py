@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.actions import init as action
-from appliance.actions.opening import check_ids
+from appliance.actions.bounds import check_ids
 from appliance.adapters import process
 from appliance.config.load import load_profile, load_site
 from appliance.errors import CommandFailed, ConfigError

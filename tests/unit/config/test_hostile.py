@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from appliance.actions.opening import check_ids
+from appliance.actions.bounds import check_ids
 from appliance.config.document import read
 from appliance.config.finding import InvalidConfig, dotted, render
 from appliance.config.fresh import CLUSTER_KEY

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions.opening import check_ids
+from appliance.actions.bounds import check_ids
 from appliance.checks import CHECKS
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.load import load_profile, load_site

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.actions.opening import check_ids
+from appliance.actions.bounds import check_ids
 from appliance.config.finding import Finding, InvalidConfig, render
 from appliance.config.fresh import write_secrets
 from appliance.config.load import load_profile, load_site
