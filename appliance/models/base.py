@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 class Model(BaseModel):
     """Frozen data; a key nobody declared is an error, never silently dropped."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
     def _made_of(self, part: Part, make: Callable[[Part], Made]) -> Made:
         """What ``make`` makes of one of this model's values, made once.
