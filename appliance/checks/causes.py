@@ -560,4 +560,4 @@ def _causes_of(
     effect: CheckResult, rows: Sequence[Consequence], failures: Failures
 ) -> Iterator[CheckResult]:
     for row in rows:
-        yield from (c for c in failures.within(row, effect) if row.covers(c, effect))
+        yield from (c for c in failures.within(row, effect) if row.leads_to(c, effect))

@@ -36,10 +36,12 @@ class Consequence:
 
     def covers(self, cause: CheckResult, effect: CheckResult) -> bool:
         """Whether ``cause`` explains ``effect``."""
+        return cause.id == self.cause and self.concerns(effect.id) and self.leads_to(cause, effect)
+
+    def leads_to(self, cause: CheckResult, effect: CheckResult) -> bool:
+        """The same of results that are known to be of its checks."""
         return (
-            cause.id == self.cause
-            and self.concerns(effect.id)
-            and cause.name != effect.name
+            (cause.id, cause.target) != (effect.id, effect.target)
             and _within(self.reach, cause, effect)
             and self.when(cause, effect)
         )

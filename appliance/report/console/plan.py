@@ -53,7 +53,8 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
     for line in _sums(plan):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     # A host that does not answer stands at the top already.
-    told = [r for r in plan.results if r.host not in plan.unreachable]
+    silent = set(plan.unreachable)
+    told = [r for r in plan.results if r.host not in silent]
     if told:
         console.print()
         console.print(Padding(Text(_WRONG, "bold"), (0, 0, 0, 2), expand=False))

@@ -407,13 +407,13 @@ def test_causes_are_found_as_if_every_failure_was_tried() -> None:
 
 def test_failures_of_one_host_are_not_tried_on_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    real = Consequence.covers
+    real = Consequence.leads_to
 
-    def covers(row: Consequence, cause: CheckResult, effect: CheckResult) -> bool:
+    def leads_to(row: Consequence, cause: CheckResult, effect: CheckResult) -> bool:
         tried.append(row.cause)
         return real(row, cause, effect)
 
-    monkeypatch.setattr(Consequence, "covers", covers)
+    monkeypatch.setattr(Consequence, "leads_to", leads_to)
     counts = []
     for hosts in (10, 20):
         tried.clear()
