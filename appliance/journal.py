@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +44,16 @@ class Entry:
     data: dict[str, object]
 
 
+@dataclass(frozen=True)
+class New:
+    """An entry that is to be added."""
+
+    kind: str
+    data: Mapping[str, object]
+    stage: str = ""
+    host: str = ""
+
+
 class Journal:
     """Appends and reads entries. Every append is on the disk when it returns. Thread-safe.
 
@@ -77,19 +87,20 @@ class Journal:
         self, run: str, kind: str, *, stage: str = "", host: str = "", **data: object
     ) -> None:
         """Adds one entry, durably."""
-        row = (
-            datetime.now(UTC).isoformat(timespec="milliseconds"),
-            run,
-            kind,
-            stage,
-            host,
-            json.dumps(data, default=str, sort_keys=True),
-        )
+        self.append_all(run, [New(kind, data, stage, host)])
+
+    def append_all(self, run: str, entries: Iterable["New"]) -> None:
+        """Adds entries, durably, all of them or none: for what is one thing, as a report is."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        rows = [
+            (time, run, e.kind, e.stage, e.host, json.dumps(e.data, default=str, sort_keys=True))
+            for e in entries
+        ]
         try:
-            with self._lock:
-                self._db.execute(
+            with self._lock, _transaction(self._db):
+                self._db.executemany(
                     "INSERT INTO entry (time, run, kind, stage, host, data) VALUES (?,?,?,?,?,?)",
-                    row,
+                    rows,
                 )
         except sqlite3.Error as error:
             self.lose(
@@ -106,14 +117,17 @@ class Journal:
         self.unkept = self.unkept or error.message
 
     def entries(
-        self, kind: str = "%", *, run: str = "%", stage: str = "%", host: str = "%"
+        self, *kinds: str, run: str = "", stage: str = "", host: str = ""
     ) -> Iterator[Entry]:
-        """Entries that match, oldest first."""
+        """Entries of these kinds, oldest first; empty criteria match everything."""
+        of_kinds = [f"kind IN ({','.join('?' * len(kinds))})"] if kinds else []
+        clauses, values = _criteria(stage=stage, host=host, run=run)
+        where = " AND ".join([*of_kinds, *clauses]) or "TRUE"
         with self._lock:
             rows = self._db.execute(
                 "SELECT seq, time, run, kind, stage, host, data FROM entry"
-                " WHERE kind LIKE ? AND run LIKE ? AND stage LIKE ? AND host LIKE ? ORDER BY seq",
-                (kind, run, stage, host),
+                f" WHERE {where} ORDER BY seq",
+                (*kinds, *values),
             ).fetchall()
         yield from map(_entry, rows)
 
@@ -133,10 +147,7 @@ class Journal:
         until: datetime | None = None,
     ) -> Entry | None:
         """The newest entry of a kind, written no later than ``until``; empty criteria match everything."""
-        clauses = ["kind = ?"] + [
-            f"{k} = ?" for k, v in (("stage", stage), ("host", host), ("run", run)) if v
-        ]
-        values = [kind, *(v for v in (stage, host, run) if v)]
+        clauses, values = _criteria(kind=kind, stage=stage, host=host, run=run)
         if until:
             clauses.append("time <= ?")
             values.append(until.astimezone(UTC).isoformat(timespec="milliseconds"))
@@ -149,6 +160,25 @@ class Journal:
         if row is None:
             return None
         return _entry(row)
+
+
+def _criteria(**wanted: str) -> tuple[list[str], list[str]]:
+    """Columns that must have a value, and the values; what is empty is not asked for."""
+    given = {column: value for column, value in wanted.items() if value}
+    return [f"{column} = ?" for column in given], list(given.values())
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        # What failed may have ended it already.
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
 
 
 def _on_disk(path: Path) -> sqlite3.Connection:

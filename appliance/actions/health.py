@@ -15,6 +15,7 @@ from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
 from appliance.engine.survey import survey, view_of
 from appliance.errors import ConfigError
+from appliance.journal import New
 from appliance.models.events import Observer
 from appliance.models.result import CheckResult, Status
 
@@ -110,21 +111,21 @@ def _remember(session: Session, results: list[CheckResult]) -> dict[Key, datetim
             looks.setdefault(entry.run, entry.time),
         )
     since: dict[Key, datetime] = {}
+    changed: list[New] = []
     for result in [*results, *_mended(last, results)]:
         key = (result.id, result.target)
         known = last.get(key, (Status.PASS.value, None))
         if known[0] != result.status.value:
-            session.journal.append(
-                session.run,
-                "health",
-                host=result.host or "",
-                check=result.id,
-                target=result.target,
-                status=result.status.value,
-                cause=session.redact(result.cause),
-            )
+            data = {
+                "check": result.id,
+                "target": result.target,
+                "status": result.status.value,
+                "cause": session.redact(result.cause),
+            }
+            changed.append(New("health", data, host=result.host or ""))
         elif known[1] is not None and result.status is Status.FAIL:
             since[key] = known[1]
+    session.journal.append_all(session.run, changed)
     return since
 
 

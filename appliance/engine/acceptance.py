@@ -22,6 +22,8 @@ from appliance.report.wording import plural
 
 DEPLOYMENT = "deployment"
 EVIDENCE = "log_evidence"
+OF_HOSTS = ("host_started", "host_done", "host_failed", "host_interrupted")
+"""What the journal keeps of a host in a stage."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def _last_change(
     """When the stage last changed the host; a run without an end, or of another journal, may have."""
     last: datetime | None = None
     begun: Entry | None = None
-    for entry in session.journal.entries("host_%", stage=stage, host=host):
+    for entry in session.journal.entries(*OF_HOSTS, stage=stage, host=host):
         if entry.kind == "host_started":
             last, begun = (begun.time if begun else last), entry
         elif entry.kind == "host_done" and not entry.data.get("changes"):

@@ -16,6 +16,7 @@ from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.engine.user import user_name
 from appliance.engine.watch import Watch
+from appliance.journal import New
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
 from appliance.models.result import CheckResult, Measurement, Status, overall
@@ -117,12 +118,18 @@ def save(session: Session, record: RunRecord) -> None:
     safe = RunRecord.model_validate_json(text)
     (folder / "report.html").write_text(render_html(safe), encoding="utf-8")
     _hand_over(session.runs)
-    for result in safe.results:
-        session.journal.append(
-            session.run, "result", host=result.host or "", **json.loads(result.model_dump_json())
-        )
-    for measurement in safe.measurements:
-        session.journal.append(session.run, "measured", **json.loads(measurement.model_dump_json()))
+    session.journal.append_all(
+        session.run,
+        (
+            *(New("result", _data(r), host=r.host or "") for r in safe.results),
+            *(New("measured", _data(m)) for m in safe.measurements),
+        ),
+    )
+
+
+def _data(model: CheckResult | Measurement) -> dict[str, object]:
+    found: dict[str, object] = json.loads(model.model_dump_json())
+    return found
 
 
 def _hand_over(folder: Path) -> None:

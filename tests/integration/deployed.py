@@ -92,10 +92,10 @@ class Deployed:
         file = self.site / "runs" / run_id / "report.json"
         return RunRecord.model_validate_json(file.read_text())
 
-    def journal(self, run_id: str, kind: str = "%") -> list[Entry]:
+    def journal(self, run_id: str, kind: str = "") -> list[Entry]:
         """What the journal keeps of a run."""
         with Journal(self.site / "runs") as journal:
-            return list(journal.entries(kind, run=run_id))
+            return list(journal.entries(*filter(None, [kind]), run=run_id))
 
     def pairs(self, run_id: str, kind: str) -> list[Pair]:
         """Stage and host of the journal's entries of one kind."""

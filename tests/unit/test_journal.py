@@ -16,7 +16,7 @@ import pytest
 
 from appliance import journal as module
 from appliance.errors import ApplianceError, LockedError
-from appliance.journal import Journal, claim, hold
+from appliance.journal import Journal, New, claim, hold
 
 NAME = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d+)?"
 ROUNDS = 20
@@ -33,6 +33,56 @@ def test_entries_come_back_in_order_and_by_criteria(tmp_path: Path) -> None:
         assert last is not None
         assert last.data == {"changes": 3}
         assert journal.last("host_done", stage="slurm") is None
+
+
+def test_criteria_are_words_and_no_patterns(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append("r1", "host_done", host="gpu_1")
+        journal.append("r1", "hostxdone", host="gpu-1")
+        journal.append("r2", "host_failed", host="gpu-1")
+        assert [e.host for e in journal.entries("host_done")] == ["gpu_1"]
+        assert [e.run for e in journal.entries("host_failed", "host_done")] == ["r1", "r2"]
+        assert [e.kind for e in journal.entries(host="gpu_1")] == ["host_done"]
+        assert [e.kind for e in journal.entries(run="r%")] == []
+        assert len(list(journal.entries())) == 3
+
+
+def test_entries_of_a_kind_are_found_by_the_index(tmp_path: Path) -> None:
+    asked: list[str] = []
+    with Journal(tmp_path) as journal:
+        journal._db.set_trace_callback(asked.append)
+        list(journal.entries("health"))
+        list(journal.entries("host_done", "host_failed", stage="base", host="a"))
+        list(journal.entries(run="r1"))
+        journal._db.set_trace_callback(None)
+        plans = [
+            " ".join(row[3] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {sql}"))
+            for sql in asked
+        ]
+    by_kind, by_host, by_run = plans
+    assert "entry_by_kind (kind=?)" in by_kind
+    assert "entry_by_kind (kind=? AND stage=? AND host=?)" in by_host
+    assert "entry_by_run (run=?)" in by_run
+
+
+def test_entries_that_are_one_thing_are_kept_all_or_none(tmp_path: Path) -> None:
+    good = [New("result", {"id": n}, host="a") for n in range(3)]
+    with Journal(tmp_path) as journal:
+        with pytest.raises(ApplianceError, match="cannot write the journal"):
+            journal.append_all("r1", [*good, New("result", {}, host=object())])  # type: ignore[arg-type]
+        journal.append_all("r2", good)
+    with Journal(tmp_path) as journal:
+        assert [(e.run, e.data["id"]) for e in journal.entries("result")] == [
+            ("r2", n) for n in range(3)
+        ]
+
+
+def test_all_entries_of_one_thing_are_one_transaction(tmp_path: Path) -> None:
+    asked: list[str] = []
+    with Journal(tmp_path) as journal:
+        journal._db.set_trace_callback(asked.append)
+        journal.append_all("r1", [New("result", {"id": n}) for n in range(50)])
+    assert sum(sql.startswith("COMMIT") for sql in asked) == 1
 
 
 @pytest.mark.parametrize("sql", ["UPDATE entry SET kind = 'x'", "DELETE FROM entry"])
