@@ -17,6 +17,7 @@ class Reach(StrEnum):
 
     PART = "the same part of the same host"
     HOST = "the same host"
+    NAMED = "any host, and the cluster, where its words name the host that failed"
     SITE = "any host, and the cluster"
 
 
@@ -57,7 +58,9 @@ class Failures:
     def __init__(self, failures: Iterable[CheckResult]) -> None:
         self._of_check: dict[str, list[CheckResult]] = {}
         self._on_host: dict[tuple[str, str | None], list[CheckResult]] = {}
-        for failure in failures:
+        self._order: dict[int, int] = {}
+        for place, failure in enumerate(failures):
+            self._order[id(failure)] = place
             self._of_check.setdefault(failure.id, []).append(failure)
             self._on_host.setdefault((failure.id, failure.host), []).append(failure)
 
@@ -65,15 +68,26 @@ class Failures:
         """All that ``row`` may take for the cause of ``effect``, and perhaps more."""
         if row.reach is Reach.SITE:
             return self._of_check.get(row.cause, ())
+        if row.reach is Reach.NAMED:
+            found = [f for n in _named(effect) for f in self._on_host.get((row.cause, n), ())]
+            return sorted(found, key=lambda failure: self._order[id(failure)])
         return self._on_host.get((row.cause, effect.host), ())
 
 
 def _within(reach: Reach, cause: CheckResult, effect: CheckResult) -> bool:
     if reach is Reach.SITE:
         return True
+    if reach is Reach.NAMED:
+        return cause.host in _named(effect)
     if cause.host is None or cause.host != effect.host:
         return False
     return reach is Reach.HOST or bool(_parts(cause) & _parts(effect))
+
+
+def _named(result: CheckResult) -> set[str]:
+    """What may be a host's name in its words: "gpu-1" and "gpu-1.example" of "gpu-1.example: no answer"."""
+    words = [word.split(".") for word in re.findall(r"[\w.-]+", result.cause)]
+    return {".".join(parts[:n]) for parts in words for n in range(1, len(parts) + 1)} - {""}
 
 
 def _parts(result: CheckResult) -> set[str]:
@@ -87,17 +101,6 @@ def is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
     """The effect could not be had."""
     del cause
     return effect.status is Status.NOT_ASSESSED
-
-
-def names_host(cause: CheckResult, effect: CheckResult) -> bool:
-    """The effect's own words name the host that failed."""
-    host = cause.host or ""
-    # Most words name another host: no expression is made for these.
-    return bool(host) and host in effect.cause and bool(_named(host).search(effect.cause))
-
-
-def _named(host: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
 
 
 def names_part(cause: CheckResult, effect: CheckResult) -> bool:

@@ -420,3 +420,24 @@ def test_failures_of_one_host_are_not_tried_on_all_others(monkeypatch: pytest.Mo
         explain([r for r in broken(hosts) if r.target != "cluster"])
         counts.append(len(tried))
     assert 0 < counts[1] <= 2 * counts[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("gpu-1 did not answer", True),
+        ("did not answer: gpu-2, gpu-1.", True),
+        ("(gpu-1/mlx5_0)", True),
+        ("gpu-1.example.org is silent", True),
+        ("gpu-11 did not answer", False),
+        ("gpu-1-b and my-gpu-1", False),
+        ("www.gpu-1 and gpu-1_2", False),
+        ("", False),
+    ],
+)
+def test_a_host_is_named_by_a_word_of_its_own(words: str, named: bool) -> None:
+    silent = [of("host.reachable", "gpu-2"), of("host.reachable", "gpu-1")]
+    *_, result = explain([*silent[1:], of("gpu.driver_spread", "cluster", UNKNOWN, words)])
+    assert bool(result.explained_by) is named
+    *_, result = explain([*silent, of("gpu.driver_spread", "cluster", UNKNOWN, "gpu-1, gpu-2")])
+    assert result.explained_by == "host.reachable gpu-2"
