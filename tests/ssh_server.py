@@ -79,7 +79,8 @@ class SshServer:
             cwd=self.home,
         ) as program:
             out, err = program.communicate(channel.makefile("rb").read())
-        with contextlib.suppress(OSError):
+        # The client may be gone already.
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             channel.sendall(out)
             channel.sendall_stderr(err)
             channel.send_exit_status(program.returncode)

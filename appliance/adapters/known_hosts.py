@@ -18,6 +18,7 @@ class KnownHosts:
         self._file = file
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()
+        self._unreadable: UnreadableKey | None = None
         self._keys: list[PKey] = []
         self._plain: dict[str, list[int]] = {}
         self._hashed: list[tuple[str, int]] = []
@@ -26,6 +27,8 @@ class KnownHosts:
         """Those of one host, named as known_hosts names it; of each kind the first. Raises OSError or UnreadableKey."""
         with self._lock:
             self._read()
+            if self._unreadable:
+                raise UnreadableKey(*self._unreadable.args)
             hashed = [number for hidden, number in self._hashed if _hides(hidden, name)]
             numbers = sorted({*self._plain.get(name, ()), *hashed})
             keys = [self._keys[number] for number in numbers]
@@ -39,7 +42,13 @@ class KnownHosts:
         seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
         if seen == self._seen:
             return
-        entries = _entries(self._file.read_text(encoding="utf-8", errors="replace"))
+        text = self._file.read_text(encoding="utf-8", errors="replace")
+        entries: list[HostKeyEntry] = []
+        self._unreadable = None
+        try:
+            entries = _entries(text)
+        except UnreadableKey as error:
+            self._unreadable = error
         self._keys, self._plain, self._hashed = [e.key for e in entries], {}, []
         for number, entry in enumerate(entries):
             for name in entry.hostnames:
@@ -58,7 +67,7 @@ def _entries(text: str) -> list[HostKeyEntry]:
             continue
         try:
             entry = HostKeyEntry.from_line(words, number)
-        except InvalidHostKey:
+        except (InvalidHostKey, ValueError, OverflowError):
             raise UnreadableKey(f"line {number} cannot be read as a host key") from None
         except SSHException:
             continue

@@ -1,5 +1,6 @@
 """Which keys are pinned for a host: as many as the file has for it, none of another's, and the file is read once."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,14 +51,30 @@ def test_the_keys_of_a_host_are_those_paramiko_finds(case: str, tmp_path: Path) 
     ]
 
 
+SHORT = {
+    kind: b64encode(b"".join(len(w).to_bytes(4) + w for w in (kind.encode(), rest))).decode()
+    for kind, rest in {"ssh-ed25519": b"short", "ssh-rsa": b"\xff" * 4}.items()
+}
+
+
 @pytest.mark.parametrize(
-    "bad", [f"@revoked {line(NAME)}", f"@cert-authority {line('*')}", f"{NAME} ssh-rsa notbase64!"]
+    "bad",
+    [
+        f"@revoked {line(NAME)}",
+        f"@cert-authority {line('*')}",
+        f"{NAME} ssh-rsa notbase64!",
+        *(f"10.0.0.9 {kind} {key}" for kind, key in SHORT.items()),
+    ],
 )
 def test_a_line_that_is_no_key_leaves_nobody_trusted(bad: str, tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     file.write_text(line(NAME) + bad)
-    with pytest.raises(UnreadableKey, match="line 2"):
-        KnownHosts(file).keys(NAME)
+    pinned = KnownHosts(file)
+    for name in (NAME, "10.0.0.7", NAME):
+        with pytest.raises(UnreadableKey, match="line 2"):
+            pinned.keys(name)
+    file.write_text(line(NAME))
+    assert len(pinned.keys(NAME)) == 1
 
 
 def test_a_hashed_name_with_a_broken_salt_is_nobodys(tmp_path: Path) -> None:

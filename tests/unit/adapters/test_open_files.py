@@ -108,6 +108,7 @@ def test_it_is_told_the_same_wherever_it_is_met(
     place: str, server: SshServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, name, refusal = PLACES[place]
+    server.slow = lambda command: True
     with remote(server) as hosts, monkeypatch.context() as patch:
         patch.setattr(where, name, refusal)
         with pytest.raises(OutOfFiles):
