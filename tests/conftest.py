@@ -3,6 +3,7 @@
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+from appliance.adapters import strays
 
 SHARED_RACK = {
     "test_alerts": "deployed",
@@ -97,3 +100,9 @@ def hears_hangups() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(autouse=True)
+def process_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a test ends the program, the tests after it in this process do not end with it."""
+    monkeypatch.setattr(strays, "_swept", threading.Event())

@@ -1,11 +1,9 @@
 """Unit tests see no rack of the machine they run on, and nothing of the shell they were started from."""
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters import strays
 from appliance.lab import spec
 
 OF_PEOPLE = (
@@ -30,9 +28,3 @@ def plain_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     for name in OF_PEOPLE:
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(autouse=True)
-def process_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a test ends the program, the tests after it in this process do not end with it."""
-    monkeypatch.setattr(strays, "_swept", threading.Event())
