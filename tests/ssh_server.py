@@ -29,7 +29,7 @@ class SshServer:
         self.commands: list[str] = []
         self.slow: Callable[[str], bool] = lambda command: False
         self.host_key = paramiko.ECDSAKey.generate()
-        self.user_key = paramiko.ECDSAKey.generate()
+        self.user_key: paramiko.PKey = paramiko.ECDSAKey.generate()
         self._socket = socket.create_server((address, 0))
         self.port: int = self._socket.getsockname()[1]
         self._over = threading.Event()

@@ -15,6 +15,7 @@ from appliance.adapters import open_files
 from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Endpoint, known_hosts_name
+from appliance.adapters.user_key import UserKeys
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 
 # paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
@@ -64,6 +65,7 @@ class SshRemote:
     ) -> None:
         self._endpoints = {e.host: e for e in endpoints}
         self._pinned = {e.known_hosts: KnownHosts(e.known_hosts) for e in endpoints}
+        self._keys = UserKeys()
         self._timeouts = (connect_timeout, banner_timeout)
         self._cancelled = cancelled
         self._guard = threading.Lock()
@@ -123,7 +125,7 @@ class SshRemote:
         self._connect(self._endpoints[host]).close()
 
     def _connect(self, endpoint: Endpoint) -> paramiko.SSHClient:
-        return _connect(endpoint, self._pinned[endpoint.known_hosts], *self._timeouts)
+        return _connect(endpoint, self._pinned[endpoint.known_hosts], self._keys, *self._timeouts)
 
     @contextmanager
     def _connected(self, endpoint: Endpoint) -> Iterator[paramiko.Transport]:
@@ -212,13 +214,14 @@ def _dial(address: str, port: int, timeout: float) -> socket.socket:
 
 
 def _connect(
-    endpoint: Endpoint, pinned: KnownHosts, connect: float, banner: float
+    endpoint: Endpoint, pinned: KnownHosts, keys: UserKeys, connect: float, banner: float
 ) -> paramiko.SSHClient:
     client = paramiko.SSHClient()
     name = known_hosts_name(endpoint.address, endpoint.port)
     for key in _pinned(endpoint, pinned):
         client.get_host_keys().add(name, key.get_name(), key)
     client.set_missing_host_key_policy(_Pinned())
+    user_key = _user_key(endpoint, keys)
     try:
         sock = _dial(endpoint.address, endpoint.port, connect)
     except ConnectionFailed as error:
@@ -228,9 +231,9 @@ def _connect(
             endpoint.address,
             port=endpoint.port,
             username=endpoint.user,
-            key_filename=str(endpoint.private_key) if endpoint.private_key else None,
-            allow_agent=endpoint.private_key is None,
-            look_for_keys=endpoint.private_key is None,
+            pkey=user_key,
+            allow_agent=user_key is None,
+            look_for_keys=user_key is None,
             banner_timeout=banner,
             auth_timeout=banner,
             timeout=connect,
@@ -242,6 +245,22 @@ def _connect(
         open_files.check(error)
         raise _refusal(endpoint, error) from error
     return client
+
+
+def _user_key(endpoint: Endpoint, keys: UserKeys) -> paramiko.PKey | None:
+    if endpoint.private_key is None:
+        return None
+    try:
+        return keys.of(endpoint.private_key)
+    except ConnectionFailed as error:
+        raise ConnectionFailed(error.message, error.hint, endpoint.host) from error
+    except OSError as error:
+        open_files.check(error)
+        raise ConnectionFailed(
+            f"{endpoint.private_key}: {error.strerror}",
+            "correct access.private_key, or owner and mode of the file",
+            endpoint.host,
+        ) from error
 
 
 def _pinned(endpoint: Endpoint, known: KnownHosts) -> Sequence[paramiko.PKey]:
