@@ -337,6 +337,15 @@ def _kind(key: paramiko.PKey) -> str:
     return key.get_name().removeprefix("ssh-").partition("-")[0]
 
 
+def _wait(channel: paramiko.Channel, news: select.poll) -> None:
+    """For something to read, or for the exit code; a twentieth of a second at most."""
+    if channel.eof_received and not (channel.recv_ready() or channel.recv_stderr_ready()):
+        # From here on poll always says that there is something to read.
+        channel.status_event.wait(0.05)
+    else:
+        news.poll(50)
+
+
 def _converse(
     channel: paramiko.Channel,
     argv: tuple[str, ...],
@@ -379,7 +388,7 @@ def _converse(
                 "the host hangs or is overloaded",
                 host,
             )
-        news.poll(50)
+        _wait(channel, news)
     return Completed(
         argv,
         channel.recv_exit_status(),

@@ -102,6 +102,28 @@ def test_host_that_drips_is_held_to_the_deadline(
     assert PATIENCE < channel.now < PATIENCE + 1
 
 
+def test_host_that_keeps_its_exit_code_back_is_waited_for_without_work(
+    end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Waits(Channel):
+        eof_received = True
+        waits = 0
+
+        @property
+        def status_event(self) -> "Waits":
+            return self
+
+        def wait(self, seconds: float) -> bool:
+            self.waits += 1
+            self.now += seconds
+            return False
+
+    channel = Waits(end)
+    with pytest.raises(DeadlineExceeded):
+        conversation(channel, monkeypatch)
+    assert channel.waits > 0.8 * PATIENCE / 0.06
+
+
 def test_a_descriptor_beyond_those_select_takes_is_waited_for(
     end: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
