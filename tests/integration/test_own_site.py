@@ -1,5 +1,6 @@
 """The README's own site, word for word, on hosts as Debian's installer leaves them; every hardware class."""
 
+import json
 import os
 import pwd
 import re
@@ -16,6 +17,7 @@ from tests.integration.rack import own_name, traces
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
+MARK = "etc/appliance/simulated.json"
 ORDINARY_USER = pwd.getpwnam("nobody").pw_uid
 OWN_NAMES = {"head": "node-a17", "gpu-1": "node-b03"}
 HPC = RackSpec(own_name("own-hpc"), 4, "hpc", plain="12")
@@ -109,3 +111,24 @@ def test_nothing_of_the_rack_is_in_a_hosts_own_files(own: OwnSite) -> None:
     ):
         assert not (base / name).exists()
     assert not list((base / "var/cache/apt/archives").glob("*.deb"))
+
+
+def test_hardware_nobody_marked_is_deployed_and_its_open_gates_are_named(own: OwnSite) -> None:
+    """As on real hardware: deployed is good, accepted is another verdict."""
+    found = own.integrator.rack
+    marks = {host.root / MARK: (host.root / MARK).read_text() for host in found.hosts}
+    try:
+        for file, text in marks.items():
+            file.write_text(json.dumps(json.loads(text) | {"areas": []}))
+        done = own.integrator.program("deploy", "--inventory", "mysite", "--yes")
+    finally:
+        for file, text in marks.items():
+            file.write_text(text)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Deployed." in said
+    if found.spec.profile == "hpc":
+        assert "Accepted: not yet. 2 gates are open:" in said
+        assert "close: appliance validate --inventory mysite gpt3 --model 5b --from-logs" in said
+    else:
+        assert "Accepted: not judged." in said
