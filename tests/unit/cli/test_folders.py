@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from appliance.actions.opening import Target, open_session
+from appliance.adapters.process import run
 from appliance.adapters.strays import mark
 from appliance.cli import options
 from appliance.cli.main import cli
@@ -48,6 +49,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, site_folder: Path) -> Path:
     folder = tmp_path_factory.mktemp("there") / NAME
     site_folder.rename(folder)
     (folder / "site.yml").write_text(SITE.replace("  port: 22\n", "  port: 2222\n"))
+    key = folder / "secrets/id_ed25519"
+    key.unlink()
+    run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)))
     return folder
 
 
