@@ -208,7 +208,7 @@ def _dial(address: str, port: int, timeout: float) -> socket.socket:
     except (TimeoutError, OSError) as error:
         open_files.check(error)
         raise ConnectionFailed(
-            f"does not answer on port {port} ({error or 'timed out'})",
+            f"does not answer on port {port} ({error.strerror or 'timed out'})",
             "power the host on and check cable, address and firewall",
         ) from error
 
