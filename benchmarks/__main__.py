@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from appliance.actions.opening import Target, runs_of
 from appliance.adapters.process import Completed, run
 from appliance.errors import ApplianceError
 from appliance.journal import Journal
@@ -79,12 +80,10 @@ def _measure(site: Path, rounds: int) -> tuple[tuple[Row, ...], int]:
 def _idle(site: Path) -> None:
     """A deployment that must not start a single stage."""
     _program("deploy", "--inventory", str(site), "--yes")
-    with Journal(site / "runs") as journal:
+    with Journal(runs_of(Target(site))) as journal:
         last = journal.last("run_started")
         if last is None or list(journal.entries("host_started", run=last.run)):
-            raise SystemExit(
-                "deploy was not idle: the site is not as it was left, or runs elsewhere"
-            )
+            raise SystemExit("deploy was not idle: the site is not as it was left")
 
 
 def _program(*argv: str, timeout: float = 300) -> Completed:
