@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 from paramiko import PKey, SSHException  # noqa: TID251 - this module is part of the door
-from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey  # noqa: TID251
+from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey  # noqa: TID251 - the same door
 
 
 class UnreadableKey(ValueError):

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 from paramiko.pkey import PKey, UnknownKeyType  # noqa: TID251 - this module is part of the door
-from paramiko.ssh_exception import PasswordRequiredException, SSHException  # noqa: TID251
+from paramiko.ssh_exception import PasswordRequiredException, SSHException  # noqa: TID251 - the same door
 
 from appliance.errors import ConnectionFailed
 

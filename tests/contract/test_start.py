@@ -16,7 +16,7 @@ from appliance.cli.main import cli
 from appliance.cli.verbs import VERBS, Commands
 from appliance.report import symbols
 from appliance.report.plain import ascii_text
-from tests.unit.cli.test_main import run
+from tests.command_line import run
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"ansible_runner", "cryptography", "jinja2", "kubernetes", "paramiko", "rich", "yaml"}

@@ -1,17 +1,14 @@
 """Logs enter the record of a site, close its gates where they speak of it, and are refused where they cannot."""
 
 import json
-import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from appliance.actions.opening import Target
 from appliance.actions.recorded_logs import keep_logs, read_logs
-from appliance.cli import main as program
 from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import write_secrets
 from appliance.journal import Journal
@@ -19,6 +16,7 @@ from appliance.models.acceptance import Accepted, GateState
 from appliance.models.result import Verdict
 from appliance.models.run import RunRecord
 from appliance.report.html import render
+from tests.command_line import run
 from tests.unit.benchmarks.gpt3.recorded_logs import DATA, megatron, step_times
 
 
@@ -155,10 +153,10 @@ def test_the_verb_records_and_the_report_shows_it(
                 log.unlink()
     monkeypatch.chdir(site.parent)
     argv = ("validate", "gpt3", "--from-logs", "logs", "--inventory", "my site")
-    assert _run(monkeypatch, *argv) == code
+    assert run(monkeypatch, *argv) == code
     shown = capsys.readouterr().out
     assert "Accepted: not yet." in shown
-    assert _run(monkeypatch, "report", "--inventory", "my site") == code
+    assert run(monkeypatch, "report", "--inventory", "my site") == code
     assert f"logs in {folder}" in " ".join(capsys.readouterr().out.split())
 
 
@@ -166,14 +164,5 @@ def test_a_verdict_on_nothing_is_incomplete(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "runs.yml").unlink()
-    assert _run(monkeypatch, "validate", "gpt3", "--from-logs", str(folder)) == 3
+    assert run(monkeypatch, "validate", "gpt3", "--from-logs", str(folder)) == 3
     assert "INCOMPLETE: 0 of" in capsys.readouterr().out
-
-
-def _run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["appliance", *argv])
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    with pytest.raises(SystemExit) as ended:
-        program.main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code

@@ -1,10 +1,8 @@
 """Advice is pasted into a shell: it acts on the site it speaks of, in every format and from every folder."""
 
 import json
-import os
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import click
@@ -12,7 +10,6 @@ import pytest
 
 from appliance.actions import health as action
 from appliance.actions.health import Health
-from appliance.cli import main as program
 from appliance.cli.main import cli
 from appliance.engine.gather import Round
 from appliance.engine.record import Findings, record_of, save
@@ -21,6 +18,7 @@ from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.report.advice import Address, addressed
+from tests.command_line import run
 from tests.unit.actions.test_report import leave
 from tests.unit.engine.conftest import hosts, recorder, session
 
@@ -41,15 +39,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     seen = Health("acme", 1, 0.1, (), (RESULT,), {})
     monkeypatch.setattr(action, "look", lambda *_, **__: seen)
     return tmp_path / SITE
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["appliance", *argv])
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    with pytest.raises(SystemExit) as ended:
-        program.main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def pasted(text: str) -> list[click.Context]:

@@ -1,7 +1,6 @@
 """The program's edges: exit codes, one-line errors, nothing contacted when the input is wrong."""
 
 import errno
-import os
 import subprocess  # noqa: TID251 - the program itself, printing to a full device
 import sys
 import tomllib
@@ -17,18 +16,10 @@ from appliance.cli import main as program
 from appliance.cli.main import cli
 from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import faults
+from tests.command_line import run
 from tests.unit.actions.test_report import leave
 
 ROOT = Path(__file__).parents[3]
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["appliance", *argv])
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    with pytest.raises(SystemExit) as ended:
-        program.main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 @pytest.mark.parametrize("verb", sorted(cli.commands))

@@ -7,7 +7,7 @@ import pytest
 
 from appliance.actions import health
 from appliance.report.plugin import is_asked
-from tests.unit.cli.test_main import run
+from tests.command_line import run
 from tests.unit.config.conftest import site_folder
 
 __all__ = ["site_folder"]
