@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 VERSION = 1
 ROOM = "appliance.probe.collectors."
 AREAS = {
+    "slurm": ("slurm", 15.0),
     "os": ("system", 5.0),
     "cpu": ("cpu", 5.0),
     "disks": ("disks", 5.0),
@@ -33,7 +34,6 @@ AREAS = {
     "units": ("units", 10.0),
     "packages": ("packages", 15.0),
     "nfs": ("nfs", 5.0),
-    "slurm": ("slurm", 15.0),
     "containers": ("containers", 15.0),
     "kubernetes": ("kubernetes", 15.0),
     "scheduler": ("scheduler", 15.0),
@@ -43,7 +43,7 @@ AREAS = {
     "receipts": ("receipts", 20.0),
     "resources": ("resources", 20.0),
 }
-"""Area -> its collector and the seconds it may take."""
+"""Area -> its collector and the seconds it may take. sacctmgr takes longest of all, so Slurm is asked first."""
 ALWAYS = ("os", "cpu", "clock")
 """Facts without these are none."""
 NAMED_ONLY = frozenset({"topology"})

@@ -53,7 +53,7 @@ def test_a_broken_simulation_marker_is_never_taken_for_real_hardware(grow: Grow)
     [
         (b"nonsense", "the request is not JSON"),
         (b"[]", "must be a JSON object"),
-        (b'{"areas": ["gpu"]}', "unknown area gpu; known: os, cpu"),
+        (b'{"areas": ["gpu"]}', "unknown area gpu; known: slurm, os"),
         (b'{"units": "ssh"}', '"units" must be a list of names'),
         (b'{"resources": [{"kind": "file"}]}', '"resources" must be a list of'),
     ],
