@@ -19,8 +19,7 @@ from appliance.config.secrets import Redactor, resolve
 from appliance.engine.session import Session, endpoints
 from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal, claim, hold
-from appliance.lab import rack
-from appliance.lab.spec import folder_of
+from appliance.lab import spec
 from appliance.models.events import Message, Observer
 from appliance.report.advice import Address
 
@@ -71,7 +70,7 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
     """The site's files, read and judged; raises the embedded rack first where that is wanted."""
     if target.inventory is not None:
         return load_site(target.inventory, target.profile, check_ids=check_ids())
-    found = rack.load(rack.EMBEDDED)
+    found = spec.load(spec.EMBEDDED)
     if raise_rack and (found or target.profile):
         found = _raised(target, observer, is_new=found is None)
     if found is None:
@@ -92,7 +91,10 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
     return load_site(found.site_dir, target.profile, check_ids=check_ids())
 
 
-def _raised(target: Target, observer: Observer, *, is_new: bool) -> rack.Rack:
+def _raised(target: Target, observer: Observer, *, is_new: bool) -> spec.Rack:
+    # What raises racks is read where one is raised: a site of one's own never needs it.
+    from appliance.lab import rack
+
     def tell(text: str) -> None:
         observer.handle(Message(text=text))
 
@@ -110,7 +112,7 @@ def runs_of(target: Target) -> Path:
     if not target.inventory.exists():
         raise ConfigError(f"{target.inventory} does not exist", "name the site with --inventory")
     folder = target.inventory if target.inventory.is_dir() else target.inventory.parent
-    if os.path.realpath(folder) == os.path.realpath(folder_of(rack.EMBEDDED) / "site"):
+    if os.path.realpath(folder) == os.path.realpath(spec.folder_of(spec.EMBEDDED) / "site"):
         # The same site, named: it has one lock and one journal, and both outlive the rack.
         return RACK_RUNS
     return folder / "runs"

@@ -31,6 +31,7 @@ from appliance.lab.building import Progress
 from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.hardware import of_profile
 from appliance.lab.spec import (
+    EMBEDDED,
     STATE_ROOT,
     Rack,
     RackHost,
@@ -40,10 +41,8 @@ from appliance.lab.spec import (
     load,
 )
 
-__all__ = ["EMBEDDED", "Rack", "RackHost", "RackSpec", "down", "embedded", "load", "up"]
+__all__ = ["Rack", "RackHost", "RackSpec", "down", "embedded", "load", "up"]
 
-EMBEDDED = "rack"
-"""The rack a verb means that is given no site."""
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
 ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")

@@ -12,6 +12,8 @@ from typing import Any
 from appliance.errors import ConfigError
 from appliance.lab.hardware import Hardware
 
+EMBEDDED = "rack"
+"""The rack a verb means that is given no site."""
 STATE_ROOT = Path("/var/lib/appliance/lab")
 MAX_HOSTS = 32
 SEVERAL_CONTROL = 3
@@ -51,7 +53,7 @@ class RackSpec:
     site. ``marked`` is False only in tests: the hosts do not say then that their hardware is simulated.
     """
 
-    name: str = "rack"
+    name: str = EMBEDDED
     hosts: int = 3
     profile: str = "hpc"
     gpu: str = ""
