@@ -22,7 +22,7 @@ from appliance.engine.session import Session
 from appliance.errors import ConnectionFailed
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import Recorder
-from tests.unit.roles.test_kubernetes_modules import module
+from tests.unit.roles.loading import program
 
 __all__ = ["hosts", "recorder", "session"]
 
@@ -89,7 +89,7 @@ class Head:
 
     def program(self, name: str) -> ModuleType:
         """One of the role's programs, at home in the folder."""
-        found: Any = module("kubernetes", f"files/usr/local/sbin/{name}")
+        found: Any = program(Path(f"roles/kubernetes/files/usr/local/sbin/{name}"))
         if name == "appliance-etcd":
             found.PKI = str(self.folder)
         else:

@@ -2,24 +2,15 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-COLLECTIONS = Path(__file__).parents[3] / "playbooks" / "collections"
 PLUGINS = "ansible_collections.appliance.host.plugins"
 Run = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture(autouse=True)
-def collections_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ansible's own loader is not needed: collections are namespace packages."""
-    monkeypatch.syspath_prepend(str(COLLECTIONS))
 
 
 @pytest.fixture
@@ -80,6 +71,3 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     pretended = Host()
     monkeypatch.setattr(AnsibleModule, "run_command", lambda *a, **k: pretended(*a, **k))
     return pretended
-
-
-sys.dont_write_bytecode = True

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from ansible_collections.appliance.host.plugins.modules import slurm_node
 
-from appliance.config import data
 from tests.unit.roles import loading
 
 PROGRAM = Path("roles/observe/files/usr/local/libexec/appliance/slurm_metrics.py")
@@ -63,8 +63,7 @@ def test_a_host_of_somebody_else_is_neither_drained_nor_idle_for_slurm(program: 
 
 
 def test_the_reason_is_the_one_role_slurm_drains_by(program: ModuleType) -> None:
-    text = (data.root() / "roles/slurm/library/slurm_node.py").read_text()
-    assert f'OWNED = "{program.LENT}"' in text
+    assert program.LENT == slurm_node.OWNED
 
 
 def test_jobs_by_partition_account_and_one_by_one(program: ModuleType) -> None:

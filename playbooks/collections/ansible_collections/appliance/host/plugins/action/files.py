@@ -37,7 +37,7 @@ def inline(item: dict[str, Any]) -> bytes | None:
         raise AnsibleActionFail(f"{item.get('path')}: content_base64 is not base64") from None
 
 
-class ActionModule(ActionBase):
+class ActionModule(ActionBase):  # type: ignore[misc]
     """The controller's half of appliance.host.files."""
 
     _requires_connection = True

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Brings enroot and Pyxis to a host from files that are what they are said to be, and takes away what it brought."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -25,7 +24,7 @@ options:
 
 EXAMPLES = r"""
 - name: Install | Install enroot and build Pyxis
-  slurm_containers:
+  appliance.host.slurm_containers:
     folder: /var/lib/appliance/slurm-containers
     packages: [{file: enroot_4.1.2-1_amd64.deb, sha256: "{{ enroot_digest }}"}]
     pyxis: {file: pyxis-0.24.0.tar.gz, sha256: "{{ pyxis_digest }}"}
@@ -47,6 +46,7 @@ import tempfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, telling_line

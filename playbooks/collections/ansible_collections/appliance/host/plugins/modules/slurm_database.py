@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Makes slurmdbd's database and the user that may use it."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -19,7 +18,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | Make the database
-  slurm_database:
+  appliance.host.slurm_database:
     name: slurm_acct_db
     user: slurm
     password: "{{ slurm_database_password }}"

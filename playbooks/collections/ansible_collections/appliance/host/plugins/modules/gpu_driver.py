@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Brings the NVIDIA driver of this host to a release: installed, loaded, answering; or back to the one before."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -26,7 +25,7 @@ options:
 
 EXAMPLES = r"""
 - name: Install | Bring the driver to its release
-  gpu_driver:
+  appliance.host.gpu_driver:
     packages: [nvidia-kernel-open-dkms, nvidia-driver-cuda]
     release: "580"
 """
@@ -44,8 +43,10 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.gpu_kernel import Kernel
-from ansible.module_utils.gpu_packages import (
+
+from ansible_collections.appliance.host.plugins.module_utils.apt import available
+from ansible_collections.appliance.host.plugins.module_utils.gpu_kernel import Kernel
+from ansible_collections.appliance.host.plugins.module_utils.gpu_packages import (
     PREFERENCES,
     AptDriver,
     DnfDriver,
@@ -53,7 +54,6 @@ from ansible.module_utils.gpu_packages import (
     of_release,
     upstream,
 )
-from ansible_collections.appliance.host.plugins.module_utils.apt import available
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 NOTE = "/var/lib/appliance/gpu-driver.json"

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Brings kubeadm, this host's part of the cluster and kubelet to the next release; or back to the one before."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -30,7 +29,7 @@ options:
 
 EXAMPLES = r"""
 - name: Install | Upgrade
-  kubernetes_upgrade:
+  appliance.host.kubernetes_upgrade:
     state: upgraded
     release: "1.35"
     node: gpu-1
@@ -54,6 +53,7 @@ import urllib.request
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Whether this host is in a cluster, and bringing it in."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -28,7 +27,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | See whether this host is in the cluster
-  kubeadm_member:
+  appliance.host.kubeadm_member:
     state: seen
 """
 

@@ -1,46 +1,45 @@
 """What the modules of roles containerd and kubernetes make of kubeadm's and kubectl's words."""
 
 import hashlib
-import importlib.util
 import json
 import re
 import subprocess  # noqa: TID251 - runs a unit's command as systemd would
 import tarfile
 import time
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import jinja2
 import pytest
 import yaml  # noqa: TID251 - reads what Ansible would
 from ansible.plugins.test.core import version_compare
+from ansible_collections.appliance.host.plugins.modules import (
+    containerd_images as images,
+)
+from ansible_collections.appliance.host.plugins.modules import (
+    kubeadm_control as control,
+)
+from ansible_collections.appliance.host.plugins.modules import (
+    kubeadm_member as member,
+)
+from ansible_collections.appliance.host.plugins.modules import (
+    kubeadm_ticket as ticket,
+)
+from ansible_collections.appliance.host.plugins.modules import (
+    kubernetes_manifests as manifests,
+)
+from ansible_collections.appliance.host.plugins.modules import (
+    kubernetes_node as node,
+)
 
 from appliance.config.data import root
 from appliance.mig import node as on_demand
+from tests.unit.roles.loading import program
 
 NODE: dict[str, Any] = {"metadata": {"name": "gpu-1", "labels": {"a": "1"}}, "spec": {}}
 
 
-def module(role: str, place: str) -> ModuleType:
-    """A program of a role that is in no package."""
-    file = root() / "roles" / role / place
-    loader = SourceFileLoader(file.stem.replace("-", "_"), str(file))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec
-    found = importlib.util.module_from_spec(spec)
-    loader.exec_module(found)
-    return found
-
-
-images = module("containerd", "library/containerd_images.py")
-control = module("kubernetes", "library/kubeadm_control.py")
-member = module("kubernetes", "library/kubeadm_member.py")
-ticket = module("kubernetes", "library/kubeadm_ticket.py")
-node = module("kubernetes", "library/kubernetes_node.py")
-manifests = module("kubernetes", "library/kubernetes_manifests.py")
-etcd = module("kubernetes", "files/usr/local/sbin/appliance-etcd")
+etcd = program(Path("roles/kubernetes/files/usr/local/sbin/appliance-etcd"))
 
 
 def archive(file: Path, *names: str) -> Path:
@@ -326,7 +325,7 @@ def test_what_is_too_large_for_kubectls_annotation_is_applied_by_the_server() ->
 
 
 def test_a_kind_that_came_a_moment_ago_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     unknown = 'no matches for kind "Installation" in version "operator.tigera.io/v1"'
     told = Kubectl(unknown, unknown)
     assert manifests._apply(told, "network.yml") == []
@@ -423,7 +422,7 @@ class Moody:
 def test_a_write_the_api_gives_up_is_tried_again_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(node.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     told = Moody(2)
     node._tell(told, ["label", "node", "gpu-1", "a=b"])
     assert told.asked == 3

@@ -1,21 +1,11 @@
 """The three modules of role slurm: what they read from Slurm's answers, and what they decide."""
 
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-from tests.unit.roles.loading import program
-
-LIBRARY = Path("roles/slurm/library")
-
-
-def load(name: str) -> ModuleType:
-    return program(LIBRARY / f"{name}.py")
-
-
-accounts, node, database = load("slurm_accounts"), load("slurm_node"), load("slurm_database")
+from ansible_collections.appliance.host.plugins.modules import slurm_accounts as accounts
+from ansible_collections.appliance.host.plugins.modules import slurm_database as database
+from ansible_collections.appliance.host.plugins.modules import slurm_node as node
 
 
 class Failed(Exception):
@@ -64,7 +54,7 @@ def test_an_unknown_cluster_comes_first() -> None:
 
 
 def test_slurmdbd_may_take_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     module = FakeModule((1, "", "Connection refused"), (0, "lab\n", ""))
     assert accounts.Accounting(module).clusters(60) == ["lab"]
 
@@ -115,7 +105,7 @@ def test_a_host_of_somebody_else_is_drained_for_a_reason_we_know_again() -> None
 
 @pytest.mark.parametrize("waiting", ["DOWN*", "UNKNOWN", "IDLE*"])
 def test_registration_is_waited_for(waiting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     answers = [(0, f"NodeName=gpu-1 State={s} ThreadsPerCore=1", "") for s in (waiting, "IDLE")]
     module = FakeModule(*answers, name="gpu-1", controller="head")
     assert node.Node(module).registered(60)[0] == "IDLE"

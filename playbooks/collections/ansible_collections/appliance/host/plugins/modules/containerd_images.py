@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Imports image archives that lie on the host, for sites without a registry."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -17,7 +16,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | Import images
-  containerd_images:
+  appliance.host.containerd_images:
     folders: [/opt/source/images/hosts]
 """
 

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Makes a control plane with kubeadm, and brings it to a changed configuration."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -20,7 +19,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | Make the cluster
-  kubeadm_control:
+  appliance.host.kubeadm_control:
     config: /etc/kubernetes/appliance/kubeadm.yml
 """
 

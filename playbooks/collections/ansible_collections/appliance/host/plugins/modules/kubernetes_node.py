@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """A node as the cluster sees it: ready, labelled, owned; runs on a control plane."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -23,7 +22,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | See this host ready
-  kubernetes_node:
+  appliance.host.kubernetes_node:
     name: gpu-1
     owner: slurm
 """

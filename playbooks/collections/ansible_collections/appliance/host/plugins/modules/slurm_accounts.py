@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Registers the cluster, its accounts and their users in Slurm's accounting."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -9,8 +8,8 @@ module: slurm_accounts
 short_description: Cluster, accounts and users in slurmdbd
 description:
   - Reads what is there with two questions and adds what is missing with one command per account.
-  - Only adds. Who must lose an account is taken out with sacctmgr, so that no run of the appliance cuts off a person
-    an administrator let in.
+  - Only adds. Who must lose an account is taken out with sacctmgr, so that no run cuts off a person an administrator
+    let in.
 options:
   cluster: {description: Name of the cluster., type: str, required: true}
   accounts:
@@ -26,7 +25,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | Register the cluster
-  slurm_accounts:
+  appliance.host.slurm_accounts:
     cluster: appliance
     accounts: [{name: physics, users: [ada]}]
 """

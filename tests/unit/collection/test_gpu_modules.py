@@ -1,24 +1,17 @@
 """The modules of role gpu: what they accept, choose and refuse, and in which order they change a driver."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from tests.unit.roles import loading
+from ansible_collections.appliance.host.plugins.module_utils import disk, gpu_kernel, gpu_packages
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+from ansible_collections.appliance.host.plugins.modules import gpu_driver
 
 OLD, NEW = "580.82.07-1", "580.95.05-1"
 ENTRIES = [["nvidia-kernel-open-dkms"], ["nvidia-fabricmanager", "nvidia-fabricmanager-580"]]
-
-
-@pytest.fixture(scope="module")
-def modules() -> Iterator[dict[str, ModuleType]]:
-    """The role's modules by name."""
-    with loading.of_role("gpu") as found:
-        yield found
 
 
 class Failed(Exception):
@@ -121,15 +114,15 @@ class Packages:
 
 
 @pytest.fixture
-def change(modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Runs the module on a pretended host; what it must remember lies in ``tmp_path``."""
-    driver = modules["gpu_driver"]
+    driver = gpu_driver
     monkeypatch.setattr(driver, "NOTE", str(tmp_path / "note.json"))
     monkeypatch.setattr(driver, "AptDriver", Packages)
     monkeypatch.setattr(driver, "available", lambda: True)
     monkeypatch.setattr(driver, "_booted", lambda: True)
     monkeypatch.setattr(driver, "ANSWER_SECONDS", 0)
-    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "holders", lambda _: [])
+    monkeypatch.setattr(gpu_kernel.Kernel, "holders", lambda _: [])
     return lambda host: driver.Change(host).run()
 
 
@@ -178,11 +171,11 @@ def test_a_driver_that_works_is_unloaded_changed_and_loaded(change: Any) -> None
 
 
 def test_processes_on_the_gpus_are_named_and_the_services_come_back(
-    change: Any, modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+    change: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "holders", lambda _: ["python3 (47)"])
+    monkeypatch.setattr(gpu_kernel.Kernel, "holders", lambda _: ["python3 (47)"])
     host = working(OLD, release="580.95.05")
-    with pytest.raises(modules["gpu_driver"].Problem, match=r"python3 \(47\)"):
+    with pytest.raises(Problem, match=r"python3 \(47\)"):
         change(host)
     assert host.done[-1] == "start nvidia-persistenced.service"
     assert host.loaded == "580.82.07"
@@ -195,12 +188,10 @@ def test_processes_on_the_gpus_are_named_and_the_services_come_back(
         ({"silent": {"580.95.05": 7}}, "7 GPUs answer, 8 did before"),
     ],
 )
-def test_what_does_not_come_up_is_rolled_back(
-    change: Any, modules: dict[str, ModuleType], hurt: dict[str, Any], why: str
-) -> None:
+def test_what_does_not_come_up_is_rolled_back(change: Any, hurt: dict[str, Any], why: str) -> None:
     host = working(OLD, release="580.95.05")
     vars(host).update(hurt)
-    with pytest.raises(modules["gpu_driver"].Problem) as caught:
+    with pytest.raises(Problem) as caught:
         change(host)
     assert why in str(caught.value)
     assert "rolled back to 580.82.07, which works" in str(caught.value)
@@ -209,11 +200,11 @@ def test_what_does_not_come_up_is_rolled_back(
 
 
 def test_where_nothing_comes_back_both_are_named(
-    change: Any, modules: dict[str, ModuleType]
+    change: Any,
 ) -> None:
     host = working(OLD, release="580.95.05")
     host.dead = {"580.95.05", "580.82.07"}
-    with pytest.raises(modules["gpu_driver"].Problem, match="does not come back"):
+    with pytest.raises(Problem, match="does not come back"):
         change(host)
 
 
@@ -236,14 +227,14 @@ def test_a_driver_that_lost_its_hold_gets_it_back(change: Any) -> None:
 
 
 def test_a_silent_driver_is_not_changed_under_who_uses_it(
-    change: Any, modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    change: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(modules["gpu_kernel"], "LOADED", str(tmp_path))
-    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "holders", lambda _: ["python3 (47)"])
-    monkeypatch.setattr(modules["gpu_kernel"].Kernel, "refusal", lambda _: "")
+    monkeypatch.setattr(gpu_kernel, "LOADED", str(tmp_path))
+    monkeypatch.setattr(gpu_kernel.Kernel, "holders", lambda _: ["python3 (47)"])
+    monkeypatch.setattr(gpu_kernel.Kernel, "refusal", lambda _: "")
     host = working(OLD, release="580.95.05", container=False)
     host.loaded = ""
-    with pytest.raises(modules["gpu_driver"].Problem, match=r"python3 \(47\)"):
+    with pytest.raises(Problem, match=r"python3 \(47\)"):
         change(host)
     assert set(host.installed.values()) == {OLD}
 
@@ -265,13 +256,11 @@ class Apt:
 
 
 @pytest.fixture
-def apt_driver(
-    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Any:
-    packages = modules["gpu_packages"]
+def apt_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    packages = gpu_packages
     monkeypatch.setattr(packages, "Apt", Apt)
     monkeypatch.setattr(packages, "PREFERENCES", str(tmp_path / "preferences"))
-    monkeypatch.setitem(packages.Staged.__init__.__globals__, "set_attributes", lambda *_: None)
+    monkeypatch.setitem(disk.Staged.__init__.__globals__, "set_attributes", lambda *_: None)
     return packages.AptDriver(SimpleNamespace(selinux_enabled=lambda: False))
 
 
@@ -291,29 +280,27 @@ def test_the_driver_is_held_by_marks_and_preferences_both(apt_driver: Any, tmp_p
 
 
 def test_a_source_whose_lists_cannot_be_fetched_is_told(
-    apt_driver: Any, modules: dict[str, ModuleType]
+    apt_driver: Any,
 ) -> None:
     said = "E: Failed to fetch http://mirror/InRelease  Could not connect to mirror:80\n"
     apt_driver.apt.answer = (100, "", said)
-    with pytest.raises(modules["gpu_driver"].Problem, match="Could not connect to mirror:80"):
+    with pytest.raises(Problem, match="Could not connect to mirror:80"):
         apt_driver.refresh("/etc/apt/sources.list.d/appliance-nvidia.sources")
     # apt-get ends with 0 otherwise, and tells of an unreachable mirror in a warning.
     assert "APT::Update::Error-Mode=any" in apt_driver.apt.asked[0]
 
 
 def test_a_release_nobody_offers_is_refused_with_those_there_are(
-    change: Any, modules: dict[str, ModuleType]
+    change: Any,
 ) -> None:
     host = Host(release="570")
-    with pytest.raises(modules["gpu_driver"].Problem) as caught:
+    with pytest.raises(Problem) as caught:
         change(host)
     assert "of driver 570 (there is 580.82.07, 580.95.05)" in str(caught.value)
 
 
-def test_versions_are_of_one_release_and_one_for_all_packages(
-    modules: dict[str, ModuleType],
-) -> None:
-    packages = modules["gpu_packages"]
+def test_versions_are_of_one_release_and_one_for_all_packages() -> None:
+    packages = gpu_packages
     assert packages.upstream("3:580.95.05-1.el9") == "580.95.05"
     assert packages.of_release("580.95.05-0ubuntu1", "580")
     assert not packages.of_release("580.95.05-1", "58")

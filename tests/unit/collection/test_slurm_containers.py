@@ -3,23 +3,20 @@
 import io
 import json
 import tarfile
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-from tests.unit.roles.loading import with_collection
+from ansible_collections.appliance.host.plugins.modules import slurm_containers
 
 FOLDER = "/files"
 
 
 @pytest.fixture(scope="module")
-def module() -> Iterator[ModuleType]:
-    with with_collection(Path("roles/slurm/library/slurm_containers.py")) as found:
-        yield found
+def module() -> ModuleType:
+    return slurm_containers
 
 
 class Tools:

@@ -1,24 +1,21 @@
 """The adapters' driver: brought in its release, changed by a reboot, and taken off again."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-
-from tests.unit.roles.loading import with_collection
+from ansible_collections.appliance.host.plugins.modules import fabric_driver
 
 OLD, NEW, OTHER = "3.1.0-091000", "3.1.1-000001", "3.2.1-044000"
 MODULES = {OLD: "25.07-0.9.7", NEW: "25.07-1.0.0", OTHER: "25.10-1.2.8"}
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[ModuleType]:
+def driver() -> ModuleType:
     """The role's module."""
-    with with_collection(Path("roles/fabric/library/fabric_driver.py")) as found:
-        yield found
+    return fabric_driver
 
 
 class Failed(Exception):

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Applies manifests that lie on the control plane."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -17,7 +16,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | Apply manifests
-  kubernetes_manifests:
+  appliance.host.kubernetes_manifests:
     places: [/opt/source/manifests]
 """
 

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Divides the GPUs of a host as declared, with the program that also does it at boot."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -17,7 +16,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | Divide the GPUs
-  mig_layout:
+  appliance.host.mig_layout:
     program: /usr/local/sbin/appliance-mig
     file: /etc/appliance/mig.json
 """

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Brings the network adapters' driver of this host: the kernel's own, or NVIDIA's DOCA-OFED in a release."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -21,7 +20,7 @@ options:
 
 EXAMPLES = r"""
 - name: Install | Bring DOCA-OFED
-  fabric_driver:
+  appliance.host.fabric_driver:
     driver: doca
     release: "3.1"
     source: /etc/apt/sources.list.d/appliance-doca.sources
@@ -38,6 +37,7 @@ import re
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem

@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """What one host needs to join, for minutes; runs on a control plane."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -25,7 +24,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | Get a token that lives for minutes
-  kubeadm_ticket:
+  appliance.host.kubeadm_ticket:
     node: gpu-1
 """
 

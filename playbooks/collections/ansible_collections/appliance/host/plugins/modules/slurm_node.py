@@ -1,7 +1,6 @@
 #!/usr/bin/python
 """Waits until the controller has this host, and takes back a drain that is ours."""
 
-# ruff: noqa: E402 - Ansible wants the documentation before the imports.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -24,7 +23,7 @@ options:
 
 EXAMPLES = r"""
 - name: Service | See the host in Slurm
-  slurm_node:
+  appliance.host.slurm_node:
     name: gpu-1
     controller: head
     health: /etc/slurm/health-check.sh

@@ -2,14 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-from tests.unit.roles.loading import with_collection
+from ansible_collections.appliance.host.plugins.modules import kubernetes_upgrade
 
 OLD, NEW = "1.20.2-1", "1.21.2-1"
 NAMES = ("kubeadm", "kubectl", "kubelet")
@@ -17,9 +15,8 @@ BEFORE, AFTER = "memory: old\n", "memory: new\n"
 
 
 @pytest.fixture(scope="module")
-def module() -> Iterator[ModuleType]:
-    with with_collection(Path("roles/kubernetes/library/kubernetes_upgrade.py")) as found:
-        yield found
+def module() -> ModuleType:
+    return kubernetes_upgrade
 
 
 class Tools:
