@@ -1,5 +1,7 @@
 """Text of others that people will read: one line that moves no cursor, and of a length that can be read."""
 
+from collections.abc import Sequence
+
 LONGEST = 8192
 """Characters of one line; the longest list of processors of a NUMA node stays whole."""
 CUT = "…"
@@ -43,3 +45,9 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 def quoted(value: object, longest: int = 60) -> str:
     """A value of others as it can stand within a sentence."""
     return shortened(one_line(repr(value)), longest)
+
+
+def first_few(items: Sequence[str], most: int = 3) -> str:
+    """The first few, and how many more."""
+    rest = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + rest

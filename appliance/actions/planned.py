@@ -6,12 +6,8 @@ from dataclasses import dataclass
 
 from appliance.engine.earlier import known_facts, remember
 from appliance.engine.gather import Round
-from appliance.engine.planning import (
-    Preparation,
-    Selection,
-    make_plan,
-    prepare,
-)
+from appliance.engine.planning import Selection, make_plan
+from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.engine.survey import survey
 from appliance.engine.unmended import unmended

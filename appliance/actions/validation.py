@@ -10,7 +10,7 @@ from appliance.benchmarks import BENCHMARKS
 from appliance.checks.check import View
 from appliance.engine.earlier import known_facts
 from appliance.engine.gather import Round
-from appliance.engine.planning import prepare
+from appliance.engine.prepare import prepare
 from appliance.engine.record import Findings
 from appliance.engine.session import Session
 from appliance.journal import Entry

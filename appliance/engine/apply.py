@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 
 from appliance.engine.learn import relearn
-from appliance.engine.planning import Preparation
+from appliance.engine.prepare import Preparation
 from appliance.engine.roll import run_stage
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone

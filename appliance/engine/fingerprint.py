@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import stat
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -19,7 +20,14 @@ STRAYS = (
 """Names below roles and collections that no playbook reads: what tools and editors leave, and what only people read."""
 
 Inputs = dict[str, str]
-"""Name of an input ("role slurm", "slurm_partitions") -> its digest."""
+"""Name of an input ("role slurm", "module slurm_node", "slurm_partitions") -> its digest."""
+ALL_MODULES = "modules"
+"""The input of receipts up to 0.1.0 that stood for every module of the collection at once."""
+PLUGINS = Path("playbooks/collections/ansible_collections/appliance/host/plugins")
+CALLS = re.compile(r"\bappliance\.host\.(\w+):")
+SHARES = re.compile(
+    r"^from ansible_collections\.appliance\.host\.plugins\.module_utils\.(\w+) import ", re.M
+)
 
 
 class Digests:
@@ -49,10 +57,12 @@ class Digests:
 def inputs_of(
     stage: Stage, data: Path, variables: Mapping[str, object], digests: Digests
 ) -> Inputs:
-    """Digests of the stage's roles, playbook, modules and variables."""
-    found = {f"role {name}": _tree(data / "roles" / name) for name in stage.ansible_roles}
+    """Digests of the stage's roles, playbook, variables, and of the modules these roles call."""
+    roles = [data / "roles" / name for name in stage.ansible_roles]
+    found = {f"role {role.name}": _tree(role) for role in roles}
     found["playbook"] = _file(data / "playbooks" / f"{stage.name}.yml")
-    found["modules"] = _tree(data / "playbooks" / "collections")
+    called = sorted(name for role in roles for name in _called(role))
+    found |= {f"module {name}": _module(data / PLUGINS, name) for name in called}
     return found | {name: digests.of(value) for name, value in variables.items()}
 
 
@@ -81,6 +91,35 @@ def _tree(folder: Path) -> str:
             digest.update(f"{relative}\0{runs}\0{path.stat().st_size}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
+
+
+@cache
+def _called(role: Path) -> frozenset[str]:
+    """Modules of the collection that the role's tasks call."""
+    texts = (path.read_text(encoding="utf-8") for path in role.glob("tasks/*.yml"))
+    return frozenset(name for text in texts for name in CALLS.findall(text))
+
+
+@cache
+def _module(plugins: Path, name: str) -> str:
+    """A module, its half on the control machine, and all they share with others."""
+    digest = hashlib.sha256()
+    for path in sorted(_files_of(plugins, name)):
+        digest.update(f"{path.relative_to(plugins)}\0{_file(path)}\0".encode())
+    return digest.hexdigest()[:24]
+
+
+def _files_of(plugins: Path, name: str) -> set[Path]:
+    halves = (plugins / "modules" / f"{name}.py", plugins / "action" / f"{name}.py")
+    found: set[Path] = set()
+    left = {path for path in halves if path.is_file()}
+    while left:
+        found |= left
+        shared = {
+            other for path in left for other in SHARES.findall(path.read_text(encoding="utf-8"))
+        }
+        left = {plugins / "module_utils" / f"{other}.py" for other in shared} - found
+    return found
 
 
 def _is_stray(name: str) -> bool:

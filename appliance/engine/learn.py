@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from appliance.engine.changes import between
 from appliance.engine.earlier import known_facts, remember
-from appliance.engine.fingerprint import changed_inputs
-from appliance.engine.planning import Preparation, minutes_of, named, prepare
+from appliance.engine.planning import minutes_of
+from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.engine.survey import survey
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
 from appliance.stages.stage import Stage
+from appliance.text import first_few
 
 
 def relearn(
@@ -63,10 +65,10 @@ def _cell(
         return cell
     learned: dict[str, object] = {"fingerprint": now[key].fingerprint}
     if cell.action is Action.SKIP:
-        changed = named(changed_inputs(before[key].inputs, now[key].inputs))
+        changed = first_few(between(session, before[key], now[key]))
         learned |= {
             "action": Action.RUN,
-            "why": f"changed by {named(teachers)}: {changed}",
+            "why": f"changed by {first_few(teachers)}: {changed}",
             "minutes": minutes_of(session, stage, cell.host),
         }
     return cell.model_copy(update=learned)

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from appliance.checks.check import View
-from appliance.config.roles.context import Shared, Variables
+from appliance.engine.changes import since
 from appliance.engine.earlier import known_facts
-from appliance.engine.fingerprint import Digests, Inputs, changed_inputs, fingerprint, inputs_of
+from appliance.engine.fingerprint import ALL_MODULES
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_host
+from appliance.engine.prepare import Preparation, Prepared
 from appliance.engine.session import Session
 from appliance.engine.turns import behind, with_turns
 from appliance.models.facts import HostFacts, Receipt
@@ -16,6 +17,7 @@ from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
 from appliance.stages.stage import PINS, Stage
+from appliance.text import first_few
 
 
 @dataclass(frozen=True)
@@ -25,43 +27,6 @@ class Selection:
     hosts: frozenset[str] = frozenset()
     stages: tuple[Stage, ...] = ()
     full: bool = False
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a stage would be applied with on one host."""
-
-    variables: Variables
-    inputs: Inputs
-    fingerprint: str
-
-
-Preparation = Mapping[tuple[str, str], Prepared]
-
-
-def prepare(
-    session: Session, facts: Mapping[str, HostFacts], stages: tuple[Stage, ...]
-) -> Preparation:
-    """Variables and fingerprint of every stage on every host it concerns."""
-    made: dict[tuple[str, str], Prepared] = {}
-    shared = Shared()
-    digests = Digests(session.salt, shared)
-    for stage in stages:
-        for host in concerned(stage, session, facts):
-            variables = stage.variables(session.context(host, facts, shared))
-            inputs = inputs_of(stage, session.data, variables, digests)
-            made[stage.name, host.name] = Prepared(variables, inputs, fingerprint(inputs))
-    return made
-
-
-def concerned(stage: Stage, session: Session, facts: Mapping[str, HostFacts]) -> tuple[Host, ...]:
-    """Hosts the stage is for, or is to leave."""
-    site = session.site
-    return tuple(
-        h
-        for h in site.hosts
-        if stage.concerns(site, h) or stage.departs(site, h, facts.get(h.name))
-    )
 
 
 def make_plan(session: Session, found: Round, prepared: Preparation, selection: Selection) -> Plan:
@@ -121,7 +86,7 @@ def _learning(cells: Sequence[HostStage], stages: tuple[Stage, ...]) -> list[Hos
     """Finished cells are announced as open where a stage they learn from will run."""
     pending = {c.stage for c in cells if c.action.changes}
     notes = {
-        stage.name: f"looked at again after {named(teachers)}"
+        stage.name: f"looked at again after {first_few(teachers)}"
         for stage in stages
         if (teachers := [t for t in stage.learns_from if t in pending])
     }
@@ -194,28 +159,28 @@ def _reason(
     if full:
         return Action.RUN, "--full"
     if receipt.fingerprint != known.fingerprint:
-        names = changed_inputs(receipt.inputs, known.inputs) if receipt.inputs else []
-        return Action.RUN, f"changed: {named(names) or 'its inputs'}"
+        return Action.RUN, _changed(session, stage, receipt, known)
     if receipt.drift:
         what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in receipt.drift]
-        return Action.REPAIR, named(what)
+        return Action.REPAIR, first_few(what)
     if receipt.unread:
         unread = f"{receipt.unread} of its {receipt.resources} resources could not be compared"
         return Action.REPAIR, f"{unread}: {errors.get('receipts', '')}"
     broken = [r for r in judge_host(view, host, stage.checks) if r.status is Status.FAIL]
     if broken:
-        return Action.REPAIR, named([_short(r) for r in broken])
+        return Action.REPAIR, first_few([_short(r) for r in broken])
     return Action.SKIP, ""
+
+
+def _changed(session: Session, stage: Stage, receipt: Receipt, known: Prepared) -> str:
+    if ALL_MODULES in receipt.inputs:
+        return "its receipt is of a release up to 0.1.0, which counted all modules as one"
+    names = since(session, stage.name, receipt, known) if receipt.inputs else []
+    return f"changed: {first_few(names) or 'its inputs'}"
 
 
 def _short(result: CheckResult) -> str:
     return f"{result.id}: {result.cause}"
-
-
-def named(items: Sequence[str], most: int = 3) -> str:
-    """The first few, and how many more."""
-    rest = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(items[:most]) + rest
 
 
 def _minutes(session: Session, stage: Stage, host: str, drain: bool) -> float:

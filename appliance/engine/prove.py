@@ -10,7 +10,7 @@ from appliance.checks.check import View
 from appliance.engine.diagnose import Diagnosis, diagnose
 from appliance.engine.gather import Unanswered, ask
 from appliance.engine.judge import judge_host
-from appliance.engine.planning import Prepared
+from appliance.engine.prepare import Prepared
 from appliance.engine.receipts import forget, wanted, write_receipt
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from appliance import __version__
 from appliance.adapters.remote import Remote
-from appliance.engine.planning import Prepared
+from appliance.engine.prepare import Prepared
 from appliance.errors import CommandFailed
 from appliance.models.facts import HostFacts
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from appliance.engine.drain import PAUSE, Drain, drain, resume
 from appliance.engine.earlier import known_facts
 from appliance.engine.gather import Round, Unanswered, ask, each
-from appliance.engine.planning import Preparation, lagging
+from appliance.engine.planning import lagging
+from appliance.engine.prepare import Preparation
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
 from appliance.engine.turns import leads

@@ -5,10 +5,11 @@ from concurrent.futures import Future
 
 from appliance.adapters import strays
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, TaskEvent, play
+from appliance.engine.changes import note
 from appliance.engine.diagnose import Diagnosis, diagnose, full_filesystem
 from appliance.engine.gather import Unanswered, ask
-from appliance.engine.planning import Preparation, Prepared
 from appliance.engine.playbook import last_plays, plays_of
+from appliance.engine.prepare import Preparation, Prepared
 from appliance.engine.prove import Peers, Proof, prove
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
@@ -36,6 +37,7 @@ def play_and_prove(
     """Plays the stage on the hosts of these cells; each is proved as soon as it is through. One outcome per cell."""
     if not cells:
         return []
+    note(session, stage.name, [prepared[stage.name, c.host] for c in cells])
     peers = Peers(stage.settles)
     ends: dict[str, Future[StageOutcome]] = {}
     with threads(len(cells)) as pool:

@@ -23,7 +23,8 @@ from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import Redactor, Secret
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.judge import judge_all
-from appliance.engine.planning import Preparation, Selection, make_plan, prepare
+from appliance.engine.planning import Selection, make_plan
+from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.record import Findings, record_of
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session

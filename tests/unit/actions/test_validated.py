@@ -12,7 +12,8 @@ from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View
 from appliance.config.roles.context import RoleContext, Variables
 from appliance.engine.gather import Round, Unanswered
-from appliance.engine.planning import Selection, make_plan, prepare
+from appliance.engine.planning import Selection, make_plan
+from appliance.engine.prepare import prepare
 from appliance.engine.record import Findings, record_of
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts

@@ -1,17 +1,21 @@
 """The fingerprint follows what a playbook reads, and nothing that tools and editors leave beside it."""
 
+import ast
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml  # noqa: TID251 - reads what Ansible would
 
 from appliance.config import data
 from appliance.config.roles.context import Shared
-from appliance.engine.fingerprint import Digests, changed_inputs, inputs_of
+from appliance.engine.fingerprint import Digests, _files_of, changed_inputs, inputs_of
+from appliance.stages import STAGES
 from tests.unit.engine.world import stage_of
 
-MODULES = Path("playbooks/collections/ansible_collections/appliance/host/plugins/modules")
+PLUGINS = Path("playbooks/collections/ansible_collections/appliance/host/plugins")
+MODULES = PLUGINS / "modules"
 STRAYS = (
     "playbooks/collections/.ruff_cache/0.14/8127",
     "playbooks/collections/.mypy_cache/3.11/x.json",
@@ -28,8 +32,9 @@ STRAYS = (
     "roles/base/README.md",
 )
 CHANGES = (
-    ("modules", f"{MODULES}/files.py"),
-    ("modules", f"{MODULES}/another.py"),
+    ("module files", f"{MODULES}/files.py"),
+    ("module files", f"{PLUGINS}/action/files.py"),
+    ("module units", f"{PLUGINS}/module_utils/systemd.py"),
     ("role base", "roles/base/tasks/main.yml"),
     ("role base", "roles/base/templates/another.j2"),
     ("playbook", "playbooks/base.yml"),
@@ -101,3 +106,78 @@ def test_executable_bit_is_a_change(
     differs: Callable[[Callable[[Path], None]], list[str]],
 ) -> None:
     assert differs(lambda copy: (copy / "roles/base/tasks/main.yml").chmod(0o755)) == ["role base"]
+
+
+def test_a_shared_part_is_an_input_of_every_module_that_uses_it(
+    differs: Callable[[Callable[[Path], None]], list[str]],
+) -> None:
+    changed = differs(lambda copy: _write(copy / PLUGINS / "module_utils/outcome.py"))
+    assert changed == [f"module {m}" for m in ("accounts", "files", "packages", "sysctl", "units")]
+
+
+@pytest.mark.parametrize(
+    "file", ["modules/helm_release.py", "modules/another.py", "module_utils/helm.py"]
+)
+def test_a_module_the_stage_does_not_use_is_no_input_of_it(
+    differs: Callable[[Callable[[Path], None]], list[str]], file: str
+) -> None:
+    assert differs(lambda copy: _write(copy / PLUGINS / file)) == []
+
+
+def test_what_is_counted_is_what_ansible_would_load() -> None:
+    """Calls by the tasks themselves, shared parts by Python's own imports."""
+    plugins = data.root() / PLUGINS
+    assert {f.name for f in plugins.iterdir() if f.is_dir()} - {"__pycache__"} == {
+        "action",
+        "modules",
+        "module_utils",
+    }
+    for stage in STAGES:
+        counted = inputs_of(stage, data.root(), {}, Digests(b"salt", Shared()))
+        modules = {name for role in stage.ansible_roles for name in called(data.root(), role)}
+        assert {f"module {m}" for m in modules} == {n for n in counted if n.startswith("module ")}
+    for module in plugins.glob("modules/*.py"):
+        assert _files_of(plugins, module.stem) == loaded(plugins, module.stem)
+
+
+def called(root: Path, role: str) -> Iterator[str]:
+    """Modules of ours that the role's tasks name as their key, blocks included."""
+    for file in (root / "roles" / role).rglob("*.yml"):
+        if "molecule" not in file.parts:
+            yield from _keys(yaml.safe_load(file.read_text()))
+
+
+def _keys(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if str(key).startswith("appliance.host."):
+                yield str(key).rpartition(".")[2]
+            yield from _keys(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _keys(item)
+
+
+def loaded(plugins: Path, module: str) -> set[Path]:
+    """Files of a module, by what Python would import."""
+    found: set[Path] = set()
+    left = {
+        file
+        for kind in ("modules", "action")
+        if (file := plugins / kind / f"{module}.py").is_file()
+    }
+    while left:
+        found |= left
+        names = {name for file in left for name in _imports(file)}
+        left = {
+            file for name in names if (file := plugins / "module_utils" / f"{name}.py").is_file()
+        } - found
+    return found
+
+
+def _imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and "appliance.host" in (node.module or ""):
+            yield from (*str(node.module).split("."), *(alias.name for alias in node.names))
+        elif isinstance(node, ast.Import):
+            yield from (part for alias in node.names for part in alias.name.split("."))

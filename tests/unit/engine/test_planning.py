@@ -2,7 +2,8 @@
 
 from appliance.config.roles.context import Variables
 from appliance.engine.gather import Round, Unanswered
-from appliance.engine.planning import Selection, make_plan, prepare
+from appliance.engine.planning import Selection, make_plan
+from appliance.engine.prepare import prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage

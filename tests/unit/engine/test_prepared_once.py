@@ -12,7 +12,7 @@ from appliance.config.roles import base, slurm, topology
 from appliance.config.roles.context import RoleContext, Shared
 from appliance.config.secrets import Secret
 from appliance.engine.fingerprint import Digests
-from appliance.engine.planning import Preparation, prepare
+from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from tests.facts import facts_of

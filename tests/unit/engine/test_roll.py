@@ -8,7 +8,8 @@ import pytest
 from appliance.engine import roll
 from appliance.engine.drain import Drain
 from appliance.engine.gather import Round
-from appliance.engine.planning import Selection, make_plan, prepare
+from appliance.engine.planning import Selection, make_plan
+from appliance.engine.prepare import prepare
 from appliance.engine.session import Session
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.drain import Why

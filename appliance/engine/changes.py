@@ -1,0 +1,93 @@
+"""What differs inside a variable that changed: the journal keeps the digests of the parts of every value applied."""
+
+from collections.abc import Iterable, Mapping
+
+from appliance.config.roles.context import Shared
+from appliance.engine.fingerprint import Digests, changed_inputs
+from appliance.engine.prepare import Prepared
+from appliance.engine.session import Session
+from appliance.journal import New
+from appliance.models.facts import Receipt
+from appliance.text import first_few
+
+KIND = "variable"
+KEYS = ("name", "path", "at")
+"""What tells one item of a list from another, in this order."""
+
+Parts = Mapping[str, str]
+"""Name of a part -> its digest, salted as the value's own."""
+
+
+def note(session: Session, stage: str, applied: Iterable[Prepared]) -> None:
+    """Keeps the parts of values that are applied, each value once."""
+    known = {str(entry.data["digest"]) for entry in session.journal.entries(KIND, stage=stage)}
+    fresh: dict[str, New] = {}
+    for one in applied:
+        for name, value in one.variables.items():
+            digest = one.inputs[name]
+            if digest in known or digest in fresh:
+                continue
+            if found := _parts(session, value):
+                data = {"name": name, "digest": digest, "parts": found}
+                fresh[digest] = New(KIND, data, stage=stage)
+    session.journal.append_all(session.run, fresh.values())
+
+
+def since(session: Session, stage: str, receipt: Receipt, now: Prepared) -> list[str]:
+    """Inputs that differ from the receipt's, with what differs inside where that is known: "slurm_nodes (gpu-3 added)"."""
+    names = changed_inputs(receipt.inputs, now.inputs)
+    if not any(name in now.variables for name in names):
+        return names
+    kept = {
+        str(entry.data["digest"]): entry.data["parts"]
+        for entry in session.journal.entries(KIND, stage=stage)
+    }
+    return [
+        _told(
+            name, kept.get(receipt.inputs.get(name, "")), _parts(session, now.variables.get(name))
+        )
+        for name in names
+    ]
+
+
+def between(session: Session, before: Prepared, now: Prepared) -> list[str]:
+    """The same of two preparations."""
+    return [
+        _told(
+            name,
+            _parts(session, before.variables.get(name)),
+            _parts(session, now.variables.get(name)),
+        )
+        for name in changed_inputs(before.inputs, now.inputs)
+    ]
+
+
+def _told(name: str, before: object, now: Parts) -> str:
+    if not isinstance(before, Mapping) or not (before or now):
+        return name
+    told = [f"{part} added" for part in now if part not in before]
+    told += [f"{part} removed" for part in before if part not in now]
+    told += [f"{part} changed" for part in now if before.get(part, now[part]) != now[part]]
+    return f"{name} ({first_few(told)})" if told else name
+
+
+def _parts(session: Session, value: object) -> Parts:
+    """Keys of a mapping, names of a list's items, or its texts; none of what has no names."""
+    digests = Digests(session.salt, Shared())
+    return {name: digests.of(part) for name, part in _items(value)}
+
+
+def _items(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [(str(key), part) for key, part in value.items()]
+    if not isinstance(value, list | tuple):
+        return []
+    found = [(_name(item), item) for item in value]
+    return found if all(name for name, _ in found) else []
+
+
+def _name(item: object) -> str:
+    if isinstance(item, Mapping):
+        return next((str(item[key]) for key in KEYS if isinstance(item.get(key), str)), "")
+    # A Secret is no str, and its text is no name.
+    return item if type(item) is str else ""

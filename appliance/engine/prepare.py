@@ -1,0 +1,48 @@
+"""What each stage would be applied with on each host, and the fingerprint of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from appliance.config.roles.context import Shared, Variables
+from appliance.engine.fingerprint import Digests, Inputs, fingerprint, inputs_of
+from appliance.engine.session import Session
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host
+from appliance.stages.stage import Stage
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a stage would be applied with on one host."""
+
+    variables: Variables
+    inputs: Inputs
+    fingerprint: str
+
+
+Preparation = Mapping[tuple[str, str], Prepared]
+
+
+def prepare(
+    session: Session, facts: Mapping[str, HostFacts], stages: tuple[Stage, ...]
+) -> Preparation:
+    """Variables and fingerprint of every stage on every host it concerns."""
+    made: dict[tuple[str, str], Prepared] = {}
+    shared = Shared()
+    digests = Digests(session.salt, shared)
+    for stage in stages:
+        for host in concerned(stage, session, facts):
+            variables = stage.variables(session.context(host, facts, shared))
+            inputs = inputs_of(stage, session.data, variables, digests)
+            made[stage.name, host.name] = Prepared(variables, inputs, fingerprint(inputs))
+    return made
+
+
+def concerned(stage: Stage, session: Session, facts: Mapping[str, HostFacts]) -> tuple[Host, ...]:
+    """Hosts the stage is for, or is to leave."""
+    site = session.site
+    return tuple(
+        h
+        for h in site.hosts
+        if stage.concerns(site, h) or stage.departs(site, h, facts.get(h.name))
+    )
