@@ -15,14 +15,21 @@ from tests.unit.adapters.hello import hello, played
 
 
 def _playbook(folder: str) -> int:
-    """Process id of the oldest process that reads a playbook there."""
+    """Process id of the one that reads a playbook there and is no worker of another."""
     wanted = folder.encode()
-    found = [
+    found = {
         int(entry.name)
         for entry in Path("/proc").iterdir()
         if entry.name.isdigit() and _names(entry / "cmdline", wanted)
-    ]
-    return min(found)
+    }
+    (oldest,) = (pid for pid in found if _parent(pid) not in found)
+    return oldest
+
+
+def _parent(pid: int) -> int:
+    """Of a process that is still there; its name may hold blanks and brackets."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    return int(text.rpartition(")")[2].split()[1])
 
 
 def _names(file: Path, wanted: bytes) -> bool:
