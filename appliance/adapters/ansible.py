@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.adapters import openssh, strays
+from appliance.adapters.forks import forks
 from appliance.errors import AnsibleFailed, ConfigError
 
 Json = dict[str, object]
@@ -235,7 +236,7 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         "ANSIBLE_SSH_ARGS": openssh.arguments(folder, request.known_hosts, request.private_key),
         "ANSIBLE_HOST_KEY_CHECKING": "true",
         "ANSIBLE_PIPELINING": "true",
-        "ANSIBLE_FORKS": str(min(50, max(5, len(request.hosts)))),
+        "ANSIBLE_FORKS": str(forks(len(request.hosts))),
         "ANSIBLE_GATHERING": "explicit",
         # A host's facts stay in ansible_facts, beside no variable of ours.
         "ANSIBLE_INJECT_FACT_VARS": "false",
