@@ -46,6 +46,11 @@ def state_words(state: str) -> frozenset[str]:
     return frozenset(filter(None, words)) | ({"not_responding"} if "*" in state else frozenset())
 
 
+def is_out(state: str) -> bool:
+    """Whether Slurm starts no job on a node of this state."""
+    return not state_words(state).isdisjoint(OUT)
+
+
 def gpus_in(gres: str) -> int:
     """GPUs of a Gres field such as ``gpu:a100:8(S:0-1),nic:2``."""
     counts = re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)(?=[,(]|$)", gres)

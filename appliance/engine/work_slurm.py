@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 
 from appliance.adapters.process import Completed
+from appliance.checks.slurm import is_out
 from appliance.engine.session import Session
 from appliance.engine.work import Held, is_ours, runs
 from appliance.errors import ApplianceError, CommandFailed
 from appliance.models.drain import Why
 from appliance.models.site import Owner, Role
 
-OUT = re.compile(r"DRAIN|DOWN|FAIL")
 STATE = re.compile(r"\bState=(\S+)")
 REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*\])?$")
 GIVEN_AWAY = "appliance: a host of "
@@ -36,12 +36,12 @@ class SlurmHosts:
         if reason.startswith(GIVEN_AWAY):
             owner = Owner(reason.removeprefix(GIVEN_AWAY))
         said = state.lower() + (f" ({reason})" if reason else "")
-        return Held(owner, not OUT.search(state), said, tuple(self._jobs(host)))
+        return Held(owner, not is_out(state), said, tuple(self._jobs(host)))
 
     def take_out(self, host: str, why: Why) -> None:
         """See Scheduler."""
         state, reason = self._node(host)
-        if state and (not OUT.search(state) or is_ours(reason)) and reason != why:
+        if state and (not is_out(state) or is_ours(reason)) and reason != why:
             self._ask("scontrol", "update", f"NodeName={host}", "State=DRAIN", f"Reason={why}")
 
     def clear(self, host: str, force: bool) -> list[str]:

@@ -7,6 +7,8 @@ from ansible_collections.appliance.host.plugins.modules import slurm_accounts as
 from ansible_collections.appliance.host.plugins.modules import slurm_database as database
 from ansible_collections.appliance.host.plugins.modules import slurm_node as node
 
+from appliance.checks.slurm import OUT, is_out
+
 
 class Failed(Exception):
     """fail_json was called."""
@@ -163,3 +165,9 @@ def test_a_database_error_does_not_tell_the_password() -> None:
     with pytest.raises(Failed) as caught:
         database._create(module, "db", "slurm", PASSWORD)
     assert PASSWORD not in str(caught.value)
+
+
+def test_host_and_control_machine_call_the_same_states_out_of_work() -> None:
+    assert {state.lower() for state in node.OUT} == set(OUT)
+    for told in ("IDLE", "DOWN*+DRAIN", "MIXED+PLANNED", "INVAL", "IDLE+INVALID_REG", "UNKNOWN"):
+        assert is_out(told) == bool(node.flags(told) & node.OUT)

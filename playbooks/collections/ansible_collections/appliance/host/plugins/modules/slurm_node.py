@@ -52,7 +52,10 @@ SLURMS = (
 )
 """Beginnings of reasons slurmctld gives by itself when a host registers, or does not (22.05 to 24.11)."""
 
-OUT = frozenset({"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "INVAL"})
+OUT = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "INVAL", "INVALID_REG"}
+)
+"""What appliance.checks.slurm calls out of work."""
 SHOWN = re.compile(r"\bState=(\S+)")
 REASON = re.compile(r"\bReason=(.*?) \[([^@\]]*)@[^\]]*\]")
 
