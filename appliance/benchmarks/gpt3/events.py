@@ -5,15 +5,22 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from appliance.benchmarks.gpt3.printed import Printed
-from appliance.benchmarks.gpt3.steps import Log, Refusal, Step, UnusableLog
+from appliance.benchmarks.gpt3.steps import Log, Refusal, Refusals, Step, Steps, UnusableLog
 
 TAGS = ("train_step_timing", "train_step_timing in s")
 FRAME = 12
 LENGTH_DELIMITED = 2
+DATED = 10
+"""Events from the first on that may tell when the run began."""
+LARGEST = 1 << 26
+"""Bytes of a record; NeMo's scalars take under 100, and images are not read."""
+MOST = 1 << 62
+UNREAD = "the rest is not read"
 
 
 def _table() -> tuple[int, ...]:
@@ -37,28 +44,34 @@ def masked_crc(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def is_event_file(path: Path, data: bytes) -> bool:
+def is_event_file(path: Path, start: bytes) -> bool:
     """By TensorBoard's file name, or by a first frame whose length carries its own checksum."""
     return "tfevents" in path.name or (
-        len(data) >= FRAME and masked_crc(data[:8]) == struct.unpack_from("<I", data, 8)[0]
+        len(start) >= FRAME and masked_crc(start[:8]) == struct.unpack_from("<I", start, 8)[0]
     )
 
 
-def read(source: str, data: bytes) -> Log:
+def read(source: str, file: BinaryIO) -> Log:
     """The timing scalar of every step. Raises UnusableLog: damaged from the start, or the scalar is not in it."""
-    steps: list[Step] = []
-    refused: list[Refusal] = []
-    for index, record in enumerate(_records(data, refused), 1):
+    steps = Steps()
+    refused = Refusals()
+    began: datetime | None = None
+    for index, record in enumerate(_records(file, refused), 1):
+        if began is None and index <= DATED:
+            began = _wall_time(record)
         found = _timing(record)
         if found is None:
             continue
         step, seconds = found
         if not math.isfinite(seconds) or seconds <= 0:
-            refused.append(Refusal(line=index, reason=f"train_step_timing is {seconds:g}"))
+            refused.add(Refusal(line=index, reason=f"train_step_timing is {seconds:g}"))
+            continue
+        if step >= MOST:
+            refused.add(Refusal(line=index, reason="its step is no number of a step"))
             continue
         steps.append(Step(number=step + 1, seconds=seconds, line=index))
     if not steps:
-        why = f" ({refused[0].reason})" if refused else ""
+        why = f" ({refused.first[0].reason})" if refused.first else ""
         raise UnusableLog(
             f"{source}: no scalar train_step_timing in this TensorBoard file{why}",
             "switch on exp_manager.log_step_timing in NeMo, or give the right events file",
@@ -67,47 +80,40 @@ def read(source: str, data: bytes) -> Log:
     return Log(
         source=source,
         family="TensorBoard",
-        steps=tuple(steps),
-        refused=tuple(refused),
+        steps=steps,
+        refused=refused,
         notes=(note,),
-        printed=Printed(began=_began(data)),
+        printed=Printed(began=began),
     )
 
 
-def _began(data: bytes) -> datetime | None:
-    """The wall time of the first event: Event {1: seconds since 1970, as a double}."""
-    for record in islice(_records(data, []), 10):
-        for number, value in _fields(record):
-            if number == 1 and isinstance(value, bytes) and len(value) == 8:
-                with suppress(ValueError, OverflowError, OSError):
-                    return datetime.fromtimestamp(struct.unpack("<d", value)[0], UTC)
+def _wall_time(event: bytes) -> datetime | None:
+    """Of an event: Event {1: seconds since 1970, as a double}."""
+    for number, value in _fields(event):
+        if number == 1 and isinstance(value, bytes) and len(value) == 8:
+            with suppress(ValueError, OverflowError, OSError):
+                return datetime.fromtimestamp(struct.unpack("<d", value)[0], UTC)
     return None
 
 
-def _records(data: bytes, refused: list[Refusal]) -> Iterator[bytes]:
+def _records(file: BinaryIO, refused: Refusals) -> Iterator[bytes]:
     """Records up to the first damaged one; a file still being written ends in half a record."""
-    at, count = 0, 0
-    while at < len(data):
-        count += 1
-        head = data[at : at + FRAME]
-        length = struct.unpack_from("<Q", head)[0] if len(head) == FRAME else 0
-        end = at + FRAME + length + 4
+    for count, head in enumerate(iter(partial(file.read, FRAME), b""), 1):
         if len(head) < FRAME or masked_crc(head[:8]) != struct.unpack_from("<I", head, 8)[0]:
-            refused.append(
-                Refusal(line=count, reason="record header damaged; the rest is not read")
-            )
+            refused.add(Refusal(line=count, reason=f"record header damaged; {UNREAD}"))
             return
-        if end > len(data):
-            refused.append(Refusal(line=count, reason="last record is cut off"))
+        (length,) = struct.unpack_from("<Q", head)
+        if length > LARGEST:
+            refused.add(Refusal(line=count, reason=f"record of {length:,} bytes; {UNREAD}"))
             return
-        record = data[at + FRAME : end - 4]
-        if masked_crc(record) != struct.unpack_from("<I", data, end - 4)[0]:
-            refused.append(
-                Refusal(line=count, reason="record checksum wrong; the rest is not read")
-            )
+        record, crc = file.read(length), file.read(4)
+        if len(record) < length or len(crc) < 4:
+            refused.add(Refusal(line=count, reason="last record is cut off"))
+            return
+        if masked_crc(record) != struct.unpack("<I", crc)[0]:
+            refused.add(Refusal(line=count, reason=f"record checksum wrong; {UNREAD}"))
             return
         yield record
-        at = end
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

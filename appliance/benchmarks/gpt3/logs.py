@@ -1,26 +1,44 @@
 """Reads the step times out of the logs of NeMo 1.x and 2.x, Megatron-LM and Megatron-Bridge."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from io import StringIO, TextIOWrapper
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from appliance.benchmarks.gpt3 import events
-from appliance.benchmarks.gpt3.printed import printed
-from appliance.benchmarks.gpt3.steps import Log, Refusal, Step, UnusableLog, number
+from appliance.benchmarks.gpt3.printed import HEAD, printed
+from appliance.benchmarks.gpt3.steps import (
+    Log,
+    Refusal,
+    Refusals,
+    Step,
+    Steps,
+    UnusableLog,
+    number,
+)
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ENDS = re.compile(r"([\r\n])")
+CHUNK = 1 << 18
+"""Characters that are read at a time."""
+LONGEST = 1 << 20
+"""Characters of a line that are read; no program prints a step behind them."""
 RUNNING_MEAN = "each value is a running mean of 5 steps, so one slow step shows in five values"
 
 
 @dataclass(frozen=True)
 class Family:
-    """How one program prints a step. ``closed``: what must follow the value for it to be whole.
+    """How one program prints a step. ``mark`` stands in every such line; ``closed``: what must follow the value for it
+    to be whole.
 
     ``first`` is the number of its first step; ``scale`` turns its unit into seconds.
     """
 
     name: str
+    mark: str
     line: re.Pattern[str]
     seconds: re.Pattern[str]
     closed: re.Pattern[str]
@@ -34,6 +52,7 @@ class Family:
 
 NEMO_1 = Family(
     name="NeMo 1.21-1.23",
+    mark="Epoch ",
     line=re.compile(
         r"Epoch (?P<epoch>\d{1,9}):(?:(?!Epoch \d).)*?\b(?P<number>\d{1,9})(?:/(?:\d{1,9}|\?)|it) \["
     ),
@@ -45,6 +64,7 @@ NEMO_1 = Family(
 )
 NEMO_2 = Family(
     name="NeMo 2.x",
+    mark="Training epoch ",
     line=re.compile(r"Training epoch (?P<epoch>\d{1,9}), iteration (?P<number>\d{1,9})/\d"),
     seconds=re.compile(r"train_step_timing in s: (?P<value>[^|\s]*)"),
     closed=re.compile(r" \|| *$"),
@@ -56,6 +76,7 @@ NEMO_2 = Family(
 )
 MEGATRON = Family(
     name="Megatron-LM",
+    mark="consumed samples:",
     line=re.compile(r"iteration\s{1,20}(?P<number>\d{1,9})/\s{0,20}\d{1,9} \|\s*consumed samples:"),
     seconds=re.compile(r"elapsed time per iteration \(ms\):\s*(?P<value>[^|\s]*)"),
     closed=re.compile(r"\s*\|"),
@@ -67,6 +88,7 @@ MEGATRON = Family(
 )
 BRIDGE = Family(
     name="Megatron-Bridge",
+    mark="Step Time :",
     line=re.compile(r"\bStep Time :"),
     seconds=re.compile(r"\bStep Time :\s*(?P<value>\S*?)(?=s(?:\s|$)|\s|$)"),
     closed=re.compile(r"s(\s|$)"),
@@ -97,8 +119,8 @@ class _Reading:
     family: Family
     seen: int = 0
     keyed: int = 0
-    steps: dict[tuple[int, int], Step] = field(default_factory=dict)
-    refused: list[Refusal] = field(default_factory=list)
+    steps: Steps = field(default_factory=Steps)
+    refused: Refusals = field(default_factory=Refusals)
     batches: set[int] = field(default_factory=set)
     order: tuple[int, int] = (-1, -1)
     restarted: int = 0
@@ -107,23 +129,36 @@ class _Reading:
 def read(path: Path) -> Log:
     """The log in ``path``, told by its content. Raises UnusableLog: unreadable, unknown or without step times."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            return _read(path, file)
     except OSError as error:
         raise UnusableLog(f"{path}: {error.strerror}", "check the path and its mode") from error
-    for start, (kind, remedy) in NO_TEXT.items():
-        if data.startswith(start):
-            raise UnusableLog(f"{path}: is {kind}", remedy)
-    if events.is_event_file(path, data):
-        return events.read(str(path), data)
-    return parse(data.decode(errors="replace"), str(path))
 
 
 def parse(text: str, source: str) -> Log:
     """The log in ``text``. Raises UnusableLog where no family is recognised or no step time is printed."""
+    return _parse(StringIO(text, newline=""), source)
+
+
+def _read(path: Path, file: BinaryIO) -> Log:
+    start = file.read(events.FRAME)
+    for begins, (kind, remedy) in NO_TEXT.items():
+        if start.startswith(begins):
+            raise UnusableLog(f"{path}: is {kind}", remedy)
+    file.seek(0)
+    if events.is_event_file(path, start):
+        return events.read(str(path), file)
+    with TextIOWrapper(file, "utf-8", "replace", newline="") as text:
+        return _parse(text, str(path))
+
+
+def _parse(text: TextIO, source: str) -> Log:
+    said = printed(text.read(HEAD))
+    text.seek(0)
     readings = [_Reading(family) for family in FAMILIES]
-    for line, segment, whole in _segments(text):
+    for line, segment, whole in _segments(iter(partial(text.read, CHUNK), "")):
         for reading in readings:
-            if match := reading.family.line.search(segment):
+            if reading.family.mark in segment and (match := reading.family.line.search(segment)):
                 _take(reading, line, segment, match, whole)
     best = max(readings, key=lambda r: len(r.steps))
     if not best.steps:
@@ -131,22 +166,28 @@ def parse(text: str, source: str) -> Log:
     return Log(
         source=source,
         family=best.family.name,
-        steps=tuple(best.steps.values()),
-        refused=tuple(best.refused),
+        steps=best.steps,
+        refused=best.refused,
         global_batch=_batch(best, source),
         notes=tuple(_notes(best, readings)),
-        printed=printed(text),
+        printed=said,
     )
 
 
-def _segments(text: str) -> Iterator[tuple[int, str, bool]]:
+def _segments(chunks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
     """Line number, what a terminal shows between carriage returns, and whether it was written to its end."""
-    lines = text.split("\n")
-    for index, line in enumerate(lines, 1):
-        parts = line.split("\r")
-        for place, part in enumerate(parts, 1):
-            if part.strip():
-                yield index, ANSI.sub("", part), place < len(parts) or index < len(lines)
+    line, rest = 1, ""
+    for chunk in chunks:
+        *ended, rest = ENDS.split(rest + chunk)
+        for part, end in zip(ended[::2], ended[1::2], strict=True):
+            yield line, _shown(part), len(part) <= LONGEST
+            line += end == "\n"
+        rest = rest[: LONGEST + 1]
+    yield line, _shown(rest), False
+
+
+def _shown(part: str) -> str:
+    return ANSI.sub("", part[:LONGEST]) if "\x1b" in part else part[:LONGEST]
 
 
 def _take(reading: _Reading, line: int, segment: str, match: re.Match[str], whole: bool) -> None:
@@ -165,17 +206,17 @@ def _take(reading: _Reading, line: int, segment: str, match: re.Match[str], whol
         if seconds <= 0:
             raise ValueError(f"is {timing['value']}")
     except ValueError as error:
-        reading.refused.append(Refusal(line=line, reason=f"{family.key} {error}"))
+        reading.refused.add(Refusal(line=line, reason=f"{family.key} {error}"))
         return
     try:
         loss = _loss(family, segment)
     except ValueError as error:
-        reading.refused.append(Refusal(line=line, reason=str(error), diverged=True))
+        reading.refused.add(Refusal(line=line, reason=str(error), diverged=True))
         return
     try:
         _note_batch(reading, segment)
     except ValueError as error:
-        reading.refused.append(Refusal(line=line, reason=f"global batch {error}"))
+        reading.refused.add(Refusal(line=line, reason=f"global batch {error}"))
         return
     _keep(reading, match, Step(number=None, seconds=seconds, line=line, loss=loss))
 
@@ -184,15 +225,17 @@ def _keep(reading: _Reading, match: re.Match[str], step: Step) -> None:
     """A bar redrawn for the same step replaces it; a step behind the last one means the run began again."""
     found = match.groupdict()
     if "number" not in found:
-        reading.steps[0, len(reading.steps)] = step
+        reading.steps.append(step)
         return
     order = (int(found.get("epoch") or 0), int(found["number"]))
     if order < reading.order:
-        reading.steps.clear()
+        reading.steps = Steps()
         reading.restarted = step.line
+    elif order == reading.order:
+        reading.steps.pop()
     reading.order = order
     count = order[1] + 1 - reading.family.first
-    reading.steps[order] = step.model_copy(update={"number": count})
+    reading.steps.append(replace(step, number=count))
 
 
 def _loss(family: Family, segment: str) -> float | None:
@@ -245,7 +288,7 @@ def _no_steps(reading: _Reading, source: str) -> UnusableLog:
         )
     if reading.family is NEMO_1 and not reading.keyed:
         return UnusableLog(f"{source}: {OLD_NEMO[0]}", OLD_NEMO[1])
-    why = reading.refused[0] if reading.refused else None
+    why = next(iter(reading.refused.first), None)
     said = f"line {why.line}: {why.reason}" if why else f"no {reading.family.key} in any line"
     return UnusableLog(
         f"{source}: {reading.family.name} log without a usable step time ({said})",

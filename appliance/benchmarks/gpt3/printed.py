@@ -37,9 +37,8 @@ class Printed(Model):
     began: datetime | None = None
 
 
-def printed(text: str) -> Printed:
-    """What ``text`` says of its run. Time stamps carry no zone: taken for this machine's."""
-    head = text[:HEAD]
+def printed(head: str) -> Printed:
+    """What the ``head`` of a log says of its run. Time stamps carry no zone: taken for this machine's."""
     return Printed(
         sequence=_all(SEQUENCE, head),
         world=_all(WORLD, head),

@@ -92,7 +92,6 @@ def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[R
 
 def _file(path: Path, model: str, log: steps.Log) -> LogFile:
     """Raises UnusableLog for a log of the future: nothing could be newer than it."""
-    data = path.read_bytes()
     began, dated_by = log.printed.began, "time stamps in the log"
     if began is None:
         began, dated_by = datetime.fromtimestamp(path.stat().st_mtime, UTC), "the file's own time"
@@ -101,10 +100,13 @@ def _file(path: Path, model: str, log: steps.Log) -> LogFile:
             f"{path}: began at {began:%Y-%m-%d %H:%M} by {dated_by}, which is in the future",
             "set the clocks, then train again",
         )
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = file.tell()
     return LogFile(
         path=str(path.absolute()),
-        sha256=hashlib.sha256(data).hexdigest(),
-        size=len(data),
+        sha256=digest,
+        size=size,
         model=model,
         began=began,
         dated_by=dated_by,
@@ -134,7 +136,7 @@ def _run(
         rule=selection.rule,
         source=f"{log.source}:{selection.lines}",
         family=log.family,
-        diverged=next((f"{r.reason}, line {r.line}" for r in log.refused if r.diverged), ""),
+        diverged=next((f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged), ""),
         notes=(*notes, *_world(log, recorded.nodes, gpus_per_node), *_refused(log), *log.notes),
     )
 
@@ -191,9 +193,9 @@ def _listed(sizes: tuple[int, ...]) -> str:
 
 
 def _refused(log: steps.Log) -> Iterator[str]:
-    if log.refused:
-        first = log.refused[0]
-        yield f"{len(log.refused)} values refused (first: line {first.line}, {first.reason})"
+    if log.refused.count:
+        first = log.refused.first[0]
+        yield f"{log.refused.count} values refused (first: line {first.line}, {first.reason})"
 
 
 def _merged(runs: Sequence[Run]) -> list[Run]:

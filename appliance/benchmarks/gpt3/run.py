@@ -163,7 +163,7 @@ def _read(trial: Trial, done: Completed) -> tuple[CheckResult, Run | None]:
         selection = steps.select(log)
     except steps.UnusableLog as error:
         return _error(trial, error.message, error.hint), None
-    diverged = next((f"{r.reason}, line {r.line}" for r in log.refused if r.diverged), "")
+    diverged = next((f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged), "")
     measured = Run(
         model=MODEL,
         platform="bare-metal",

@@ -1,12 +1,15 @@
 """What a training log says: timed steps, lines that were refused, and which of the steps count."""
 
 import re
-from math import isfinite
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, isnan, nan
 from statistics import fmean, pstdev
+from typing import overload
 
 from appliance.benchmarks.gpt3.printed import Printed
 from appliance.errors import ConfigError
-from appliance.models.base import Model
 
 AT_LEAST = 7
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -15,13 +18,17 @@ WINDOW = re.compile(r"window:(\d{1,9})-(\d{1,9})")
 RULES = "take default, second-half or window:FIRST-LAST"
 LONGEST = 40
 """Characters of a printed number."""
+KEPT = 100
+"""Refused lines of one log that are kept."""
+UNNUMBERED = -1
 
 
 class UnusableLog(ConfigError):
     """A log that yields no figure, with the reason."""
 
 
-class Refusal(Model):
+@dataclass(frozen=True)
+class Refusal:
     """A line whose value cannot be believed. ``diverged``: the training itself went wrong there."""
 
     line: int
@@ -29,7 +36,24 @@ class Refusal(Model):
     diverged: bool = False
 
 
-class Step(Model):
+@dataclass
+class Refusals:
+    """Refused lines: how many, and the first of them, the first diverged one included."""
+
+    count: int = 0
+    first: list[Refusal] = field(default_factory=list)
+    diverged: bool = False
+
+    def add(self, refusal: Refusal) -> None:
+        """A diverged run refuses every step it still makes: not all of them are kept."""
+        self.count += 1
+        if len(self.first) < KEPT or (refusal.diverged and not self.diverged):
+            self.first.append(refusal)
+        self.diverged |= refusal.diverged
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
     """One printed step time in s. ``number`` counts from 1; None where the log does not number steps."""
 
     number: int | None
@@ -38,33 +62,87 @@ class Step(Model):
     loss: float | None = None
 
 
-class Log(Model):
+class Steps(Sequence[Step]):
+    """Steps in 32 bytes each: a log of months has millions."""
+
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        self.seconds = array("d")
+        self._losses = array("d")
+        self._numbers = array("q")
+        self._lines = array("q")
+        for step in steps:
+            self.append(step)
+
+    def append(self, step: Step) -> None:
+        """Adds one behind the others."""
+        self.seconds.append(step.seconds)
+        self._losses.append(nan if step.loss is None else step.loss)
+        self._numbers.append(UNNUMBERED if step.number is None else step.number)
+        self._lines.append(step.line)
+
+    def pop(self) -> None:
+        """Takes the last one away."""
+        for column in (self.seconds, self._losses, self._numbers, self._lines):
+            column.pop()
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Steps": ...
+
+    def __getitem__(self, index: int | slice) -> "Step | Steps":
+        if isinstance(index, slice):
+            return self._part(index)
+        number, loss = self._numbers[index], self._losses[index]
+        return Step(
+            number=None if number == UNNUMBERED else number,
+            seconds=self.seconds[index],
+            line=self._lines[index],
+            loss=None if isnan(loss) else loss,
+        )
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def _part(self, wanted: slice) -> "Steps":
+        part = Steps()
+        part.seconds = self.seconds[wanted]
+        part._losses = self._losses[wanted]
+        part._numbers = self._numbers[wanted]
+        part._lines = self._lines[wanted]
+        return part
+
+
+@dataclass(frozen=True)
+class Log:
     """One log as read. ``global_batch`` is None where the log does not print it."""
 
     source: str
     family: str
-    steps: tuple[Step, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    steps: Steps
+    refused: Refusals = field(default_factory=Refusals)
     global_batch: int | None = None
     notes: tuple[str, ...] = ()
-    printed: Printed = Printed()
+    printed: Printed = field(default_factory=Printed)
 
 
-class Selection(Model):
+@dataclass(frozen=True)
+class Selection:
     """The steps that count, and the rule that chose them in words."""
 
     rule: str
-    steps: tuple[Step, ...]
+    steps: Steps
 
     @property
     def seconds(self) -> float:
         """Mean step time in s."""
-        return fmean(step.seconds for step in self.steps)
+        return fmean(self.steps.seconds)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the step times in s."""
-        return pstdev([step.seconds for step in self.steps])
+        return pstdev(self.steps.seconds)
 
     @property
     def lines(self) -> str:
@@ -120,5 +198,5 @@ def _window(log: Log, first: int, last: int) -> Selection:
             f"{log.source}: steps {', '.join(map(str, missing[:5])) or 'none'} of {first}-{last} are missing",
             "log every step, or choose a window the run covers",
         )
-    steps = tuple(by_number[n] for n in range(first, last + 1))
+    steps = Steps(by_number[n] for n in range(first, last + 1))
     return Selection(rule=f"steps {first}-{last} of {len(log.steps)}", steps=steps)

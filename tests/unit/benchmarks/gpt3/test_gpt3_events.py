@@ -1,13 +1,18 @@
 """TensorBoard event files: framing, checksums, the scalar, and damage."""
 
 import struct
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from appliance.benchmarks.gpt3 import events, logs
-from appliance.benchmarks.gpt3.steps import UnusableLog
+from appliance.benchmarks.gpt3.steps import Log, UnusableLog
 from tests.unit.benchmarks.gpt3.recorded_logs import event, record, tensorboard
+
+
+def _read(data: bytes) -> Log:
+    return events.read("x", BytesIO(data))
 
 
 def test_checksum_is_crc32c_masked_as_tfrecord_does() -> None:
@@ -18,13 +23,13 @@ def test_checksum_is_crc32c_masked_as_tfrecord_does() -> None:
 
 
 def test_timing_scalars_become_steps_counted_from_one() -> None:
-    log = events.read("x", tensorboard([1.5, 1.25], 256))
+    log = _read(tensorboard([1.5, 1.25], 256))
     assert [(step.number, step.seconds) for step in log.steps] == [(1, 1.5), (2, 1.25)]
 
 
 @pytest.mark.parametrize("tag", events.TAGS)
 def test_both_spellings_of_the_scalar_are_known(tag: str) -> None:
-    assert events.read("x", record(event(0, tag, 2.0))).steps[0].seconds == 2.0
+    assert _read(record(event(0, tag, 2.0))).steps[0].seconds == 2.0
 
 
 def test_tensor_values_of_newer_writers_are_read() -> None:
@@ -32,36 +37,36 @@ def test_tensor_values_of_newer_writers_are_read() -> None:
     value = b"\x0a\x11train_step_timing\x42" + bytes([len(tensor)]) + tensor
     summary = b"\x0a" + bytes([len(value)]) + value
     data = b"\x10\x07\x2a" + bytes([len(summary)]) + summary
-    log = events.read("x", record(data))
+    log = _read(record(data))
     assert [(step.number, step.seconds) for step in log.steps] == [(8, 0.5)]
 
 
 def test_a_flipped_bit_ends_the_reading_and_is_told() -> None:
     data = bytearray(tensorboard([1.5] * 4, 256))
     data[-10] ^= 1
-    log = events.read("x", bytes(data))
+    log = _read(bytes(data))
     assert len(log.steps) == 3
-    assert "checksum" in log.refused[0].reason
+    assert "checksum" in log.refused.first[0].reason
 
 
 def test_a_file_still_being_written_gives_what_is_whole() -> None:
-    log = events.read("x", tensorboard([1.5] * 4, 256)[:-3])
+    log = _read(tensorboard([1.5] * 4, 256)[:-3])
     assert len(log.steps) == 3
-    assert "cut off" in log.refused[0].reason
+    assert "cut off" in log.refused.first[0].reason
 
 
 def test_nan_and_zero_are_refused() -> None:
     data = b"".join(
         record(event(i, events.TAGS[0], v)) for i, v in enumerate((float("nan"), 0.0, 2.0))
     )
-    log = events.read("x", data)
+    log = _read(data)
     assert [step.seconds for step in log.steps] == [2.0]
-    assert len(log.refused) == 2
+    assert log.refused.count == 2
 
 
 def test_a_file_without_the_scalar_says_what_to_switch_on() -> None:
     with pytest.raises(UnusableLog, match="no scalar train_step_timing") as caught:
-        events.read("x", record(event(0, "loss", 1.0)))
+        _read(record(event(0, "loss", 1.0)))
     assert "log_step_timing" in caught.value.hint
 
 
@@ -73,3 +78,13 @@ def test_event_files_are_told_by_content_whatever_their_name(tmp_path: Path) -> 
     other.write_bytes(b"not an event file")
     with pytest.raises(UnusableLog, match="damaged"):
         logs.read(other)
+
+
+def test_a_record_too_long_to_be_one_and_a_step_that_is_none_are_refused() -> None:
+    long = record(b"x")
+    head = struct.pack("<Q", events.LARGEST + 1)
+    long = head + struct.pack("<I", events.masked_crc(head)) + long[12:]
+    log = _read(record(event(events.MOST, events.TAGS[0], 1.5)) + tensorboard([2.5], 256) + long)
+    assert [step.seconds for step in log.steps] == [2.5]
+    assert "no number of a step" in log.refused.first[0].reason
+    assert "record of 67,108,865 bytes" in log.refused.first[1].reason

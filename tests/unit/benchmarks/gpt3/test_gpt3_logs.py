@@ -1,5 +1,6 @@
 """Step times out of every family of logs, and the traps each of them sets."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -67,9 +68,9 @@ def test_exponents_are_read_whole() -> None:
 def test_values_that_are_no_time_are_refused_with_their_line(value: str) -> None:
     log = logs.parse(bars(value, "0.570"), "x")
     assert seconds(log) == [0.57]
-    assert [refusal.line for refusal in log.refused] == [1]
-    assert value.split("e")[0] in log.refused[0].reason
-    assert not log.refused[0].diverged
+    assert [refusal.line for refusal in log.refused.first] == [1]
+    assert value.split("e")[0] in log.refused.first[0].reason
+    assert not log.refused.first[0].diverged
 
 
 def test_old_nemo_without_step_time_is_named_and_its_s_per_it_not_trusted() -> None:
@@ -92,14 +93,14 @@ def test_batch_in_exponent_notation_is_a_whole_number() -> None:
 def test_last_line_without_an_end_is_cut_off_where_the_value_stands_last() -> None:
     log = logs.parse(lines2("0.0311", "0.0314").rstrip("\n")[:-2], "x")
     assert seconds(log) == [0.0311]
-    assert "cut off" in log.refused[0].reason
+    assert "cut off" in log.refused.first[0].reason
 
 
 def test_a_bar_cut_inside_its_value_is_refused() -> None:
     whole = bars("0.570", "0.615")
     log = logs.parse(whole[: whole.rindex("0.615") + 3], "x")
     assert seconds(log) == [0.57]
-    assert "cut off" in log.refused[0].reason
+    assert "cut off" in log.refused.first[0].reason
 
 
 def test_megatron_milliseconds_become_seconds() -> None:
@@ -129,7 +130,7 @@ def test_a_diverged_step_is_refused_as_diverged(text: str) -> None:
     log = logs.parse(
         text + megatron("100.0", "101.0") if "elapsed" in text else text + bars("0.5", first=2), "x"
     )
-    assert log.refused[0].diverged
+    assert log.refused.first[0].diverged
 
 
 def test_a_run_that_began_again_counts_from_there() -> None:
@@ -157,7 +158,7 @@ def test_bridge_step_times_are_read_and_its_tflops_lines_are_not() -> None:
     )
     log = logs.parse(text, "x")
     assert (log.family, seconds(log)) == ("Megatron-Bridge", [12.34, 12.36])
-    assert "cut off" in log.refused[0].reason
+    assert "cut off" in log.refused.first[0].reason
 
 
 def test_megatron_lines_go_before_bridges_own() -> None:
@@ -207,3 +208,58 @@ def test_what_is_no_text_is_told_by_its_kind(tmp_path: Path, start: bytes, kind:
     (tmp_path / "1n.log").write_bytes(start)
     with pytest.raises(UnusableLog, match=kind):
         logs.read(tmp_path / "1n.log")
+
+
+def test_a_line_without_an_end_is_read_to_a_bound() -> None:
+    """What follows is skipped to the line's end, and a value the bound cuts is no value."""
+    filler = "x" * logs.LONGEST
+    log = logs.parse(lines2("0.5") + filler + lines2("0.9") + lines2("0.6", "0.7"), "x")
+    assert seconds(log) == [0.6, 0.7]
+    cut = lines2("0.5").rstrip("\n")
+    log = logs.parse(lines2("0.4") + filler[len(cut) :] + cut + "9\n", "x")
+    assert seconds(log) == [0.4]
+    assert "cut off" in log.refused.first[0].reason
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_where_the_reading_stops_for_breath_changes_nothing(
+    size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "start\r\n" + bars("0.6", "nan", "0.8") + "\x1b[32m" + megatron("100.0", "101.0")
+    whole = logs.parse(text, "x")
+    monkeypatch.setattr(logs, "CHUNK", size)
+    monkeypatch.setattr(logs, "HEAD", 3 * size)
+    (tmp_path / "1n.log").write_bytes(text.encode())
+    parts = logs.read(tmp_path / "1n.log")
+    assert list(parts.steps) == list(whole.steps)
+    assert (parts.refused, parts.notes) == (whole.refused, whole.notes)
+
+
+def test_of_a_diverged_run_the_first_refusals_are_kept_and_all_are_counted() -> None:
+    text = megatron("1000", *["nan"] * 200, "1000") + megatron(*["1000"] * 300, loss="nan")
+    refused = logs.parse(text, "x").refused
+    assert refused.count == 500
+    assert len(refused.first) == 101
+    assert [r.diverged for r in refused.first].index(True) == 100
+
+
+def _peak(file: Path) -> int:
+    tracemalloc.start()
+    try:
+        logs.read(file)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_log_is_read_without_holding_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "HEAD", 1 << 18)
+    redrawn = "".join(bars("0.5").rstrip("\n") for _ in range(1000))
+    file = tmp_path / "1n.log"
+    file.write_text(redrawn * 10)
+    short = _peak(file)
+    file.write_text(redrawn * 100)
+    assert file.stat().st_size > 15_000_000
+    assert _peak(file) < short * 1.2

@@ -2,12 +2,12 @@
 
 import pytest
 
-from appliance.benchmarks.gpt3.steps import Log, Step, UnusableLog, select
+from appliance.benchmarks.gpt3.steps import Log, Step, Steps, UnusableLog, select
 
 
 def log(*seconds: float, first: int = 1) -> Log:
     steps = (Step(number=i, seconds=s, line=i) for i, s in enumerate(seconds, first))
-    return Log(source="x.log", family="any", steps=tuple(steps))
+    return Log(source="x.log", family="any", steps=Steps(steps))
 
 
 def test_default_drops_five_of_a_short_run_and_a_fifth_of_a_long_one() -> None:
