@@ -105,6 +105,20 @@ def fold(names: Iterable[str]) -> str:
     return ", ".join(_fold_family(list(family)) for _, family in groupby(names, key=_family))
 
 
+def targets(named: Iterable[str]) -> str:
+    """Hosts folded, and their parts folded where several hosts share them: ``gpu-[1-4] GPU [0-7]``."""
+    parts: dict[str, list[str]] = {}
+    for target in named:
+        host, _, part = target.partition("/")
+        parts.setdefault(host, []).append(part)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for host, own in parts.items():
+        for some in (tuple(p for p in own if not p), tuple(filter(None, own))):
+            if some:
+                alike.setdefault(some, []).append(host)
+    return "; ".join(f"{fold(h)} {fold(p) if any(p) else ''}".strip() for p, h in alike.items())
+
+
 def _decimal(value: float) -> str:
     """Four digits, all of them before the point where there are more."""
     if abs(value) < 1000:

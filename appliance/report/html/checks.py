@@ -1,21 +1,29 @@
-"""Every check with its values against its limit; results that differ in target and value alone share a row."""
+"""Every check with its values against its limit; results that differ in target and value alone share a row.
 
+Words that name the result's own host differ with it: in a row of several hosts HOST stands for each of them.
+"""
+
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from appliance.models.result import CheckResult, Status, Value
 from appliance.models.run import RunRecord
 from appliance.report.findings import ORDER, Finding, findings
 from appliance.report.html.matrix import anchor, area, check_ids
 from appliance.report.symbols import STATUS, Sign
-from appliance.report.wording import fold, measured, number, one_line
+from appliance.report.wording import measured, number, one_line, targets
 
 BAR_WIDTH = 100.0
+HOST = "HOST"
+WORDS = ("cause", "fix", "evidence", "explained_by")
+"""Of a result, what may name its host."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Lengths of values, lowest first, and limit in units of a bar ``BAR_WIDTH`` wide."""
+    """Lengths of values, lowest first and each once, and limit in units of a bar ``BAR_WIDTH`` wide."""
 
     values: tuple[float, ...]
     limit: float
@@ -90,7 +98,7 @@ def unassessed(record: RunRecord) -> tuple[str, ...]:
     found = [f.result for f in findings(record.results)]
     groups = _alike(r for r in found if r.status in unknown)
     told = [
-        f"{group[0].id} on {_targets(group)}: {one_line(group[0].cause) or 'no reason given'}"
+        f"{group[0].id} on {_targets(group)}: {_said(group, 'cause') or 'no reason given'}"
         for group in groups
         if not any(line.startswith(f"{group[0].id}: ") for line in record.not_assessed)
     ]
@@ -110,7 +118,8 @@ def bar(values: Iterable[Value], limit: Value) -> Bar | None:
     if not bounds or not found or min(*bounds, *found) < 0 or max(*bounds, *found) == 0:
         return None
     scale = BAR_WIDTH / (1.15 * max(*bounds, *found))
-    return Bar(tuple(round(v * scale, 1) for v in found), round(bounds[0] * scale, 1))
+    lengths = dict.fromkeys(round(v * scale, 1) for v in found)
+    return Bar(tuple(lengths), round(bounds[0] * scale, 1))
 
 
 def _numbers(values: Iterable[Value]) -> list[float]:
@@ -124,12 +133,64 @@ def _lines(ids: Sequence[str], check: str, results: Iterable[CheckResult]) -> li
 
 
 def _alike(results: Iterable[CheckResult]) -> list[list[CheckResult]]:
-    """Results by all but target and value; so words that tell of one value keep a row of their own."""
+    """Results by all but target and value; so words that tell of one value keep a row of their own.
+
+    Of what passed the evidence may differ, too: it stands with the single values.
+    """
+    same = _grouped((_bare(result), [result]) for result in results)
+    own = (
+        (bare, group) if _of_several(group) else (_unnamed(group), group) for bare, group in same
+    )
+    return [group for _, group in _grouped(own)]
+
+
+def _grouped(
+    keyed: Iterable[tuple[CheckResult, list[CheckResult]]],
+) -> Iterable[tuple[CheckResult, list[CheckResult]]]:
     groups: dict[CheckResult, list[CheckResult]] = {}
-    for result in results:
-        bare = result.model_copy(update={"target": "", "value": None})
-        groups.setdefault(bare, []).append(result)
-    return list(groups.values())
+    for key, results in keyed:
+        groups.setdefault(key, []).extend(results)
+    return groups.items()
+
+
+def _bare(result: CheckResult) -> CheckResult:
+    left_out: dict[str, object] = {"target": "", "value": None}
+    if result.status is Status.PASS:
+        left_out["evidence"] = ""
+    return result.model_copy(update=left_out)
+
+
+def _of_several(group: Sequence[CheckResult]) -> bool:
+    return any(r.host != group[0].host for r in group)
+
+
+def _unnamed(group: Sequence[CheckResult]) -> CheckResult:
+    return _bare(group[0].model_copy(update=_without_host(group[0])))
+
+
+def _without_host(result: CheckResult) -> dict[str, str]:
+    """Its words with HOST in the place of its own host."""
+    host = result.host or ""
+    said = {name: getattr(result, name) for name in WORDS}
+    return {name: _name_of(host).sub(HOST, w) for name, w in said.items() if host and host in w}
+
+
+@lru_cache(maxsize=4096)
+def _name_of(host: str) -> re.Pattern[str]:
+    """The name standing alone: gpu-1 is no part of gpu-10."""
+    return re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
+
+
+def _said(group: Sequence[CheckResult], name: str) -> str:
+    """What all of a group say, or the same with HOST for the host of each; "" where they differ."""
+    words = {getattr(r, name) for r in group}
+    if len(words) > 1:
+        words = {_without_host(r).get(name, getattr(r, name)) for r in group}
+    return one_line(words.pop()) if len(words) == 1 else ""
+
+
+def _targets(group: Iterable[CheckResult]) -> str:
+    return targets(result.target for result in group)
 
 
 def _spread(group: Sequence[CheckResult]) -> str:
@@ -144,16 +205,22 @@ def _spread(group: Sequence[CheckResult]) -> str:
 
 
 def _each(group: Sequence[CheckResult]) -> tuple[tuple[str, str], ...]:
-    if len({r.value for r in group}) == 1:
+    told = any(r.evidence for r in group) and not _said(group, "evidence")
+    if len({r.value for r in group}) == 1 and not told:
         return ()
     by_host: dict[str, list[CheckResult]] = {}
     for result in group:
         by_host.setdefault(result.target.partition("/")[0], []).append(result)
     alike: dict[tuple[tuple[str, str], ...], list[CheckResult]] = {}
     for own in by_host.values():
-        same = tuple((r.target.partition("/")[2], number(r.value) or "no value") for r in own)
+        same = tuple((r.target.partition("/")[2], _single(r, told)) for r in own)
         alike.setdefault(same, []).extend(own)
     return tuple((_targets(rows), ", ".join(v for _, v in same)) for same, rows in alike.items())
+
+
+def _single(result: CheckResult, told: bool) -> str:
+    value = number(result.value) or "no value"
+    return f"{value} ({result.evidence})" if told and result.evidence else value
 
 
 def _line(ids: Sequence[str], group: Sequence[CheckResult], first: bool) -> Line:
@@ -170,23 +237,11 @@ def _line(ids: Sequence[str], group: Sequence[CheckResult], first: bool) -> Line
         bound="limit" if _numbers([r.limit]) else "expected",
         source=r.limit_source,
         bar=bar([g.value for g in group], r.limit),
-        cause=one_line(r.cause),
-        fix=one_line(r.fix),
-        evidence=r.evidence,
+        cause=_said(group, "cause"),
+        fix=_said(group, "fix"),
+        evidence=_said(group, "evidence"),
         simulated=r.simulated,
         required=r.required,
         each=_each(group),
-        explained_by=r.explained_by,
+        explained_by=_said(group, "explained_by"),
     )
-
-
-def _targets(group: Sequence[CheckResult]) -> str:
-    """Hosts folded, and their parts folded where several hosts share them: ``gpu-[1-4] GPU [0-7]``."""
-    parts: dict[str, list[str]] = {}
-    for result in group:
-        host, _, part = result.target.partition("/")
-        parts.setdefault(host, []).append(part)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for host, own in parts.items():
-        alike.setdefault(tuple(own), []).append(host)
-    return "; ".join(f"{fold(h)} {fold(p) if any(p) else ''}".strip() for p, h in alike.items())

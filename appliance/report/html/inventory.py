@@ -1,20 +1,40 @@
-"""What was delivered: hosts, GPUs and ports with their serials, and versions that stand out."""
+"""What was delivered: hosts, GPUs and ports, alike ones in one row; serials of each; versions that stand out."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from appliance.models.run import GpuRecord, HostRecord, RunRecord
-from appliance.report.wording import binary_size, fold
+from appliance.models.run import GpuRecord, HostRecord, PortRecord, RunRecord
+from appliance.report.wording import binary_size, fold, targets
+
+Part = TypeVar("Part", GpuRecord, PortRecord)
 
 
 @dataclass(frozen=True)
 class HostLine:
-    """A host as text."""
+    """Hosts that differ in name, address and serials alone; ``host`` is the first of them."""
 
+    names: str
     host: HostRecord
     memory: str
     gpus: str
+
+
+@dataclass(frozen=True)
+class GpuLine:
+    """GPUs that differ in index and serial alone; ``gpu`` is the first of them."""
+
+    targets: str
+    gpu: GpuRecord
+
+
+@dataclass(frozen=True)
+class PortLine:
+    """Ports that differ in name and GUID alone; ``port`` is the first of them."""
+
+    targets: str
+    port: PortRecord
 
 
 @dataclass(frozen=True)
@@ -35,10 +55,26 @@ class Component:
 
 
 def hosts(record: RunRecord) -> tuple[HostLine, ...]:
-    """The hosts of the run, in order."""
-    return tuple(
-        HostLine(h, binary_size(h.memory) if h.memory else "", _gpus(h.gpus)) for h in record.hosts
-    )
+    """The hosts of the run by what they are, in order."""
+    kinds: dict[tuple[object, ...], list[HostRecord]] = {}
+    for h in record.hosts:
+        kind = (h.roles, h.os, h.kernel, h.cpu, h.memory, _gpus(h.gpus), h.unreachable)
+        kinds.setdefault(kind, []).append(h)
+    return tuple(_host_line(alike) for alike in kinds.values())
+
+
+def gpus(record: RunRecord) -> tuple[GpuLine, ...]:
+    """All GPUs by model, firmware, driver and nearest adapters."""
+    found = ((f"{h.name}/GPU {gpu.index}", gpu) for h in record.hosts for gpu in h.gpus)
+    alike = _alike(found, lambda gpu: (gpu.name, gpu.vbios, gpu.driver, gpu.adapters))
+    return tuple(GpuLine(named, gpu) for named, gpu in alike)
+
+
+def ports(record: RunRecord) -> tuple[PortLine, ...]:
+    """All RDMA ports by board, firmware, state and rate."""
+    found = ((f"{h.name}/{p.device}/{p.port}", p) for h in record.hosts for p in h.ports)
+    alike = _alike(found, lambda port: (port.board, port.firmware, port.state, port.rate))
+    return tuple(PortLine(named, port) for named, port in alike)
 
 
 def components(record: RunRecord) -> tuple[Component, ...]:
@@ -62,6 +98,21 @@ def odd(versions: Iterable[str]) -> frozenset[str]:
 def gpu_models(record: RunRecord) -> str:
     """The number of GPUs of each model, the most frequent first."""
     return _gpus(gpu for host in record.hosts for gpu in host.gpus)
+
+
+def _host_line(alike: list[HostRecord]) -> HostLine:
+    first = alike[0]
+    memory = binary_size(first.memory) if first.memory else ""
+    return HostLine(fold(h.name for h in alike), first, memory, _gpus(first.gpus))
+
+
+def _alike(
+    found: Iterable[tuple[str, Part]], kind: Callable[[Part], object]
+) -> Iterable[tuple[str, Part]]:
+    groups: dict[object, list[tuple[str, Part]]] = {}
+    for name, part in found:
+        groups.setdefault(kind(part), []).append((name, part))
+    return [(targets(name for name, _ in group), group[0][1]) for group in groups.values()]
 
 
 def _gpus(gpus: Iterable[GpuRecord]) -> str:

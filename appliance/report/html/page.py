@@ -95,6 +95,8 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "broken": timeline.failures(record),
         "tables": [(t, t.plot and plot.drawing(t.plot)) for t in record.tables],
         "hosts": inventory.hosts(record),
+        "gpus": inventory.gpus(record),
+        "ports": inventory.ports(record),
         "odd_vbios": inventory.odd(g.vbios for h in record.hosts for g in h.gpus),
         "odd_drivers": inventory.odd(g.driver for h in record.hosts for g in h.gpus),
         "odd_firmware": inventory.odd(p.firmware for h in record.hosts for p in h.ports),

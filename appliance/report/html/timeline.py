@@ -1,7 +1,8 @@
 """When each stage ran on each host, as rectangles on a time axis."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.findings import tells_of
@@ -14,12 +15,14 @@ _LANE = 9.0
 _GAP = 9.0
 _TOP = 6.0
 _MAX_LANES = 12
+_MOST = 48
+"""Boxes of a stage; neighbours that ended alike share one where there are more hosts."""
 _STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle: one host's share of a stage."""
+    """A rectangle: the share of a stage that one host has, or several neighbours."""
 
     x: float
     y: float
@@ -55,6 +58,7 @@ class Timeline:
     labels: tuple[Label, ...]
     ticks: tuple[Tick, ...]
     height: float
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,18 @@ def timeline(record: RunRecord) -> Timeline | None:
     y = _TOP
     for stage in dict.fromkeys(o.stage for o in ran):
         lanes = [o for o in ran if o.stage == stage]
-        height = min(_LANE, _LANE * _MAX_LANES / len(lanes))
-        for index, outcome in enumerate(lanes):
-            boxes.append(_box(record, outcome, scale, y + index * height, height))
-        labels.append(_label(stage, boxes[-len(lanes) :], lanes))
-        y += height * len(lanes) + _GAP
+        lane = min(_LANE, _LANE * _MAX_LANES / len(lanes))
+        drawn: list[Box] = []
+        end = y
+        for group in _neighbours(lanes):
+            drawn.append(_box(record, group, scale, end, lane * len(group)))
+            end += lane * len(group)
+        boxes += drawn
+        labels.append(_label(stage, drawn, lanes))
+        y = end + _GAP
     span = (WIDTH - GUTTER - 60) / scale
-    return Timeline(tuple(boxes), tuple(labels), _ticks(span, scale), y + 18)
+    folded = len(boxes) < len(ran)
+    return Timeline(tuple(boxes), tuple(labels), _ticks(span, scale), round(y + 18, 1), folded)
 
 
 def outcomes(record: RunRecord) -> tuple[Outcome, ...]:
@@ -124,6 +133,13 @@ def _rows(found: Sequence[StageOutcome]) -> tuple[Outcome, ...]:
     )
 
 
+def _neighbours(lanes: Sequence[StageOutcome]) -> Iterator[Sequence[StageOutcome]]:
+    most = -(-len(lanes) // _MOST)
+    for _, alike in groupby(lanes, key=lambda o: o.state):
+        group = list(alike)
+        yield from (group[at : at + most] for at in range(0, len(group), most))
+
+
 def _begin(record: RunRecord, outcome: StageOutcome) -> float:
     started = outcome.started or record.started
     return max(0.0, (started - record.started).total_seconds())
@@ -133,18 +149,21 @@ def _end(record: RunRecord, outcome: StageOutcome) -> float:
     return _begin(record, outcome) + outcome.seconds
 
 
-def _box(record: RunRecord, o: StageOutcome, scale: float, y: float, height: float) -> Box:
-    word = f"{o.host}: {o.stage} {STATE[o.state].word}, {duration(o.seconds)}"
-    x = GUTTER + _begin(record, o) * scale
-    width = max(1.5, o.seconds * scale)
+def _box(
+    record: RunRecord, group: Sequence[StageOutcome], scale: float, y: float, height: float
+) -> Box:
+    """From the first of them that began to the last that ended."""
+    o = group[0]
+    begin = min(_begin(record, one) for one in group)
+    seconds = max(_end(record, one) for one in group) - begin
     inner = max(0.5, height - (1.5 if height > 4 else 0))
     return Box(
-        round(x, 1),
+        round(GUTTER + begin * scale, 1),
         round(y, 1),
-        round(width, 1),
+        round(max(1.5, seconds * scale), 1),
         round(inner, 1),
         o.state.value.replace(" ", "-"),
-        word,
+        f"{fold(one.host for one in group)}: {o.stage} {STATE[o.state].word}, {duration(seconds)}",
     )
 
 

@@ -27,6 +27,7 @@ from appliance.report.html.checks import bar, sections
 from appliance.report.html.matrix import matrix
 from appliance.report.html.page import figures, sentence
 from appliance.report.html.plot import drawing
+from appliance.report.html.timeline import timeline
 
 RecordBuilder = Callable[..., RunRecord]
 GPU_HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
@@ -223,6 +224,132 @@ def test_sixty_four_hosts_share_columns_and_rows(build: RecordBuilder) -> None:
     targets = [line.targets for section in sections(record) for line in section.lines]
     assert targets == ["gpu-9 GPU [0-7]", "gpu-[1-8,10-64] GPU [0-7]"]
     Page(render(record))
+
+
+def _rows(record: RunRecord) -> list[tuple[str, str, str]]:
+    return [(line.targets, line.cause, line.fix) for s in sections(record) for line in s.lines]
+
+
+def test_hosts_whose_words_differ_in_their_own_name_share_a_row(build: RecordBuilder) -> None:
+    results = [
+        CheckResult(
+            id="a.b",
+            target=name,
+            status=Status.FAIL,
+            cause=f"{name} does not see gpu-1",
+            fix=f"appliance deploy --limit {name}",
+        )
+        for name in ("gpu-2", "gpu-3", "gpu-10")
+    ]
+    words = {"cause": "gpu-9 does not see gpu-1", "fix": "appliance deploy --limit gpu-9"}
+    other = results[0].model_copy(update={"target": "gpu-4", **words})
+    record = build(results=(*results, other))
+    assert _rows(record) == [
+        ("gpu-[2-3,10]", "HOST does not see gpu-1", "appliance deploy --limit HOST"),
+        ("gpu-4", "gpu-9 does not see gpu-1", "appliance deploy --limit gpu-9"),
+    ]
+    assert _rows(build(results=results[:1])) == [("gpu-2", results[0].cause, results[0].fix)]
+
+
+def test_a_name_that_another_begins_with_is_not_taken_for_it(build: RecordBuilder) -> None:
+    results = [
+        CheckResult(id="a.b", target=name, status=Status.FAIL, cause="see gpu-10")
+        for name in ("gpu-1", "gpu-2")
+    ]
+    assert [cause for _, cause, _ in _rows(build(results=results))] == ["see gpu-10"]
+
+
+def test_words_that_all_share_stay_as_they_are_also_where_they_name_some_of_the_hosts(
+    build: RecordBuilder,
+) -> None:
+    results = [
+        CheckResult(id="a.b", target=f"gpu-{n}", status=Status.WARN, cause="gpu-2, gpu-3 are alone")
+        for n in (1, 2, 3)
+    ]
+    assert _rows(build(results=results)) == [("gpu-[1-3]", "gpu-2, gpu-3 are alone", "")]
+
+
+def test_evidence_of_what_passed_stands_with_the_values_and_of_what_did_not_apart(
+    build: RecordBuilder,
+) -> None:
+    def results(status: Status) -> tuple[CheckResult, ...]:
+        return tuple(
+            CheckResult(id="a.b", target=f"gpu-{n}", status=status, value=n, evidence=f"saw {n}")
+            for n in (1, 2)
+        )
+
+    good = [line for s in sections(build(results=results(Status.PASS))) for line in s.lines]
+    assert [line.each for line in good] == [(("gpu-1", "1 (saw 1)"), ("gpu-2", "2 (saw 2)"))]
+    bad = [line for s in sections(build(results=results(Status.FAIL))) for line in s.lines]
+    assert [(line.targets, line.evidence) for line in bad] == [
+        ("gpu-1", "saw 1"),
+        ("gpu-2", "saw 2"),
+    ]
+
+
+def _many(sample: RunRecord, count: int) -> RunRecord:
+    """So many GPU hosts, each with serials and values of its own, two of them bad."""
+    kind = next(host for host in sample.hosts if host.gpus)
+    hosts, results, outcomes = [], [], []
+    for n in range(1, count + 1):
+        gpus = tuple(
+            g.model_copy(update={"serial": f"13{n:06}{g.index:05}", "uuid": f"{g.uuid}{n:06}"})
+            for g in kind.gpus
+        )
+        ports = tuple(
+            port.model_copy(update={"guid": f"0xb83fd2{n:06x}{i:04x}"})
+            for i, port in enumerate(kind.ports)
+        )
+        name = f"gpu-{n}"
+        hosts.append(kind.model_copy(update={"name": name, "gpus": gpus, "ports": ports}))
+        bad = n in {7, 70}
+        for result in sample.results:
+            if result.host == ("gpu-3" if bad else "gpu-2"):
+                at = result.target.replace(str(result.host), name)
+                value = result.value * n if isinstance(result.value, float) else result.value
+                results.append(result.model_copy(update={"target": at, "value": value}))
+        outcomes += [
+            o.model_copy(
+                update={"host": name, "seconds": o.seconds + n / 10}
+                | ({"state": StageState.FAILED} if bad else {})
+            )
+            for o in sample.outcomes
+            if o.host == "gpu-2"
+        ]
+    changed = {"hosts": hosts, "results": results, "outcomes": outcomes}
+    return RunRecord.model_validate(sample.model_dump() | changed)
+
+
+def test_a_page_of_many_hosts_stays_small_and_names_each_of_them(sample: RunRecord) -> None:
+    """1,000 of the largest hosts are to fit into 1.5 MB, which a browser opens and a mail carries."""
+    some, more = _many(sample, 100), _many(sample, 200)
+    small, large = (render(record) for record in (some, more))
+    assert len(large.encode()) - len(small.encode()) < 100 * 1500
+    text = Page(large).text
+    for host in more.hosts:
+        assert f" {host.name} " in text
+        assert all(gpu.serial in text and gpu.uuid in text for gpu in host.gpus)
+        assert all(port.guid in text for port in host.ports)
+    bad = [line.targets for s in sections(more) for line in s.lines if line.status == "fail"]
+    assert bad == ["gpu-[7,70] GPU 5", "gpu-[7,70] GPU 5"]
+
+
+def test_neighbours_that_ended_alike_share_a_bar_and_a_failure_has_its_own(
+    sample: RunRecord,
+) -> None:
+    drawn = timeline(_many(sample, 200))
+    assert drawn is not None
+    assert drawn.folded
+    base = [box for box in drawn.boxes if ": base " in box.label]
+    assert len(base) < 60
+    assert [box.label.partition(":")[0] for box in base if box.state == "failed"] == [
+        "gpu-7",
+        "gpu-70",
+    ]
+    assert base[0].label.startswith("gpu-[1-5]: base done")
+    few = timeline(sample)
+    assert few is not None
+    assert not few.folded
 
 
 def test_values_that_differ_share_a_row_and_are_all_listed(sample: RunRecord) -> None:

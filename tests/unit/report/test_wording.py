@@ -17,6 +17,7 @@ from appliance.report.wording import (
     moment,
     number,
     one_line,
+    targets,
 )
 
 
@@ -37,6 +38,11 @@ from appliance.report.wording import (
 )
 def test_numbered_hosts_are_folded(hosts: list[str], text: str) -> None:
     assert fold(hosts) == text
+
+
+def test_parts_are_folded_where_hosts_share_them_and_a_host_alone_stands_apart() -> None:
+    named = ["gpu-1/GPU 0", "gpu-1/GPU 1", "gpu-2/GPU 0", "gpu-2/GPU 1", "head", "head/prometheus"]
+    assert targets(named) == "gpu-[1-2] GPU [0-1]; head; head prometheus"
 
 
 @given(st.sets(st.integers(min_value=0, max_value=300), min_size=2))
