@@ -14,7 +14,11 @@ BOARD = Board(
         number("Jobs that run", 'sum(slurm_partition_jobs{state="running"})'),
         number("Jobs that wait", 'sum(slurm_partition_jobs{state="pending"})'),
         table("Checks that are not good", 'appliance_check_status{status!="pass"} == 1'),
-        number("Checks passed", 'sum(appliance_check_status{status="pass"})'),
+        number("Checks passed", 'sum(appliance_check_results{status="pass"})'),
+        number(
+            "Checks without a verdict",
+            'sum(appliance_check_results{status=~"not_assessed|skip"})',
+        ),
         number("Age of the checks", "time() - max(appliance_checked_timestamp_seconds)", "s"),
         number("GPU use", "avg(DCGM_FI_DEV_GPU_UTIL)", "percent", Needs.DCGM),
         number("Power of all GPUs", "sum(DCGM_FI_DEV_POWER_USAGE)", "watt", Needs.DCGM),

@@ -1,9 +1,11 @@
 """Results as metrics for node_exporter's textfile collector.
 
-Format: https://prometheus.io/docs/instrumenting/exposition_formats/ (text format 0.0.4)
+What passed is counted, by check and by host; a series of its own has what did not pass. So the text follows what is wrong and
+not the size of the site. Format: https://prometheus.io/docs/instrumenting/exposition_formats/ (text format 0.0.4)
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import isinf, isnan
 
@@ -19,46 +21,73 @@ def render(
     at: datetime,
     measurements: Sequence[Measurement] = (),
 ) -> str:
-    """The exposition of ``results``, judged ``at``; statuses that do not hold are exported as 0."""
-    lines: list[str] = []
-    lines += _family(
-        "appliance_check_status",
-        "1 for the status a check has, 0 for the others",
-        _states(site, results),
-    )
-    lines += _family(
-        "appliance_check_value", "Measured value of a check", _values(site, results, "value")
-    )
-    lines += _family(
-        "appliance_check_limit", "Limit a check judges by", _values(site, results, "limit")
-    )
-    lines += _family(
-        "appliance_measurement", "Result of a benchmark", _measured(site, measurements)
-    )
+    """The exposition of ``results``, judged ``at``; counts and verdicts that do not hold are exported as 0."""
+    seen = _once(results)
+    told = [r for r in seen if not _only_counted(r)]
+    measured = [r for r in told if _float(r.value) is not None]
     verdict = overall(results)
-    lines += _family(
-        "appliance_verdict",
-        "1 for the verdict that holds, 0 for the others",
-        [({"site": site, "verdict": v.value}, float(v is verdict)) for v in Verdict],
+    families = (
+        _family(
+            "appliance_check_results",
+            "Results of a check by status",
+            _counted(seen, lambda r: {"site": site, "id": r.id, "simulated": _simulated(r)}),
+        ),
+        _family(
+            "appliance_host_results",
+            "Results of a host by status",
+            _counted([r for r in seen if r.host], lambda r: {"site": site, "host": str(r.host)}),
+        ),
+        _family(
+            "appliance_check_status",
+            "1 for the status of a check that did not pass",
+            [(_labels(site, r) | {"status": r.status.value}, 1.0) for r in told],
+        ),
+        _family(
+            "appliance_check_value",
+            "Measured value of a check that did not pass",
+            _values(site, measured, "value"),
+        ),
+        _family(
+            "appliance_check_limit",
+            "Limit that measured value is judged by",
+            _values(site, measured, "limit"),
+        ),
+        _family("appliance_measurement", "Result of a benchmark", _measured(site, measurements)),
+        _family(
+            "appliance_verdict",
+            "1 for the verdict that holds, 0 for the others",
+            [({"site": site, "verdict": v.value}, float(v is verdict)) for v in Verdict],
+        ),
+        _family(
+            "appliance_checked_timestamp_seconds",
+            "When the checks were made",
+            [({"site": site}, at.timestamp())],
+        ),
     )
-    lines += _family(
-        "appliance_checked_timestamp_seconds",
-        "When the checks were made",
-        [({"site": site}, at.timestamp())],
-    )
-    return "\n".join(lines) + "\n"
+    return "\n".join(line for family in families for line in family) + "\n"
 
 
-def _states(site: str, results: Iterable[CheckResult]) -> list[Sample]:
+def _only_counted(result: CheckResult) -> bool:
+    """What passed, and what is not known for a reason that has a series itself: a silent host is one, not fifty."""
+    unknown = result.status in {Status.NOT_ASSESSED, Status.SKIP}
+    return result.status is Status.PASS or (unknown and bool(result.explained_by))
+
+
+def _counted(
+    results: Iterable[CheckResult], labels: Callable[[CheckResult], Mapping[str, str]]
+) -> list[Sample]:
+    counts: dict[tuple[tuple[str, str], ...], Counter[Status]] = {}
+    for result in results:
+        counts.setdefault(tuple(labels(result).items()), Counter())[result.status] += 1
     return [
-        (_labels(site, r) | {"status": status.value}, float(r.status is status))
-        for r in _once(results)
+        (dict(names) | {"status": status.value}, float(of[status]))
+        for names, of in counts.items()
         for status in Status
     ]
 
 
 def _values(site: str, results: Iterable[CheckResult], name: str) -> list[Sample]:
-    found = [(r, _float(getattr(r, name))) for r in _once(results)]
+    found = [(r, _float(getattr(r, name))) for r in results]
     return [(_labels(site, r) | {"unit": r.unit}, v) for r, v in found if v is not None]
 
 
@@ -77,8 +106,12 @@ def _once(results: Iterable[CheckResult]) -> list[CheckResult]:
 
 
 def _labels(site: str, result: CheckResult) -> dict[str, str]:
-    simulated = "true" if result.simulated else "false"
-    return {"site": site, "id": result.id, "target": result.target, "simulated": simulated}
+    named = {"site": site, "id": result.id, "target": result.target}
+    return named | {"simulated": _simulated(result)}
+
+
+def _simulated(result: CheckResult) -> str:
+    return "true" if result.simulated else "false"
 
 
 def _float(value: Value) -> float | None:

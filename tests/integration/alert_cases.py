@@ -344,7 +344,7 @@ CASES = (
             + STEADY
         },
         {
-            'appliance_check_status{instance="h",site="s",id="gpu.ecc",target="g",status="fail"}': "0"
+            'appliance_check_status{instance="h",site="s",id="gpu.ecc",target="g",status="warn"}': "1"
             + STEADY
         },
         {"instance": "h", "site": "s", "id": "gpu.ecc", "target": "g", "status": "fail"},

@@ -61,7 +61,7 @@ def prometheus(deployed: Deployed) -> Iterator[Prometheus]:
     status = json.loads(appliance("lab", "status", "--name", NAME, "--json").stdout)
     address = next(h["address"] for h in status["hosts"] if h["name"] == "head")
     told = deployed.program("health", "--format", "prometheus").stdout
-    assert "appliance_check_status" in told
+    assert "appliance_check_results" in told
     deployed.shell("head", f"cat > {METRICS}/appliance.prom", input=told)
     first = deployed.said(
         "head", "sbatch --parsable -N2 --gres=gpu:8 --wrap 'sleep 600' -o /dev/null"
