@@ -93,16 +93,15 @@ def _more(alike: Iterable[Finding]) -> str:
 
 
 def unassessed(record: RunRecord) -> tuple[str, ...]:
-    """Sentences on what this run cannot say: the record's own, and results it has no words for."""
+    """Sentences on what this run cannot say: the record's own; of a record without any, its results'."""
     unknown = {Status.NOT_ASSESSED, Status.SKIP}
     found = [f.result for f in findings(record.results)]
     groups = _alike(r for r in found if r.status in unknown)
     told = [
         f"{group[0].id} on {_targets(group)}: {_said(group, 'cause') or 'no reason given'}"
         for group in groups
-        if not any(line.startswith(f"{group[0].id}: ") for line in record.not_assessed)
     ]
-    return (*record.left_out, *record.not_assessed, *told)
+    return (*record.left_out, *(record.not_assessed or told))
 
 
 def counted(results: Sequence[CheckResult]) -> str:

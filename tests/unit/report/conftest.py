@@ -69,7 +69,7 @@ def sample_record() -> RunRecord:
         measurements=_measurements(),
         versions=_versions(),
         tables=_tables(),
-        not_assessed=("Burn-in: no run longer than 10 minutes was asked for",),
+        left_out=("Burn-in: no run longer than 10 minutes was asked for",),
         waivers=(
             Waiver(
                 check="os.smart",

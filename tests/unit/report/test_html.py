@@ -472,9 +472,9 @@ def test_a_failed_stage_is_told_once(sample: RunRecord) -> None:
         assert first.count(outcome.cause) == 1
 
 
-def test_what_the_record_says_of_a_check_is_not_said_again(sample: RunRecord) -> None:
-    told = ("os.smart: no answer (nas1)",)
-    record = sample.model_copy(update={"not_assessed": told})
-    first = Page(render(record)).text.partition("Hosts and checks")[0]
-    assert first.count("os.smart") == 1
+def test_what_a_record_says_of_its_gaps_is_not_said_again(sample: RunRecord) -> None:
+    told = sample.model_copy(update={"not_assessed": ("os.smart: no answer (nas1)",)})
+    first, again = (Page(render(r)).text.partition("Hosts and checks")[0] for r in (sample, told))
     assert "storage.mount on head, gpu-[1-4]" in first
+    assert again.count("os.smart") == 1
+    assert "storage.mount on" not in again
