@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from appliance.acceptance.ground import Clock, Door, Resource
 from appliance.acceptance.hello_parts import HELLO, Hello, Where
 from appliance.acceptance.workload import QUEUE_LABEL
+from appliance.checks.check import judged
 from appliance.errors import ApplianceError
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CLUSTER, CheckResult, Status
 
 PATIENCE_S, GONE_S, BEAT_S = 600.0, 180.0, 3.0
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
@@ -122,11 +123,5 @@ def _said(pod: Resource) -> str:
 def _result(
     hello: Hello, status: Status, cause: str = "", fix: str = "", evidence: str = ""
 ) -> CheckResult:
-    return CheckResult(
-        id=f"workloads.{hello.key}",
-        target="cluster",
-        status=status,
-        cause=cause,
-        fix=fix,
-        evidence=evidence,
-    )
+    check = f"workloads.{hello.key}"
+    return judged(check, CLUSTER, status, cause=cause, fix=fix, evidence=evidence)

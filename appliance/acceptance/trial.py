@@ -7,8 +7,9 @@ from appliance.acceptance.capacity import Capacity
 from appliance.acceptance.ground import MINE, Clock, Door, Ground, Settings, clean, survey
 from appliance.acceptance.promise import Promise
 from appliance.acceptance.workload import NAMESPACE
+from appliance.checks.check import judged
 from appliance.errors import ApplianceError
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CLUSTER, CheckResult, Status
 
 Series = Callable[[str], bool]
 Told = Callable[[Promise], None]
@@ -73,6 +74,4 @@ def result(
     promise: Promise, status: Status, cause: str = "", fix: str = "", evidence: str = ""
 ) -> CheckResult:
     """The verdict of a promise in the program's own form."""
-    return CheckResult(
-        id=promise.id, target="cluster", status=status, cause=cause, fix=fix, evidence=evidence
-    )
+    return judged(promise.id, CLUSTER, status, cause=cause, fix=fix, evidence=evidence)

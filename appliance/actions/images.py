@@ -72,9 +72,7 @@ def look(target: Target, observer: Observer) -> Seen:
             if not found.facts:
                 first = next(iter(found.unanswered.values()))
                 raise ApplianceError(first.cause, first.fix, first.host)
-            raise ApplianceError(
-                why or "no pod was seen to run", "appliance health --check kubernetes", host
-            )
+            raise ApplianceError(why.text, "appliance health --check kubernetes", host)
         return Seen(site.name, session.folder, images, session.lock)
 
 

@@ -9,7 +9,7 @@ from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Benchmark, Outcome
-from appliance.checks.check import View, not_assessed
+from appliance.checks.check import View, judged, not_assessed
 from appliance.engine.acceptance import with_acceptance
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
@@ -18,7 +18,7 @@ from appliance.engine.survey import view_of
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.acceptance import gates_verdict
 from appliance.models.events import HostTask, Observer, StageDone, StageStarted
-from appliance.models.result import CheckResult, Status, worse
+from appliance.models.result import CLUSTER, CheckResult, Status, worse
 from appliance.models.run import RunRecord, StageState
 from appliance.models.site_containers import JobContainer
 
@@ -148,10 +148,10 @@ def _run(session: Session, view: View, benchmark: Benchmark) -> Outcome:
     except ApplianceError as error:
         return Outcome(
             tuple(
-                CheckResult(
-                    id=check,
-                    target=error.host or "cluster",
-                    status=Status.ERROR,
+                judged(
+                    check,
+                    error.host or CLUSTER,
+                    Status.ERROR,
                     cause=session.redact(error.message),
                     fix=error.hint,
                 )

@@ -11,6 +11,7 @@ from appliance.actions.bounds import check_ids
 from appliance.actions.opening import Target
 from appliance.actions.scheduler import Api, WallClock
 from appliance.adapters.kubernetes import KubernetesApi
+from appliance.checks.check import not_assessed
 from appliance.config.load import load_site
 from appliance.config.queues.namespaces import namespace_of
 from appliance.config.queues.tree import leaf_name
@@ -20,7 +21,7 @@ from appliance.config.workloads.serving import address, project_of
 from appliance.config.workloads.table import images
 from appliance.config.workloads.values import scheduler_name
 from appliance.errors import ConfigError
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CLUSTER, CheckResult
 from appliance.models.site import Site
 from appliance.models.site_scheduler import Project
 from appliance.models.site_workloads import ServingAddon
@@ -122,13 +123,7 @@ def _unnamed(hello: Hello) -> CheckResult:
 
 
 def _not_tried(hello: Hello, cause: str, fix: str) -> CheckResult:
-    return CheckResult(
-        id=f"workloads.{hello.key}",
-        target="cluster",
-        status=Status.NOT_ASSESSED,
-        cause=cause,
-        fix=fix,
-    )
+    return not_assessed(f"workloads.{hello.key}", CLUSTER, cause, fix=fix)
 
 
 def _site(target: Target) -> Site:

@@ -9,7 +9,7 @@ from appliance.adapters.remote import Remote
 from appliance.benchmarks.storage_route import Route, Way, routes
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.errors import ApplianceError, ConnectionFailed
-from appliance.models.result import CheckResult, Measurement
+from appliance.models.result import CheckResult, Measurement, Place, place
 from appliance.models.site import NfsMount
 
 CHECK = "storage.roundtrip"
@@ -86,7 +86,7 @@ def _remove(remote: Remote, wanted: NfsMount, cleaner: Route, token: str) -> lis
     answer = _ask(remote, cleaner.host, cleaner.remove(token))
     if not answer.trouble:
         return []
-    target = f"{cleaner.host}{wanted.at}/{token}"
+    target = place(cleaner.host, f"{wanted.at}/{token}".removeprefix("/"))
     cause = f"its files stay behind: {answer.trouble}"
     fix = f"rm {cleaner.base}/{token}-* on {cleaner.host}"
     return [warned(CHECK, target, cause, fix)]
@@ -95,7 +95,7 @@ def _remove(remote: Remote, wanted: NfsMount, cleaner: Route, token: str) -> lis
 def _judge(
     wanted: NfsMount, route: Route, written: Answer, read: Answer, expected: Mapping[str, str]
 ) -> CheckResult:
-    target = f"{route.host}{wanted.at}"
+    target = _place(wanted, route)
     evidence = f"{route.way} through {route.base}"
     for answer, doing in ((written, "write to"), (read, "read from")):
         if answer.silent:
@@ -117,13 +117,17 @@ def _judge(
     return failed(CHECK, target, cause, FIX, value=len(expected) - len(wrong), **common)
 
 
+def _place(wanted: NfsMount, route: Route) -> Place:
+    return place(route.host, wanted.at.removeprefix("/"))
+
+
 def _speed(name: str, wanted: NfsMount, route: Route, answer: Answer) -> Measurement:
     seconds = int(answer.output.split()[0]) / 1e9
     return Measurement(
         name=name,
         value=round(SPEED_BYTES / 1e6 / seconds, 1),
         unit="MB/s",
-        target=f"{route.host}{wanted.at}",
+        target=str(_place(wanted, route)),
         simulated=route.in_container,
         detail={"client": str(route.way), "bytes": SPEED_BYTES, "seconds": round(seconds, 3)},
     )

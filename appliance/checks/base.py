@@ -19,7 +19,7 @@ from appliance.checks.check import (
 from appliance.config.roles.base import has_own, sysctl
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 
 UNITS = (
@@ -67,7 +67,7 @@ def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     if shared:
         yield not_assessed(
             "base.sysctl",
-            f"{host.name}/machine's kernel",
+            place(host.name, "machine's kernel"),
             f"{len(shared)} parameters belong to the container's machine",
             required=False,
             evidence=", ".join(shared),
@@ -95,7 +95,7 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     """ssh, time and firewall run, and will after a boot."""
     for name in units(view, facts):
         unit = facts.units.get(name)
-        target = f"{host.name}/{name}"
+        target = place(host.name, name)
         if unit is None or unit.active == "unknown":
             yield not_assessed("base.units", target, facts.errors.get("units") or "not read")
         elif complaint := _complaint(unit):
@@ -139,6 +139,7 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Che
                 value=len(failures),
                 unit="units",
                 limit=0,
+                names=failures,
             )
         ]
     # "degraded" says that a unit has failed; without its name nobody knows which.

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
@@ -66,8 +67,9 @@ def judge_clock_spread(view: View) -> Iterable[CheckResult]:
     )
     silent = sorted({host.name for host in view.site.hosts} - set(view.facts))
     if unknown or silent or not offsets:
-        cause = f"no offset known of {', '.join([*unknown, *silent]) or 'any host'}"
-        return [not_assessed("base.clock_spread", "cluster", cause, **common)]
+        mute = (*unknown, *silent)
+        why = Gap(f"no offset known of {', '.join(mute) or 'any host'}", mute)
+        return [not_assessed("base.clock_spread", "cluster", why, **common)]
     known = {name: offset for name, offset in offsets.items() if offset is not None}
     low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     spread = round(known[high] - known[low], 6)
@@ -75,7 +77,8 @@ def judge_clock_spread(view: View) -> Iterable[CheckResult]:
         return [passed("base.clock_spread", "cluster", spread, **common)]
     cause = f"{low} and {high} are {spread:g} s apart"
     fix = f"chronyc tracking on {low} and {high} shows which of them is off"
-    return [failed("base.clock_spread", "cluster", cause, fix, value=spread, **common)]
+    ends = {"names": (low, high)}
+    return [failed("base.clock_spread", "cluster", cause, fix, value=spread, **ends, **common)]
 
 
 def _limit(view: View, check_id: str, default: float) -> tuple[float, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Filesystem
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host
 
 FAIL_PERCENT = 5.0
@@ -78,7 +78,7 @@ def is_remote(fs: Filesystem) -> bool:
 def _read_only(host: Host, fs: Filesystem) -> CheckResult:
     cause = f"{fs.at} ({fs.source}) can only be read: the kernel does so after errors of its disk"
     fix = "dmesg on the host names the disk; replace it, or fsck it and boot again"
-    return failed("base.disk", f"{host.name}/{fs.at}", cause, fix, value="read-only")
+    return failed("base.disk", place(host.name, fs.at), cause, fix, value="read-only")
 
 
 def _is_turned(fs: Filesystem) -> bool:
@@ -92,7 +92,7 @@ def _unreadable(view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
     mounts = {mount.at for mount in view.site.storage.mounts}
     fix = "dmesg on the host names the disk (or the server); umount it, then fsck or xfs_repair, or replace the disk"
     return [
-        failed("base.disk", f"{host.name}/{at}", f"{at} gives errors: {why}", fix)
+        failed("base.disk", place(host.name, at), f"{at} gives errors: {why}", fix)
         for at, _, why in said
         if why == IO_ERROR and at not in mounts
     ]
@@ -118,7 +118,7 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ch
     fs, *others = found
     also = f"; {', '.join(o.at for o in others)} lie on the same file system" if others else ""
     percent = round(_percent(fs), 1)
-    target = f"{host.name}/{fs.at}"
+    target = place(host.name, fs.at)
     common = {"value": percent, "unit": "% free", "limit": least, "limit_source": source}
     if fs.type in FIXED_INODES and fs.inodes_free < FAIL_INODES:
         cause = f"{fs.at} has {fs.inodes_free} inodes left{also}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 
 GIB = 1 << 30
@@ -29,7 +29,7 @@ def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
         cause = f"{cpu.sockets} sockets, the class has {expected.sockets}"
         yield failed(
             "base.cpu",
-            f"{host.name}/sockets",
+            place(host.name, "sockets"),
             cause,
             PROCESSORS,
             value=cpu.sockets,

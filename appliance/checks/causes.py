@@ -15,8 +15,10 @@ from appliance.checks.consequence import (
     is_of,
     is_unknown,
     is_xid,
+    named_by,
     names_part,
     no_driver,
+    on,
     only_of,
     short_of_gpus,
     slowed_by_heat,
@@ -115,7 +117,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         ("gpu.vbios_spread",),
         "its firmware cannot be read",
         Reach.SITE,
-        both(is_unknown, lambda cause, effect: cause.target in effect.cause),
+        both(is_unknown, named_by),
     ),
     Consequence(
         "gpu.error",
@@ -275,7 +277,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "slurm.daemons",
         ("slurm.daemons",),
         "slurmdbd keeps its records in the database",
-        when=both(is_of("mariadb"), lambda cause, effect: effect.target.endswith("/slurmdbd")),
+        when=both(is_of("mariadb"), on("slurmdbd")),
     ),
     Consequence(
         "slurm.daemons",
@@ -323,9 +325,7 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "kubernetes.api",
         ("kubernetes.services",),
         "they end where they cannot renew their lease in the API",
-        when=lambda cause, effect: effect.target.endswith(
-            ("/kube-scheduler", "/kube-controller-manager")
-        ),
+        when=on("kube-scheduler", "kube-controller-manager"),
     ),
     Consequence(
         "kubernetes.kubelet",

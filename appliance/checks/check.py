@@ -7,9 +7,10 @@ from typing import Any
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import BroughtCluster
+from appliance.models.gap import Gap
 from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
-from appliance.models.result import CheckResult, Status, Value
+from appliance.models.result import CheckResult, Place, Status, Value, place
 from appliance.models.site import Host, Role, Site
 
 
@@ -41,7 +42,6 @@ class View:
         return None if limit is None else (float(limit.value or 0), limit.source)
 
 
-Finding = CheckResult
 HostJudge = Callable[[View, Host, HostFacts], Iterable[CheckResult]]
 ClusterJudge = Callable[[View], Iterable[CheckResult]]
 
@@ -82,35 +82,31 @@ GPU_HOSTS = frozenset({Role.GPU})
 CONTROL_HOSTS = frozenset({Role.CONTROL})
 
 
-def passed(check_id: str, target: str, value: Value = None, **rest: Any) -> CheckResult:
+def judged(check_id: str, at: Place | str, status: Status, **rest: Any) -> CheckResult:
+    """A result of ``at``: a place, a host by its name, or the cluster."""
+    where = place(at) if isinstance(at, str) else at
+    return CheckResult(
+        id=check_id, target=str(where), host=where.host, parts=where.parts, status=status, **rest
+    )
+
+
+def passed(check_id: str, at: Place | str, value: Value = None, **rest: Any) -> CheckResult:
     """A result that is good."""
-    return CheckResult(id=check_id, target=target, status=Status.PASS, value=value, **rest)
+    return judged(check_id, at, Status.PASS, value=value, **rest)
 
 
-def failed(check_id: str, target: str, cause: str, fix: str, **rest: Any) -> CheckResult:
+def failed(check_id: str, at: Place | str, cause: str, fix: str, **rest: Any) -> CheckResult:
     """A result that is bad, with its one-line cause and remedy."""
-    return CheckResult(
-        id=check_id,
-        target=target,
-        status=Status.FAIL,
-        cause=cause,
-        fix=fix,
-        **rest,
-    )
+    return judged(check_id, at, Status.FAIL, cause=cause, fix=fix, **rest)
 
 
-def warned(check_id: str, target: str, cause: str, fix: str, **rest: Any) -> CheckResult:
+def warned(check_id: str, at: Place | str, cause: str, fix: str, **rest: Any) -> CheckResult:
     """A result that is doubtful and ends no run, with its one-line cause and remedy."""
-    return CheckResult(
-        id=check_id,
-        target=target,
-        status=Status.WARN,
-        cause=cause,
-        fix=fix,
-        **rest,
-    )
+    return judged(check_id, at, Status.WARN, cause=cause, fix=fix, **rest)
 
 
-def not_assessed(check_id: str, target: str, cause: str, **rest: Any) -> CheckResult:
+def not_assessed(check_id: str, at: Place | str, why: Gap | str, **rest: Any) -> CheckResult:
     """A result that could not be had, with the reason."""
-    return CheckResult(id=check_id, target=target, status=Status.NOT_ASSESSED, cause=cause, **rest)
+    gap = Gap(why) if isinstance(why, str) else why
+    told = {"cause": gap.text, "names": gap.names, "kind": gap.kind}
+    return judged(check_id, at, Status.NOT_ASSESSED, **told, **rest)

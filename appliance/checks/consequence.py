@@ -1,12 +1,11 @@
 """One row of what explains what: how far a cause is felt, and the conditions beyond where it is."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Kind, Status
 
 HEAT = 0x40
 """NVML clock event reason: slowed down by the hardware because of heat."""
@@ -17,7 +16,7 @@ class Reach(StrEnum):
 
     PART = "the same part of the same host"
     HOST = "the same host"
-    NAMED = "any host, and the cluster, where its words name the host that failed"
+    NAMED = "any host, and the cluster, where it names the host that failed"
     SITE = "any host, and the cluster"
 
 
@@ -69,7 +68,7 @@ class Failures:
         if row.reach is Reach.SITE:
             return self._of_check.get(row.cause, ())
         if row.reach is Reach.NAMED:
-            found = [f for n in _named(effect) for f in self._on_host.get((row.cause, n), ())]
+            found = [f for n in effect.names for f in self._on_host.get((row.cause, n), ())]
             return sorted(found, key=lambda failure: self._order[id(failure)])
         return self._on_host.get((row.cause, effect.host), ())
 
@@ -78,23 +77,14 @@ def _within(reach: Reach, cause: CheckResult, effect: CheckResult) -> bool:
     if reach is Reach.SITE:
         return True
     if reach is Reach.NAMED:
-        return cause.host in _named(effect)
+        return cause.host in effect.names
     if cause.host is None or cause.host != effect.host:
         return False
-    return reach is Reach.HOST or bool(_parts(cause) & _parts(effect))
+    return reach is Reach.HOST or _share(cause.parts, effect.parts)
 
 
-def _named(result: CheckResult) -> set[str]:
-    """What may be a host's name in its words: "gpu-1" and "gpu-1.example" of "gpu-1.example: no answer"."""
-    words = [word.split(".") for word in re.findall(r"[\w.-]+", result.cause)]
-    return {".".join(parts[:n]) for parts in words for n in range(1, len(parts) + 1)} - {""}
-
-
-def _parts(result: CheckResult) -> set[str]:
-    """``GPU 3,5`` is GPU 3 and GPU 5."""
-    part = result.target.partition("/")[2]
-    kind, _, numbers = part.rpartition(" ")
-    return {f"{kind} {number}" for number in numbers.split(",")} if kind else {part} - {""}
+def _share(some: Iterable[str], others: Iterable[str]) -> bool:
+    return not set(some).isdisjoint(others)
 
 
 def is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
@@ -104,8 +94,13 @@ def is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
 
 
 def names_part(cause: CheckResult, effect: CheckResult) -> bool:
-    """The cause's own words name the part the effect speaks of: "missing mlx5_3"."""
-    return any(part in re.split(r"[\s,;:]+", cause.cause) for part in _parts(effect))
+    """The cause is of the part the effect speaks of, or names it."""
+    return _share((*cause.parts, *cause.names), effect.parts)
+
+
+def named_by(cause: CheckResult, effect: CheckResult) -> bool:
+    """The effect names the part of the host that the cause is of."""
+    return cause.target in effect.names
 
 
 def is_xid(code: int) -> Condition:
@@ -115,33 +110,26 @@ def is_xid(code: int) -> Condition:
 
 def is_of(*units: str) -> Condition:
     """The cause is one of these services."""
-    return lambda cause, effect: bool(_parts(cause) & set(units))
+    return lambda cause, effect: _share(cause.parts, units)
+
+
+def on(*units: str) -> Condition:
+    """The effect is one of these services."""
+    return lambda cause, effect: _share(effect.parts, units)
 
 
 def only_of(*units: str) -> Condition:
     """Every unit the effect calls failed is one of these."""
-
-    def judge(cause: CheckResult, effect: CheckResult) -> bool:
-        del cause
-        named = _listed(effect.cause, "failed: ")
-        return bool(named) and named <= {f"{unit}.service" for unit in units}
-
-    return judge
+    return _all_among({f"{unit}.service" for unit in units})
 
 
 def alerts(*names: str) -> Condition:
     """Nothing fires but these."""
-
-    def judge(cause: CheckResult, effect: CheckResult) -> bool:
-        del cause
-        firing = _listed(effect.cause, "firing: ")
-        return bool(firing) and firing <= set(names)
-
-    return judge
+    return _all_among(set(names))
 
 
-def _listed(text: str, before: str) -> set[str]:
-    return set(text.removeprefix(before).split(", ")) if text.startswith(before) else set()
+def _all_among(known: set[str]) -> Condition:
+    return lambda cause, effect: bool(effect.names) and known.issuperset(effect.names)
 
 
 def both(*conditions: Condition) -> Condition:
@@ -162,12 +150,12 @@ def slowed_by_heat(cause: CheckResult, effect: CheckResult) -> bool:
 
 
 def short_of_gpus(cause: CheckResult, effect: CheckResult) -> bool:
-    """slurmctld's own reason for a node that registers with fewer GPUs than slurm.conf says."""
+    """slurmctld has taken the node out because it registered with fewer GPUs than slurm.conf says."""
     del cause
-    return "gres/gpu count" in effect.cause
+    return effect.kind is Kind.TOO_FEW_GPUS
 
 
 def counted_at_address(cause: CheckResult, effect: CheckResult) -> bool:
     """The count names an address: that GPU is on the bus and does not answer."""
     del cause
-    return "/" in effect.target
+    return bool(effect.parts)

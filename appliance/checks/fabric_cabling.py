@@ -11,7 +11,7 @@ from appliance.checks.fabric_trunks import judge_trunks
 from appliance.models.cabling import Cables, Plug, Socket, found_cables, number, ports_of
 from appliance.models.facts_fabric import Port, Topology
 from appliance.models.rails import wanted_by_rule
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Role
 
 ID = "fabric.cabling"
@@ -55,8 +55,8 @@ def judge_cabling(view: View) -> Iterable[CheckResult]:
         return [not_assessed(ID, "cluster", cause, fix=fix, required=False, **rest)]
     seen = discovered(view)
     if seen is None:
-        cause = why(view, ("topology", "fabric"), "no control host could discover the fabric")
-        return [not_assessed(ID, "cluster", cause, **rest)]
+        gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
+        return [not_assessed(ID, "cluster", gap, **rest)]
     compared = compare(view, seen[1])
     results = [*_faults(compared), *judge_trunks(view, seen[1])]
     return results or [_good(compared)]
@@ -112,7 +112,7 @@ def _swapped(compared: Comparison, a: Plug, b: Plug) -> CheckResult:
     at_a, at_b = compared.found[a], compared.found[b]
     return failed(
         ID,
-        f"{a.host}/{a.device}",
+        place(a.host, a.device),
         f"two cables are swapped: {a} is in {at_a}, {b} is in {at_b}",
         f"exchange them at the switches: {a} goes to {_goes(compared, a, at_b)}, "
         f"{b} to {_goes(compared, b, at_a)}",
@@ -142,7 +142,7 @@ def _misplaced(
     doubled = f"; {at.switch} holds {', '.join(same)} already" if same else ""
     return failed(
         ID,
-        f"{plug.host}/{plug.device}",
+        place(plug.host, plug.device),
         f"{plug} is in {at}, but belongs in {belongs}{doubled}",
         f"move that cable from {at} to {'' if belongs.port else 'a free port of '}{belongs}",
         value=str(at),
@@ -182,7 +182,7 @@ def _no_switch(compared: Comparison, name: str, cables: int) -> CheckResult:
 
 def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> CheckResult:
     """Other checks fail for what is wrong with it; where its cable goes is said here."""
-    target = f"{plug.host}/{plug.device}"
+    target = place(plug.host, plug.device)
     rest = {"limit": str(belongs), **compared.common}
     facts = compared.view.facts.get(plug.host)
     if facts is None:
@@ -215,7 +215,7 @@ def _unexpected(compared: Comparison, plug: Plug) -> CheckResult:
     at = compared.found[plug]
     return failed(
         ID,
-        f"{plug.host}/{plug.device}",
+        place(plug.host, plug.device),
         f"{plug} is in {at}, but fabric.cables lists no cable for it",
         f"add it to fabric.cables as it is, or take the cable out of {at}",
         value=str(at),

@@ -7,7 +7,7 @@ from datetime import datetime
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Port
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host
 
 ID = "fabric.errors"
@@ -200,7 +200,7 @@ def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> CheckResu
     device = growth.port.device
     return not_assessed(
         ID,
-        f"{host.name}/{device}",
+        place(host.name, device),
         f"{growth.name} of {device} stands at {growth.port.counters[growth.name]}, where it ends: it cannot grow",
         fix=f"perfquery -R -C {device} -P {growth.port.port} on the host clears the port's counters; then look again",
         **{**common, "required": True},
@@ -214,7 +214,7 @@ def _growing(
     usual = CABLE if port.link_layer == "InfiniBand" else ETHERNET_CABLE
     return failed(
         ID,
-        f"{host.name}/{port.device}",
+        place(host.name, port.device),
         f"{growth.name} grew by {growth.count} in {_duration(elapsed)}: {MEANINGS[growth.name]}",
         REMEDIES.get(growth.name, usual).format(device=port.device),
         value=growth.count,

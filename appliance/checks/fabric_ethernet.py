@@ -14,7 +14,7 @@ from appliance.checks.check import (
 from appliance.checks.fabric_ports import is_simulated
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Port, RoceState
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 from appliance.models.site_fabric import Roce
 
@@ -57,13 +57,13 @@ def _excuse(facts: HostFacts) -> str:
 
 def _missing(host: Host, name: str, common: dict[str, object]) -> CheckResult:
     cause = f"the site names {name}, and the host shows no Ethernet port of it"
-    return not_assessed("fabric.roce", f"{host.name}/{name}", cause, **common)
+    return not_assessed("fabric.roce", place(host.name, name), cause, **common)
 
 
 def _port(
     host: Host, facts: HostFacts, port: Port, wanted: Roce, common: dict[str, object]
 ) -> CheckResult:
-    target = f"{host.name}/{port.device}"
+    target = place(host.name, port.device)
     state = port.roce
     if state is None:
         cause = "nothing was read: the port has no interface, or stage fabric has not been here"

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from appliance.checks.check import Check, ClusterCheck, View, not_assessed, passed, warned
+from appliance.checks.check import Check, ClusterCheck, View, judged, not_assessed, passed, warned
 from appliance.checks.fabric_subnet import is_simulated
 from appliance.config.tables import hca_firmware
 from appliance.models.facts_fabric import Port
+from appliance.models.gap import Gap
 from appliance.models.hca_firmware import AdapterFirmware, numbers
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Place, Status, place
 from appliance.models.site import Role
 
 ID = "fabric.firmware"
@@ -25,8 +26,8 @@ class Adapter:
     port: Port
 
     @property
-    def target(self) -> str:
-        return f"{self.host}/{self.port.device}"
+    def place(self) -> Place:
+        return place(self.host, self.port.device)
 
 
 def judge_firmware(view: View) -> Iterable[CheckResult]:
@@ -37,8 +38,8 @@ def judge_firmware(view: View) -> Iterable[CheckResult]:
     adapters = _adapters(view)
     read = [a for a in adapters if numbers(a.port.firmware)]
     old = [r for a in read if (r := _old(view, a, common))]
-    told = {r.target for r in old}
-    others = [a for a in read if a.target not in told]
+    told = {(r.host, r.parts) for r in old}
+    others = [a for a in read if (a.place.host, a.place.parts) not in told]
     results = [*old, *_unlike(others, common), *_unread(view, adapters, common)]
     results += _unlisted(view, others, common)
     if results or not read:
@@ -72,10 +73,10 @@ def _old(view: View, adapter: Adapter, common: dict[str, object]) -> CheckResult
         source = f"{known.source}, {known.date}"
     else:
         return None
-    return CheckResult(
-        id=ID,
-        target=adapter.target,
-        status=status,
+    return judged(
+        ID,
+        adapter.place,
+        status,
         cause=f"{adapter.port.device} has firmware {version}, {name} wants {limit} or newer{_kept(known, own)}",
         fix=f"flash it with the firmware of board {adapter.port.board or '(ibv_devinfo)'} (mlxfwmanager, or the server "
         "maker's own tool), then restart the host; fabric.firmware_minimum states another minimum",
@@ -111,7 +112,7 @@ def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Chec
                 f"{adapter.port.device} has firmware {firmware}, most of board {board} have {usual}"
             )
             fix = f"bring all boards {board} to one firmware"
-            yield warned(ID, adapter.target, cause, fix, value=firmware, limit=usual, **common)
+            yield warned(ID, adapter.place, cause, fix, value=firmware, limit=usual, **common)
 
 
 def _unread(
@@ -125,14 +126,14 @@ def _unread(
         own = by_host.get(host.name, [])
         mute = [a.port.device for a in own if not numbers(a.port.firmware)]
         if host.name not in view.facts:
-            cause = f"{host.name} did not answer"
+            why = Gap(f"{host.name} did not answer", (host.name,))
         elif not own:
-            cause = view.facts[host.name].errors.get("fabric") or "no adapter was found"
+            why = Gap(view.facts[host.name].errors.get("fabric") or "no adapter was found")
         elif mute:
-            cause = f"the firmware of {', '.join(mute)} could not be read"
+            why = Gap(f"the firmware of {', '.join(mute)} could not be read")
         else:
             continue
-        yield not_assessed(ID, host.name, cause, **common)
+        yield not_assessed(ID, host.name, why, **common)
 
 
 def _unlisted(
@@ -140,14 +141,14 @@ def _unlisted(
 ) -> Iterator[CheckResult]:
     """Kinds of adapters nobody has a minimum for."""
     unknown = {
-        a.port.firmware: a.target
+        a.port.firmware: a.place
         for a in adapters
         if not hca_firmware().of(a.port.firmware) and not _stated(view, a.port.firmware)
     }
-    for version, target in sorted(unknown.items()):
+    for version, at in sorted(unknown.items(), key=lambda item: item[0]):
         cause = f"no minimum is known of firmware {version}"
         fix = "state one in site.yml: fabric.firmware_minimum"
-        yield not_assessed(ID, target, cause, fix=fix, required=False, **common)
+        yield not_assessed(ID, at, cause, fix=fix, required=False, **common)
 
 
 CHECKS: tuple[Check, ...] = (

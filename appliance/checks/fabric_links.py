@@ -7,7 +7,8 @@ from appliance.checks.fabric_ports import RATE
 from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
 from appliance.models.cabling import Plug, Socket, found_cables
 from appliance.models.facts_fabric import Link, Topology
-from appliance.models.result import CheckResult
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Place, place
 
 ID = "fabric.links"
 LANE_GBPS = {
@@ -32,8 +33,8 @@ def judge_links(view: View) -> Iterable[CheckResult]:
     rest = {"unit": "Gb/s", "simulated": is_simulated(view)}
     seen = discovered(view)
     if seen is None:
-        cause = why(view, ("topology", "fabric"), "no control host could discover the fabric")
-        return [not_assessed(ID, "cluster", cause, **rest)]
+        gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
+        return [not_assessed(ID, "cluster", gap, **rest)]
     cables = found_cables(gpu_hosts(view), seen[1]).items()
     owners = {socket: plug for plug, socket in cables}
     links = _concerned(owners, seen[1])
@@ -44,8 +45,8 @@ def judge_links(view: View) -> Iterable[CheckResult]:
     rest |= {"limit": wanted, "limit_source": source}
     slow = [link for link in links if 0 < rate(link) < wanted]
     unknown = [link for link in links if not rate(link)]
-    results = [_slow(link, _target(owners, link), wanted, rest) for link in slow]
-    results += [_unread(link, _target(owners, link), rest) for link in unknown]
+    results = [_slow(link, _place(owners, link), wanted, rest) for link in slow]
+    results += [_unread(link, _place(owners, link), rest) for link in unknown]
     good = min((rate(link) for link in links if rate(link)), default=0)
     return results or [passed(ID, "cluster", good, evidence=f"{len(links)} cables", **rest)]
 
@@ -70,9 +71,9 @@ def _owner(owners: Mapping[Socket, Plug], link: Link) -> Plug | None:
     return owners.get(here) or owners.get(there)
 
 
-def _target(owners: Mapping[Socket, Plug], link: Link) -> str:
+def _place(owners: Mapping[Socket, Plug], link: Link) -> Place:
     plug = _owner(owners, link)
-    return f"{plug.host}/{plug.device}" if plug else "cluster"
+    return place(plug.host, plug.device) if plug else Place()
 
 
 def _limit(view: View) -> tuple[float, str]:
@@ -80,14 +81,14 @@ def _limit(view: View) -> tuple[float, str]:
     return view.number(ID) or own
 
 
-def _slow(link: Link, target: str, wanted: float, rest: dict[str, object]) -> CheckResult:
+def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> CheckResult:
     lane = LANE_GBPS[link.speed.upper()]
     narrow, late = int(link.width.removesuffix("x")) < LANES, lane * LANES < wanted
     what = " and ".join([*(["width"] if narrow else []), *(["speed"] if late else [])]) or "rate"
     half = "half the " if rate(link) * 2 == wanted else "a reduced "
     return failed(
         ID,
-        target,
+        at,
         f"the cable between {_ends(link)} trained at {half}{what}: {link.width} {link.speed}, "
         f"{rate(link):g} of {wanted:g} Gb/s",
         "reseat that cable at both ends and clean optical connectors; if it comes back as slow, replace it",
@@ -97,10 +98,11 @@ def _slow(link: Link, target: str, wanted: float, rest: dict[str, object]) -> Ch
     )
 
 
-def _unread(link: Link, target: str, rest: dict[str, object]) -> CheckResult:
+def _unread(link: Link, at: Place, rest: dict[str, object]) -> CheckResult:
     said = f"{link.width} {link.speed}".strip() or "nothing"
     cause = f"discovery says {said} of the cable between {_ends(link)}, which is no known rate"
-    return not_assessed(ID, target, cause, required=False, **rest)
+    why = Gap(cause, (at.host,) if at.host else ())
+    return not_assessed(ID, at, why, required=False, **rest)
 
 
 def _ends(link: Link) -> str:

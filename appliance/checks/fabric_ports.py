@@ -8,7 +8,7 @@ from appliance.models.bound import Bound
 from appliance.models.cabling import Socket, ends_of
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Port
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 
 # Why a port has no link, by a word of its physical or logical state, and what to do.
@@ -75,9 +75,10 @@ def _missing(
     )
     if len(names) != lacking or lacking == expectation.ports:
         more = f"; missing {', '.join(names)}" if names else ""
-        return [failed("fabric.ports", host.name, said + more, fix, **common)]
+        named = {"names": tuple(names)}
+        return [failed("fabric.ports", host.name, said + more, fix, **named, **common)]
     return [
-        failed("fabric.ports", f"{host.name}/{name}", f"{name} is missing: {said}", fix, **common)
+        failed("fabric.ports", place(host.name, name), f"{name} is missing: {said}", fix, **common)
         for name in names
     ]
 
@@ -103,7 +104,7 @@ def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) 
     kind = {"InfiniBand": "1", "Ethernet": "2"}.get(wanted, "")
     return failed(
         "fabric.ports",
-        f"{host.name}/{port.device}",
+        place(host.name, port.device),
         f"port {port.port} of {port.device} speaks {port.link_layer}, the class has {wanted} ports",
         f"mlxconfig -d {port.device} set LINK_TYPE_P{port.port}={kind}, then restart the host",
         value=port.link_layer,
@@ -227,7 +228,7 @@ def _obstructed(host: Host, facts: HostFacts, port: Port) -> CheckResult:
         cause, fix = DARK_ETHERNET
     return failed(
         "fabric.state",
-        f"{host.name}/{port.device}",
+        place(host.name, port.device),
         f"port {port.port} is {port.state}, {port.physical}: {cause}",
         fix.format(device=port.device),
         value=port.physical,
@@ -242,7 +243,7 @@ def _unconfigured(host: Host, facts: HostFacts, port: Port) -> CheckResult:
     cause, fix = next(known, UNKNOWN_OBSTACLE)
     return failed(
         "fabric.active",
-        f"{host.name}/{port.device}",
+        place(host.name, port.device),
         f"port {port.port} is {port.state}, {port.physical}: {cause}",
         fix.format(device=port.device),
         value=port.state,
@@ -264,7 +265,7 @@ def _slow(
     cable = f"the cable of {port.device}" + (f", which ends in {far}" if far else "")
     return failed(
         "fabric.rate",
-        f"{host.name}/{port.device}",
+        place(host.name, port.device),
         f"{half}{port.rate:g} of {wanted:g} Gb/s: the link trained at a lower width or speed",
         f"reseat or replace {cable}; {told} shows width and speed of both ends",
         value=port.rate,

@@ -8,7 +8,7 @@ from appliance.checks.fabric_subnet import infiniband
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Port
 from appliance.models.facts_host import Interface
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host, Role
 from appliance.models.site_fabric import FULL_MEMBER, FabricPartition
 
@@ -21,7 +21,7 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRes
     if not infiniband(view) or host.name not in view.site.fabric.standby:
         return []
     common = {"limit": "active", "simulated": is_simulated(facts)}
-    target = f"{host.name}/{OPENSM}"
+    target = place(host.name, OPENSM)
     unit = facts.units.get(OPENSM)
     if unit is None or unit.active == "unknown":
         cause = facts.errors.get("units", f"the state of {OPENSM} was not read")
@@ -106,7 +106,7 @@ def _outside(
     found = ", ".join(f"{key:#06x}" for key in port.pkeys or ()) or "none"
     return failed(
         "fabric.partitions",
-        f"{host.name}/{port.device}",
+        place(host.name, port.device),
         f"the port is no {partition.membership} member of {partition.name} "
         f"({_key(partition):#06x}); it has {found}",
         "appliance deploy --stage fabric writes partitions.conf anew; with several subnet managers, "
@@ -123,7 +123,7 @@ def _interface(host: Host, own: Interface, mtu: int, common: dict[str, object]) 
     wrong = f"its MTU is {own.mtu}, not {mtu}" if own.mtu != mtu else f"it is {own.state}"
     return failed(
         "fabric.ipoib",
-        f"{host.name}/{own.name}",
+        place(host.name, own.name),
         f"{own.name} has the address, but {wrong}",
         "systemctl restart appliance-ipoib on the host; a datagram MTU above 2044 needs a fabric of MTU 4096",
         value=own.mtu,

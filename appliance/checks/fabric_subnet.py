@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.cabling import Known, number
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Port, SubnetManager, Topology
-from appliance.models.result import CheckResult, Status
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host, Role
 
 UNANSWERED = "madrpc failed"
@@ -25,8 +26,8 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
     if not answers and unanswered:
         return [_no_master(view, unanswered[0], "silence", simulated)]
     if not answers:
-        cause = why(view, ("fabric",), "no host could ask for the subnet manager")
-        return [not_assessed("fabric.sm", "cluster", cause, simulated=simulated)]
+        gap = why(view, ("fabric",), "no host could ask for the subnet manager")
+        return [not_assessed("fabric.sm", "cluster", gap, simulated=simulated)]
     masters = {name: sm for name, sm in answers.items() if "MASTER" in sm.state.upper()}
     if not masters:
         name, manager = next(iter(answers.items()))
@@ -50,8 +51,8 @@ def judge_topology(view: View) -> Iterable[CheckResult]:
     simulated = is_simulated(view)
     seen = discovered(view)
     if seen is None:
-        cause = why(view, ("topology", "fabric"), "no control host could discover the fabric")
-        return [not_assessed("fabric.topology", "cluster", cause, simulated=simulated)]
+        gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
+        return [not_assessed("fabric.topology", "cluster", gap, simulated=simulated)]
     origin, topology = seen
     hosts = view.site.with_role(Role.GPU)
     adapters = Adapters(topology)
@@ -90,16 +91,17 @@ def discovered(view: View) -> tuple[str, Topology] | None:
     return None
 
 
-def why(view: View, areas: tuple[str, ...], otherwise: str) -> str:
+def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
     """The control hosts' own words on why they could not ask."""
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts is None:
-            return f"{host.name} did not answer, and the fabric is asked from there"
+            text = f"{host.name} did not answer, and the fabric is asked from there"
+            return Gap(text, (host.name,))
         for area in areas:
             if area in facts.errors:
-                return f"{host.name}: {facts.errors[area]}"
-    return otherwise
+                return Gap(f"{host.name}: {facts.errors[area]}")
+    return Gap(otherwise)
 
 
 def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> CheckResult:
@@ -138,10 +140,10 @@ def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: boo
     served = (
         f"{name} hears no master subnet manager, and {other} is served by {master.guid or 'one'}"
     )
-    return CheckResult(
-        id="fabric.sm",
-        target=name,
-        status=Status.WARN if was_served else Status.FAIL,
+    return judged(
+        "fabric.sm",
+        name,
+        Status.WARN if was_served else Status.FAIL,
         value="silence",
         cause=served
         + (", though its ports are active" if was_served else ": it hangs on another fabric"),
@@ -188,7 +190,7 @@ def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> It
         if _is_linked(port) and not seen.has(host, facts, port):
             yield failed(
                 "fabric.topology",
-                f"{host.name}/{port.device}",
+                place(host.name, port.device),
                 f"discovery does not find {port.device} of {host.name}, though its link is up: it hangs on another fabric",
                 f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",
                 simulated=simulated,

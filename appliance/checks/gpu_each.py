@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from appliance.checks.check import not_assessed
+from appliance.checks.check import judged, not_assessed, passed
 from appliance.config.tables import gpu_parts
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Gpu
 from appliance.models.gpu_part import GpuPart
-from appliance.models.result import CheckResult, Status, Value
+from appliance.models.result import CheckResult, Status, Value, place
 from appliance.models.site import Host
 
 AREA = "gpu"
@@ -99,11 +99,11 @@ def _result(
     check_id: str, host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool
 ) -> CheckResult:
     """An index moves when another GPU is gone; the address and the serial number stay with the board."""
-    return CheckResult(
-        id=check_id,
-        target=f"{host.name}/GPU {gpu.index}",
+    return judged(
+        check_id,
+        place(host.name, f"GPU {gpu.index}"),
+        seen.status,
         evidence=f"{address(gpu.bus_id)}, serial {gpu.serial or 'unknown'}",
-        status=seen.status,
         value=seen.value,
         unit=unit,
         limit=seen.limit,
@@ -120,11 +120,11 @@ def _unmeasured(
     reasons: dict[tuple[str, bool], list[str]] = {}
     for gpu, one in seen:
         if one.status is Status.NOT_ASSESSED:
-            reasons.setdefault((one.cause, one.required), []).append(str(gpu.index))
+            reasons.setdefault((one.cause, one.required), []).append(f"GPU {gpu.index}")
     return [
         not_assessed(
             check_id,
-            f"{host.name}/GPU {','.join(gpus)}",
+            place(host.name, *gpus),
             cause,
             required=required,
             simulated=simulated,
@@ -140,11 +140,10 @@ def _all_good(
     values = sorted({one.value for one in seen if one.value is not None}, key=_order)
     value = values[0] if len(values) == 1 else None
     spread = f", {values[0]} to {values[-1]}" if len(values) > 1 else ""
-    return CheckResult(
-        id=check_id,
-        target=host.name,
-        status=Status.PASS,
-        value=values[-1] if len(values) > 1 else value,
+    return passed(
+        check_id,
+        host.name,
+        values[-1] if len(values) > 1 else value,
         unit=unit,
         limit=seen[0].limit,
         limit_source=seen[0].source,

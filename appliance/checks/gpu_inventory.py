@@ -16,7 +16,7 @@ from appliance.checks.gpu_each import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Gpu
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 
 GB = 10**9
@@ -65,7 +65,7 @@ def _fallen_off(host: Host, facts: HostFacts, common: dict[str, object]) -> list
     answering = {address(gpu.bus_id) for gpu in devices(facts) if gpu.bus_id}
     cause = "it is on the PCI bus, but the driver has lost it"
     return [
-        failed("gpu.count", f"{host.name}/{at}", cause, LOST, value=len(answering), **common)
+        failed("gpu.count", place(host.name, at), cause, LOST, value=len(answering), **common)
         for at in facts.pci_gpu_ids
         if address(at) not in answering
     ]
@@ -139,7 +139,7 @@ def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     return [
         failed(
             "gpu.error",
-            f"{host.name}/GPU {gpu.index}",
+            place(host.name, f"GPU {gpu.index}"),
             f"the driver cannot reach it: {gpu.error or 'no address'}",
             f"drain the host, nvidia-smi --gpu-reset -i {gpu.index}; if it stays lost, reboot; lost again: reseat or replace it",
             simulated=simulated,

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.check import View
+from appliance.checks.check import View, not_assessed
 from appliance.checks.gpu_each import (
     Seen,
     bad,
+    devices,
     doubtful,
     each,
     good,
@@ -16,7 +17,7 @@ from appliance.checks.gpu_each import (
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Gpu
 from appliance.models.profile import GpuExpectation, Interconnect
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 
 BUSY_PERCENT = 10
@@ -151,15 +152,16 @@ def _slow(gpu: Gpu, wanted: int, source: str) -> Seen:
 
 def _speed_unknown(host: Host, facts: HostFacts) -> list[CheckResult]:
     """A speed nobody told is no speed; the simulated library may lack it."""
+    answering = (gpu for gpu in devices(facts) if gpu.bus_id)
+    if all(gpu.nvlink_speed is not None or not gpu.nvlinks_active for gpu in answering):
+        return []
+    simulated = is_simulated(facts)
     return [
-        result.model_copy(update={"target": f"{host.name}/NVLink speed"})
-        for result in each("gpu.nvlink", host, facts, lambda gpu: _speed(gpu, facts))
-        if result.cause and result.cause.startswith("the driver does not tell the speed")
+        not_assessed(
+            "gpu.nvlink",
+            place(host.name, "NVLink speed"),
+            "the driver does not tell the speed of its NVLinks",
+            required=not simulated,
+            simulated=simulated,
+        )
     ]
-
-
-def _speed(gpu: Gpu, facts: HostFacts) -> Seen:
-    if gpu.nvlink_speed is None and gpu.nvlinks_active:
-        why = "the driver does not tell the speed of its NVLinks"
-        return unknown(why, required=not is_simulated(facts))
-    return good(gpu.nvlink_speed)

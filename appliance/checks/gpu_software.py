@@ -16,8 +16,9 @@ from appliance.checks.gpu_each import (
 )
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.facts_gpu import Gpu
+from appliance.models.gap import Gap
 from appliance.models.profile import Interconnect
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host, Role
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
@@ -27,6 +28,8 @@ UNITS = (FABRIC_MANAGER, PERSISTENCE, *SERVICES)
 AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 MISMATCH = "version mismatch"
 """NVML: Driver/library version mismatch."""
+FEW = 8
+"""Hosts that are named; more are a number."""
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
 
 
@@ -73,25 +76,30 @@ def judge_driver_spread(view: View) -> Iterable[CheckResult]:
     common: dict[str, object] = {"simulated": _any_simulated(view)}
     versions = Counter(known.values())
     if len(versions) > 1:
-        cause = "different drivers: " + "; ".join(
-            f"{version} on {_few([n for n, v in known.items() if v == version])}"
+        by_version = {
+            version: [n for n, v in known.items() if v == version]
             for version, _ in reversed(versions.most_common())
+        }
+        cause = "different drivers: " + "; ".join(
+            f"{version} on {_few(hosts)}" for version, hosts in by_version.items()
         )
+        few = [name for hosts in by_version.values() if len(hosts) <= FEW for name in hosts]
+        common["names"] = tuple(few)
         fix = "bring all GPU hosts to one version; jobs over several hosts must not mix drivers"
         common |= {"value": len(versions), "unit": "versions", "limit": 1}
         return [failed("gpu.driver_spread", "cluster", cause, fix, **common)]
     silent = _silent(view, known)
     if silent or not known:
-        cause = f"no driver version known of {', '.join(silent) or 'any host'}"
-        return [not_assessed("gpu.driver_spread", "cluster", cause, **common)]
+        why = Gap(f"no driver version known of {', '.join(silent) or 'any host'}", tuple(silent))
+        return [not_assessed("gpu.driver_spread", "cluster", why, **common)]
     evidence = f"{len(known)} hosts"
     return [
         passed("gpu.driver_spread", "cluster", next(iter(versions)), evidence=evidence, **common)
     ]
 
 
-def _few(names: list[str], most: int = 8) -> str:
-    return ", ".join(names) if len(names) <= most else f"{len(names)} hosts"
+def _few(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= FEW else f"{len(names)} hosts"
 
 
 def judge_vbios_spread(view: View) -> Iterable[CheckResult]:
@@ -103,13 +111,14 @@ def judge_vbios_spread(view: View) -> Iterable[CheckResult]:
             if gpu.vbios and gpu.name:
                 groups.setdefault(gpu.name, Counter())[gpu.vbios] += 1
             else:
-                unread.add(f"{name}/GPU {gpu.index}")
+                unread.add(str(place(name, f"GPU {gpu.index}")))
     simulated = _any_simulated(view)
     mixed = {product: versions for product, versions in groups.items() if len(versions) > 1}
     results = [_outliers(view, p, v.most_common(1)[0][0], simulated) for p, v in mixed.items()]
     if unread or not groups:
-        cause = f"no firmware version known of {', '.join(sorted(unread)) or 'any GPU'}"
-        results.append(not_assessed("gpu.vbios_spread", "cluster", cause, simulated=simulated))
+        named = tuple(sorted(unread))
+        why = Gap(f"no firmware version known of {', '.join(named) or 'any GPU'}", named)
+        results.append(not_assessed("gpu.vbios_spread", "cluster", why, simulated=simulated))
     if results:
         return results
     value = ", ".join(version for versions in groups.values() for version in versions)
@@ -126,7 +135,7 @@ def _outliers(view: View, product: str, usual: str, simulated: bool) -> CheckRes
     return warned(
         "gpu.vbios_spread",
         "cluster",
-        f"{product}: firmware {usual} but for {', '.join(others[:8])}{' ...' if others[8:] else ''}",
+        f"{product}: firmware {usual} but for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
         "ask the vendor for one firmware for all, and bring the others to it",
         value=len(others),
         unit="GPUs",
@@ -224,7 +233,7 @@ def _persistence(gpu: Gpu) -> Seen:
 
 
 def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
-    target, unit = f"{host.name}/daemon", _unit(facts, PERSISTENCE)
+    target, unit = place(host.name, "daemon"), _unit(facts, PERSISTENCE)
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
         why = facts.errors.get("units") or "the unit was not read"
@@ -247,7 +256,7 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRe
 
 
 def _service(host: Host, facts: HostFacts, name: str) -> CheckResult:
-    unit, target = _unit(facts, name), f"{host.name}/{name.removesuffix('.service')}"
+    unit, target = _unit(facts, name), place(host.name, name.removesuffix(".service"))
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
         why = facts.errors.get("units") or "the unit was not read"

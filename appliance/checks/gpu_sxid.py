@@ -1,8 +1,9 @@
 """What NVSwitches say in the kernel log: SXid messages, by the severity the driver itself gives each."""
 
+from appliance.checks.check import judged
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Xid
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host
 
 HOUR = 3600
@@ -40,10 +41,10 @@ def _result(host: Host, told: Xid, same: list[Xid], young: bool, simulated: bool
     said = told.text.partition(f": {told.code}, ")[2]
     count = len(same) + sum(event.omitted for event in same)
     often = f", {count} times" if count > 1 else ""
-    return CheckResult(
-        id="gpu.xid",
-        target=f"{host.name}/NVSwitch {told.bus_id}",
-        status=Status.FAIL if fatal and young else Status.WARN,
+    return judged(
+        "gpu.xid",
+        place(host.name, f"NVSwitch {told.bus_id}"),
+        Status.FAIL if fatal and young else Status.WARN,
         value=told.code,
         unit="SXid",
         limit_source=SOURCE,

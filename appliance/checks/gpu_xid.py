@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from appliance.checks.check import View, not_assessed, passed
+from appliance.checks.check import View, judged, not_assessed, passed
 from appliance.checks.gpu_each import address, devices, is_simulated
 from appliance.checks.gpu_sxid import HOUR, judge_switches, since
 from appliance.config.tables import xid_map
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Xid
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host
 from appliance.models.xid import Repeat, Verdict, XidClass, XidMap
 
@@ -107,10 +107,10 @@ def _result(host: Host, same: list[Judged], hours: float, simulated: bool) -> Ch
     count = len(same) + sum(one.event.omitted for one in same)
     often = f", {count} times" if count > 1 else ""
     old = "" if fails or last.verdict == "warn" else f", none within {hours:g} h"
-    return CheckResult(
-        id="gpu.xid",
-        target=f"{host.name}/{last.gpu}",
-        status=Status.FAIL if fails else Status.WARN,
+    return judged(
+        "gpu.xid",
+        place(host.name, last.gpu),
+        Status.FAIL if fails else Status.WARN,
         value=last.event.code,
         unit="Xid",
         limit_source=last.source,
@@ -149,10 +149,10 @@ def _repeated(
 ) -> CheckResult:
     codes = ", ".join(str(code) for code in dict.fromkeys(one.event.code for one in hit))
     where = "" if rule.same_gpu else f" on {', '.join(dict.fromkeys(one.gpu for one in hit))}"
-    return CheckResult(
-        id="gpu.xid",
-        target=f"{host.name}/{hit[0].gpu}" if rule.same_gpu else host.name,
-        status=Status(rule.verdict),
+    return judged(
+        "gpu.xid",
+        place(host.name, hit[0].gpu) if rule.same_gpu else host.name,
+        Status(rule.verdict),
         value=len(hit),
         unit="messages",
         limit=rule.count,

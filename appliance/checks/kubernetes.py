@@ -20,6 +20,7 @@ from appliance.checks.kubernetes_topology import judge_tiers
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
+from appliance.models.gap import Gap
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role
 
@@ -143,25 +144,25 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         yield passed(check, host.name, **told)
 
 
-def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, str]:
+def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
     """The nodes as the first control plane that answers has them, or why nobody does."""
     if view.site.brings_cluster:
         if view.brought is None:
-            return None, "the cluster that was brought was not asked"
-        return view.brought.nodes, view.brought.api
-    why = "no host has the role control"
+            return None, Gap("the cluster that was brought was not asked")
+        return view.brought.nodes, Gap(view.brought.api)
+    why = Gap("no host has the role control")
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts is None:
-            why = f"{host.name}, a control plane, did not answer"
+            why = Gap(f"{host.name}, a control plane, did not answer", (host.name,))
         elif facts.kubernetes is None:
-            why = facts.errors.get("kubernetes", f"{host.name} has no kubelet")
+            why = Gap(facts.errors.get("kubernetes", f"{host.name} has no kubelet"))
         elif facts.kubernetes.nodes is None:
             api = facts.kubernetes.api
             unread = facts.errors.get("kubernetes") if api == "ok" else api
-            why = unread or f"the nodes were not read from the API of {host.name}"
+            why = Gap(unread or f"the nodes were not read from the API of {host.name}")
         else:
-            return facts.kubernetes.nodes, ""
+            return facts.kubernetes.nodes, Gap("")
     return None, why
 
 
@@ -235,7 +236,8 @@ def _versions(view: View) -> Iterator[CheckResult]:
     check = "kubernetes.versions"
     nodes, why = _told(view)
     if not nodes:
-        yield not_assessed(check, "cluster", why or "the cluster has no nodes")
+        none = Gap("the cluster has no nodes")
+        yield not_assessed(check, "cluster", why if nodes is None else none)
         return
     found = sorted({node.version for node in nodes})
     minors = {".".join(version.split(".")[:2]) for version in found}

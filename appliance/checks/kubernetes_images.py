@@ -5,6 +5,7 @@ from itertools import groupby
 
 from appliance.checks import scheduler, workloads
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed, warned
+from appliance.models.gap import Gap
 from appliance.models.images import (
     Held,
     RunningImage,
@@ -14,7 +15,7 @@ from appliance.models.images import (
     kind,
     short,
 )
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Place, place
 
 CHECK = "kubernetes.images"
 SYSTEM = "kube-system"
@@ -22,19 +23,19 @@ LOCK = "appliance images lock"
 GOOD = "one digest each"
 
 
-def running(view: View) -> tuple[str, tuple[RunningImage, ...] | None, str]:
+def running(view: View) -> tuple[str, tuple[RunningImage, ...] | None, Gap]:
     """The control plane that says it, the images of the appliance's own namespaces, or why they are not known."""
-    host, known, why = scheduler.told(view)
+    host, known, _ = scheduler.told(view)
     if known is None or known.images is None:
-        return host, None, why or scheduler.unread(view, host, "images of pods")
+        return host, None, scheduler.missing(view, "images of pods")
     releases = (*scheduler.wanted(view), *workloads.wanted(view))
     own = {SYSTEM, *(release.namespace for release in releases)}
     order = {known_host.name: i for i, known_host in enumerate(view.site.hosts)}
     found: dict[tuple[str, str], set[str]] = {}
     for one in known.images:
         if one.namespace in own:
-            place = full(one.image), identity_of(one.id)
-            found.setdefault(place, set()).update(one.hosts)
+            key = full(one.image), identity_of(one.id)
+            found.setdefault(key, set()).update(one.hosts)
     return (
         host,
         tuple(
@@ -46,7 +47,7 @@ def running(view: View) -> tuple[str, tuple[RunningImage, ...] | None, str]:
             )
             for (image, identity), hosts in sorted(found.items())
         ),
-        "",
+        Gap(f"no pod was seen to run in {SYSTEM}"),
     )
 
 
@@ -61,10 +62,10 @@ def _held(view: View, image: str, identity: str) -> Held:
 def _images(view: View) -> Iterator[CheckResult]:
     host, found, why = running(view)
     if not found:
-        yield not_assessed(CHECK, host, why or f"no pod was seen to run in {SYSTEM}")
+        yield not_assessed(CHECK, host, why)
         return
     by_name = {image: tuple(rows) for image, rows in groupby(found, lambda one: one.image)}
-    judged = (_judged(view, f"{host}/{image}", rows) for image, rows in by_name.items())
+    judged = (_judged(view, place(host, image), rows) for image, rows in by_name.items())
     wrong = [result for result in judged if result is not None]
     yield from wrong
     if not wrong:
@@ -72,7 +73,7 @@ def _images(view: View) -> Iterator[CheckResult]:
         yield passed(CHECK, host, GOOD, limit=GOOD, evidence=evidence)
 
 
-def _judged(view: View, target: str, rows: Sequence[RunningImage]) -> CheckResult | None:
+def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> CheckResult | None:
     """What is wrong with an image; None where nothing is."""
     image = rows[0].image
     if is_pinned(image):
@@ -97,7 +98,7 @@ def _judged(view: View, target: str, rows: Sequence[RunningImage]) -> CheckResul
     return None
 
 
-def _torn(target: str, rows: Sequence[RunningImage]) -> CheckResult:
+def _torn(target: Place, rows: Sequence[RunningImage]) -> CheckResult:
     image, fetched = rows[0].image, kind(rows[0].identity) == "digest"
     said = ", ".join(f"{short(row.identity)} on {_on(row)}" for row in rows)
     cause = f"{image} is not one image: {said}"
@@ -107,12 +108,12 @@ def _torn(target: str, rows: Sequence[RunningImage]) -> CheckResult:
     return failed(CHECK, target, cause, fix, value=len(rows), limit=1)
 
 
-def _open(view: View, target: str, rows: Sequence[RunningImage]) -> CheckResult:
+def _open(view: View, target: Place, rows: Sequence[RunningImage]) -> CheckResult:
     image = rows[0].image
     unknown = next((row for row in rows if not row.identity), None)
     if unknown:
-        cause = f"{_on(unknown)} does not say by which digest {image} runs"
-        return not_assessed(CHECK, target, cause, fix=f"crictl inspecti {image} there")
+        why = Gap(f"{_on(unknown)} does not say by which digest {image} runs", unknown.hosts)
+        return not_assessed(CHECK, target, why, fix=f"crictl inspecti {image} there")
     if len(rows) > 1:
         said = " and ".join(f"{_came(row.identity)} on {_on(row)}" for row in rows)
         cause = f"{image} was {said}: the two cannot be compared"

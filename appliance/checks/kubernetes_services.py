@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from appliance.checks import kubernetes
 from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host, Role
 
 CHECK = "kubernetes.services"
@@ -26,7 +26,7 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRe
     yield _runtime(host, facts)
     known = facts.kubernetes
     for name in EVERYWHERE + (OF_CONTROL if Role.CONTROL in host.roles else ()):
-        target = f"{host.name}/{name}"
+        target = place(host.name, name)
         said = known.services.get(name) if known else None
         if said is None:
             why = facts.errors.get("kubernetes") or "it was not asked"
@@ -39,7 +39,7 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRe
 
 
 def _runtime(host: Host, facts: HostFacts) -> CheckResult:
-    unit, target = facts.units.get(f"{RUNTIME}.service"), f"{host.name}/{RUNTIME}"
+    unit, target = facts.units.get(f"{RUNTIME}.service"), place(host.name, RUNTIME)
     if unit is None:
         return not_assessed(CHECK, target, facts.errors.get("units") or "its unit was not read")
     if unit.active == "active":

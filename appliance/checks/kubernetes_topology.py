@@ -7,6 +7,7 @@ from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.checks.fabric_subnet import discovered, gpu_hosts, infiniband, is_simulated, why
 from appliance.models.cabling import found_cables
 from appliance.models.facts_kubernetes import KubernetesNode
+from appliance.models.gap import Gap
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 from appliance.models.switch_tree import kubernetes, switch_tree
@@ -15,17 +16,18 @@ CHECK = "kubernetes.topology"
 
 
 def judge_tiers(
-    view: View, host: Host, nodes: Iterable[KubernetesNode] | None, unknown: str
+    view: View, host: Host, nodes: Iterable[KubernetesNode] | None, unknown: Gap
 ) -> CheckResult:
     """``nodes``: as the API has them; None where nobody knows, and ``unknown`` says why."""
     node = next((n for n in nodes or () if n.name == host.name), None)
     tiers = _tiers(view, host)
     simulated = is_simulated(view)
-    if isinstance(tiers, str):
+    if isinstance(tiers, Gap):
         return not_assessed(CHECK, host.name, tiers, simulated=simulated)
     if node is None:
-        cause = unknown or f"the cluster has no node {host.name}"
-        return not_assessed(CHECK, host.name, cause, simulated=simulated)
+        none = Gap(f"the cluster has no node {host.name}")
+        gap = unknown if nodes is None else none
+        return not_assessed(CHECK, host.name, gap, simulated=simulated)
     told: dict[str, Any] = {
         "value": _listed(node.tiers),
         "limit": _listed(tiers),
@@ -37,7 +39,7 @@ def judge_tiers(
     return failed(CHECK, host.name, cause, "appliance deploy", **told)
 
 
-def _tiers(view: View, host: Host) -> dict[str, str] | str:
+def _tiers(view: View, host: Host) -> dict[str, str] | Gap:
     """The labels that follow from the fabric as it is now, or why that is not known."""
     if not infiniband(view):
         return {}
@@ -47,7 +49,8 @@ def _tiers(view: View, host: Host) -> dict[str, str] | str:
     known, topology = gpu_hosts(view), seen[1]
     met = {plug.host for plug in found_cables(known, topology)}
     if lost := [name for name in known if name not in met]:
-        return f"discovery does not meet {', '.join(lost)}, so the tree is not whole"
+        text = f"discovery does not meet {', '.join(lost)}, so the tree is not whole"
+        return Gap(text, tuple(lost))
     return kubernetes(switch_tree(known, topology)).get(host.name, {})
 
 

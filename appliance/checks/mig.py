@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, not_assessed
+from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, judged, not_assessed
 from appliance.checks.gpu_each import Seen, bad, devices, each, good, is_simulated, unknown
 from appliance.config.mig import declared, document
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Gpu
 from appliance.models.mig import Layout, written
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 
 UNITS = ("appliance-mig.service",)
@@ -91,12 +91,12 @@ def _unit(host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     unit = facts.units.get(UNITS[0])
     if unit is None or unit.active == "unknown":
         why = facts.errors.get("units", f"the state of {UNITS[0]} was not read")
-        yield not_assessed(CHECK, f"{host.name}/{UNITS[0]}", why)
+        yield not_assessed(CHECK, place(host.name, UNITS[0]), why)
     elif unit.enabled != "enabled":
-        yield CheckResult(
-            id=CHECK,
-            target=f"{host.name}/{UNITS[0]}",
-            status=bad(None, "", "").status,
+        yield judged(
+            CHECK,
+            place(host.name, UNITS[0]),
+            bad(None, "", "").status,
             value=unit.enabled or unit.load,
             limit="enabled",
             cause="the instances would be gone after a reboot: nothing makes them at boot",

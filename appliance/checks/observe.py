@@ -16,7 +16,8 @@ from appliance.checks.check import (
 )
 from appliance.config.roles.observe import DCGM_EXPORTER
 from appliance.models.facts import HostFacts, Observe, Target
-from appliance.models.result import CheckResult
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Place, place
 from appliance.models.site import Host, Role
 
 EXPORTER = "prometheus-node-exporter.service"
@@ -47,7 +48,7 @@ def judge_targets(view: View) -> Iterable[CheckResult]:
 
 def _target(job: str, name: str, target: Target | None) -> CheckResult:
     what = JOBS[job]
-    where = name if job == "node" else f"{name}/{job}"
+    where = name if job == "node" else place(name, job)
     if target is None:
         cause = f"{what} is no target of Prometheus"
         return failed("observe.targets", where, cause, DEPLOY)
@@ -96,7 +97,7 @@ def judge_alerts(view: View) -> Iterable[CheckResult]:
         return
     cause = f"firing: {', '.join(seen.firing)}"
     fix = f"http://{server.address}:9090/alerts names the hosts; each alert its remedy and runbook"
-    told = {"value": len(seen.firing), "unit": "alerts", "limit": 0}
+    told = {"value": len(seen.firing), "unit": "alerts", "limit": 0, "names": seen.firing}
     yield warned("observe.alerts", "cluster", cause, fix, **told)
 
 
@@ -111,20 +112,20 @@ def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     if host != next(iter(view.site.with_role(Role.CONTROL))):
         return
     for name in (SERVER, SOCKET):
-        yield _runs("observe.server", f"{host.name}/{name.partition('.')[0]}", facts, name)
+        yield _runs("observe.server", place(host.name, name.partition(".")[0]), facts, name)
 
 
-def _runs(check_id: str, target: str, facts: HostFacts, name: str) -> CheckResult:
+def _runs(check_id: str, at: Place | str, facts: HostFacts, name: str) -> CheckResult:
     unit = facts.units.get(name)
     if unit is None or unit.active == "unknown":
         why = facts.errors.get("units", f"the state of {name} was not read")
-        return not_assessed(check_id, target, why)
+        return not_assessed(check_id, at, why)
     common: dict[str, object] = {"limit": "active", "limit_source": "role observe"}
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
-        return passed(check_id, target, unit.active, **common)
+        return passed(check_id, at, unit.active, **common)
     cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
     fix = f"on {facts.host}: journalctl -u {name}; then {DEPLOY}"
-    return failed(check_id, target, cause, fix, value=unit.active, **common)
+    return failed(check_id, at, cause, fix, value=unit.active, **common)
 
 
 def _later(server: Host) -> str:
@@ -145,7 +146,8 @@ def _silent(view: View, check_id: str, server: Host | None) -> CheckResult:
         return not_assessed(check_id, "cluster", "the site has no control host")
     facts = view.facts.get(server.name)
     if facts is None:
-        return not_assessed(check_id, "cluster", f"{server.name} did not answer")
+        why = Gap(f"{server.name} did not answer", (server.name,))
+        return not_assessed(check_id, "cluster", why)
     cause = facts.errors.get("observe") or f"Prometheus does not answer on {server.name}"
     fix = f"on {server.name}: journalctl -u prometheus.service; then {DEPLOY}"
     return not_assessed(check_id, "cluster", cause, fix=fix)

@@ -10,7 +10,8 @@ from appliance.config.queues.network import NAME as POLICY
 from appliance.config.queues.network import OPERATOR, RESOURCE, shared
 from appliance.models.facts_gpu import Gpus
 from appliance.models.facts_scheduler import SchedulerFacts
-from appliance.models.result import CheckResult
+from appliance.models.gap import Gap
+from appliance.models.result import CLUSTER, CheckResult, place
 from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
@@ -21,26 +22,29 @@ MOST_NAMED = 3
 """Pods named in one line."""
 
 
-def told(view: View) -> tuple[str, SchedulerFacts | None, str]:
+def told(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
     """The first control plane that knows, what it says, or why nobody does."""
     hosts = view.site.with_role(Role.CONTROL)
-    why = "no host has the role control"
+    why = Gap("no host has the role control")
     for host in hosts:
         facts = view.facts.get(host.name)
         if facts is None:
-            why = f"{host.name}, a control plane, did not answer"
+            why = Gap(f"{host.name}, a control plane, did not answer", (host.name,))
         elif facts.scheduler is None:
-            why = facts.errors.get("scheduler", f"{host.name} has no cluster to ask")
+            why = Gap(facts.errors.get("scheduler", f"{host.name} has no cluster to ask"))
         elif facts.scheduler.releases is None:
-            why = facts.errors.get("scheduler", f"the API of {host.name} was not asked")
+            why = Gap(facts.errors.get("scheduler", f"the API of {host.name} was not asked"))
         else:
-            return host.name, facts.scheduler, ""
-    return hosts[0].name if hosts else "cluster", None, why
+            return host.name, facts.scheduler, Gap("")
+    return hosts[0].name if hosts else CLUSTER, None, why
 
 
-def unread(view: View, host: str, what: str) -> str:
-    """Why a control plane that answered did not say this."""
-    return view.facts[host].errors.get("scheduler", f"{what} were not read")
+def missing(view: View, what: str) -> Gap:
+    """Why nobody says this: no control plane at all, or the one that answers does not know it."""
+    host, known, why = told(view)
+    if known is None:
+        return why
+    return Gap(view.facts[host].errors.get("scheduler", f"{what} were not read"))
 
 
 def wanted(view: View) -> tuple[Release, ...]:
@@ -57,12 +61,12 @@ def judge_releases(check: str, view: View, releases: tuple[Release, ...]) -> Ite
     """Each of the releases is deployed at its version."""
     host, known, why = told(view)
     for release in releases:
-        target = f"{host}/{release.name}"
+        target = place(host, release.name)
         if known is None or known.releases is None:
             yield not_assessed(check, target, why)
             continue
-        place = (release.namespace, release.name)
-        found = next((r for r in known.releases if (r.namespace, r.name) == place), None)
+        name = (release.namespace, release.name)
+        found = next((r for r in known.releases if (r.namespace, r.name) == name), None)
         limit = release.version or release.line
         if found is None:
             yield failed(check, target, f"{release.name} is not installed", DEPLOY, limit=limit)
@@ -83,11 +87,11 @@ def _pods(view: View) -> Iterator[CheckResult]:
 
 def judge_pods(check: str, view: View, releases: tuple[Release, ...]) -> Iterator[CheckResult]:
     """All pods in the namespace of each of the releases are ready."""
-    host, known, why = told(view)
+    host, known, _ = told(view)
     for release in releases:
-        target = f"{host}/{release.name}"
+        target = place(host, release.name)
         if known is None or known.pods is None:
-            yield not_assessed(check, target, why or unread(view, host, "its pods"))
+            yield not_assessed(check, target, missing(view, "its pods"))
             continue
         # The probe asks for pods where Helm has a release, and nowhere else.
         if release.namespace not in {found.namespace for found in known.releases or ()}:
@@ -114,15 +118,16 @@ def judge_pods(check: str, view: View, releases: tuple[Release, ...]) -> Iterato
 
 def _gpus(view: View) -> Iterator[CheckResult]:
     check = "scheduler.gpus"
-    asked, known, why = told(view)
+    _, known, _ = told(view)
     for host in view.site.with_role(Role.GPU):
         if view.site.owner(host) is not Owner.KUBERNETES:
             continue
         facts = view.facts.get(host.name)
         if known is None or known.gpus is None:
-            yield not_assessed(check, host.name, why or unread(view, asked, NODES))
+            yield not_assessed(check, host.name, missing(view, NODES))
         elif facts is None or facts.gpus is None or not facts.gpus.devices:
-            yield not_assessed(check, host.name, f"the GPUs of {host.name} are not known")
+            unknown = Gap(f"the GPUs of {host.name} are not known", (host.name,))
+            yield not_assessed(check, host.name, unknown)
         elif any(gpu.mig_enabled and gpu.mig is None for gpu in facts.gpus.devices):
             cause = f"what the GPUs of {host.name} are divided into was not read"
             yield not_assessed(check, host.name, cause)
@@ -130,19 +135,19 @@ def _gpus(view: View) -> Iterator[CheckResult]:
             cause = f"the cluster has no node {host.name}"
             yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
         else:
-            yield _offered(view, host, facts.gpus, known, asked)
+            yield _offered(view, host, facts.gpus, known)
 
 
 def _rdma(view: View) -> Iterator[CheckResult]:
     check, options = "scheduler.rdma", view.site.scheduler
     if options is None or not shared(view.site, view.profile, options):
         return
-    asked, known, why = told(view)
+    _, known, _ = told(view)
     for host in view.site.with_role(Role.GPU):
         if view.site.owner(host) is not Owner.KUBERNETES:
             continue
         if known is None or known.rdma is None:
-            yield not_assessed(check, host.name, why or unread(view, asked, NODES))
+            yield not_assessed(check, host.name, missing(view, NODES))
         elif host.name not in known.rdma:
             cause = f"the cluster has no node {host.name}"
             yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
@@ -157,7 +162,7 @@ def _rdma(view: View) -> Iterator[CheckResult]:
             yield failed(check, host.name, cause, fix, value=0, unit="pods")
 
 
-def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts, asked: str) -> CheckResult:
+def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> CheckResult:
     """With strategy mixed parts have names of their own, with single they are called GPUs, too."""
     check = "scheduler.gpus"
     mixed = view.site.scheduler is not None and mig_strategy(view.site.scheduler) == "mixed"
@@ -171,7 +176,7 @@ def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts, asked: s
     if not mixed:
         there, offered = {GPU: whole + cut.total()}, {GPU: (known.gpus or {})[host.name]}
     elif known.gpu_parts is None:
-        return not_assessed(check, host.name, unread(view, asked, NODES))
+        return not_assessed(check, host.name, missing(view, NODES))
     else:
         there = {GPU: whole, **cut}
         offered = {GPU: (known.gpus or {})[host.name], **known.gpu_parts.get(host.name, {})}

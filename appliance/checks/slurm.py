@@ -15,7 +15,8 @@ from appliance.checks.check import (
 )
 from appliance.config.roles.slurm import gpus_offered
 from appliance.models.facts import HostFacts, Slurm, SlurmNode
-from appliance.models.result import CheckResult
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Kind, place
 from appliance.models.site import Host, Owner, Role, Site
 
 DEPLOY = "appliance deploy"
@@ -23,6 +24,8 @@ WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "res
 MAINTENANCE = frozenset({"maint", "maintenance"})
 """A reservation with the flag MAINT, in the words of sinfo and of scontrol; state=resume does not end one."""
 OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
+TOO_FEW = "gres/gpu count"
+"""In slurmctld's reason for a node that registers with fewer GPUs than slurm.conf says."""
 SHORT = re.compile(r"gres/gpu count reported lower than configured \((\d+) < (\d+)\)")
 """slurmctld's reason for a node whose slurmd has found fewer GPUs than slurm.conf says."""
 UNITS = (
@@ -57,23 +60,24 @@ def gpus_in(gres: str) -> int:
     return sum(map(int, counts))
 
 
-def _told(view: View) -> tuple[Slurm | None, str]:
+def _told(view: View) -> tuple[Slurm | None, Gap]:
     """What the controller host knows of Slurm, or why nothing is known."""
     host = controller_of(view)
     if host is None:
-        return None, "no host has the role control"
+        return None, Gap("no host has the role control")
     facts = view.facts.get(host.name)
     if facts is None:
-        return None, f"{host.name}, the controller, did not answer"
+        return None, Gap(f"{host.name}, the controller, did not answer", (host.name,))
     if facts.slurm is None:
-        return None, facts.errors.get("slurm", f"{host.name} has no Slurm commands")
-    return facts.slurm, ""
+        return None, Gap(facts.errors.get("slurm", f"{host.name} has no Slurm commands"))
+    return facts.slurm, Gap("")
 
 
 def _controller(view: View) -> Iterator[CheckResult]:
     slurm, why = _told(view)
     if slurm is None or not slurm.controller:
-        yield not_assessed("slurm.controller", "cluster", why or "scontrol ping gave no answer")
+        none = Gap("scontrol ping gave no answer")
+        yield not_assessed("slurm.controller", "cluster", why if slurm is None else none)
     elif slurm.controller.lower() == "up":
         yield passed("slurm.controller", "cluster", "up", limit="up", evidence="scontrol ping")
     else:
@@ -97,18 +101,18 @@ def _nodes(view: View) -> Iterator[CheckResult]:
             yield _node(view.site, host, nodes.get(host.name))
 
 
-def _listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, str]:
+def _listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
     """The nodes the controller lists, or why it has listed none."""
     slurm, why = _told(view)
     if slurm is None:
         return None, why
     if slurm.controller.lower() != "up":
-        return None, "the controller is not up"
+        return None, Gap("the controller is not up")
     if slurm.nodes is None:
         host = controller_of(view)
         errors = view.facts[host.name].errors if host else {}
-        return None, errors.get("slurm", "the controller's list of hosts was not read")
-    return {node.name: node for node in slurm.nodes}, ""
+        return None, Gap(errors.get("slurm", "the controller's list of hosts was not read"))
+    return {node.name: node for node in slurm.nodes}, why
 
 
 def _node(site: Site, host: Host, node: SlurmNode | None) -> CheckResult:
@@ -136,6 +140,7 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> CheckResult:
         value=node.state.lower(),
         limit="idle, mixed or allocated",
         evidence="scontrol show node",
+        kind=Kind.TOO_FEW_GPUS if TOO_FEW in node.reason else Kind.OTHER,
     )
 
 
@@ -174,7 +179,8 @@ def _gres(view: View) -> Iterator[CheckResult]:
     for host in view.site.with_role(Role.GPU):
         node = nodes.get(host.name) if nodes else None
         if node is None:
-            yield not_assessed("slurm.gres", host.name, why or f"Slurm does not know {host.name}")
+            unknown = Gap(f"Slurm does not know {host.name}")
+            yield not_assessed("slurm.gres", host.name, why if nodes is None else unknown)
             continue
         offered = gpus_offered(count, view.facts.get(host.name))
         if _unread_parts(view.facts.get(host.name)):
@@ -265,7 +271,7 @@ def _accounting(view: View) -> Iterator[CheckResult]:
     cluster = view.site.slurm.cluster
     if slurm is None or slurm.accounting is None:
         none = "slurm.conf of the controller names no slurmdbd to ask"
-        yield not_assessed("slurm.accounting", "cluster", why or none)
+        yield not_assessed("slurm.accounting", "cluster", why if slurm is None else none)
     elif slurm.accounting:
         yield passed("slurm.accounting", "cluster", cluster, evidence="sacctmgr show cluster")
     else:
@@ -290,7 +296,7 @@ def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
 
 
 def _unit(check: str, host: Host, facts: HostFacts, name: str) -> CheckResult:
-    target = host.name if check == "slurm.munge" else f"{host.name}/{name}"
+    target = host.name if check == "slurm.munge" else place(host.name, name)
     unit = facts.units.get(f"{name}.service") or facts.units.get(name)
     if unit is None or unit.active == "unknown":
         why = facts.errors.get("units", f"the state of {name}.service was not read")

@@ -16,7 +16,7 @@ from appliance.checks.check import (
 from appliance.config.roles.storage import mount_unit, server_host, source
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Filesystem
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Place, place
 from appliance.models.site import Export, Host, NfsMount, Role
 
 UNITS = ("nfs-server.service", "nfs-ganesha.service")
@@ -145,7 +145,7 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Che
 
 
 def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> CheckResult:
-    target = f"{host.name}{export.path}"
+    target = place(host.name, export.path.removeprefix("/"))
     holder = _holding(facts, export.path)
     if holder is None:
         why = facts.errors.get("filesystems", f"no file system is known to hold {export.path}")
@@ -156,7 +156,7 @@ def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> C
     return _room("storage.export", target, holder, f"{holder.source} at {holder.at}")
 
 
-def _room(check_id: str, target: str, found: Filesystem, evidence: str) -> CheckResult:
+def _room(check_id: str, target: Place | str, found: Filesystem, evidence: str) -> CheckResult:
     if not found.size:
         return not_assessed(check_id, target, f"{found.at} does not tell its size")
     percent = round(100 * found.free / found.size, 1)
@@ -176,7 +176,7 @@ def _room(check_id: str, target: str, found: Filesystem, evidence: str) -> Check
 
 
 def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> CheckResult:
-    target = f"{host.name}{wanted.at}"
+    target = place(host.name, wanted.at.removeprefix("/"))
     local = _serves(view, host) and any(e.path == wanted.export for e in view.site.storage.exports)
     if local and wanted.at == wanted.export:
         return passed("storage.mount", target, "local", evidence="the exported directory itself")
@@ -200,7 +200,7 @@ def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> 
     return failed("storage.mount", target, cause, fix, value=found.source, limit=origin)
 
 
-def _unmounted(facts: HostFacts, target: str, wanted: NfsMount, origin: str) -> CheckResult:
+def _unmounted(facts: HostFacts, target: Place, wanted: NfsMount, origin: str) -> CheckResult:
     silent = _silence(facts, wanted.at)
     if not silent and (why := _unread(facts)):
         return not_assessed("storage.mount", target, why)

@@ -32,11 +32,9 @@ def _pods(view: View) -> Iterator[CheckResult]:
 def _storage_class(view: View) -> Iterator[CheckResult]:
     check = "workloads.storage_class"
     for name in default_classes(view):
-        host, known, why = scheduler.told(view)
+        _, known, _ = scheduler.told(view)
         if known is None or known.default_classes is None:
-            yield not_assessed(
-                check, "cluster", why or scheduler.unread(view, host, "StorageClasses")
-            )
+            yield not_assessed(check, "cluster", scheduler.missing(view, "StorageClasses"))
         elif known.default_classes == (name,):
             yield passed(check, "cluster", name, limit=name)
         else:

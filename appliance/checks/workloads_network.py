@@ -8,7 +8,7 @@ from appliance.config.queues.manifest import Manifest, digest
 from appliance.config.workloads.network import ENFORCING, NAME, kept, policies
 from appliance.config.workloads.releases import wanted
 from appliance.models.facts_scheduler import NetworkPolicy, PolicyEnforcer
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Place, place
 
 DEPLOY = "appliance deploy --stage workloads"
 NEVER = "never"
@@ -17,19 +17,18 @@ NEVER = "never"
 
 def _policies(view: View) -> Iterator[CheckResult]:
     check = "workloads.policies"
-    host, known, why = scheduler.told(view)
+    host, known, _ = scheduler.told(view)
     for addon, policy in zip(wanted(view.site), policies(view.site), strict=True):
-        target = f"{host}/{addon.name}"
+        target = place(host, addon.name)
         if known is None or known.policies is None:
-            cause = why or scheduler.unread(view, host, "NetworkPolicies")
-            yield not_assessed(check, target, cause)
+            yield not_assessed(check, target, scheduler.missing(view, "NetworkPolicies"))
             continue
         found = [p for p in known.policies if p.namespace == addon.namespace]
         yield _judged(check, target, policy, found)
 
 
 def _judged(
-    check: str, target: str, policy: Manifest, found: Sequence[NetworkPolicy]
+    check: str, target: Place, policy: Manifest, found: Sequence[NetworkPolicy]
 ) -> CheckResult:
     space = policy["metadata"]["namespace"]
     own = next((p for p in found if p.name == NAME), None)
@@ -54,10 +53,10 @@ def _network(view: View) -> Iterator[CheckResult]:
     check = "workloads.network"
     if not wanted(view.site):
         return
-    host, known, why = scheduler.told(view)
+    _, known, _ = scheduler.told(view)
     if known is None or known.enforcers is None:
-        cause = why or scheduler.unread(view, host, "the programs of the pod network")
-        yield not_assessed(check, "cluster", cause)
+        why = scheduler.missing(view, "the programs of the pod network")
+        yield not_assessed(check, "cluster", why)
     elif not known.enforcers:
         name = view.site.kubernetes.network if view.site.kubernetes else ""
         cause = f"nobody is seen to enforce NetworkPolicies: {_exposed(view)}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.causes import explain
-from appliance.checks.check import ClusterCheck, HostCheck, View, not_assessed
+from appliance.checks.check import ClusterCheck, HostCheck, View, failed, not_assessed, passed
 from appliance.checks.kubernetes import OF_BROUGHT
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
@@ -90,11 +90,10 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
             results += judge_host(view, host, ids)
         else:
             results.append(
-                CheckResult(
-                    id=f"stage.{stage.name}",
-                    target=host.name,
-                    status=Status.NOT_ASSESSED,
-                    cause=f"stage {stage.name} is not finished here, so its checks were not made",
+                not_assessed(
+                    f"stage.{stage.name}",
+                    host.name,
+                    f"stage {stage.name} is not finished here, so its checks were not made",
                     fix=f"appliance deploy --limit {host.name}",
                 )
             )
@@ -121,7 +120,5 @@ def _anywhere(view: View, stage: Stage) -> bool:
 def _reachable(found: Round, host: Host) -> CheckResult:
     missing = found.unanswered.get(host.name)
     if missing is None:
-        return CheckResult(id=REACHABLE, target=host.name, status=Status.PASS)
-    return CheckResult(
-        id=REACHABLE, target=host.name, status=Status.FAIL, cause=missing.cause, fix=missing.fix
-    )
+        return passed(REACHABLE, host.name)
+    return failed(REACHABLE, host.name, missing.cause, missing.fix)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance import __version__
-from appliance.checks.check import not_assessed
+from appliance.checks.check import judged, not_assessed
 from appliance.checks.kubernetes_images import running
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
@@ -158,10 +158,10 @@ def _keep(session: Session, facts: HostFacts) -> Evidence:
 def _stage_results(outcomes: Iterable[StageOutcome]) -> tuple[CheckResult, ...]:
     bad = {StageState.FAILED: Status.FAIL, StageState.BLOCKED: Status.ERROR}
     return tuple(
-        CheckResult(
-            id=f"stage.{o.stage}",
-            target=o.host,
-            status=bad[o.state],
+        judged(
+            f"stage.{o.stage}",
+            o.host,
+            bad[o.state],
             cause=o.cause or o.why,
             fix=o.fix or "mend the stage before it, then deploy again",
         )

@@ -1,9 +1,11 @@
 """The verdict every check and benchmark gives, and how verdicts add up."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.line import Line
@@ -32,11 +34,59 @@ SEVERITY = (
 )
 
 
+class Kind(StrEnum):
+    """What a cause is, where something hangs on it."""
+
+    OTHER = ""
+    TOO_FEW_GPUS = "too_few_gpus"
+
+
+CLUSTER = "cluster"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a result speaks of: a host, None for the cluster, and where it is about these alone, parts of it."""
+
+    host: str | None = None
+    parts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As people read it: "gpu-1/GPU 3,5"."""
+        return "/".join([self.host or CLUSTER, *([_joined(self.parts)] if self.parts else [])])
+
+
+def place(host: str, *parts: str) -> Place:
+    """A host or the cluster, and parts of it."""
+    return Place(None if host == CLUSTER else host, parts)
+
+
+def _joined(parts: tuple[str, ...]) -> str:
+    first, *others = parts
+    stem = first[: first.rfind(" ") + 1]
+    return ",".join((first, *(part.removeprefix(stem) for part in others)))
+
+
+def _read(target: str) -> Place:
+    """The inverse, for records of before results had their host and parts."""
+    where, _, part = target.partition("/")
+    stem, _, numbers = part.rpartition(" ")
+    parts = [f"{stem} {number}" for number in numbers.split(",")] if stem else [part]
+    return place(where, *filter(None, parts))
+
+
 class CheckResult(Model):
-    """One judged value. ``target`` is a host, ``host/part`` ("gpu-1/GPU 5") or "cluster"."""
+    """One judged value. ``target`` is what people read of ``host`` and ``parts``: "gpu-1/GPU 5", "cluster".
+
+    ``names``: what its cause names beside them: hosts (or parts of theirs as "gpu-1/GPU 5"), units, adapters, alerts.
+    """
 
     id: Line
     target: Line
+    host: Line | None = None
+    parts: tuple[Line, ...] = ()
+    names: tuple[Line, ...] = ()
+    kind: Kind = Kind.OTHER
     status: Status
     value: Value = None
     unit: Line = ""
@@ -56,10 +106,13 @@ class CheckResult(Model):
         """What tells one result from another: "gpu.ecc gpu-1/GPU 5"."""
         return f"{self.id} {self.target}"
 
-    @property
-    def host(self) -> str | None:
-        """The host this result speaks of, None for the cluster."""
-        return None if self.target == "cluster" else self.target.split("/", 1)[0]
+    @model_validator(mode="before")
+    @classmethod
+    def _from_target(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "host" in given or "target" not in given:
+            return given
+        read = _read(str(given["target"]))
+        return {"host": read.host, "parts": read.parts, **given}
 
 
 class Verdict(StrEnum):

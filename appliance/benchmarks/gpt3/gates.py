@@ -6,6 +6,7 @@ from appliance.benchmarks.benchmark import Requirement
 from appliance.benchmarks.gpt3.described import same_gpu
 from appliance.benchmarks.gpt3.judge import THROUGHPUT
 from appliance.benchmarks.gpt3.reference import Reference, load
+from appliance.benchmarks.gpt3.throughput import of_size
 from appliance.checks.check import View
 from appliance.models.site import Owner
 
@@ -50,7 +51,7 @@ def _targets(view: View, reference: Reference, model: str) -> Iterator[str]:
             if (cell.model, cell.platform) == (model, platform) and cell.gate
         ]
         if fitting := [size for size in sizes if size <= hosts]:
-            yield f"cluster/{model} {platform} {max(fitting)}n"
+            yield str(of_size(model, platform, max(fitting)))
 
 
 def _gpus(view: View, reference: Reference) -> frozenset[str]:

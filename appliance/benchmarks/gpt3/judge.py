@@ -9,12 +9,13 @@ from appliance.benchmarks.gpt3.throughput import (
     Run,
     linear_factor,
     mfu,
+    of_size,
     one_node,
     tflops_per_gpu,
 )
-from appliance.checks.check import failed, not_assessed, passed
+from appliance.checks.check import failed, judged, not_assessed, passed
 from appliance.models.profile import Limit
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Place, Status
 
 THROUGHPUT = "gpt3.throughput"
 SCALING = "gpt3.scaling"
@@ -50,10 +51,10 @@ def throughput(run: Run, reference: Reference, allowed: Limit) -> CheckResult:
             THROUGHPUT, target(run), run.unreal, required=False, simulated=True, **shown
         )
     if too_fast := _too_fast(run, reference):
-        return CheckResult(
-            id=THROUGHPUT,
-            target=target(run),
-            status=Status.ERROR,
+        return judged(
+            THROUGHPUT,
+            target(run),
+            Status.ERROR,
             cause=too_fast,
             fix="check global batch, sequence length and number of GPUs of this log",
             **shown,
@@ -117,9 +118,9 @@ def _against(
     return failed(check_id, target(run), cause, SLOW_FIX, **shown, **bounds)
 
 
-def target(run: Run) -> str:
+def target(run: Run) -> Place:
     """ "cluster/5b bare-metal 2n"."""
-    return f"cluster/{run.model} {run.platform} {run.nodes}n"
+    return of_size(run.model, run.platform, run.nodes)
 
 
 def _comparable(run: Run, reference: Reference) -> tuple[Cell | None, str, bool]:

@@ -12,10 +12,10 @@ from appliance.adapters.remote import Remote
 from appliance.benchmarks.gpt3 import logs, steps, tables
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
 from appliance.benchmarks.gpt3.reference import load
-from appliance.benchmarks.gpt3.throughput import Run
-from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.benchmarks.gpt3.throughput import Run, of_size
+from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
-from appliance.models.result import CheckResult, Measurement, Status
+from appliance.models.result import CheckResult, Measurement, Place, Status
 from appliance.models.run import Table
 from appliance.models.site import Owner, Role
 from appliance.models.site_containers import JobContainer
@@ -50,9 +50,9 @@ class Trial:
     container: JobContainer | None = None
 
     @property
-    def target(self) -> str:
-        """As results name it."""
-        return f"cluster/{MODEL} bare-metal {self.nodes}n"
+    def target(self) -> Place:
+        """What results of it speak of."""
+        return of_size(MODEL, "bare-metal", self.nodes)
 
     def argv(self) -> tuple[str, ...]:
         """srun hands its standard input, the training script, to every task: no shared file system needed."""
@@ -221,7 +221,7 @@ def _ask(trial: Trial, remote: Remote, *argv: str) -> str:
 
 
 def _error(trial: Trial, cause: str, fix: str) -> CheckResult:
-    return CheckResult(id=LOSS, target=trial.target, status=Status.ERROR, cause=cause, fix=fix)
+    return judged(LOSS, trial.target, Status.ERROR, cause=cause, fix=fix)
 
 
 def _said(done: Completed) -> str:

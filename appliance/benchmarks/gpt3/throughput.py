@@ -7,6 +7,7 @@ from pydantic import Field
 
 from appliance.benchmarks.gpt3.reference import Cell, Gpt, Reference, Series
 from appliance.models.base import Model
+from appliance.models.result import CLUSTER, Place, place
 
 
 class Formula(StrEnum):
@@ -50,6 +51,11 @@ class Run(Model):
     def gpus(self) -> int:
         """GPUs of the whole run."""
         return self.nodes * self.gpus_per_node
+
+
+def of_size(model: str, platform: str, nodes: int) -> Place:
+    """What results of runs on so many hosts speak of: "cluster/5b bare-metal 2n"."""
+    return place(CLUSTER, f"{model} {platform} {nodes}n")
 
 
 def tokens_per_s(global_batch: int, sequence: int, seconds: float) -> float:

@@ -17,6 +17,7 @@ from appliance.report.wording import measured, number, one_line, targets
 
 BAR_WIDTH = 100.0
 HOST = "HOST"
+NOWHERE = {"target": "", "host": None, "parts": (), "names": ()}
 WORDS = ("cause", "fix", "evidence", "explained_by")
 """Of a result, what may name its host."""
 
@@ -153,7 +154,7 @@ def _grouped(
 
 
 def _bare(result: CheckResult) -> CheckResult:
-    left_out: dict[str, object] = {"target": "", "value": None}
+    left_out: dict[str, object] = {**NOWHERE, "value": None}
     if result.status is Status.PASS:
         left_out["evidence"] = ""
     return result.model_copy(update=left_out)
