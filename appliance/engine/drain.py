@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.kubernetes_nodes import KUBECTL, ApiNodes, KubectlNodes, Nodes
 from appliance.engine.session import Session
-from appliance.engine.work import ENDING, Scheduler
+from appliance.engine.work import Scheduler, Work
 from appliance.engine.work_kubernetes import KubernetesHosts
 from appliance.engine.work_slurm import SlurmHosts
 from appliance.errors import ApplianceError, DeadlineExceeded
@@ -104,10 +104,10 @@ def _wait(
     hosts: Sequence[str],
     seconds: float,
     force: bool,
-) -> dict[str, list[str]]:
+) -> dict[str, list[Work]]:
     """What is left on each host that is not free when the time is over; says so whenever it becomes another."""
     deadline = time.monotonic() + seconds
-    told: dict[str, list[str]] = {}
+    told: dict[str, list[Work]] = {}
     while True:
         found = {h: [w for s in asked for w in s.clear(h, force)] for h in hosts}
         left = {host: work for host, work in found.items() if work}
@@ -115,19 +115,23 @@ def _wait(
             return {}
         for host, work in left.items():
             if told.get(host) != work:
-                session.tell(Message(text=f"waits for {', '.join(work)}", host=host))
+                session.tell(Message(text=f"waits for {_named(work)}", host=host))
         told = left
         over = time.monotonic() - deadline
-        ending = all(w.endswith(ENDING) for work in left.values() for w in work)
+        ending = all(w.is_ending for work in left.values() for w in work)
         if over >= (GRACE if ending else 0) or session.cancelled.wait(PAUSE):
             return left
 
 
-def _not_free(session: Session, left: dict[str, list[str]], wanted: Drain) -> DeadlineExceeded:
+def _named(work: Sequence[Work]) -> str:
+    return ", ".join(map(str, work))
+
+
+def _not_free(session: Session, left: dict[str, list[Work]], wanted: Drain) -> DeadlineExceeded:
     after = f" after {wanted.seconds / 60:g} min" + (
         " and the order to end" if wanted.force else ""
     )
     if session.cancelled.is_set():
         after = " at the interrupt"
-    named = "; ".join(f"{host} is not free{after}: {', '.join(left[host])}" for host in left)
+    named = "; ".join(f"{host} is not free{after}: {_named(left[host])}" for host in left)
     return DeadlineExceeded(named, f"{wanted.remedy}; work goes on there")

@@ -8,8 +8,17 @@ from appliance.errors import ApplianceError
 from appliance.models.drain import Why
 from appliance.models.site import Owner
 
-ENDING = " (is ending)"
-"""Behind work that was told to end and will, in its own grace period."""
+
+@dataclass(frozen=True)
+class Work:
+    """What stands in the way of a drain. ``is_ending``: it was told to end and will, in its own grace period."""
+
+    text: str
+    is_ending: bool = False
+
+    def __str__(self) -> str:
+        """As people read it."""
+        return f"{self.text} (is ending)" if self.is_ending else self.text
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,8 @@ class Scheduler(Protocol):
         """No new work. What somebody else has taken out already stays theirs."""
         ...
 
-    def clear(self, host: str, force: bool) -> list[str]:
-        """Does what may be done now to free the host; what stands in the way still, in words.
+    def clear(self, host: str, force: bool) -> list[Work]:
+        """Does what may be done now to free the host; what stands in the way still.
 
         ``force``: consent to end what would run to its end.
         """

@@ -4,7 +4,7 @@ from typing import Any
 
 from appliance.adapters.kubernetes_nodes import Nodes, Resource
 from appliance.engine.session import Session
-from appliance.engine.work import ENDING, Held, is_ours, runs
+from appliance.engine.work import Held, Work, is_ours, runs
 from appliance.errors import ClusterFailed
 from appliance.mig import node as on_demand
 from appliance.models.drain import Why
@@ -13,7 +13,7 @@ from appliance.models.site import Owner
 DRAINED = on_demand.DRAINED
 """Annotation that says why a cordon is ours; stage kubernetes takes such a one back."""
 
-DIVIDED = "MIG on demand, which divides GPUs there" + ENDING
+DIVIDED = Work("MIG on demand, which divides GPUs there", is_ending=True)
 
 TAINT = on_demand.OWNER
 MIRROR = "kubernetes.io/config.mirror"
@@ -60,7 +60,7 @@ class KubernetesHosts:
             marked = {"annotations": {DRAINED: why.value}}
             self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": True}})
 
-    def clear(self, host: str, force: bool) -> list[str]:
+    def clear(self, host: str, force: bool) -> list[Work]:
         """See Scheduler. Pods somebody makes anew elsewhere are moved; others run to their end, or are evicted by force."""
         node = self._node(host)
         if node is None:
@@ -78,16 +78,16 @@ class KubernetesHosts:
             marked = {"annotations": {DRAINED: None}}
             self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": None}})
 
-    def _moved(self, pod: Resource, force: bool) -> str:
+    def _moved(self, pod: Resource, force: bool) -> Work:
         """One step of a pod on its way out, and where it stands."""
         meta = pod["metadata"]
         if meta.get("deletionTimestamp"):
-            return _name(pod) + ENDING
+            return Work(_name(pod), is_ending=True)
         if ends_by_itself(pod) and not force:
-            return _name(pod)
+            return Work(_name(pod))
         if self._nodes.evict(meta.get("namespace", "default"), meta["name"]):
-            return _name(pod) + ENDING
-        return f"{_name(pod)} (its disruption budget lets none go now)"
+            return Work(_name(pod), is_ending=True)
+        return Work(f"{_name(pod)} (its disruption budget lets none go now)")
 
     def _node(self, host: str) -> Resource | None:
         try:

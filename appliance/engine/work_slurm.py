@@ -1,12 +1,12 @@
 """Slurm's hosts and jobs, by its own commands on the controller."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from appliance.adapters.process import Completed
 from appliance.checks.slurm import is_out
 from appliance.engine.session import Session
-from appliance.engine.work import Held, is_ours, runs
+from appliance.engine.work import Held, Work, is_ours, runs
 from appliance.errors import ApplianceError, CommandFailed
 from appliance.models.drain import Why
 from appliance.models.site import Owner, Role
@@ -36,7 +36,7 @@ class SlurmHosts:
         if reason.startswith(GIVEN_AWAY):
             owner = Owner(reason.removeprefix(GIVEN_AWAY))
         said = state.lower() + (f" ({reason})" if reason else "")
-        return Held(owner, not is_out(state), said, tuple(self._jobs(host)))
+        return Held(owner, not is_out(state), said, tuple(map(str, _work(self._jobs(host)))))
 
     def take_out(self, host: str, why: Why) -> None:
         """See Scheduler."""
@@ -44,16 +44,15 @@ class SlurmHosts:
         if state and (not is_out(state) or is_ours(reason)) and reason != why:
             self._ask("scontrol", "update", f"NodeName={host}", "State=DRAIN", f"Reason={why}")
 
-    def clear(self, host: str, force: bool) -> list[str]:
+    def clear(self, host: str, force: bool) -> list[Work]:
         """See Scheduler."""
         if not self._node(host)[0]:
             return []
         jobs = self._jobs(host)
         if jobs and force:
             # One that ends at this moment is no failure; the next look tells what is left.
-            told = ["timeout", "20", "scancel", *(job.split()[1] for job in jobs)]
-            self._run(told)
-        return jobs
+            self._run(["timeout", "20", "scancel", *(number for number, _ in jobs)])
+        return _work(jobs)
 
     def give_back(self, host: str) -> None:
         """See Scheduler."""
@@ -83,9 +82,11 @@ class SlurmHosts:
             )
         return state.group(1), reason.group(1).strip() if reason else ""
 
-    def _jobs(self, host: str) -> list[str]:
+    def _jobs(self, host: str) -> list[tuple[str, str]]:
+        """Numbers and users."""
         flags = ("--noheader", f"--nodelist={host}", f"--states={BUSY}", "--format=%A of %u")
-        return [f"job {line.strip()}" for line in self._ask("squeue", *flags).splitlines() if line]
+        lines = (line.partition(" of ") for line in self._ask("squeue", *flags).splitlines())
+        return [(number.strip(), user.strip()) for number, _, user in lines if number]
 
     def _ask(self, *words: str) -> str:
         done = self._run(["timeout", "20", *words])
@@ -112,6 +113,10 @@ class SlurmHosts:
         if isinstance(told, ApplianceError):
             raise told
         return told
+
+
+def _work(jobs: Iterable[tuple[str, str]]) -> list[Work]:
+    return [Work(f"job {number} of {user}") for number, user in jobs]
 
 
 def _is_unknown(done: Completed) -> bool:

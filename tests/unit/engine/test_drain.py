@@ -10,6 +10,7 @@ from appliance.adapters.process import Completed
 from appliance.engine import drain as draining
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.session import Session
+from appliance.engine.work import Work
 from appliance.engine.work_kubernetes import DRAINED, is_work
 from appliance.errors import ClusterFailed, CommandFailed, ConnectionFailed, DeadlineExceeded
 from appliance.mig import node as on_demand
@@ -148,6 +149,18 @@ def test_jobs_that_do_not_end_are_named_and_the_host_takes_work_again(
     assert world.reasons["gpu-1"] == ""
     assert not world.cordoned
     assert world.node == {"metadata": {"name": "gpu-1", "annotations": {}}, "spec": {}}
+
+
+def test_the_words_of_work_lend_no_patience_and_take_none(
+    session: Session, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.jobs, world.looks_until_jobs_end = ["7 of ada (is ending)"], 3
+    with pytest.raises(DeadlineExceeded, match=r"job 7 of ada \(is ending\)"):
+        drain(session, ("gpu-1",), at_most(0))
+    monkeypatch.setattr(Work, "__str__", lambda work: "x")
+    world.jobs, world.pods = [], [pod("web")]
+    drain(session, ("gpu-1",), at_most(0))
+    assert world.evicted == ["web"]
 
 
 def test_pods_that_are_made_anew_elsewhere_are_evicted_and_the_hosts_own_stay(
