@@ -17,28 +17,29 @@ from appliance.stages.stage import Stage
 
 @dataclass(frozen=True)
 class Scope:
-    """Hosts and check ids a run judges. ``words``: the flags that narrowed it, "" for a run of everything."""
+    """Hosts and check ids a run judges; ``is_whole``: of all hosts and everything, ``has_all_hosts``: of all hosts.
+
+    ``words``: the flags that narrowed it.
+    """
 
     hosts: frozenset[str]
     ids: frozenset[str]
+    is_whole: bool = True
+    has_all_hosts: bool = True
     words: str = ""
     left_out: str = ""
 
     def judges(self, result: CheckResult) -> bool:
         """Whether ``result`` counts. What speaks of the whole cluster counts only where all hosts are in."""
-        if not self.words:
+        if self.is_whole:
             return True
         return result.id in self.ids and (
-            result.host in self.hosts if result.host else not self._limited
+            result.host in self.hosts if result.host else self.has_all_hosts
         )
-
-    @property
-    def _limited(self) -> bool:
-        return "--limit" in self.words
 
     def sentences(self, results: Iterable[CheckResult]) -> tuple[str, ...]:
         """What stays open after this run, as the report says it; ``results``: all that could be judged."""
-        if not self.words:
+        if self.is_whole:
             return ()
         beside = [r for r in results if r.status is Status.FAIL and not self.judges(r)]
         seen = f"{plural(len(beside), 'check')} beside it failed: appliance health"
@@ -57,7 +58,12 @@ def scope_of(site: Site, stages: Sequence[Stage], narrowing: Narrowing) -> Scope
     if narrowing.validates:
         ids |= {f"stage.{VALIDATE}", *(i for b in BENCHMARKS for i in b.checks)}
     return Scope(
-        hosts, frozenset(ids), _words(narrowing), _left_out(site, stages, hosts, narrowing)
+        hosts,
+        frozenset(ids),
+        is_whole=False,
+        has_all_hosts=not narrowing.limit,
+        words=_words(narrowing),
+        left_out=_left_out(site, stages, hosts, narrowing),
     )
 
 
