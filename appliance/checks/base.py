@@ -39,7 +39,7 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     release = facts.os.release
     common = {"limit": ", ".join(supported), "limit_source": f"profile {view.profile.name}"}
     if "os" in facts.errors:
-        return [not_assessed("base.os", host.name, facts.errors["os"], **common)]
+        return [not_assessed("base.os", host.name, facts.gap("os"), **common)]
     if release in supported:
         return [passed("base.os", host.name, release, **common)]
     return [
@@ -86,7 +86,7 @@ def _judge_own(host: Host, facts: HostFacts, own: dict[str, str]) -> Iterable[Ch
         value = len(own) - len(wrong) - len(unread)
         return [failed("base.sysctl", host.name, live, fix, value=value, **common)]
     if unread or not own:
-        why = facts.errors.get("sysctl") or f"not read: {', '.join(unread) or 'any'}"
+        why = facts.gap("sysctl", f"not read: {', '.join(unread) or 'any'}")
         return [not_assessed("base.sysctl", host.name, why, **common)]
     return [passed("base.sysctl", host.name, len(own), **common)]
 
@@ -97,7 +97,7 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         unit = facts.units.get(name)
         target = place(host.name, name)
         if unit is None or unit.active == "unknown":
-            yield not_assessed("base.units", target, facts.errors.get("units") or "not read")
+            yield not_assessed("base.units", target, facts.gap("units"))
         elif complaint := _complaint(unit):
             fix = f"journalctl -u {name} on the host says why; appliance deploy starts it"
             yield failed("base.units", target, complaint, fix, value=unit.active)
@@ -144,8 +144,8 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Che
         ]
     # "degraded" says that a unit has failed; without its name nobody knows which.
     if facts.os.state != "running":
-        cause = facts.errors.get("os") or f"systemd is {facts.os.state or 'silent'}"
-        return [not_assessed("base.failed_units", host.name, cause)]
+        why = facts.gap("os", f"systemd is {facts.os.state or 'silent'}")
+        return [not_assessed("base.failed_units", host.name, why)]
     return [passed("base.failed_units", host.name, 0, unit="units", limit=0)]
 
 

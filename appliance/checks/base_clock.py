@@ -27,8 +27,8 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         )
         return [failed("base.clock", host.name, cause, fix, **common)]
     if clock.synchronised is None or clock.offset is None:
-        cause = facts.errors.get("clock") or "the time daemon gave no offset"
-        return [not_assessed("base.clock", host.name, cause, **common)]
+        why = facts.gap("clock", "the time daemon gave no offset")
+        return [not_assessed("base.clock", host.name, why, **common)]
     offset = round(clock.offset, 6)
     silent = round(clock.time - clock.updated) if clock.updated is not None else 0
     if abs(offset) <= bound and silent > SILENT_SECONDS:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
-from appliance.models.facts import HostFacts
+from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.facts_host import Filesystem
 from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host
@@ -34,7 +34,7 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
     if bad:
         return bad
     if not local:
-        why = facts.errors.get("filesystems") or "no local file system was read"
+        why = facts.gap("filesystems", "no local file system was read")
         return [not_assessed("base.disk", host.name, why)]
     tightest = min(local, key=_percent)
     return [
@@ -55,7 +55,7 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     memory = facts.memory
     # The probe's area "cpu" reads memory, too.
     if not memory.total or "cpu" in facts.errors:
-        return [not_assessed("base.memory", host.name, facts.errors.get("cpu") or "not read")]
+        return [not_assessed("base.memory", host.name, facts.gap("cpu"))]
     percent = round(100 * memory.available / memory.total, 1)
     common = {"unit": "% available", "limit": FAIL_PERCENT, "limit_source": "own choice"}
     if percent >= FAIL_PERCENT:
@@ -88,13 +88,14 @@ def _is_turned(fs: Filesystem) -> bool:
 
 def _unreadable(view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
     """What the probe could not measure for errors of its disk; the site's own mounts are stage storage's."""
-    said = (one.partition(": ") for one in facts.errors.get("filesystems", "").split("; "))
     mounts = {mount.at for mount in view.site.storage.mounts}
     fix = "dmesg on the host names the disk (or the server); umount it, then fsck or xfs_repair, or replace the disk"
     return [
-        failed("base.disk", place(host.name, at), f"{at} gives errors: {why}", fix)
-        for at, _, why in said
-        if why == IO_ERROR and at not in mounts
+        failed(
+            "base.disk", place(host.name, problem.at), f"{problem.at} gives errors: {IO_ERROR}", fix
+        )
+        for problem in facts.problems
+        if problem.kind is ProblemKind.IO_ERROR and problem.at and problem.at not in mounts
     ]
 
 

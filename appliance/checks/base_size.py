@@ -69,7 +69,7 @@ def _at_least(
         return [not_assessed(check_id, host.name, reason, required=False, **common)]
     # The probe's area "cpu" reads memory and NUMA nodes, too.
     if "cpu" in facts.errors or not found:
-        return [not_assessed(check_id, host.name, facts.errors.get("cpu") or "not read", **common)]
+        return [not_assessed(check_id, host.name, facts.gap("cpu"), **common)]
     if found >= bound:
         return [passed(check_id, host.name, found, **common)]
     cause = f"{found} {unit}, the class has {bound}"

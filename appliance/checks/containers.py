@@ -40,7 +40,7 @@ def _pyxis(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
             yield failed(PYXIS, host.name, cause, DEPLOY, limit="none")
         return
     if "containers" in facts.errors:
-        yield not_assessed(PYXIS, host.name, facts.errors["containers"])
+        yield not_assessed(PYXIS, host.name, facts.gap("containers"))
     elif seen is None or seen.plugin is None:
         yield failed(PYXIS, host.name, "Pyxis was not built on this host", DEPLOY)
     else:
@@ -87,7 +87,7 @@ def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         return
     seen = facts.containers
     if "containers" in facts.errors:
-        yield not_assessed(ENROOT, host.name, facts.errors["containers"])
+        yield not_assessed(ENROOT, host.name, facts.gap("containers"))
         return
     if seen is None or not seen.enroot:
         yield failed(ENROOT, host.name, "enroot is not installed", DEPLOY)
@@ -145,7 +145,7 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     seen = facts.containers
     least, source = view.number(ROOM) or (ROOM_GIB, OWN_CHOICE)
     if seen is None or seen.free is None:
-        why = facts.errors.get("containers") or f"{folder} could not be looked at"
+        why = facts.gap("containers", f"{folder} could not be looked at")
         yield not_assessed(ROOM, host.name, why)
         return
     free = round(seen.free / GIB, 1)

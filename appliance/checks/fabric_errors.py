@@ -98,7 +98,7 @@ def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     own = [port for port in facts.ports if port.link_layer == expected.link_layer]
     ports = [port for port in own if not BOUNDS.keys().isdisjoint(port.counters)]
     if not ports:
-        why = facts.errors.get("fabric", "no port shows counters")
+        why = facts.gap("fabric", "no port shows counters")
         return [not_assessed(ID, host.name, why, **common)]
     results = _counted(view, host, facts, ports, common)
     mute = [port.device for port in own if port not in ports]

@@ -40,8 +40,8 @@ def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
         if port.link_layer == ETHERNET and (not wanted.devices or port.device in wanted.devices)
     ]
     if not ports:
-        cause = facts.errors.get("fabric") or "no Ethernet port of an RDMA adapter was found"
-        return [not_assessed("fabric.roce", host.name, cause, **common)]
+        why = facts.gap("fabric", "no Ethernet port of an RDMA adapter was found")
+        return [not_assessed("fabric.roce", host.name, why, **common)]
     missing = sorted(set(wanted.devices) - {port.device for port in ports})
     lost = [_missing(host, name, common) for name in missing]
     return [*lost, *(_port(host, facts, port, wanted, common) for port in ports)]
@@ -81,9 +81,9 @@ def _port(
     read = ("pfc", "dscp", "tos") if wanted.mtu is None else ("pfc", "dscp", "tos", "mtu")
     unread = [name for name in read if getattr(state, name) is None]
     if unread:
-        why = facts.errors.get("fabric", "the host does not show it")
-        cause = f"{state.interface}: {', '.join(unread)} could not be read: {why}"
-        return not_assessed("fabric.roce", target, cause, **common)
+        why = facts.gap("fabric", "the host does not show it")
+        told = why.after(f"{state.interface}: {', '.join(unread)} could not be read: ")
+        return not_assessed("fabric.roce", target, told, **common)
     hidden = "; the driver does not show ECN" if state.ecn is None else ""
     said = f"priority {wanted.priority}, DSCP {wanted.dscp}"
     return passed("fabric.roce", target, said, evidence=state.interface + hidden, **common)

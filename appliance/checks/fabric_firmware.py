@@ -128,7 +128,7 @@ def _unread(
         if host.name not in view.facts:
             why = Gap(f"{host.name} did not answer", (host.name,))
         elif not own:
-            why = Gap(view.facts[host.name].errors.get("fabric") or "no adapter was found")
+            why = view.facts[host.name].gap("fabric", "no adapter was found")
         elif mute:
             why = Gap(f"the firmware of {', '.join(mute)} could not be read")
         else:

@@ -51,10 +51,9 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     }
     if found >= expectation.ports:
         return [passed("fabric.ports", host.name, found, **common)]
-    why = facts.errors.get("fabric", "")
-    if why and not facts.ports:
-        cause = f"ports could not be read: {why}"
-        return [not_assessed("fabric.ports", host.name, cause, **common)]
+    if "fabric" in facts.errors and not facts.ports:
+        why = facts.gap("fabric").after("ports could not be read: ")
+        return [not_assessed("fabric.ports", host.name, why, **common)]
     wrong = _turned(view, facts)
     if wrong and found + len(wrong) >= expectation.ports:
         return [_wrong_kind(host, port, expectation.link_layer, common) for port in wrong]
@@ -202,7 +201,7 @@ def silent(
     """Nothing to judge: by design where the class has no fabric, not assessed everywhere else."""
     if not view.profile.hardware.fabric.ports:
         return []
-    why = facts.errors.get("fabric", cause)
+    why = facts.gap("fabric", cause)
     common = {"required": required, "simulated": is_simulated(facts)}
     return [not_assessed(check_id, host.name, why, **common)]
 

@@ -24,8 +24,8 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRes
     target = place(host.name, OPENSM)
     unit = facts.units.get(OPENSM)
     if unit is None or unit.active == "unknown":
-        cause = facts.errors.get("units", f"the state of {OPENSM} was not read")
-        return [not_assessed("fabric.standby", target, cause, **common)]
+        why = facts.gap("units", f"the state of {OPENSM} was not read")
+        return [not_assessed("fabric.standby", target, why, **common)]
     if unit.active == "active":
         return [passed("fabric.standby", target, unit.active, **common)]
     return [
@@ -81,8 +81,8 @@ def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         return [not_assessed("fabric.ipoib", host.name, cause, required=False, **common)]
     own = next((i for i in facts.interfaces if address in i.addresses), None)
     if own is None and not facts.interfaces:
-        cause = facts.errors.get("network", "the host's interfaces were not read")
-        return [not_assessed("fabric.ipoib", host.name, cause, **common)]
+        why = facts.gap("network", "the host's interfaces were not read")
+        return [not_assessed("fabric.ipoib", host.name, why, **common)]
     if own is None:
         return [
             failed(

@@ -4,14 +4,11 @@ from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.cabling import Known, number
-from appliance.models.facts import HostFacts
+from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.facts_fabric import Port, SubnetManager, Topology
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host, Role
-
-UNANSWERED = "madrpc failed"
-"""What libibmad says when a query went out and nobody answered it; other troubles of sminfo are its own."""
 
 
 def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
@@ -20,9 +17,7 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
         return []
     simulated = is_simulated(view)
     answers = {name: f.subnet_manager for name, f in view.facts.items() if f.subnet_manager}
-    unanswered = [
-        name for name, f in view.facts.items() if UNANSWERED in f.errors.get("fabric", "")
-    ]
+    unanswered = [name for name, f in view.facts.items() if f.has("fabric", ProblemKind.UNANSWERED)]
     if not answers and unanswered:
         return [_no_master(view, unanswered[0], "silence", simulated)]
     if not answers:
@@ -100,7 +95,7 @@ def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
             return Gap(text, (host.name,))
         for area in areas:
             if area in facts.errors:
-                return Gap(f"{host.name}: {facts.errors[area]}")
+                return facts.gap(area).after(f"{host.name}: ")
     return Gap(otherwise)
 
 
@@ -183,9 +178,9 @@ def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> It
         cause = f"{host.name} did not answer: which adapters it has is not known"
         yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
         return
-    if not facts.ports and (unread := facts.errors.get("fabric")):
-        cause = f"which adapters {host.name} has was not read: {unread}"
-        yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
+    if not facts.ports and "fabric" in facts.errors:
+        unread = facts.gap("fabric").after(f"which adapters {host.name} has was not read: ")
+        yield not_assessed("fabric.topology", host.name, unread, simulated=simulated)
     for port in facts.ports:
         if _is_linked(port) and not seen.has(host, facts, port):
             yield failed(

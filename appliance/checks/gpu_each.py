@@ -7,6 +7,7 @@ from appliance.checks.check import judged, not_assessed, passed
 from appliance.config.tables import gpu_parts
 from appliance.models.facts import HostFacts
 from appliance.models.facts_gpu import Gpu
+from appliance.models.gap import Gap
 from appliance.models.gpu_part import GpuPart
 from appliance.models.result import CheckResult, Status, Value, place
 from appliance.models.site import Host
@@ -72,9 +73,9 @@ def part_of(gpu: Gpu) -> GpuPart | None:
     return gpu_parts().find(gpu.name)
 
 
-def silence(facts: HostFacts) -> str:
+def silence(facts: HostFacts) -> Gap:
     """Why nothing is known of this host's GPUs."""
-    return facts.errors.get("gpus") or "the driver shows no GPU"
+    return facts.gap("gpus", "the driver shows no GPU")
 
 
 def each(

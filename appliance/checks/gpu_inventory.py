@@ -36,8 +36,8 @@ def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         return [not_assessed("gpu.count", host.name, silence(facts), **common)]
     results = _on_bus(view, host, facts, common)
     if facts.gpus is None:
-        cause = f"the driver could not be asked: {silence(facts)}"
-        return results or [not_assessed("gpu.count", host.name, cause, **common)]
+        why = silence(facts).after("the driver could not be asked: ")
+        return results or [not_assessed("gpu.count", host.name, why, **common)]
     results += _fallen_off(host, facts, common)
     answering = sum(1 for gpu in devices(facts) if gpu.bus_id)
     if not results and answering != facts.pci_gpus:

@@ -14,7 +14,7 @@ from appliance.checks.gpu_each import (
     silence,
     unknown,
 )
-from appliance.models.facts import HostFacts, Unit
+from appliance.models.facts import HostFacts, ProblemKind, Unit
 from appliance.models.facts_gpu import Gpu
 from appliance.models.gap import Gap
 from appliance.models.profile import Interconnect
@@ -26,8 +26,6 @@ PERSISTENCE = "nvidia-persistenced.service"
 SERVICES = ("nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cdi.service")
 UNITS = (FABRIC_MANAGER, PERSISTENCE, *SERVICES)
 AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
-MISMATCH = "version mismatch"
-"""NVML: Driver/library version mismatch."""
 FEW = 8
 """Hosts that are named; more are a number."""
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
@@ -63,7 +61,7 @@ def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Check
         return not_assessed("gpu.driver", host.name, silence(facts), **common)
     said = facts.errors["gpus"]
     fix = "appliance deploy --stage gpu installs it; where it is: modprobe nvidia, then dmesg | grep NVRM says why it does not load"
-    if MISMATCH in said.lower():
+    if facts.has("gpus", ProblemKind.VERSION_MISMATCH):
         fix = "the driver was updated while its older module was loaded: drain and reboot the host, which loads the new one"
     elif "nouveau" in facts.modules and "nvidia" not in facts.modules:
         fix = "nouveau holds the GPUs: appliance deploy --stage gpu turns it off, then reboot the host"
@@ -168,11 +166,15 @@ def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[C
     unit = _unit(facts, FABRIC_MANAGER)
     common: dict[str, object] = {"simulated": is_simulated(facts)}
     if unit is None and facts.fabric_manager is None:
-        why = facts.errors.get("fabric_manager") or facts.errors.get("units") or "not read"
+        why = _unread(facts)
         return [not_assessed("gpu.fabric_manager", host.name, why, **common)]
     if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
         return [_needless(host, facts, unit, common)]
     return [_in_step(host, facts, unit, common)]
+
+
+def _unread(facts: HostFacts) -> Gap:
+    return facts.gap("fabric_manager" if "fabric_manager" in facts.errors else "units")
 
 
 def _needless(
@@ -180,7 +182,7 @@ def _needless(
 ) -> CheckResult:
     common |= {"limit": "absent", "limit_source": "only NVSwitch has a fabric to manage"}
     if facts.fabric_manager is None or unit is None:
-        why = facts.errors.get("fabric_manager") or facts.errors.get("units") or "not read"
+        why = _unread(facts)
         return not_assessed("gpu.fabric_manager", host.name, why, **common)
     if facts.fabric_manager or unit.load == "loaded":
         cause = (
@@ -211,7 +213,7 @@ def _in_step(
         fix = f"journalctl -u {FABRIC_MANAGER} says why; systemctl enable --now {FABRIC_MANAGER}"
         return failed("gpu.fabric_manager", host.name, cause, fix, value=unit.active, **common)
     if not found or not driver or unit is None:
-        why = facts.errors.get("fabric_manager") or "its version or state is not known"
+        why = facts.gap("fabric_manager", "its version or state is not known")
         return not_assessed("gpu.fabric_manager", host.name, why, **common)
     return passed("gpu.fabric_manager", host.name, found, **common)
 
@@ -236,7 +238,7 @@ def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
     target, unit = place(host.name, "daemon"), _unit(facts, PERSISTENCE)
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
-        why = facts.errors.get("units") or "the unit was not read"
+        why = facts.gap("units", "the unit was not read")
         return [not_assessed("gpu.persistence", target, why, **common)]
     if unit.active == "active" and unit.enabled in AT_BOOT:
         return [passed("gpu.persistence", target, unit.active, **common)]
@@ -259,7 +261,7 @@ def _service(host: Host, facts: HostFacts, name: str) -> CheckResult:
     unit, target = _unit(facts, name), place(host.name, name.removesuffix(".service"))
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
-        why = facts.errors.get("units") or "the unit was not read"
+        why = facts.gap("units", "the unit was not read")
         return not_assessed("gpu.services", target, why, **common)
     if unit.load == "not-found":
         cause, fix = f"{name} is not installed", "appliance deploy --stage gpu"

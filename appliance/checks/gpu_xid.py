@@ -41,8 +41,8 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
     """Each code of each GPU by its class; then what repeats."""
     simulated = is_simulated(facts)
     if facts.xid_events is None:
-        cause = facts.errors.get("xids") or "the kernel log was not read"
-        return [not_assessed("gpu.xid", host.name, cause, simulated=simulated)]
+        why = facts.gap("xids", "the kernel log was not read")
+        return [not_assessed("gpu.xid", host.name, why, simulated=simulated)]
     table = xid_map()
     own = view.number("gpu.xid")
     hours = own[0] if own else table.hours

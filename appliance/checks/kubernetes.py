@@ -50,7 +50,7 @@ def members(view: View) -> tuple[Host, ...]:
 def _known(check: str, host: Host, facts: HostFacts) -> Kubernetes | CheckResult:
     if facts.kubernetes is not None:
         return facts.kubernetes
-    why = facts.errors.get("kubernetes", f"{host.name} has no kubelet")
+    why = facts.gap("kubernetes", f"{host.name} has no kubelet")
     return not_assessed(check, host.name, why)
 
 
@@ -156,11 +156,11 @@ def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
         if facts is None:
             why = Gap(f"{host.name}, a control plane, did not answer", (host.name,))
         elif facts.kubernetes is None:
-            why = Gap(facts.errors.get("kubernetes", f"{host.name} has no kubelet"))
+            why = facts.gap("kubernetes", f"{host.name} has no kubelet")
         elif facts.kubernetes.nodes is None:
-            api = facts.kubernetes.api
-            unread = facts.errors.get("kubernetes") if api == "ok" else api
-            why = Gap(unread or f"the nodes were not read from the API of {host.name}")
+            api, none = facts.kubernetes.api, f"the nodes were not read from the API of {host.name}"
+            why = facts.gap("kubernetes", none)
+            why = why if api == "ok" else why.of(api or none)
         else:
             return facts.kubernetes.nodes, Gap("")
     return None, why

@@ -5,6 +5,7 @@ from typing import Any
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
@@ -20,7 +21,7 @@ def judge_certificates(
 ) -> CheckResult:
     """``certificates``: days left, by file."""
     if not certificates:
-        why = facts.errors.get("kubernetes", "no certificate was found")
+        why = facts.gap("kubernetes", "no certificate was found")
         return not_assessed(CHECK, host.name, why)
     least, source = view.number(CHECK) or (EXPIRY_DAYS, OWN_CHOICE)
     name, days = min(certificates.items(), key=lambda item: item[1])
@@ -42,12 +43,10 @@ def judge_certificates(
     return failed(CHECK, host.name, what, _renewal(host, name), **told)
 
 
-def _unread(facts: HostFacts) -> str:
+def _unread(facts: HostFacts) -> Gap | None:
     """What the probe says of certificates it met and could not read; other troubles of the area are no matter here."""
-    said = facts.errors.get("kubernetes", "").split("; ")
-    return "; ".join(
-        word for word in said if word.startswith(("/etc/kubernetes/", "/var/lib/kubelet/pki"))
-    )
+    said = [p.text for p in facts.problems if p.area == "kubernetes" and p.at]
+    return facts.gap("kubernetes").of("; ".join(said)) if said else None
 
 
 def _renewal(host: Host, name: str) -> str:

@@ -29,7 +29,7 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRe
         target = place(host.name, name)
         said = known.services.get(name) if known else None
         if said is None:
-            why = facts.errors.get("kubernetes") or "it was not asked"
+            why = facts.gap("kubernetes", "it was not asked")
             yield not_assessed(CHECK, target, why if known else f"{host.name} has no kubelet")
         elif said == "ok":
             yield passed(CHECK, target, "ok", evidence="/healthz")
@@ -41,7 +41,7 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRe
 def _runtime(host: Host, facts: HostFacts) -> CheckResult:
     unit, target = facts.units.get(f"{RUNTIME}.service"), place(host.name, RUNTIME)
     if unit is None:
-        return not_assessed(CHECK, target, facts.errors.get("units") or "its unit was not read")
+        return not_assessed(CHECK, target, facts.gap("units", "its unit was not read"))
     if unit.active == "active":
         return passed(CHECK, target, unit.active)
     cause = f"the unit is {unit.active}: {WITHOUT[RUNTIME]}"

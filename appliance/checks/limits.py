@@ -15,6 +15,7 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.facts_limits import Limits
+from appliance.models.gap import Gap
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
 
@@ -32,13 +33,13 @@ def _running(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     unit = facts.units.get(UNIT)
     fix = f"on {host.name}: {LOG}; then appliance deploy --stage limits"
     if unit is None or unit.active == "unknown":
-        why = facts.errors.get("units", f"the state of {UNIT} was not read")
+        why = facts.gap("units", f"the state of {UNIT} was not read")
         yield not_assessed(check, host.name, why)
     elif unit.active != "active" or unit.enabled != "enabled":
         cause = f"{UNIT} is {unit.active}, {unit.enabled or unit.load}"
         yield failed(check, host.name, cause, fix, value=unit.active, limit="active")
     elif facts.limits is None:
-        why = facts.errors.get("limits", "the program is not installed")
+        why = facts.gap("limits", "the program is not installed")
         yield not_assessed(check, host.name, why, fix=fix)
     elif facts.limits.age_s > OLD_S:
         cause = f"its last round ended {facts.limits.age_s:.0f} s ago"
@@ -98,8 +99,8 @@ def _metrics(view: View) -> Iterator[CheckResult]:
     if not wanted:
         return
     if not acting:
-        why = "no control host looks at the cluster" if _rounds(view) else _why_none(view)
-        yield not_assessed(check, "cluster", why)
+        none = Gap("no control host looks at the cluster")
+        yield not_assessed(check, "cluster", none if _rounds(view) else _why_none(view))
         return
     host, seen = next(iter(acting.items()))
     unknown = seen.unknown.get("idle", 0)
@@ -140,15 +141,15 @@ def _rounds(view: View) -> dict[str, Limits]:
     return found
 
 
-def _why_none(view: View) -> str:
+def _why_none(view: View) -> Gap:
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts is None:
-            return f"{host.name} did not answer"
+            return Gap(f"{host.name} did not answer", (host.name,))
         if facts.limits is None:
-            return facts.errors.get("limits", f"the program is not installed on {host.name}")
-        return f"the last round of {host.name} ended {facts.limits.age_s:.0f} s ago"
-    return "the site has no control host"
+            return facts.gap("limits", f"the program is not installed on {host.name}")
+        return Gap(f"the last round of {host.name} ended {facts.limits.age_s:.0f} s ago")
+    return Gap("the site has no control host")
 
 
 CHECKS: tuple[Check, ...] = (

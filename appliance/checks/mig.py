@@ -90,7 +90,7 @@ def _unit(host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     """Instances are gone after a reboot: what makes them again must be enabled."""
     unit = facts.units.get(UNITS[0])
     if unit is None or unit.active == "unknown":
-        why = facts.errors.get("units", f"the state of {UNITS[0]} was not read")
+        why = facts.gap("units", f"the state of {UNITS[0]} was not read")
         yield not_assessed(CHECK, place(host.name, UNITS[0]), why)
     elif unit.enabled != "enabled":
         yield judged(

@@ -34,13 +34,13 @@ def _host(host: Host, facts: HostFacts | None) -> CheckResult:
     fix = f"on {host.name}: journalctl -u appliance-mig-demand; then appliance deploy --stage mig"
     simulated = is_simulated(facts)
     if unit is None or unit.active == "unknown":
-        why = facts.errors.get("units", f"the state of {UNIT} was not read")
+        why = facts.gap("units", f"the state of {UNIT} was not read")
         return not_assessed(CHECK, host.name, why)
     if unit.active != "active" or unit.enabled != "enabled":
         cause = f"{UNIT} is {unit.active}, {unit.enabled or unit.load}"
         return failed(CHECK, host.name, cause, fix, value=unit.active, limit="active")
     if seen is None:
-        why = facts.errors.get("mig_demand", "the host was not told what it may divide")
+        why = facts.gap("mig_demand", "the host was not told what it may divide")
         return not_assessed(CHECK, host.name, why, fix=fix)
     if seen.age_s > OLD_S:
         cause = f"its last round ended {seen.age_s:.0f} s ago"

@@ -118,7 +118,7 @@ def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
 def _runs(check_id: str, at: Place | str, facts: HostFacts, name: str) -> CheckResult:
     unit = facts.units.get(name)
     if unit is None or unit.active == "unknown":
-        why = facts.errors.get("units", f"the state of {name} was not read")
+        why = facts.gap("units", f"the state of {name} was not read")
         return not_assessed(check_id, at, why)
     common: dict[str, object] = {"limit": "active", "limit_source": "role observe"}
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
@@ -148,9 +148,9 @@ def _silent(view: View, check_id: str, server: Host | None) -> CheckResult:
     if facts is None:
         why = Gap(f"{server.name} did not answer", (server.name,))
         return not_assessed(check_id, "cluster", why)
-    cause = facts.errors.get("observe") or f"Prometheus does not answer on {server.name}"
+    why = facts.gap("observe", f"Prometheus does not answer on {server.name}")
     fix = f"on {server.name}: journalctl -u prometheus.service; then {DEPLOY}"
-    return not_assessed(check_id, "cluster", cause, fix=fix)
+    return not_assessed(check_id, "cluster", why, fix=fix)
 
 
 CHECKS: tuple[Check, ...] = (

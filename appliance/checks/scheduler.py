@@ -31,9 +31,9 @@ def told(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
         if facts is None:
             why = Gap(f"{host.name}, a control plane, did not answer", (host.name,))
         elif facts.scheduler is None:
-            why = Gap(facts.errors.get("scheduler", f"{host.name} has no cluster to ask"))
+            why = facts.gap("scheduler", f"{host.name} has no cluster to ask")
         elif facts.scheduler.releases is None:
-            why = Gap(facts.errors.get("scheduler", f"the API of {host.name} was not asked"))
+            why = facts.gap("scheduler", f"the API of {host.name} was not asked")
         else:
             return host.name, facts.scheduler, Gap("")
     return hosts[0].name if hosts else CLUSTER, None, why
@@ -44,7 +44,7 @@ def missing(view: View, what: str) -> Gap:
     host, known, why = told(view)
     if known is None:
         return why
-    return Gap(view.facts[host].errors.get("scheduler", f"{what} were not read"))
+    return view.facts[host].gap("scheduler", f"{what} were not read")
 
 
 def wanted(view: View) -> tuple[Release, ...]:

@@ -69,7 +69,7 @@ def _told(view: View) -> tuple[Slurm | None, Gap]:
     if facts is None:
         return None, Gap(f"{host.name}, the controller, did not answer", (host.name,))
     if facts.slurm is None:
-        return None, Gap(facts.errors.get("slurm", f"{host.name} has no Slurm commands"))
+        return None, facts.gap("slurm", f"{host.name} has no Slurm commands")
     return facts.slurm, Gap("")
 
 
@@ -110,8 +110,8 @@ def _listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
         return None, Gap("the controller is not up")
     if slurm.nodes is None:
         host = controller_of(view)
-        errors = view.facts[host.name].errors if host else {}
-        return None, Gap(errors.get("slurm", "the controller's list of hosts was not read"))
+        none = "the controller's list of hosts was not read"
+        return None, view.facts[host.name].gap("slurm", none) if host else Gap(none)
     return {node.name: node for node in slurm.nodes}, why
 
 
@@ -299,7 +299,7 @@ def _unit(check: str, host: Host, facts: HostFacts, name: str) -> CheckResult:
     target = host.name if check == "slurm.munge" else place(host.name, name)
     unit = facts.units.get(f"{name}.service") or facts.units.get(name)
     if unit is None or unit.active == "unknown":
-        why = facts.errors.get("units", f"the state of {name}.service was not read")
+        why = facts.gap("units", f"the state of {name}.service was not read")
         return not_assessed(check, target, why)
     if unit.active == "active":
         return passed(check, target, "active", limit="active")

@@ -16,6 +16,7 @@ from appliance.checks.check import (
 from appliance.config.roles.storage import mount_unit, server_host, source
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Filesystem
+from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Place, place
 from appliance.models.site import Export, Host, NfsMount, Role
 
@@ -35,7 +36,7 @@ def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
         return []
     known = {name: facts.units[name] for name in UNITS if name in facts.units}
     if not known or any(unit.active == "unknown" for unit in known.values()):
-        why = facts.errors.get("units", "the NFS server's units were not read")
+        why = facts.gap("units", "the NFS server's units were not read")
         return [not_assessed("storage.server", host.name, why)]
     active = [name for name, unit in known.items() if unit.active == "active"]
     if active:
@@ -66,8 +67,8 @@ def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
         return []
     if facts.nfs_client == "kernel" or (facts.nfs_client and facts.os.container):
         return [passed("storage.client", host.name, facts.nfs_client)]
-    if why := facts.errors.get("nfs"):
-        return [not_assessed("storage.client", host.name, why)]
+    if "nfs" in facts.errors:
+        return [not_assessed("storage.client", host.name, facts.gap("nfs"))]
     found = facts.nfs_client or "none"
     return [
         failed(
@@ -92,8 +93,8 @@ def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRes
     if scratch is None:
         return []
     found = _at(facts, scratch.at)
-    if found is None and (why := _silence(facts, scratch.at)):
-        return [failed("storage.scratch", host.name, why, DISK_ERRORS)]
+    if found is None and (said := _silence(facts, scratch.at)):
+        return [failed("storage.scratch", host.name, said, DISK_ERRORS)]
     if found is None:
         if why := _unread(facts):
             return [not_assessed("storage.scratch", host.name, why)]
@@ -119,8 +120,8 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Che
     common = {"unit": "GiB", "limit": wanted, "limit_source": f"profile {view.profile.name}"}
     found = _at(facts, scratch.at)
     if found is None:
-        cause = _unread(facts) or f"nothing can be measured at {scratch.at}"
-        return [not_assessed("storage.scratch_size", host.name, cause, **common)]
+        why = _unread(facts) or Gap(f"nothing can be measured at {scratch.at}")
+        return [not_assessed("storage.scratch_size", host.name, why, **common)]
     size = found.size // GIB
     if facts.os.container:
         cause = "a container has no disk of its own: its size says nothing"
@@ -148,7 +149,7 @@ def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> C
     target = place(host.name, export.path.removeprefix("/"))
     holder = _holding(facts, export.path)
     if holder is None:
-        why = facts.errors.get("filesystems", f"no file system is known to hold {export.path}")
+        why = facts.gap("filesystems", f"no file system is known to hold {export.path}")
         return not_assessed("storage.export", target, why)
     if holder.read_only and not export.read_only:
         cause = f"{holder.at}, which holds {export.path}, is read-only"
@@ -210,15 +211,15 @@ def _unmounted(facts: HostFacts, target: Place, wanted: NfsMount, origin: str) -
 
 def _silence(facts: HostFacts, at: str) -> str:
     """What the probe says of a mount point whose file system gave no answer."""
-    said = facts.errors.get("filesystems", "").split("; ")
-    return next((s for s in said if s.startswith((f"{at}: ", f"{at} does not answer"))), "")
+    said = (p.text for p in facts.problems if p.area == "filesystems" and p.at == at)
+    return next(said, "")
 
 
-def _unread(facts: HostFacts) -> str:
-    """Why the mount table is not known; empty where it is, whatever single file systems do not answer."""
+def _unread(facts: HostFacts) -> Gap | None:
+    """Why the mount table is not known; None where it is, whatever single file systems do not answer."""
     if facts.filesystems:
-        return ""
-    return facts.errors.get("filesystems") or "no file system was read"
+        return None
+    return facts.gap("filesystems", "no file system was read")
 
 
 def _unit_fix(at: str) -> str:

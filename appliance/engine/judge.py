@@ -1,6 +1,5 @@
 """Runs checks over facts; hosts that did not answer are findings, never gaps."""
 
-import re
 from collections.abc import Iterable
 
 from appliance.checks import CHECKS, HARDWARE
@@ -9,14 +8,13 @@ from appliance.checks.check import ClusterCheck, HostCheck, View, failed, not_as
 from appliance.checks.kubernetes import OF_BROUGHT
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Host
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
 REACHABLE = "host.reachable"
 RECEIPTS = "host.receipts"
-DENIED = re.compile(r"needs root|not permitted|permission denied|open UMAD", re.IGNORECASE)
 OF_HARDWARE = frozenset(check.id for check in HARDWARE)
 
 
@@ -68,7 +66,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
 
 def _with_remedy(view: View, result: CheckResult) -> CheckResult:
     """What an ordinary user may not see, root may: said where nothing better is."""
-    if result.status is not Status.NOT_ASSESSED or result.fix or not DENIED.search(result.cause):
+    if result.kind is not Kind.DENIED or result.fix:
         return result
     asked_as = {view.facts[name].user for name in _concerned(view, result) if name in view.facts}
     users = ", ".join(sorted(asked_as - {"root"}))
@@ -104,8 +102,8 @@ def _unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResu
     """Whether every stage is finished is unknown then, however good the checks look."""
     if "receipts" not in facts.errors or not wanted - OF_HARDWARE:
         return []
-    cause = f"which stages are finished here is not known: {facts.errors['receipts']}"
-    return [not_assessed(RECEIPTS, facts.host, cause)]
+    why = facts.gap("receipts").after("which stages are finished here is not known: ")
+    return [not_assessed(RECEIPTS, facts.host, why)]
 
 
 def _finished(facts: HostFacts, stage: Stage) -> bool:

@@ -1,5 +1,7 @@
 """What the probe found on one host; the same document is judged by plan, verify, health and report."""
 
+from enum import StrEnum
+
 from pydantic import Field
 
 from appliance.models.base import Model
@@ -34,6 +36,8 @@ from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.facts_limits import Limits
 from appliance.models.facts_mig import MigDemand
 from appliance.models.facts_scheduler import SchedulerFacts
+from appliance.models.gap import Gap
+from appliance.models.result import Kind
 
 Resource = dict[StateText, StateText | Number | bool | list[StateText] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
@@ -122,6 +126,25 @@ class Unit(Model):
     enabled: Line = ""
 
 
+class ProblemKind(StrEnum):
+    """What kept the probe from reading something, where something hangs on it."""
+
+    OTHER = ""
+    DENIED = "denied"
+    UNANSWERED = "unanswered"
+    IO_ERROR = "io_error"
+    VERSION_MISMATCH = "version_mismatch"
+
+
+class Problem(Model):
+    """A part of an area that could not be read. ``at``: a path it is about, "" for the area; ``text`` for people."""
+
+    area: Line
+    text: Line
+    kind: ProblemKind = ProblemKind.OTHER
+    at: Line = ""
+
+
 class HostFacts(Model):
     """One probe's answer. ``simulated`` names areas whose hardware is simulated."""
 
@@ -133,6 +156,9 @@ class HostFacts(Model):
     simulated: tuple[Line, ...] = ()
     errors: dict[Line, Line] = Field(
         default_factory=dict, description="Area -> why it could not be read"
+    )
+    problems: tuple[Problem, ...] = Field(
+        default=(), description="Those of them of a known kind, or about a path"
     )
     os: Os
     modules: dict[Line, KernelModule] = Field(
@@ -179,3 +205,12 @@ class HostFacts(Model):
     resources: tuple[Resource, ...] = Field(
         default=(), description="State of the resources asked for"
     )
+
+    def has(self, area: str, kind: ProblemKind) -> bool:
+        """Whether an area has a problem of this kind."""
+        return any((p.area, p.kind) == (area, kind) for p in self.problems)
+
+    def gap(self, area: str, otherwise: str = "not read") -> Gap:
+        """Why an area is not known; ``otherwise``: where the probe says nothing."""
+        denied = self.has(area, ProblemKind.DENIED)
+        return Gap(self.errors.get(area) or otherwise, kind=Kind.DENIED if denied else Kind.OTHER)

@@ -13,6 +13,10 @@ class Gap:
     names: tuple[str, ...] = ()
     kind: Kind = Kind.OTHER
 
+    def of(self, text: str) -> "Gap":
+        """The same in other words."""
+        return replace(self, text=text)
+
     def after(self, words: str) -> "Gap":
         """The same behind other words."""
-        return replace(self, text=words + self.text)
+        return self.of(words + self.text)

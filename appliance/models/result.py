@@ -38,6 +38,7 @@ class Kind(StrEnum):
     """What a cause is, where something hangs on it."""
 
     OTHER = ""
+    DENIED = "denied"
     TOO_FEW_GPUS = "too_few_gpus"
 
 

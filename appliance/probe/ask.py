@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 
@@ -23,12 +24,31 @@ class Refused(Exception):
     """The request itself cannot be answered."""
 
 
+DENIED, UNANSWERED, IO_ERROR, MISMATCH = "denied", "unanswered", "io_error", "version_mismatch"
+"""Kinds of problems: the login user may not, nobody answers a query of the fabric, a disk gives errors, driver and library differ."""
+
+
 class Unreadable(Exception):
     """An area that is there could not be read; the text is one line for the user."""
+
+    kind = ""
 
 
 class Absent(Unreadable):
     """A program is not installed."""
+
+
+class Denied(Unreadable):
+    """The login user may not read it."""
+
+    kind = DENIED
+
+
+def kind_of(error: OSError) -> str:
+    """The kind of problem an error of the system is; "" where nothing hangs on it."""
+    if isinstance(error, PermissionError):
+        return DENIED
+    return IO_ERROR if error.errno == errno.EIO else ""
 
 
 class Ask:
@@ -44,6 +64,7 @@ class Ask:
         self.sysctl = _texts(request, "sysctl")
         self.resources = _resources(request)
         self.errors: dict[str, str] = {}
+        self.problems: list[dict[str, str]] = []
         self.simulated: list[str] = []
         self.sys = root + "/sys"
         self.kmsg = "/dev/kmsg"
@@ -54,12 +75,21 @@ class Ask:
         """Where an absolute path of the host is found."""
         return self.root + at
 
-    def problem(self, area: str, said: str) -> None:
-        """Note why (a part of) an area could not be read."""
-        line = " ".join(said.split())[:300]
+    def problem(self, area: str, said: str | Exception, kind: str = "", at: str = "") -> None:
+        """Note why (a part of) an area could not be read: ``at`` this path; an exception tells its kind itself."""
+        line = self.remark(area, said, kind, at)
         with self._lock:
             known = self.errors.get(area)
             self.errors[area] = known + "; " + line if known else line
+
+    def remark(self, area: str, said: str | Exception, kind: str = "", at: str = "") -> str:
+        """The same where the area says it in a fact of its own; the line for people."""
+        line = " ".join(str(said).split())[:300]
+        known = kind or getattr(said, "kind", "")
+        if known or at:
+            with self._lock:
+                self.problems.append({"area": area, "text": line, "kind": known, "at": at})
+        return line
 
     def tool(self, name: str) -> str:
         """Full path of a program. Raises Absent."""

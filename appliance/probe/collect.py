@@ -7,7 +7,7 @@ import threading
 import time
 from importlib import import_module
 
-from appliance.probe.ask import Ask, Once, Refused, Unreadable
+from appliance.probe.ask import DENIED, Ask, Once, Refused, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,8 +120,10 @@ def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:
     try:
         answer.update(_collector(area)(*_arguments(ask, shared, area)))
     except PermissionError as error:
-        ask.problem(area, f"needs root to read {error.filename}")
-    except (Unreadable, OSError) as error:
+        ask.problem(area, f"needs root to read {error.filename}", DENIED)
+    except Unreadable as error:
+        ask.problem(area, error)
+    except OSError as error:
         ask.problem(area, str(error))
     except Exception as error:  # noqa: BLE001 - a surprise in one area must not cost the others
         ask.problem(area, f"{type(error).__name__}: {error}")
@@ -164,6 +166,7 @@ def _frame(ask: Ask) -> Facts:
         "user": _user(),
         "simulated": ask.simulated,
         "errors": dict(ask.errors),
+        "problems": list(ask.problems),
     }
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess  # noqa: TID251 - the probe stands alone on the host; this is its own door
 from contextlib import suppress
 
-from appliance.probe.ask import FOLDERS, Absent, Unreadable
+from appliance.probe.ask import FOLDERS, Absent, Denied, Unreadable
 
 NOT_FOUND = 127
 """What a wrapper ends with when the program behind it is not there."""
+REFUSED = re.compile(r"not permitted|permission denied|open UMAD", re.IGNORECASE)
+"""EPERM and EACCES in glibc's words, and what libibumad says of a device it may not open."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +23,7 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
     """Standard output of a program, undecodable bytes replaced.
 
     Raises Absent when it says that it is not installed, Unreadable when it cannot start, does not end within ``timeout`` seconds, or ends with a status
-    that is not in ``ok``.
+    that is not in ``ok``; Denied where that is for want of rights.
     """
     name = argv[0].rpartition("/")[2]
     try:
@@ -33,7 +36,8 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
             start_new_session=True,
         )
     except OSError as error:
-        raise Unreadable(name + ": " + str(error.strerror)) from error
+        failure = Denied if isinstance(error, PermissionError) else Unreadable
+        raise failure(name + ": " + str(error.strerror)) from error
     try:
         out, err = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -42,8 +46,14 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
     if child.returncode not in ok:
         said = (err or out).decode("utf-8", "replace").strip().splitlines()
         why = f"{name} failed with {child.returncode}" + (": " + said[-1] if said else "")
-        raise (Absent if child.returncode == NOT_FOUND else Unreadable)(why)
+        raise _failure(child.returncode, why)(why)
     return out.decode("utf-8", "replace")
+
+
+def _failure(status: int, said: str) -> type[Unreadable]:
+    if status == NOT_FOUND:
+        return Absent
+    return Denied if REFUSED.search(said) else Unreadable
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

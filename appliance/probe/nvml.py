@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from appliance.probe.ask import Absent, Unreadable
+from appliance.probe.ask import MISMATCH, Absent, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,11 +13,18 @@ if TYPE_CHECKING:
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 0, 2, 3, 4
 INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, NO_DATA, VERSION_MISMATCH, DEPRECATED = 7, 13, 21, 25, 26
+LIB_RM_VERSION_MISMATCH = 18
 SILENT = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
 """Answers that mean that this GPU or driver has no such thing."""
 UNTOLD = frozenset({NO_PERMISSION, NO_DATA, DEPRECATED})
 """Answers that speak of the question or of who asks, and not of the GPU."""
 UINT, ULONG = ctypes.c_uint, ctypes.c_ulonglong
+
+
+class Mismatched(Unreadable):
+    """The library is of another version than the loaded driver."""
+
+    kind = MISMATCH
 
 
 class Failure(Exception):
@@ -100,7 +107,8 @@ class Library:
             raise Absent(f"{LIBRARY}: {error}") from error
         code = self.call("nvmlInit_v2")
         if code != SUCCESS:
-            raise Unreadable(f"NVML does not start: {self.words(code)}")
+            why = Mismatched if code == LIB_RM_VERSION_MISMATCH else Unreadable
+            raise why(f"NVML does not start: {self.words(code)}")
 
     def call(self, name: str, *arguments: Any) -> int:
         """The code a function returns, FUNCTION_NOT_FOUND where this driver has none of that name."""

@@ -39,6 +39,7 @@ class Observer:
             kind: [name for its, name in listed if its == kind] for kind in ("package", "unit")
         }
         self._ask = ask
+        self.denied: set[tuple[str, str]] = set()
         self.packages = Once(lambda: packages.query(ask, [*ask.packages, *names["package"]]))
         self.units = Once(lambda: units.query(ask, [*ask.units, *names["unit"]]))
         self._mounts = Once(lambda: filesystems.mounts(ask))
@@ -66,6 +67,7 @@ class Observer:
         try:
             return {**state, **look(name)}
         except PermissionError:
+            self.denied.add((kind, name))
             return {**state, "error": "needs root"}
         except (OSError, ValueError, Unreadable) as error:
             return {**state, "error": str(error)}

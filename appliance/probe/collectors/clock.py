@@ -27,7 +27,7 @@ def collect(ask: Ask) -> Facts:
             clock.update(tracking(_chronyc(ask)))
         except (Absent, Unreadable) as error:
             if clock["daemon"] == "chronyd":
-                ask.problem("clock", str(error))
+                ask.problem("clock", error)
     if "synchronised" not in clock and clock["daemon"] != "chronyd":
         clock["synchronised"] = _kernel()
     return {"clock": {**clock, "time": time.time()}}

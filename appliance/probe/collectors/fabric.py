@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from appliance.probe import files
-from appliance.probe.ask import Absent, Ask, Unreadable
+from appliance.probe.ask import UNANSWERED, Absent, Ask, Unreadable
 from appliance.probe.collectors.gpus import pci_path
 
 TYPE_CHECKING = False
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 INFINIBAND = "/class/infiniband"
 ROCE_UNIT = "/etc/systemd/system/appliance-roce.service"
 """Where stage fabric has set up lossless Ethernet; elsewhere nobody pays for reading it."""
+SILENCE = "madrpc failed"
+"""What libibmad says when a query went out and nobody answered it; other troubles of sminfo are its own."""
 SMINFO = re.compile(
     r"sm lid \d+ sm guid (0x[0-9a-f]+).*?priority (\d+) state \d+ SMINFO_(\w+)", re.S
 )
@@ -93,7 +95,7 @@ def _dcb(ask: Ask, read: Callable[[str], Any], argv: list[str]) -> Any:
     try:
         return read(ask.run(argv, 5.0))
     except Unreadable as error:
-        ask.problem("fabric", str(error))
+        ask.problem("fabric", error)
         return None
 
 
@@ -169,7 +171,7 @@ def _subnet_manager(ask: Ask) -> Facts | None:
     except Absent:
         return None
     except Unreadable as error:
-        ask.problem("fabric", str(error))
+        ask.problem("fabric", error, UNANSWERED if SILENCE in str(error) else "")
         return None
 
 

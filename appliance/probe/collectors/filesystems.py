@@ -6,7 +6,7 @@ import os
 import threading
 
 from appliance.probe import files
-from appliance.probe.ask import Ask
+from appliance.probe.ask import Ask, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,10 +91,12 @@ def collect(ask: Ask) -> Facts:
             at = ask.path(mount.at)
             measured = _patiently(at) if mount.remote else os.statvfs(at)
         except OSError as error:
-            ask.problem("filesystems", f"{mount.at}: {error.strerror}")
+            why = f"{mount.at}: {error.strerror}"
+            ask.problem("filesystems", why, kind_of(error), mount.at)
             continue
         if measured is None:
-            ask.problem("filesystems", f"{mount.at} does not answer within {PATIENCE:g} s")
+            why = f"{mount.at} does not answer within {PATIENCE:g} s"
+            ask.problem("filesystems", why, at=mount.at)
         elif measured.f_blocks or mount.remote:
             found.append(_filesystem(mount, measured))
     return {"filesystems": found}

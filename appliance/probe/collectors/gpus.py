@@ -48,7 +48,7 @@ def _fabric_manager(ask: Ask) -> str | None:
     except Absent:
         return ""
     except Unreadable as error:
-        ask.problem("fabric_manager", str(error))
+        ask.problem("fabric_manager", error)
         return None
     found = VERSION.search(said)
     return found.group() if found else None
@@ -71,7 +71,7 @@ def _driver(ask: Ask, on_bus: int) -> Facts | None:
             ask.problem("gpus", f"{on_bus} NVIDIA GPUs on the bus but no driver library: {error}")
         return None
     except (Failure, Unreadable) as error:
-        ask.problem("gpus", str(error))
+        ask.problem("gpus", error)
         return None
     try:
         return {**said, "devices": [_device(ask, library, index) for index in range(count)]}

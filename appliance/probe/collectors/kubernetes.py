@@ -10,7 +10,7 @@ import socket
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask, Unreadable, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ def _certificates(ask: Ask) -> dict[str, float]:
                 found[place] = days_left(pem)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            ask.problem("kubernetes", f"{place}: {why}")
+            kind = kind_of(error) if isinstance(error, OSError) else ""
+            ask.problem("kubernetes", f"{place}: {why}", kind, place)
     return found
 
 
@@ -217,12 +218,12 @@ def _cluster(ask: Ask) -> Facts:
     try:
         said = ask.run([*kubectl, "get", "--raw", "/readyz"], 8.0)
     except Unreadable as error:
-        return {"api": in_short(str(error)), "nodes": None}
+        return {"api": in_short(ask.remark("kubernetes", error)), "nodes": None}
     found: Facts = {"api": in_short(said), "nodes": None}
     try:
         found["nodes"] = nodes(ask.run([*kubectl, "get", "nodes", "-o", "json"], 8.0))
     except Unreadable as error:
-        ask.problem("kubernetes", str(error))
+        ask.problem("kubernetes", error)
     return found
 
 

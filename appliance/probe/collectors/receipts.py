@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from appliance.probe import drift, files
-from appliance.probe.ask import Ask
+from appliance.probe.ask import DENIED, Ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ def _receipt(ask: Ask, stage: str, receipt: Facts, observer: Observer) -> Facts:
         if words:
             changes.append(_drift(was["kind"], was["name"], *words))
     if reasons:
-        ask.problem("receipts", f"{stage}: {len(reasons)} unread, {reasons[0]}")
+        names = {(was["kind"], was["name"]) for was in left}
+        kind = "" if names.isdisjoint(observer.denied) else DENIED
+        ask.problem("receipts", f"{stage}: {len(reasons)} unread, {reasons[0]}", kind)
     return {
         "stage": stage,
         **{word: receipt[word] for word in WORDS},

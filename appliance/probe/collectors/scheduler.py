@@ -70,7 +70,7 @@ def collect(ask: Ask) -> Facts:
         lists[SYSTEM] = _get(ask, "pods", SYSTEM)
         found["images"] = [one for space, said in lists.items() for one in images(said, space)]
     except Unreadable as error:
-        ask.problem("scheduler", str(error))
+        ask.problem("scheduler", error)
     return {"scheduler": found}
 
 

@@ -25,7 +25,7 @@ def collect(ask: Ask) -> Facts:
     try:
         version = ask.run(["scontrol", "--version"]).split()[-1]
     except Absent as error:
-        ask.problem("slurm", str(error))
+        ask.problem("slurm", error)
         return {"slurm": None}
     configuration = next(filter(None, (files.text(ask.path(at)) for at in CONFIGURATIONS)), "")
     found: Facts = {"version": version, "controller": "not configured"}
@@ -41,7 +41,7 @@ def _nodes(ask: Ask) -> list[Facts] | None:
     try:
         return nodes(ask.run(["scontrol", "--oneliner", "show", "nodes"]))
     except Unreadable as error:
-        ask.problem("slurm", str(error))
+        ask.problem("slurm", error)
         return None
 
 
@@ -89,6 +89,6 @@ def _accounting(ask: Ask, configuration: str) -> bool | None:
     try:
         said = ask.run(["sacctmgr", "-n", "-P", "show", "cluster", "format=cluster"], 8.0)
     except Unreadable as error:
-        ask.problem("slurm", str(error))
+        ask.problem("slurm", error)
         return False
     return cluster.group(1).lower() in said.lower().split()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.probe import files
-from appliance.probe.ask import Ask
+from appliance.probe.ask import Ask, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ def collect(ask: Ask) -> Facts:
             value = parameter(ask, key)
         except OSError as error:
             denied = isinstance(error, PermissionError)
-            ask.problem("sysctl", f"{key}: " + ("needs root" if denied else str(error.strerror)))
+            why = "needs root" if denied else str(error.strerror)
+            ask.problem("sysctl", f"{key}: {why}", kind_of(error))
             continue
         if value is not None:
             found[key] = value

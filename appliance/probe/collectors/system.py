@@ -123,7 +123,7 @@ def _systemd(ask: Ask) -> tuple[str, list[str]]:
         failed = [] if shown.get("NFailedUnits") == "0" else _failed(ask)
         return shown.get("SystemState", ""), failed
     except Unreadable as error:
-        ask.problem("os", str(error))
+        ask.problem("os", error)
         return "", []
 
 

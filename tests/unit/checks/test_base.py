@@ -208,8 +208,9 @@ def test_a_disk_the_kernel_turned_read_only_fails_wherever_it_is_mounted(
 
 def test_a_disk_that_gives_errors_is_not_passed_over() -> None:
     """What could not be measured is in no list of file systems."""
-    dead = {"filesystems": "/mnt/own does not answer within 2 s; /var: Input/output error"}
-    (result,) = judge("base.disk", facts(errors=dead))
+    hung = {"area": "filesystems", "text": "/mnt/own does not answer", "at": "/mnt/own"}
+    dead = {"area": "filesystems", "text": "/var: x", "at": "/var", "kind": "io_error"}
+    (result,) = judge("base.disk", facts(problems=[hung, dead]))
     assert (result.status, result.target) == (Status.FAIL, "gpu-1//var")
     assert result.cause == "/var gives errors: Input/output error"
 

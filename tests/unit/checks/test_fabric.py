@@ -464,7 +464,7 @@ def test_two_masters_mean_a_fabric_in_parts() -> None:
 @pytest.mark.parametrize(
     "deaf",
     [
-        {"errors": {"fabric": "sminfo failed with 255: ibwarn: [7] mad_rpc: _do_madrpc failed"}},
+        {"problems": [{"area": "fabric", "text": "sminfo failed", "kind": "unanswered"}]},
         {"subnet_manager": {"state": "SMINFO_NOTACTIVE", "guid": "0x9"}},
     ],
 )
@@ -482,8 +482,8 @@ def test_a_host_that_hears_no_master_while_others_do_hangs_on_another_fabric(
 
 
 def test_silence_to_the_question_for_the_master_fails() -> None:
-    said = "sminfo failed with 255: ibwarn: [7] mad_rpc: _do_madrpc failed; dport (Lid 1)"
-    result = one("fabric.sm", view(facts("head", subnet_manager=None, errors={"fabric": said})))
+    silence = {"area": "fabric", "text": "sminfo failed with 255", "kind": "unanswered"}
+    result = one("fabric.sm", view(facts("head", subnet_manager=None, problems=[silence])))
     assert (result.status, result.value) == (Status.FAIL, "silence")
 
 

@@ -134,8 +134,10 @@ def test_what_was_not_measured_is_not_assessed(check_id: str, gap: dict[str, Any
 
 
 def test_a_certificate_that_could_not_be_read_keeps_the_others_from_passing() -> None:
-    unread = "/var/lib/kubelet/pki/kubelet-client-current.pem: openssl failed with 1"
-    result = on_head("kubernetes.certificates", answer(True), errors={"kubernetes": unread})
+    at = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+    unread = f"{at}: openssl failed with 1"
+    problem = {"area": "kubernetes", "text": unread, "at": at}
+    result = on_head("kubernetes.certificates", answer(True), problems=[problem])
     assert (result.status, result.cause) == (Status.NOT_ASSESSED, unread)
     other = {"kubernetes": "kubectl printed no list of nodes"}
     assert on_head("kubernetes.certificates", answer(True), errors=other).status is Status.PASS

@@ -198,23 +198,29 @@ def test_a_missing_mount_names_where_it_should_come_from() -> None:
     assert "data.mount" in result.fix
 
 
+def silent(at: str, text: str) -> dict[str, Any]:
+    """What the probe says of a file system that gave no answer."""
+    problem = {"area": "filesystems", "text": text, "at": at}
+    return {"errors": {"filesystems": text}, "problems": [problem]}
+
+
 def test_a_mount_that_hangs_is_a_failure_with_its_own_words() -> None:
-    hung = {"filesystems": "/data does not answer within 2 s"}
-    result = one("storage.mount", facts("gpu-1", filesystems=(ROOT,), errors=hung))
+    hung = silent("/data", "/data does not answer within 2 s")
+    result = one("storage.mount", facts("gpu-1", filesystems=(ROOT,), **hung))
     assert result.status is Status.FAIL
     assert "does not answer" in result.cause
 
 
 def test_silence_of_one_file_system_neither_blames_nor_excuses_another() -> None:
-    other = {"filesystems": "/database does not answer within 2 s"}
-    seen = facts("gpu-1", filesystems=(ROOT,), errors=other)
+    other = silent("/database", "/data: /database does not answer within 2 s")
+    seen = facts("gpu-1", filesystems=(ROOT,), **other)
     assert one("storage.mount", seen).cause == "/data is not mounted from 10.0.0.1:/srv/data"
     assert one("storage.scratch", seen).cause == "nothing is mounted at /scratch"
 
 
 def test_scratch_whose_disk_is_dead_fails_with_its_own_words() -> None:
-    dead = {"filesystems": "/data: Stale file handle; /scratch: Input/output error"}
-    seen = facts("gpu-1", filesystems=(ROOT,), errors=dead)
+    dead = silent("/scratch", "/scratch: Input/output error")
+    seen = facts("gpu-1", filesystems=(ROOT,), **dead)
     result = one("storage.scratch", seen)
     assert (result.status, result.cause) == (Status.FAIL, "/scratch: Input/output error")
     assert "journalctl -k" in result.fix

@@ -93,7 +93,8 @@ def test_stage_the_site_does_not_want_is_not_missed(
 
 def test_what_an_ordinary_user_may_not_see_is_unknown_with_a_remedy(session: Session) -> None:
     denied = {"xids": "needs root to read /dev/kmsg", "receipts": "needs root to read it"}
-    found = {"gpu-1": facts_of("gpu-1", user="ada", errors=denied)}
+    problems = [{"area": a, "text": text, "kind": "denied"} for a, text in denied.items()]
+    found = {"gpu-1": facts_of("gpu-1", user="ada", errors=denied, problems=problems)}
     results = judge(session, Round(found, {}))
     (xid,) = [r for r in results if r.id == "gpu.xid"]
     assert xid.status is Status.NOT_ASSESSED
@@ -102,6 +103,7 @@ def test_what_an_ordinary_user_may_not_see_is_unknown_with_a_remedy(session: Ses
 
 
 def test_what_root_may_not_see_either_is_not_a_matter_of_the_user(session: Session) -> None:
-    found = {"gpu-1": facts_of("gpu-1", errors={"xids": "Operation not permitted"})}
+    denied = {"area": "xids", "text": "Operation not permitted", "kind": "denied"}
+    found = {"gpu-1": facts_of("gpu-1", errors={"xids": denied["text"]}, problems=[denied])}
     (xid,) = [r for r in judge(session, Round(found, {})) if r.id == "gpu.xid"]
     assert xid.fix == ""

@@ -1,5 +1,6 @@
 """Areas fail alone: one that hangs, breaks or lacks privilege leaves the others their facts."""
 
+import shlex
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,10 @@ Grow = Callable[[dict[str, Any]], str]
 
 def ask(root: str, **request: object) -> Ask:
     return Ask({"areas": ["disks"], **request}, root)
+
+
+def kinds(problems: list[dict[str, str]]) -> list[tuple[str, str, str]]:
+    return [(p["area"], p["kind"], p["at"]) for p in problems]
 
 
 def planted(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Ask], Any]) -> None:
@@ -41,7 +46,29 @@ def test_missing_privilege_is_named(grow: Grow, monkeypatch: pytest.MonkeyPatch)
         raise PermissionError(13, "Permission denied", "/dev/kmsg")
 
     planted(monkeypatch, refuse)
-    assert collect.document(ask(grow({})))["errors"]["disks"] == "needs root to read /dev/kmsg"
+    facts = collect.document(ask(grow({})))
+    assert facts["errors"]["disks"] == "needs root to read /dev/kmsg"
+    assert kinds(facts["problems"]) == [("disks", "denied", "")]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("ibwarn: [7] mad_rpc_open_port: can't open UMAD port", "denied"),
+        ("open /etc/kubernetes/admin.conf: permission denied", "denied"),
+        ("Operation not permitted", "denied"),
+        ("no such device", ""),
+    ],
+)
+def test_what_a_program_was_refused_is_known_by_its_kind(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch, said: str, kind: str
+) -> None:
+    text = f"#!/bin/sh\necho {shlex.quote(said)} >&2\nexit 1\n"
+    root = grow({"/usr/bin/tool": {"text": text, "mode": "0755"}})
+    planted(monkeypatch, lambda asked: asked.run(["tool"]))
+    facts = collect.document(ask(root))
+    assert facts["errors"]["disks"] == f"tool failed with 1: {said}"
+    assert kinds(facts["problems"]) == ([("disks", kind, "")] if kind else [])
 
 
 def test_errors_are_one_line_each(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:

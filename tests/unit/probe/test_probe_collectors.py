@@ -1,5 +1,6 @@
 """What each collector makes of its program's answer, good and bad."""
 
+import errno
 import json
 import os
 import socket
@@ -177,6 +178,33 @@ def test_a_missing_subnet_manager_is_told(grow: Grow) -> None:
     ask = Ask({}, grow({**up, "/usr/sbin/sminfo": {"when": {"": ""}, "exit": 255}}))
     assert fabric.collect(ask)["subnet_manager"] is None
     assert ask.errors == {"fabric": "sminfo failed with 255"}
+    assert ask.problems == []
+
+
+def test_a_question_nobody_answers_is_known_by_its_kind(grow: Grow) -> None:
+    port = "/sys/class/infiniband/mlx5_0/ports/1/"
+    up = {port + "link_layer": "InfiniBand\n", port + "phys_state": "5: LinkUp\n"}
+    said = "ibwarn: [7] mad_rpc: _do_madrpc failed; dport (Lid 1)"
+    text = f"#!/bin/sh\necho '{said}' >&2\nexit 255\n"
+    ask = Ask({}, grow({**up, "/usr/sbin/sminfo": {"text": text, "mode": "0755"}}))
+    assert fabric.collect(ask)["subnet_manager"] is None
+    (problem,) = ask.problems
+    assert (problem["area"], problem["kind"]) == ("fabric", "unanswered")
+    assert problem["text"] == ask.errors["fabric"] == f"sminfo failed with 255: {said}"
+
+
+def test_a_file_system_that_gives_no_answer_is_known_by_its_place(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(at: str) -> None:
+        raise OSError(*failures.pop(0))
+
+    failures = [(errno.EIO, "Input/output error"), (errno.ESTALE, "Stale file handle")]
+    monkeypatch.setattr(os, "statvfs", broken)
+    table = "20 1 8:1 / /a rw - ext4 /dev/sda rw\n21 1 8:2 / /b rw - ext4 /dev/sdb rw\n"
+    ask = Ask({}, grow({"/proc/self/mountinfo": table}))
+    assert filesystems.collect(ask) == {"filesystems": []}
+    assert [(p["at"], p["kind"]) for p in ask.problems] == [("/a", "io_error"), ("/b", "")]
 
 
 def test_a_question_for_the_subnet_manager_that_got_lost_is_asked_again(grow: Grow) -> None:

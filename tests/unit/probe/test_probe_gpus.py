@@ -68,7 +68,7 @@ class Word:
 
     def __call__(self, code: int) -> bytes:
         known = {4: b"Insufficient Permissions", 26: b"Deprecated", 9: b"Driver Not Loaded"}
-        return {**known, 15: b"GPU is lost", 999: b"Unknown Error"}[code]
+        return {**known, 15: b"GPU is lost", 18: b"Any words", 999: b"Unknown Error"}[code]
 
 
 @pytest.fixture
@@ -129,6 +129,12 @@ def test_a_driver_that_is_not_loaded_is_an_error_and_the_bus_is_told_all_the_sam
     found, ask = collect({"nvmlInit_v2": 9})
     assert (found["gpus"], found["pci_gpus"]) == (None, 0)
     assert ask.errors["gpus"] == "NVML does not start: Driver Not Loaded"
+    assert ask.problems == []
+
+
+def test_a_library_that_is_not_the_drivers_is_known_by_its_code(collect: Collect) -> None:
+    _, ask = collect({"nvmlInit_v2": 18})
+    assert [(p["area"], p["kind"]) for p in ask.problems] == [("gpus", "version_mismatch")]
 
 
 def test_gpus_without_a_driver_library_are_an_error(

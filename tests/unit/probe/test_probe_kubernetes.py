@@ -324,3 +324,6 @@ def test_certificates_that_cannot_be_read_are_named(grow: Grow) -> None:
         "/var/lib/kubelet/pki/kubelet-client-current.pem",
         "/etc/kubernetes/scheduler.conf",
     ]
+    assert [(p["area"], p["at"]) for p in ask.problems] == [
+        ("kubernetes", word.partition(":")[0]) for word in said
+    ]

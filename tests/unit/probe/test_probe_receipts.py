@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from appliance.models.facts import HostFacts
+from appliance.models.facts import HostFacts, ProblemKind
+from appliance.probe import files
 from appliance.probe.__main__ import answer
 from appliance.probe.drift import compare
 
@@ -250,6 +251,20 @@ def test_what_could_not_be_read_is_counted_and_not_taken_for_intact(root: str) -
     found = facts(root)
     assert found.receipts["base"].unread == 2
     assert found.errors["receipts"] == "base: 2 unread, /x: needs root"
+    assert not found.has("receipts", ProblemKind.DENIED)
+
+
+def test_a_resource_the_login_user_may_not_see_is_known_by_its_kind(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    write(root, [{"kind": "link", "name": "/x", "target": "y"}])
+    monkeypatch.setattr(files, "link", refuse)
+    found = facts(root)
+    assert found.errors["receipts"] == "base: 1 unread, /x: needs root"
+    assert found.has("receipts", ProblemKind.DENIED)
 
 
 def test_a_broken_package_query_leaves_packages_unread(root: str) -> None:
@@ -287,3 +302,4 @@ def test_without_privilege_receipts_say_that_they_need_root(root: str) -> None:
         os.seteuid(0)
     assert found.receipts == {}
     assert found.errors["receipts"].startswith("needs root to read")
+    assert found.has("receipts", ProblemKind.DENIED)
