@@ -95,7 +95,7 @@ def _remove(remote: Remote, wanted: NfsMount, cleaner: Route, token: str) -> lis
 def _judge(
     wanted: NfsMount, route: Route, written: Answer, read: Answer, expected: Mapping[str, str]
 ) -> CheckResult:
-    target = _place(wanted, route)
+    target = _place(wanted, route.host)
     evidence = f"{route.way} through {route.base}"
     for answer, doing in ((written, "write to"), (read, "read from")):
         if answer.silent:
@@ -117,8 +117,8 @@ def _judge(
     return failed(CHECK, target, cause, FIX, value=len(expected) - len(wrong), **common)
 
 
-def _place(wanted: NfsMount, route: Route) -> Place:
-    return place(route.host, wanted.at.removeprefix("/"))
+def _place(wanted: NfsMount, host: str) -> Place:
+    return place(host, wanted.at.removeprefix("/"))
 
 
 def _speed(name: str, wanted: NfsMount, route: Route, answer: Answer) -> Measurement:
@@ -127,14 +127,14 @@ def _speed(name: str, wanted: NfsMount, route: Route, answer: Answer) -> Measure
         name=name,
         value=round(SPEED_BYTES / 1e6 / seconds, 1),
         unit="MB/s",
-        target=str(_place(wanted, route)),
+        target=str(_place(wanted, route.host)),
         simulated=route.in_container,
         detail={"client": str(route.way), "bytes": SPEED_BYTES, "seconds": round(seconds, 3)},
     )
 
 
 def _no_way(wanted: NfsMount, host: str, why: str) -> CheckResult:
-    return not_assessed(CHECK, f"{host}{wanted.at}", why)
+    return not_assessed(CHECK, _place(wanted, host), why)
 
 
 def _is_timed(answer: Answer) -> bool:
