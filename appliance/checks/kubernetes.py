@@ -25,8 +25,6 @@ from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role
 
 DEPLOY = "appliance deploy"
-STOPPED = "stopped for a restore of etcd that is not through"
-"""As the probe says it."""
 ON_DEMAND = "appliance: MIG on demand"
 """Why a host cordons itself while it divides its GPUs for a pod."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
@@ -102,7 +100,7 @@ def _api(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         yield passed(check, host.name, "ok", limit="ok", evidence="/readyz")
     else:
         fix = f"on {host.name}: crictl ps -a or ctr -n k8s.io tasks ls, and journalctl -u kubelet"
-        if known.api == STOPPED:
+        if known.stopped:
             fix = "appliance etcd restore with the same backup goes on; appliance etcd abandon takes it back"
         cause = f"the API is not ready: {known.api}"
         yield failed(check, host.name, cause, fix)

@@ -52,7 +52,7 @@ def _cluster(view: View) -> Iterator[CheckResult]:
     check = "limits.cluster"
     known = _rounds(view)
     acting = [host for host, seen in known.items() if seen.leader and not seen.problem]
-    troubles = [f"{host}: {seen.problem}" for host, seen in known.items() if seen.problem]
+    troubles = [(host, seen.problem) for host, seen in known.items() if seen.problem]
     waiting = [seen.waits for seen in known.values() if seen.waits]
     if not known:
         yield not_assessed(check, "cluster", _why_none(view))
@@ -70,8 +70,9 @@ def _cluster(view: View) -> Iterator[CheckResult]:
         fix = f"on {acting[0]}: {LOG} names each with the reason"
         yield warned(check, "cluster", cause, fix, value=left, limit=0)
     elif acting and troubles:
-        cause = f"{troubles[0]}: it could not follow {acting[0]}, which acts"
-        fix = f"on {troubles[0].partition(':')[0]}: {LOG}"
+        host, problem = troubles[0]
+        cause = f"{host}: {problem}: it could not follow {acting[0]}, which acts"
+        fix = f"on {host}: {LOG}"
         yield warned(check, "cluster", cause, fix, limit="no trouble")
     elif acting:
         seen = known[acting[0]]
@@ -79,7 +80,7 @@ def _cluster(view: View) -> Iterator[CheckResult]:
         yield passed(check, "cluster", seen.pods, unit="pods", evidence=told)
     elif troubles:
         fix = f"{LOG} there; rights and limits come from appliance queue apply"
-        yield failed(check, "cluster", troubles[0], fix, limit="no trouble")
+        yield failed(check, "cluster", ": ".join(troubles[0]), fix, limit="no trouble")
     elif waiting:
         yield not_assessed(check, "cluster", waiting[0], fix="appliance queue apply")
     else:

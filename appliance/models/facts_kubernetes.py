@@ -39,6 +39,9 @@ class Kubernetes(Model):
     )
     dns: Line = Field(default="", description='"ok", or why no service name resolves from here')
     api: Line | None = Field(default=None, description='"ok" or what the API of this host says')
+    stopped: bool = Field(
+        default=False, description="The control plane, for a restore of etcd that is not through"
+    )
     nodes: tuple[KubernetesNode, ...] | None = None
     certificates: dict[Line, Real] = Field(
         default_factory=dict, description="Days left, by file; negative: expired"

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 ADMIN = "/etc/kubernetes/admin.conf"
 SETTINGS = "/etc/kubernetes/appliance/kubelet.yml"
 PARKED = "/etc/kubernetes/manifests-parked/etcd.yaml"
-STOPPED = "stopped for a restore of etcd that is not through"
 BACKUP_UNIT = "/etc/systemd/system/appliance-etcd.service"
 CERTIFICATE_FOLDERS = ("/etc/kubernetes/pki", "/etc/kubernetes/pki/etcd")
 KUBECONFIGS = tuple(
@@ -213,7 +212,8 @@ def days_left(pem: str) -> float:
 
 def _cluster(ask: Ask) -> Facts:
     if files.exists(ask.path(PARKED)):
-        return {"api": STOPPED, "nodes": None}
+        said = "stopped for a restore of etcd that is not through"
+        return {"api": said, "stopped": True, "nodes": None}
     kubectl = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
     try:
         said = ask.run([*kubectl, "get", "--raw", "/readyz"], 8.0)

@@ -105,7 +105,6 @@ def test_a_good_cluster_passes(check_id: str) -> None:
         ),
         ("kubernetes.dns", {"dns": "10.96.0.10 does not answer: timed out"}, "10.96.0.10"),
         ("kubernetes.api", {"api": "etcd failed: reason withheld"}, "etcd failed"),
-        ("kubernetes.api", {"api": kubernetes.STOPPED}, "stopped for a restore of etcd"),
         ("kubernetes.certificates", {"certificates": {"/a.crt": 300.0, "/b.crt": 3.0}}, "/b.crt"),
         ("kubernetes.certificates", {"certificates": {"/b.crt": -2.0}}, "expired 2 days ago"),
         ("kubernetes.backup", {"backups": 0, "backup_age_h": None}, "no backup"),
@@ -117,6 +116,15 @@ def test_a_host_says_what_is_wrong(check_id: str, fault: dict[str, Any], cause: 
     assert result.status is Status.FAIL
     assert cause in result.cause
     assert result.fix
+
+
+@pytest.mark.parametrize(("stopped", "fix"), [(True, "appliance etcd abandon"), (False, "crictl")])
+def test_an_api_that_a_restore_has_stopped_is_started_by_the_restore(
+    stopped: bool, fix: str
+) -> None:
+    result = on_head("kubernetes.api", answer(True, api="x", stopped=stopped))
+    assert (result.status, result.cause) == (Status.FAIL, "the API is not ready: x")
+    assert fix in result.fix
 
 
 @pytest.mark.parametrize(
