@@ -7,7 +7,8 @@ import io
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import unescape
@@ -67,6 +68,15 @@ class Made:
     found: Round
 
 
+@dataclass(frozen=True)
+class Site:
+    """One before its first deployment and after it."""
+
+    made: Made
+    settled: Made
+    prepared: Preparation
+
+
 def _plain_site(profile: str, more: str = "") -> Callable[[Path], Path]:
     """Three hosts of a class, with what a site must have."""
 
@@ -107,35 +117,40 @@ SITES: Mapping[str, Callable[[Path], Path]] = {
 """Infiniband: a cluster of one control plane, MIG, Slurm beside it; ethernet: three control planes and Run:ai."""
 
 
-def recorded(name: str, folder: Path) -> dict[str, str]:
-    """The texts of a site by file name. ``folder``: empty, for the site's files."""
+@contextmanager
+def at_work(name: str, folder: Path) -> Iterator[Site]:
+    """A site before and after its first deployment. ``folder``: empty, for the site's files."""
     with patch.dict("os.environ", {VARIABLE: "x" * 20, "TZ": "UTC"}):
         time.tzset()
         loaded = load_site(SITES[name](folder))
         with Journal(folder / "runs") as journal:
             made = _made(loaded, journal)
             prepared = prepare(made.session, made.found.facts, _stages(made))
-            settled = _settled(made, prepared)
-            results = judge_all(
-                view_of(settled.session, settled.found), settled.found, ALL_CHECK_IDS
-            )
-            report = _report(settled, results)
-            texts = {
-                "variables.json": _json(_variables(made, prepared)),
-                "inputs.json": _json(_inputs(made, prepared)),
-                "files.txt": _files(made, prepared),
-                "plan.txt": _plan(made, prepared) + "\n" + _plan(settled, prepared),
-                "plan.json": _json(_planned(settled, prepared).model_dump(mode="json")),
-                "health.json": _json(
-                    [r.model_dump(mode="json", exclude_defaults=True) for r in results]
-                ),
-                "health.nagios": nagios.render("acme", results)[0],
-                "report.json": _json(
-                    report.model_dump(mode="json", exclude_defaults=True, exclude={"results"})
-                ),
-                "report.txt": _shown(lambda console: run_summary(console, report)),
-                "report.html.txt": _read(render_html(report)),
-            }
+            yield Site(made, _settled(made, prepared), prepared)
+
+
+def recorded(name: str, folder: Path) -> dict[str, str]:
+    """The texts of a site by file name. ``folder``: empty, for the site's files."""
+    with at_work(name, folder) as site:
+        made, settled, prepared = site.made, site.settled, site.prepared
+        results = judge_all(view_of(settled.session, settled.found), settled.found, ALL_CHECK_IDS)
+        report = report_of(settled, results)
+        texts = {
+            "variables.json": _json(_variables(made, prepared)),
+            "inputs.json": _json(_inputs(made, prepared)),
+            "files.txt": _files(made, prepared),
+            "plan.txt": _plan(made, prepared) + "\n" + _plan(settled, prepared),
+            "plan.json": _json(planned(settled, prepared).model_dump(mode="json")),
+            "health.json": _json(
+                [r.model_dump(mode="json", exclude_defaults=True) for r in results]
+            ),
+            "health.nagios": nagios.render("acme", results)[0],
+            "report.json": _json(
+                report.model_dump(mode="json", exclude_defaults=True, exclude={"results"})
+            ),
+            "report.txt": _shown(lambda console: run_summary(console, report)),
+            "report.html.txt": _read(render_html(report)),
+        }
     # The evidence kept of a host names files of the site, so its digest is another in each folder.
     return {
         file: (DIGEST.sub("DIGEST", text) if file.startswith("report") else text)
@@ -231,7 +246,8 @@ def _stages(made: Made) -> tuple[Any, ...]:
     return tuple(stage for stage in STAGES if stage.wanted(made.session.site))
 
 
-def _planned(made: Made, prepared: Preparation) -> Plan:
+def planned(made: Made, prepared: Preparation) -> Plan:
+    """What a deployment would do now."""
     plan = make_plan(made.session, made.found, prepared, Selection(stages=_stages(made)))
     # Fingerprints follow every change of a role.
     cells = tuple(cell.model_copy(update={"fingerprint": ""}) for cell in plan.cells)
@@ -239,7 +255,7 @@ def _planned(made: Made, prepared: Preparation) -> Plan:
 
 
 def _plan(made: Made, prepared: Preparation) -> str:
-    plan = _planned(made, prepared)
+    plan = planned(made, prepared)
     return _shown(lambda console: plan_table(console, plan))
 
 
@@ -276,7 +292,8 @@ def _files(made: Made, prepared: Preparation) -> str:
     return "\n".join(parts)
 
 
-def _report(made: Made, results: list[CheckResult]) -> RunRecord:
+def report_of(made: Made, results: list[CheckResult]) -> RunRecord:
+    """The record of a run that found this."""
     record = record_of(made.session, made.found, Findings(results=results))
     same = {"user": "ada", "control_host": "control", "started": TAKEN, "finished": TAKEN}
     return record.model_copy(update=same)
