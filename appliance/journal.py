@@ -1,4 +1,7 @@
-"""The run journal: append-only, per site, in SQLite; what a run did survives whatever happens to the run."""
+"""The run journal: append-only, per site, in SQLite; what a run did survives whatever happens to the run.
+
+Facts alone may be forgotten, and of runs that only looked: they say so by an entry ``looked``.
+"""
 
 import fcntl
 import json
@@ -25,9 +28,20 @@ CREATE INDEX IF NOT EXISTS entry_by_kind ON entry (kind, stage, host, seq);
 CREATE INDEX IF NOT EXISTS entry_by_run ON entry (run);
 CREATE TRIGGER IF NOT EXISTS entry_is_final BEFORE UPDATE ON entry
   BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
-CREATE TRIGGER IF NOT EXISTS entry_stays BEFORE DELETE ON entry
+DROP TRIGGER IF EXISTS entry_stays;
+CREATE TRIGGER IF NOT EXISTS entry_stays_but_facts BEFORE DELETE ON entry
+  WHEN OLD.kind <> 'facts' OR NOT EXISTS (SELECT 1 FROM entry WHERE run = OLD.run AND kind = 'looked')
   BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 PRAGMA user_version = 1;
+"""
+
+
+FORGET = """
+DELETE FROM entry WHERE seq IN (
+  SELECT seq FROM (
+    SELECT seq, run, row_number() OVER (PARTITION BY host ORDER BY seq DESC) AS place
+    FROM entry WHERE kind = 'facts' AND time <= ?)
+  WHERE place > ? AND run IN (SELECT run FROM entry WHERE kind = 'looked'))
 """
 
 
@@ -91,17 +105,27 @@ class Journal:
 
     def append_all(self, run: str, entries: Iterable["New"]) -> None:
         """Adds entries, durably, all of them or none: for what is one thing, as a report is."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        time = _written(datetime.now(UTC))
         rows = [
             (time, run, e.kind, e.stage, e.host, json.dumps(e.data, default=str, sort_keys=True))
             for e in entries
         ]
+        with self._writing():
+            self._db.executemany(
+                "INSERT INTO entry (time, run, kind, stage, host, data) VALUES (?,?,?,?,?,?)",
+                rows,
+            )
+
+    def forget_facts(self, until: datetime, keep: int) -> None:
+        """Removes facts written until then by runs that only looked, but the newest ``keep`` of each host."""
+        with self._writing():
+            self._db.execute(FORGET, (_written(until), keep))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
             with self._lock, _transaction(self._db):
-                self._db.executemany(
-                    "INSERT INTO entry (time, run, kind, stage, host, data) VALUES (?,?,?,?,?,?)",
-                    rows,
-                )
+                yield
         except sqlite3.Error as error:
             self.lose(
                 ApplianceError(
@@ -150,7 +174,7 @@ class Journal:
         clauses, values = _criteria(kind=kind, stage=stage, host=host, run=run)
         if until:
             clauses.append("time <= ?")
-            values.append(until.astimezone(UTC).isoformat(timespec="milliseconds"))
+            values.append(_written(until))
         with self._lock:
             row = self._db.execute(
                 "SELECT seq, time, run, kind, stage, host, data FROM entry"
@@ -160,6 +184,10 @@ class Journal:
         if row is None:
             return None
         return _entry(row)
+
+
+def _written(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def _criteria(**wanted: str) -> tuple[list[str], list[str]]:

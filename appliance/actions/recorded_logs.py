@@ -11,7 +11,7 @@ from appliance.benchmarks.gpt3.judge import THROUGHPUT
 from appliance.benchmarks.gpt3.reference import load
 from appliance.config.load import load_profile
 from appliance.engine.acceptance import keep_evidence
-from appliance.engine.earlier import facts_at
+from appliance.engine.earlier import last_facts
 from appliance.engine.gather import Round
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.session import Session
@@ -52,7 +52,7 @@ def keep_logs(
     """
     wanted = model_named(model)
     with open_session(target, "validate", observer, only_looks=True) as session:
-        known = {h.name: f for h in session.site.hosts if (f := facts_at(session, h.name))}
+        known = {h.name: f for h in session.site.hosts if (f := last_facts(session, h.name))}
         view = view_of(session, Round(known, {}))
         bound = view.limit(THROUGHPUT)
         shown = recording(folder, hardware=_hardware(session, known), tolerance=bound, model=wanted)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Requirement
 from appliance.checks.check import View
-from appliance.engine.earlier import facts_at
+from appliance.engine.earlier import gpus_at, last_facts
 from appliance.engine.session import Session
 from appliance.journal import Entry
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, gates_verdict
@@ -79,7 +79,7 @@ def requirements(view: View) -> tuple[Requirement, ...]:
 
 def _known(session: Session, view: View) -> dict[str, HostFacts]:
     """The facts of this run; of a host it did not ask, those of its last answer."""
-    known = {host.name: facts_at(session, host.name) for host in view.site.hosts}
+    known = {host.name: last_facts(session, host.name) for host in view.site.hosts}
     return {name: facts for name, facts in known.items() if facts} | dict(view.facts)
 
 
@@ -179,9 +179,9 @@ def _changed(
                 f"the evidence, of {_day(began)}, is older than the last change of stage {stage} on {host}"
                 f" ({_day(last)})"
             )
-    before = facts_at(session, host, began)
-    if facts and facts.gpus and before and before.gpus:
-        now, then = ({g.uuid for g in f.gpus.devices} for f in (facts, before) if f.gpus)
+    then = gpus_at(session, host, began)
+    if facts and facts.gpus and then is not None:
+        now = {gpu.uuid for gpu in facts.gpus.devices}
         if now != then:
             yield f"the evidence, of {_day(began)}, is older than {plural(len(now - then), 'GPU')} of {host}"
 

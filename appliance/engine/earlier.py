@@ -1,6 +1,6 @@
 """What hosts answered before: the latest facts of those that are silent now, and older ones to compare counters with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -8,10 +8,12 @@ from pydantic import ValidationError
 
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
+from appliance.journal import New
 from appliance.models.base import Model
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Topology
 from appliance.models.facts_kubernetes import Kubernetes
+from appliance.models.line import Line
 from appliance.models.site import Role
 
 Kept = TypeVar("Kept", bound=Model)
@@ -19,14 +21,48 @@ LEAST_AGE = timedelta(minutes=1)
 """So old must a reading be that a counter's growth since then says something."""
 
 
+LOOKS = frozenset({"plan", "health"})
+"""Verbs that change nothing. Of their rounds the newest facts matter; others are what a site was deployed and accepted with."""
+KEPT = 10
+"""Facts of a host that stay, whoever wrote them, besides those younger than LEAST_AGE."""
+
+
+class KeptGpus(Model):
+    """The UUIDs of a host's GPUs from one entry of the journal to the next, sorted."""
+
+    uuids: tuple[Line, ...]
+
+
 def remember(session: Session, found: Round) -> None:
-    """Keeps a round in the journal."""
+    """Keeps a round in the journal, whole or not at all, and lets facts go that nothing asks for any more."""
+    session.journal.append_all(session.run, _entries(session, found))
+    if session.verb in LOOKS:
+        session.journal.forget_facts(datetime.now(UTC) - LEAST_AGE, KEPT)
+
+
+def _entries(session: Session, found: Round) -> Iterator[New]:
+    if session.verb in LOOKS:
+        yield New("looked", {"verb": session.verb, "hosts": len(found.facts)})
     for name, facts in found.facts.items():
-        session.journal.append(session.run, "facts", host=name, facts=facts.model_dump(mode="json"))
-        _remember_topology(session, name, facts)
-        _remember_release(session, name, facts)
+        yield New("facts", {"facts": facts.model_dump(mode="json")}, host=name)
+        for kind, data in _lasting(facts).items():
+            before = session.journal.last(kind, host=name)
+            if before is None or before.data != data:
+                yield New(kind, data, host=name)
     for name, missing in found.unanswered.items():
-        session.journal.append(session.run, "unanswered", host=name, cause=missing.cause)
+        yield New("unanswered", {"cause": missing.cause}, host=name)
+
+
+def _lasting(facts: HostFacts) -> dict[str, dict[str, object]]:
+    """What is asked for long after: by kind of entry, written where it changed."""
+    lasting: dict[str, dict[str, object]] = {}
+    if facts.topology is not None:
+        lasting["topology"] = {"topology": facts.topology.model_dump(mode="json")}
+    if facts.kubernetes is not None and facts.kubernetes.version:
+        lasting["kubernetes_release"] = {"version": facts.kubernetes.version}
+    if facts.gpus is not None:
+        lasting["gpus"] = {"uuids": sorted(gpu.uuid for gpu in facts.gpus.devices)}
+    return lasting
 
 
 def known_facts(session: Session, found: Round) -> Mapping[str, HostFacts]:
@@ -51,18 +87,19 @@ def earlier_facts(session: Session) -> dict[str, HostFacts]:
     return {name: facts for name, facts in known.items() if facts}
 
 
-def facts_at(session: Session, host: str, until: datetime | None = None) -> HostFacts | None:
-    """The newest facts of a host, no younger than ``until``; None where there are none."""
-    return _last(session, host, until)
+def last_facts(session: Session, host: str) -> HostFacts | None:
+    """The newest facts of a host; None where there are none."""
+    return _last(session, host)
 
 
-def _remember_topology(session: Session, host: str, facts: HostFacts) -> None:
-    if facts.topology is None:
-        return
-    found = facts.topology.model_dump(mode="json")
-    before = session.journal.last("topology", host=host)
-    if before is None or before.data["topology"] != found:
-        session.journal.append(session.run, "topology", host=host, topology=found)
+def gpus_at(session: Session, host: str, until: datetime) -> frozenset[str] | None:
+    """The UUIDs of the GPUs a host had then, as far as it had told by then; None where it had not."""
+    entry = session.journal.last("gpus", host=host, until=until)
+    if entry and (kept := _read(KeptGpus, entry.data)):
+        return frozenset(kept.uuids)
+    # A journal of an older version has its facts alone, and keeps them.
+    facts = _last(session, host, until)
+    return frozenset(gpu.uuid for gpu in facts.gpus.devices) if facts and facts.gpus else None
 
 
 def _with_topology(session: Session, host: str, facts: HostFacts) -> HostFacts:
@@ -71,15 +108,6 @@ def _with_topology(session: Session, host: str, facts: HostFacts) -> HostFacts:
     entry = session.journal.last("topology", host=host)
     found = _read(Topology, entry.data.get("topology")) if entry else None
     return facts.model_copy(update={"topology": found}) if found else facts
-
-
-def _remember_release(session: Session, host: str, facts: HostFacts) -> None:
-    if facts.kubernetes is None or not facts.kubernetes.version:
-        return
-    found = facts.kubernetes.version
-    before = session.journal.last("kubernetes_release", host=host)
-    if before is None or before.data["version"] != found:
-        session.journal.append(session.run, "kubernetes_release", host=host, version=found)
 
 
 def _with_release(session: Session, host: str, facts: HostFacts) -> HostFacts:

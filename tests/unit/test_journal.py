@@ -7,7 +7,7 @@ import re
 import signal
 import sqlite3
 import time
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -95,6 +95,69 @@ def test_nothing_written_can_be_altered(tmp_path: Path, sql: str) -> None:
     ):
         db.execute(sql)
     db.close()
+
+
+def _looks(journal: Journal) -> None:
+    for number in range(4):
+        journal.append_all(f"r{number}", [New("looked", {}), New("facts", {}, host="a")])
+
+
+def _soon() -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=1)
+
+
+def test_facts_are_forgotten_of_runs_that_looked_and_of_no_others(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append("deployed", "facts", host="a")
+        _looks(journal)
+        journal.append("r0", "facts", host="b")
+        journal.forget_facts(_soon() - timedelta(hours=1), 1)
+        assert len(list(journal.entries("facts"))) == 6
+        journal.forget_facts(_soon(), 1)
+        assert [(e.run, e.host) for e in journal.entries("facts")] == [
+            ("deployed", "a"), ("r3", "a"), ("r0", "b"),
+        ]  # fmt: skip
+        assert len(list(journal.entries("looked"))) == 4
+        for kind, run in (("looked", "r0"), ("facts", "deployed")):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                journal._db.execute("DELETE FROM entry WHERE kind = ? AND run = ?", (kind, run))
+
+
+def test_a_journal_that_let_nothing_go_before_lets_facts_go(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        _looks(journal)
+        journal._db.executescript(
+            "DROP TRIGGER entry_stays_but_facts; CREATE TRIGGER entry_stays BEFORE DELETE ON entry"
+            " BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;"
+        )
+    with Journal(tmp_path) as journal:
+        journal.forget_facts(_soon(), 1)
+        assert len(list(journal.entries("facts"))) == 1
+
+
+def _killed_while_forgetting(folder: Path) -> None:
+    def at(sql: str) -> None:
+        if sql.startswith("COMMIT"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    journal = Journal(folder)
+    journal._db.set_trace_callback(at)
+    journal.forget_facts(_soon(), 1)
+
+
+def test_a_run_killed_while_it_forgets_loses_nothing(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        _looks(journal)
+    child = multiprocessing.get_context("spawn").Process(
+        target=_killed_while_forgetting, args=(tmp_path,)
+    )
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    with Journal(tmp_path) as journal:
+        assert len(list(journal.entries("facts"))) == 4
+        journal.forget_facts(_soon(), 1)
+        assert len(list(journal.entries("facts"))) == 1
 
 
 def test_journal_is_private(tmp_path: Path) -> None:
