@@ -1,10 +1,12 @@
 """Writes the golden record anew: ``python -m tests.golden``; read the difference before it is committed."""
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
 
 from tests.golden.record import RECORD, SITES, recorded
+from tests.golden.sizes import SIZES, SUMMARY, pattern, seen, summary
 
 
 def main() -> None:
@@ -15,6 +17,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             for file, text in recorded(name, Path(folder)).items():
                 (RECORD / name / file).write_text(text)
+    sizes = {}
+    for size in SIZES:
+        with tempfile.TemporaryDirectory() as folder:
+            sizes[size] = summary(seen(Path(folder), size, pattern(size)))
+    SUMMARY.write_text(json.dumps(sizes, indent=1) + "\n")
 
 
 main()

@@ -160,10 +160,15 @@ def recorded(name: str, folder: Path) -> dict[str, str]:
 
 def _made(loaded: LoadedSite, journal: Journal) -> Made:
     """The site before its first deployment."""
+    facts = {host.name: _facts(host) for host in loaded.site.hosts}
+    return Made(session_of(loaded, journal), Round(facts, {}))
+
+
+def session_of(loaded: LoadedSite, journal: Journal) -> Session:
+    """A verb at work on a site none of whose hosts is asked."""
     names = (*loaded.site.secrets, CLUSTER_KEY)
     secrets = {name: Secret(SECRET) for name in names}
-    facts = {host.name: _facts(host) for host in loaded.site.hosts}
-    session = Session(
+    return Session(
         run="r1",
         verb="deploy",
         site=loaded.site,
@@ -178,7 +183,6 @@ def _made(loaded: LoadedSite, journal: Journal) -> Made:
         redact=Redactor(secrets.values()),
         lock=loaded.lock,
     )
-    return Made(session, Round(facts, {}))
 
 
 def _facts(host: Host) -> HostFacts:
