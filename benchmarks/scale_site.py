@@ -8,7 +8,7 @@ from typing import Any
 from appliance.actions.opening import Target, open_session
 from appliance.adapters.process import run
 from appliance.cli.options import quiet
-from appliance.engine.planning import Preparation, prepare
+from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts, Receipt
 from appliance.stages import STAGES

@@ -16,7 +16,8 @@ from appliance.benchmarks.gpt3.logs import read
 from appliance.cli.options import quiet
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
-from appliance.engine.planning import Selection, make_plan, prepare
+from appliance.engine.planning import Selection, make_plan
+from appliance.engine.prepare import prepare
 from appliance.engine.record import Findings, record_of
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.stage_run import play_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
@@ -12,6 +12,8 @@ from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Place, Status, Value, place
 from appliance.models.site import Host, Role, Site
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,13 @@ class View:
     before: Mapping[str, HostFacts] = field(default_factory=dict)
     brought: BroughtCluster | None = None
     lock: ImageLock | None = None
+    _made: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def once(self, make: "Callable[[View], Made]") -> Made:
+        """What ``make`` makes of all but a host, made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast(Made, self._made[make])
 
     def limit(self, check_id: str) -> Limit | None:
         """The bound for a check: the site's, else the profile's."""

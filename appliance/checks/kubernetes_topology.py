@@ -1,6 +1,6 @@
 """Whether a node's labels are its place in the fabric as discovery has it now."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from appliance.checks.check import View, failed, not_assessed, passed
@@ -20,10 +20,11 @@ def judge_tiers(
 ) -> CheckResult:
     """``nodes``: as the API has them; None where nobody knows, and ``unknown`` says why."""
     node = next((n for n in nodes or () if n.name == host.name), None)
-    tiers = _tiers(view, host)
+    labels = view.once(_labels)
     simulated = is_simulated(view)
-    if isinstance(tiers, Gap):
-        return not_assessed(CHECK, host.name, tiers, simulated=simulated)
+    if isinstance(labels, Gap):
+        return not_assessed(CHECK, host.name, labels, simulated=simulated)
+    tiers = labels.get(host.name, {})
     if node is None:
         none = Gap(f"the cluster has no node {host.name}")
         gap = unknown if nodes is None else none
@@ -39,8 +40,8 @@ def judge_tiers(
     return failed(CHECK, host.name, cause, "appliance deploy", **told)
 
 
-def _tiers(view: View, host: Host) -> dict[str, str] | Gap:
-    """The labels that follow from the fabric as it is now, or why that is not known."""
+def _labels(view: View) -> Mapping[str, dict[str, str]] | Gap:
+    """The labels by host that follow from the fabric as it is now, or why that is not known."""
     if not infiniband(view):
         return {}
     seen = discovered(view)
@@ -51,7 +52,7 @@ def _tiers(view: View, host: Host) -> dict[str, str] | Gap:
     if lost := [name for name in known if name not in met]:
         text = f"discovery does not meet {', '.join(lost)}, so the tree is not whole"
         return Gap(text, tuple(lost))
-    return kubernetes(switch_tree(known, topology)).get(host.name, {})
+    return kubernetes(switch_tree(known, topology))
 
 
 def _listed(tiers: dict[str, str]) -> str:

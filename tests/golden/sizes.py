@@ -12,7 +12,8 @@ from pathlib import Path
 from appliance.config.load import load_site
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.judge import judge_all
-from appliance.engine.planning import Selection, make_plan, prepare
+from appliance.engine.planning import Selection, make_plan
+from appliance.engine.prepare import prepare
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.survey import view_of
 from appliance.journal import Journal

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import kubernetes
+from appliance.checks import kubernetes, kubernetes_topology
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
 from appliance.mig.node import REASON
+from appliance.models.cabling import Known, Plug, Socket, found_cables
 from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.facts_fabric import Topology
@@ -275,6 +276,18 @@ def test_nodes_labelled_as_discovery_says_pass() -> None:
     found = placed(cabled())
     assert {name: r.status for name, r in found.items()} == dict.fromkeys(LEAVES, Status.PASS)
     assert found["gpu-1"].value == "tier-1 leaf-1, tier-2 spine-1"
+
+
+def test_the_fabric_is_walked_once_for_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks: list[int] = []
+
+    def walked(known: Known, topology: Topology) -> dict[Plug, Socket]:
+        walks.append(len(known))
+        return found_cables(known, topology)
+
+    monkeypatch.setattr(kubernetes_topology, "found_cables", walked)
+    assert len(placed(cabled())) == len(LEAVES) > 1
+    assert len(walks) == 1
 
 
 def test_a_label_that_differs_is_named_with_both_values() -> None:
