@@ -91,8 +91,12 @@ def alone(
         said = run(watch, env=env, timeout=timeout).stderr
         code, cost = json.loads(into.read_text())
     if code not in ends:
-        raise SystemExit(f"{argv[0]} ended with {code}: {said[-1500:]}")
+        raise SystemExit(f"{argv[0]} ended with {code}: {said[-1500:]}{_end_of(out)}")
     return Cost(*cost)
+
+
+def _end_of(file: Path) -> str:
+    return file.read_bytes()[-1500:].decode(errors="replace") if file.exists() else ""
 
 
 def interleaved(rounds: int, works: Sequence[tuple[str, Callable[[], object]]]) -> tuple[Row, ...]:
