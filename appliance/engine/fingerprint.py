@@ -58,12 +58,8 @@ def inputs_of(
     stage: Stage, data: Path, variables: Mapping[str, object], digests: Digests
 ) -> Inputs:
     """Digests of the stage's roles, playbook, variables, and of the modules these roles call."""
-    roles = [data / "roles" / name for name in stage.ansible_roles]
-    found = {f"role {role.name}": _tree(role) for role in roles}
-    found["playbook"] = _file(data / "playbooks" / f"{stage.name}.yml")
-    called = sorted(name for role in roles for name in _called(role))
-    found |= {f"module {name}": _module(data / PLUGINS, name) for name in called}
-    return found | {name: digests.of(value) for name, value in variables.items()}
+    files = _files(stage.name, stage.ansible_roles, data)
+    return {**files, **{name: digests.of(value) for name, value in variables.items()}}
 
 
 def fingerprint(inputs: Inputs) -> str:
@@ -78,6 +74,15 @@ def changed_inputs(before: Inputs, now: Inputs) -> list[str]:
 
 def _plain(value: object) -> str:
     return str(value) if isinstance(value, Secret) else repr(value)
+
+
+@cache
+def _files(stage: str, roles: tuple[str, ...], data: Path) -> Mapping[str, str]:
+    """Digests of what is the same for all hosts."""
+    found = {f"role {name}": _tree(data / "roles" / name) for name in roles}
+    found["playbook"] = _file(data / "playbooks" / f"{stage}.yml")
+    called = sorted(module for name in roles for module in _called(data / "roles" / name))
+    return found | {f"module {name}": _module(data / PLUGINS, name) for name in called}
 
 
 @cache

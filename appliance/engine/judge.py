@@ -1,6 +1,7 @@
 """Runs checks over facts; hosts that did not answer are findings, never gaps."""
 
 from collections.abc import Iterable
+from functools import cache
 
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.causes import explain
@@ -9,7 +10,7 @@ from appliance.checks.kubernetes import OF_BROUGHT
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Kind
-from appliance.models.site import Host
+from appliance.models.site import Host, Role
 from appliance.stages import STAGES
 from appliance.stages.stage import Stage
 
@@ -20,15 +21,21 @@ OF_HARDWARE = frozenset(check.id for check in HARDWARE)
 
 def judge_host(view: View, host: Host, ids: Iterable[str]) -> list[CheckResult]:
     """The host checks among ``ids`` that concern this host. It must have answered."""
-    wanted = frozenset(ids)
     return [
         result
-        for check in CHECKS
-        if isinstance(check, HostCheck)
-        and check.id in wanted
-        and check.roles.intersection(host.roles)
+        for check in _of_hosts(frozenset(ids), frozenset(host.roles))
         for result in check.judge(view, host, view.facts[host.name])
     ]
+
+
+@cache
+def _of_hosts(ids: frozenset[str], roles: frozenset[Role]) -> tuple[HostCheck, ...]:
+    """The host checks among ``ids`` for hosts of any of these roles."""
+    return tuple(
+        check
+        for check in CHECKS
+        if isinstance(check, HostCheck) and check.id in ids and check.roles.intersection(roles)
+    )
 
 
 def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
