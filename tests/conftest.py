@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -42,6 +43,11 @@ LONGEST_FIRST = (
     "test_secrets",
 )
 """Racks by the time their tests take: what begins last must be short."""
+
+# Once: Ansible's own loader wants each collection in one place, and processes of a test run are given the first one's paths.
+COLLECTIONS = str(Path(__file__).parents[1] / "playbooks/collections")
+if COLLECTIONS not in sys.path:
+    sys.path.insert(0, COLLECTIONS)
 
 # Ansible's library makes a folder below HOME when it is imported; whose tests these are may have none.
 os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
