@@ -1,7 +1,7 @@
 """What the checks of single GPUs share: each GPU judged, what cannot be judged said once, the rest one pass."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from appliance.checks.check import judged, not_assessed, passed
 from appliance.config.tables import gpu_parts
@@ -16,8 +16,7 @@ AREA = "gpu"
 NO_ANSWER = "the GPU does not answer (gpu.error)"
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """What one GPU's measurement came to. NOT_ASSESSED: there was none."""
 
     status: Status

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.line import Line
@@ -81,6 +81,9 @@ class CheckResult(Model):
 
     ``names``: what its cause names beside them: hosts (or parts of theirs as "gpu-1/GPU 5"), units, adapters, alerts.
     """
+
+    # A host has some fifty results, most of them passes: what a default says needs no cleaning each time.
+    model_config = ConfigDict(validate_default=False)
 
     id: Line
     target: Line
