@@ -2,10 +2,10 @@
 
 import os
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -44,13 +44,13 @@ LONGEST_FIRST = (
 )
 """Racks by the time their tests take: what begins last must be short."""
 
-# Once: Ansible's own loader wants each collection in one place, and processes of a test run are given the first one's paths.
-COLLECTIONS = str(Path(__file__).parents[1] / "playbooks/collections")
-if COLLECTIONS not in sys.path:
-    sys.path.insert(0, COLLECTIONS)
-
 # Ansible's library makes a folder below HOME when it is imported; whose tests these are may have none.
 os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
+
+# The collection is imported as the package it is, by Ansible's own loader: two ways to find it would not agree.
+import_module("ansible.plugins.loader").init_plugin_loader(
+    [str(Path(__file__).parents[1] / "playbooks/collections")]
+)
 
 # Processes of a test run are given the width of its terminal; programs under test write into pipes.
 os.environ.pop("COLUMNS", None)

@@ -10,6 +10,7 @@ import yaml  # noqa: TID251 - reads the roles' own files
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar, trust_as_template
+from ansible.utils.collection_loader import AnsibleCollectionConfig
 
 from appliance.config.data import root
 
@@ -24,7 +25,8 @@ WORD = re.compile(r"[a-z_][a-z0-9_]+")
 Rendered = dict[str, str]
 """Text of a file, or why there is none, by "role/path"."""
 
-init_plugin_loader([])
+if AnsibleCollectionConfig.collection_finder is None:
+    init_plugin_loader([])
 
 
 def rendered(roles: tuple[str, ...], host: str, given: Mapping[str, Any]) -> Rendered:
