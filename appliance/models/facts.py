@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -43,7 +43,7 @@ Resource = dict[StateText, StateText | Number | bool | list[StateText] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
 
 
-class SlurmNode(Model):
+class SlurmNode(Numerous):
     """A node as slurmctld sees it."""
 
     name: NodeName
@@ -54,7 +54,7 @@ class SlurmNode(Model):
     memory: Count = 0
 
 
-class Slurm(Model):
+class Slurm(Numerous):
     """Slurm as its own commands answer on this host."""
 
     version: Line = ""
@@ -65,7 +65,7 @@ class Slurm(Model):
     )
 
 
-class Target(Model):
+class Target(Numerous):
     """A Prometheus target."""
 
     job: Line
@@ -74,7 +74,7 @@ class Target(Model):
     error: Line = ""
 
 
-class Observe(Model):
+class Observe(Numerous):
     """Prometheus as its own API answers on this host; None where it does not answer."""
 
     targets: tuple[Target, ...] = ()
@@ -87,7 +87,7 @@ class Observe(Model):
     firing: tuple[Line, ...] = ()
 
 
-class Drift(Model):
+class Drift(Numerous):
     """A managed resource that is not as its stage left it."""
 
     kind: Line
@@ -96,7 +96,7 @@ class Drift(Model):
     found: Line
 
 
-class Receipt(Model):
+class Receipt(Numerous):
     """What a finished stage left on the host, and what has changed since."""
 
     stage: Line
@@ -117,7 +117,7 @@ class Receipt(Model):
     )
 
 
-class Unit(Model):
+class Unit(Numerous):
     """A systemd unit: load, active, sub and unit-file state."""
 
     load: Line
@@ -136,7 +136,7 @@ class ProblemKind(StrEnum):
     VERSION_MISMATCH = "version_mismatch"
 
 
-class Problem(Model):
+class Problem(Numerous):
     """A part of an area that could not be read. ``at``: a path it is about, "" for the area; ``text`` for people."""
 
     area: Line
@@ -145,7 +145,7 @@ class Problem(Model):
     at: Line = ""
 
 
-class HostFacts(Model):
+class HostFacts(Numerous):
     """One probe's answer. ``simulated`` names areas whose hardware is simulated."""
 
     version: Number

@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import Count, Line
 
 
-class Plugin(Model):
+class Plugin(Numerous):
     """Pyxis as Slurm's plugin. ``help`` is None where srun could not be asked."""
 
     path: Line = Field(description="Of the plugin that was built here")
@@ -18,7 +18,7 @@ class Plugin(Model):
     problem: Line = Field(default="", description="What srun says instead of its help")
 
 
-class Containers(Model):
+class Containers(Numerous):
     """enroot, what it needs of the host, and Pyxis."""
 
     slurm: Line = Field(default="", description="Release of Slurm's commands; empty: none")

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -15,7 +15,7 @@ from appliance.models.fact_types import (
 )
 
 
-class RoceState(Model):
+class RoceState(Numerous):
     """What makes an Ethernet port lossless, as it is set now; None: not shown or not read."""
 
     interface: InterfaceName
@@ -29,7 +29,7 @@ class RoceState(Model):
     )
 
 
-class Port(Model):
+class Port(Numerous):
     """One port of an RDMA device from sysfs; rate in Gb/s, counters as the kernel names them."""
 
     device: DeviceName
@@ -54,7 +54,7 @@ class Port(Model):
     counters: dict[Line, Number] = Field(default_factory=dict)
 
 
-class SubnetManager(Model):
+class SubnetManager(Numerous):
     """The subnet manager as asked through MADs from this host; ``guid`` of the master."""
 
     state: Line
@@ -62,7 +62,7 @@ class SubnetManager(Model):
     priority: Number | None = None
 
 
-class FabricNode(Model):
+class FabricNode(Numerous):
     """An end of the fabric found by discovery."""
 
     guid: Guid
@@ -70,7 +70,7 @@ class FabricNode(Model):
     ports: Count
 
 
-class Link(Model):
+class Link(Numerous):
     """A cable as discovered: node description and port at both ends, width and speed ("4x", "HDR")."""
 
     node: Line
@@ -81,7 +81,7 @@ class Link(Model):
     speed: Line = ""
 
 
-class Topology(Model):
+class Topology(Numerous):
     """What ibnetdiscover sees from this host."""
 
     hcas: tuple[FabricNode, ...] = ()

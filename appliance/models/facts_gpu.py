@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -15,7 +15,7 @@ from appliance.models.fact_types import (
 )
 
 
-class MigPart(Model):
+class MigPart(Numerous):
     """A compute instance: its number, compute slices, the UUID programs name it by, and its device nodes."""
 
     id: Count
@@ -24,7 +24,7 @@ class MigPart(Model):
     nodes: tuple[DeviceFile, ...] = ()
 
 
-class MigInstance(Model):
+class MigInstance(Numerous):
     """A GPU instance (MIG): ``size`` memory slices from ``start``; ``profile_id`` as nvidia-smi shows it."""
 
     profile: MigProfile
@@ -35,7 +35,7 @@ class MigInstance(Model):
     parts: tuple[MigPart, ...] = ()
 
 
-class Gpu(Model):
+class Gpu(Numerous):
     """One GPU through NVML. Memory in bytes, power in W, temperature in C; None = not supported."""
 
     index: Count
@@ -100,7 +100,7 @@ class Gpu(Model):
     error: Line = ""
 
 
-class Gpus(Model):
+class Gpus(Numerous):
     """The driver's view of all GPUs."""
 
     driver: Line
@@ -109,7 +109,7 @@ class Gpus(Model):
     devices: tuple[Gpu, ...] = ()
 
 
-class Xid(Model):
+class Xid(Numerous):
     """An Xid message of the NVIDIA driver. ``age``: s before the facts were taken, None if unknown."""
 
     code: Number

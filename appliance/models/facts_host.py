@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import (
     Count,
     DeviceName,
@@ -14,7 +14,7 @@ from appliance.models.fact_types import (
 )
 
 
-class Os(Model):
+class Os(Numerous):
     """Operating system. ``container`` is systemd's name for it, "" on a machine; uptime in s."""
 
     id: Line
@@ -40,14 +40,14 @@ class Os(Model):
         return f"{self.id}-{self.version_id}"
 
 
-class KernelModule(Model):
+class KernelModule(Numerous):
     """A loaded module of the kernel. Only modules from outside its tree tell a version, as a rule."""
 
     version: Line = ""
     srcversion: Line = ""
 
 
-class Cpu(Model):
+class Cpu(Numerous):
     """Processors as the kernel counts them."""
 
     model: Line
@@ -56,7 +56,7 @@ class Cpu(Model):
     threads: Count
 
 
-class Memory(Model):
+class Memory(Numerous):
     """Bytes; huge pages of 2 MiB by count."""
 
     total: Count
@@ -64,7 +64,7 @@ class Memory(Model):
     hugepages_2m: Count = 0
 
 
-class NumaNode(Model):
+class NumaNode(Numerous):
     """``cpus`` in list format, memory in bytes."""
 
     node: Count
@@ -72,7 +72,7 @@ class NumaNode(Model):
     memory: Count
 
 
-class Disk(Model):
+class Disk(Numerous):
     """A whole block device; size in bytes."""
 
     name: DeviceName
@@ -83,7 +83,7 @@ class Disk(Model):
     transport: Line = ""
 
 
-class Filesystem(Model):
+class Filesystem(Numerous):
     """A mounted file system that holds data; bytes, and free inodes."""
 
     at: Line
@@ -98,7 +98,7 @@ class Filesystem(Model):
     )
 
 
-class Interface(Model):
+class Interface(Numerous):
     """A network interface; addresses with prefix length, speed in Mb/s, None if unknown."""
 
     name: InterfaceName
@@ -109,7 +109,7 @@ class Interface(Model):
     addresses: tuple[Line, ...] = ()
 
 
-class Clock(Model):
+class Clock(Numerous):
     """Host time (s since the epoch) and what the time daemon says; offset in s."""
 
     time: Real

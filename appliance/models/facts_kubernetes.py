@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import Line, NodeName, Number, Real
 
 
-class KubernetesNode(Model):
+class KubernetesNode(Numerous):
     """A node as the API has it."""
 
     name: NodeName
@@ -21,7 +21,7 @@ class KubernetesNode(Model):
     )
 
 
-class BroughtCluster(Model):
+class BroughtCluster(Numerous):
     """A cluster of somebody else's (``kubernetes.external``), as its API answers whoever runs the program."""
 
     api: Line = Field(description='"ok" or why it did not answer')
@@ -29,7 +29,7 @@ class BroughtCluster(Model):
     nodes: tuple[KubernetesNode, ...] | None = None
 
 
-class Kubernetes(Model):
+class Kubernetes(Numerous):
     """kubelet of this host; on a control plane what the API answers. None: not to be had."""
 
     version: Line = Field(default="", description="Of kubelet, as v1.35.2")

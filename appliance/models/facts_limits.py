@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import Line, Number, Real
 
 
-class Demand(Model):
+class Demand(Numerous):
     """Pods that wait for MIG instances, as the control host that acts sees them."""
 
     waiting: Number = Field(default=0, description="Pods that wait for an instance")
@@ -17,7 +17,7 @@ class Demand(Model):
     wishes: Number = Field(default=0, description="What hosts were asked for since its start")
 
 
-class Limits(Model):
+class Limits(Numerous):
     """The last round of appliance-limits on this host. ``pods`` is None where it did not look."""
 
     age_s: Real = Field(description="Seconds since it ended")

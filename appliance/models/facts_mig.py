@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import Count, Line, Number, Real
 
 
-class MigDemand(Model):
+class MigDemand(Numerous):
     """The last round of appliance-mig-demand on this host."""
 
     age_s: Real = Field(description="Seconds since it ended")

@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Numerous
 from appliance.models.fact_types import Line, NodeName, Number
 
 
-class HelmRelease(Model):
+class HelmRelease(Numerous):
     """A release as Helm's newest record of it has it."""
 
     name: Line
@@ -17,7 +17,7 @@ class HelmRelease(Model):
     version: Line = Field(default="", description="Of the chart, as v0.17.0")
 
 
-class ReleasePod(Model):
+class ReleasePod(Numerous):
     """A pod in a namespace of a release."""
 
     name: Line
@@ -26,7 +26,7 @@ class ReleasePod(Model):
     reason: Line = Field(default="", description="Why it is not ready")
 
 
-class NetworkPolicy(Model):
+class NetworkPolicy(Numerous):
     """A NetworkPolicy; ``release``: of Helm, that brought it."""
 
     name: Line
@@ -36,7 +36,7 @@ class NetworkPolicy(Model):
     digest: Line = Field(description="sha256 of its specification's canonical JSON")
 
 
-class PolicyEnforcer(Model):
+class PolicyEnforcer(Numerous):
     """A DaemonSet of a pod network that enforces NetworkPolicies on the hosts where it is ready."""
 
     name: Line
@@ -46,7 +46,7 @@ class PolicyEnforcer(Model):
     mode: Line = Field(default="", description="Cilium's enable-policy: never enforces none")
 
 
-class PodImage(Model):
+class PodImage(Numerous):
     """An image that containers of a namespace's pods run, on these hosts."""
 
     namespace: Line
@@ -55,7 +55,7 @@ class PodImage(Model):
     hosts: tuple[Line, ...]
 
 
-class SchedulerFacts(Model):
+class SchedulerFacts(Numerous):
     """As the API of a control plane answers. None: not to be had."""
 
     releases: tuple[HelmRelease, ...] | None = None

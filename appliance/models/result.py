@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from appliance.models.base import Model
+from appliance.models.base import Model, Numerous
 from appliance.models.line import Line
 
 Value = bool | int | float | Line | None
@@ -76,7 +76,7 @@ def _read(target: str) -> Place:
     return place(where, *filter(None, parts))
 
 
-class CheckResult(Model):
+class CheckResult(Numerous):
     """One judged value. ``target`` is what people read of ``host`` and ``parts``: "gpu-1/GPU 5", "cluster".
 
     ``names``: what its cause names beside them: hosts (or parts of theirs as "gpu-1/GPU 5"), units, adapters, alerts.

@@ -1,0 +1,32 @@
+"""Models of which there are very many weigh no more than what they say."""
+
+from pathlib import Path
+
+from appliance.models.base import Numerous
+from appliance.models.result import CheckResult, Status
+from tests.facts import facts_of
+
+
+def test_one_set_serves_all_and_a_copy_has_its_own() -> None:
+    one, other = facts_of("gpu-1"), facts_of("gpu-2")
+    assert one.model_fields_set is other.os.model_fields_set
+    copy = one.model_copy(update={"host": "gpu-3"})
+    assert (one.host, copy.host) == ("gpu-1", "gpu-3")
+    assert one.model_fields_set == set()
+    assert copy.model_fields_set is not one.model_fields_set
+
+
+def test_what_was_said_is_read_back_whole() -> None:
+    one = facts_of("gpu-1")
+    assert type(one).model_validate(one.model_dump(mode="json")) == one
+    result = CheckResult(id="base.os", target="gpu-1", status=Status.PASS)
+    assert CheckResult.model_validate_json(result.model_dump_json()) == result
+
+
+def test_nobody_asks_such_a_model_what_was_given() -> None:
+    """It would not know. Site and answers of hosts' own programs are no such models."""
+    asks = ("model_fields_set", "exclude_unset")
+    for file in (Path(__file__).parents[3] / "appliance").rglob("*.py"):
+        text = file.read_text()
+        if any(word in text for word in asks):
+            assert Numerous.__name__ not in text, file
