@@ -1,4 +1,4 @@
-"""What is written from the program itself: tables in docs/ of checks and faults, and role observe's rules and runbook."""
+"""What is written from the program itself: tables in docs/, and role observe's rules and runbook."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from appliance.acceptance import PROMISES
 from appliance.alerts import ALERTS, rules_file
 from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.check import Check
-from appliance.config import data
+from appliance.config import compatibility, data
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
 from appliance.stages import STAGES
@@ -60,6 +60,7 @@ CHECK_HEAD = (
     "limit and its source",
     "why, and what usually trips it",
 )
+RELEASE_HEAD = ("component", "release", "goes with", "packages for", "who says so")
 FAULT_HEAD = ("fault", "what it does", "planted by", "check that trips", "target", "what it says")
 EXAMPLE_HOST = "gpu-1"
 
@@ -107,10 +108,16 @@ def promise_table() -> str:
     return _table(("promise", "title", "how it is tried", "where to look when it is broken"), rows)
 
 
+def release_table() -> str:
+    """Every release line the program accepts, with what it needs of others."""
+    return _table(RELEASE_HEAD, (_release_row(row) for row in compatibility.table().rows))
+
+
 PAGES = (
     Page("docs/checks.md", "checks", check_table),
     Page("docs/faults.md", "faults", fault_table),
     Page("docs/scheduler.md", "promises", promise_table),
+    Page("docs/support.md", "releases", release_table),
 )
 
 
@@ -151,12 +158,24 @@ def measured_against(check: Check) -> str:
 def _check_row(check: Check) -> tuple[str, ...]:
     looks, _, why = check.explain.partition(". ")
     return (
-        f"`{check.id}`",
+        f'<a id="{check.id}"></a>`{check.id}`',
         check.title,
         belongs_to(check),
         looks.removesuffix(".") + ".",
         measured_against(check) or "-",
         why or "-",
+    )
+
+
+def _release_row(row: compatibility.Row) -> tuple[str, ...]:
+    needs = (f"{other} {bound}" for other, bound in row.needs.items())
+    systems = ", ".join(row.systems)
+    return (
+        row.component,
+        row.release,
+        "; ".join(needs) or "-",
+        systems or "-",
+        f"{row.source}, {row.date}",
     )
 
 
