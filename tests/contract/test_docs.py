@@ -15,6 +15,8 @@ PAGES = sorted(
     [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "SECURITY.md",
         *ROOT.glob("docs/*.md"),
         *ROOT.glob("roles/*/README.md"),
     ]
