@@ -2,6 +2,7 @@
 # make test     all tests but those below; make check: the fast ones
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
 # make cluster  Kubernetes clusters, killed, used, drained, restored, upgraded, mended (70 min)
+# make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -13,7 +14,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup deploy down check lint unit molecule test cluster fresh driver bench clean
+.PHONY: setup deploy down docs check lint unit molecule test cluster fresh driver bench clean
 
 setup: .venv/installed .venv/packages
 
@@ -46,6 +47,11 @@ lint: setup
 	$(BIN)/lint-imports --no-logo 2>&1 | tail -n 3
 	$(BIN)/yamllint -s .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline -q
+
+# tests/contract/test_site_of_docs.py builds it, too, so that lint need not.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "$(CURDIR)/.cache/docs/index.html"
 
 unit: setup
 	$(PYTEST) -q -n 2
