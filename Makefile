@@ -77,4 +77,4 @@ bench: setup
 	$(SUDO) $(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .ansible
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .ansible .cache/docs
