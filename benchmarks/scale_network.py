@@ -52,6 +52,8 @@ PasswordAuthentication no
 PidFile none
 PrintMotd no
 LogLevel ERROR
+# bash reads ~/.bashrc for a command of sshd: what an account does there is no part of what is compared.
+SetEnv HOME=/nonexistent
 """
 
 
