@@ -72,7 +72,7 @@ def gpus(record: RunRecord) -> tuple[GpuLine, ...]:
 
 def ports(record: RunRecord) -> tuple[PortLine, ...]:
     """All RDMA ports by board, firmware, state and rate."""
-    found = ((f"{h.name}/{p.device}/{p.port}", p) for h in record.hosts for p in h.ports)
+    found = ((f"{h.name}/{_named(h, p)}", p) for h in record.hosts for p in h.ports)
     alike = _alike(found, lambda port: (port.board, port.firmware, port.state, port.rate))
     return tuple(PortLine(named, port) for named, port in alike)
 
@@ -124,3 +124,9 @@ def _versions(by_version: dict[str, list[str]]) -> tuple[Version, ...]:
     outliers = odd(version for version, on in by_version.items() for _ in on)
     ordered = sorted(by_version.items(), key=lambda item: -len(item[1]))
     return tuple(Version(v, fold(on), outlier=v in outliers) for v, on in ordered)
+
+
+def _named(host: HostRecord, port: PortRecord) -> str:
+    """An adapter's only port by the adapter, so that a host's adapters fold: ``mlx5_[0-7]``."""
+    alone = sum(p.device == port.device for p in host.ports) == 1
+    return port.device if alone else f"{port.device}/{port.port}"
