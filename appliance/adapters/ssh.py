@@ -310,6 +310,13 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
                 "compare and pin it: appliance trust",
                 name,
             )
+        case paramiko.ssh_exception.IncompatiblePeer():
+            return ConnectionFailed(
+                f"its sshd and this program have no algorithm in common: {error}",
+                f"sshd -T on {name} shows what it offers; let it offer one of these, too: "
+                "curve25519-sha256@libssh.org, aes128-ctr or aes256-gcm@openssh.com, hmac-sha2-256",
+                name,
+            )
         case paramiko.AuthenticationException():
             return ConnectionFailed(
                 f"refuses {endpoint.user} with the key {endpoint.private_key or 'of the agent'}",

@@ -7,6 +7,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import paramiko  # noqa: TID251 - makes keys
@@ -41,6 +42,36 @@ def silent_port() -> Iterator[int]:
 
 
 @pytest.fixture
+def strict_port() -> Iterator[int]:
+    """A server that offers a key exchange nobody here knows."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(5)
+
+        def serve() -> None:
+            with suppress(OSError):
+                sock = server.accept()[0]
+                with sock:
+                    sock.sendall(b"SSH-2.0-strict\r\n" + _offer("sntrup1277-sha512"))
+                    while sock.recv(4096):
+                        pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(timeout=6)
+
+
+def _offer(exchange: str) -> bytes:
+    """A packet SSH_MSG_KEXINIT (RFC 4253, 6 and 7.1); all but the key exchange is common."""
+    lists = (exchange, "ssh-ed25519", *2 * ["aes128-ctr"], *2 * ["hmac-sha2-256"], *2 * ["none"])
+    names = b"".join(len(n).to_bytes(4, "big") + n.encode() for n in (*lists, "", ""))
+    payload = b"\x14" + bytes(16) + names + bytes(5)
+    padding = 8 - (len(payload) + 5) % 8 + 8
+    head = (len(payload) + padding + 1).to_bytes(4, "big") + bytes([padding])
+    return head + payload + bytes(padding)
+
+
+@pytest.fixture
 def closing_port() -> Iterator[int]:
     """A server that hangs up at once."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -70,6 +101,16 @@ def test_closed_port_is_named_with_its_remedy(tmp_path: Path) -> None:
     assert "refuses port" in caught.value.message
     assert "sshd" in caught.value.hint
     assert caught.value.host == "gpu-1"
+
+
+def test_an_sshd_without_an_algorithm_in_common_is_no_host_that_hangs(
+    tmp_path: Path, strict_port: int
+) -> None:
+    known = f"{known_hosts_name('127.0.0.1', strict_port)} ssh-ed25519 {ED25519}\n"
+    with pytest.raises(ConnectionFailed) as caught, remote(tmp_path, strict_port, known) as hosts:
+        hosts.run("gpu-1", ["true"])
+    assert "no algorithm in common" in caught.value.message
+    assert "curve25519-sha256@libssh.org" in caught.value.hint
 
 
 @pytest.mark.parametrize("port", ["silent_port", "closing_port"])
