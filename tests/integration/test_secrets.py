@@ -42,7 +42,7 @@ MEMORY = Path("/dev/shm")
 
 # Python reads this by itself: a defect of ours that has a secret in its very message.
 DEFECT = """
-from appliance.engine import fingerprint, planning
+from appliance.engine import fingerprint, prepare
 
 def broken(stage, data, variables, salt):
     password = variables.get("slurm_database_password")
@@ -50,7 +50,7 @@ def broken(stage, data, variables, salt):
         raise RuntimeError("cannot digest " + password + repr(variables))
     return fingerprint.inputs_of(stage, data, variables, salt)
 
-planning.inputs_of = broken
+prepare.inputs_of = broken
 """
 
 
