@@ -35,7 +35,7 @@ def health_view(
     console.print()
     shown = [f for f in found if everything or not is_optional_gap(f.result)]
     findings_list(console, shown)
-    if gaps := gaps_line(f.result for f in found if f not in shown):
+    if gaps := "" if everything else gaps_line(f.result for f in found):
         sign = STATUS[Status.NOT_ASSESSED]
         mark = sign.glyph(console.options.ascii_only)
         line = Text.assemble((mark, sign.style), f" {gaps} (--all shows why)")

@@ -397,3 +397,19 @@ class TestSummary:
         assert out.count("no answer") == 1
         assert "FAILED  gpu-1  fabric, storage  no answer" in out
         assert "not run there after that: slurm, observe" in out
+
+
+def test_no_finding_is_looked_for_among_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5,000 optional gaps of 1,000 hosts were 5.5 million comparisons: six seconds."""
+    gap = {"status": Status.NOT_ASSESSED, "required": False, "cause": "none here"}
+    results = [CheckResult(id="base.numa", target=f"gpu-{n}", **gap) for n in range(9)]
+    bad = CheckResult(id="base.disk", target="gpu-1", status=Status.FAIL, cause="full", fix="clear")
+    found = findings([bad, *results])
+
+    def refuse(self: Finding, other: object) -> bool:
+        raise AssertionError("compared")
+
+    monkeypatch.setattr(Finding, "__eq__", refuse)
+    out = io.StringIO()
+    health_view(Console(file=out, width=100), "acme", results, found, hosts=9)
+    assert "9 optional values not assessed: base.numa" in out.getvalue()
