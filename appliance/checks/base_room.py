@@ -95,7 +95,8 @@ def _unreadable(view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
             "base.disk", place(host.name, problem.at), f"{problem.at} gives errors: {IO_ERROR}", fix
         )
         for problem in facts.problems
-        if problem.kind is ProblemKind.IO_ERROR and problem.at and problem.at not in mounts
+        if (problem.area, problem.kind) == ("filesystems", ProblemKind.IO_ERROR)
+        and problem.at not in mounts
     ]
 
 

@@ -210,7 +210,9 @@ def test_a_disk_that_gives_errors_is_not_passed_over() -> None:
     """What could not be measured is in no list of file systems."""
     hung = {"area": "filesystems", "text": "/mnt/own does not answer", "at": "/mnt/own"}
     dead = {"area": "filesystems", "text": "/var: x", "at": "/var", "kind": "io_error"}
-    (result,) = judge("base.disk", facts(problems=[hung, dead]))
+    # Of a file alone nobody can say what to unmount; its own area tells it.
+    file = {"area": "kubernetes", "text": "ca: x", "at": "/etc/ca.crt", "kind": "io_error"}
+    (result,) = judge("base.disk", facts(problems=[hung, dead, file]))
     assert (result.status, result.target) == (Status.FAIL, "gpu-1//var")
     assert result.cause == "/var gives errors: Input/output error"
 
