@@ -11,6 +11,7 @@ from appliance.models.facts import Receipt
 from appliance.text import first_few
 
 KIND = "variable"
+SECRET = "a secret of the site, by which the digests of all settings are keyed"
 KEYS = ("name", "path", "at")
 """What tells one item of a list from another, in this order."""
 
@@ -21,6 +22,7 @@ Parts = Mapping[str, str]
 def note(session: Session, stage: str, applied: Iterable[Prepared]) -> None:
     """Keeps the parts of values that are applied, each value once."""
     known = {str(entry.data["digest"]) for entry in session.journal.entries(KIND, stage=stage)}
+    key = _key(session)
     fresh: dict[str, New] = {}
     for one in applied:
         for name, value in one.variables.items():
@@ -28,23 +30,31 @@ def note(session: Session, stage: str, applied: Iterable[Prepared]) -> None:
             if digest in known or digest in fresh:
                 continue
             if found := _parts(session, value):
-                data = {"name": name, "digest": digest, "parts": found}
+                data = {"name": name, "digest": digest, "parts": found, "key": key}
                 fresh[digest] = New(KIND, data, stage=stage)
     session.journal.append_all(session.run, fresh.values())
 
 
 def since(session: Session, stage: str, receipt: Receipt, now: Prepared) -> list[str]:
-    """Inputs that differ from the receipt's, with what differs inside where that is known: "slurm_nodes (gpu-3 added)"."""
+    """Inputs that differ from the receipt's, with what differs inside where that is known: "slurm_nodes (gpu-3 added)".
+
+    Under another secret all digests differ, and nothing is known of the settings themselves.
+    """
     names = changed_inputs(receipt.inputs, now.inputs)
     if not any(name in now.variables for name in names):
         return names
     kept = {
-        str(entry.data["digest"]): entry.data["parts"]
+        str(entry.data["digest"]): entry.data
         for entry in session.journal.entries(KIND, stage=stage)
     }
+    before = {name: kept[d] for name, d in receipt.inputs.items() if d in kept}
+    if any(data["key"] != _key(session) for data in before.values()):
+        return [SECRET, *(name for name in names if name not in now.variables)]
     return [
         _told(
-            name, kept.get(receipt.inputs.get(name, "")), _parts(session, now.variables.get(name))
+            name,
+            before[name]["parts"] if name in before else None,
+            _parts(session, now.variables.get(name)),
         )
         for name in names
     ]
@@ -69,6 +79,11 @@ def _told(name: str, before: object, now: Parts) -> str:
     told += [f"{part} removed" for part in before if part not in now]
     told += [f"{part} changed" for part in now if before.get(part, now[part]) != now[part]]
     return f"{name} ({first_few(told)})" if told else name
+
+
+def _key(session: Session) -> str:
+    """Tells keys of digests apart, and nothing of them."""
+    return Digests(session.salt, Shared()).of("")
 
 
 def _parts(session: Session, value: object) -> Parts:

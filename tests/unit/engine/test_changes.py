@@ -7,7 +7,7 @@ import pytest
 
 from appliance.config.roles.context import Variables
 from appliance.config.secrets import Secret
-from appliance.engine.changes import between, note, since
+from appliance.engine.changes import SECRET, between, note, since
 from appliance.engine.gather import Round
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import Prepared, prepare
@@ -85,6 +85,20 @@ def test_a_value_of_another_control_machine_is_told_by_its_name_alone(session: S
     old, now = prepared_with(session, NODES), prepared_with(session, NODES[:1])
     receipt = receipt_of("one", old.fingerprint, inputs=old.inputs)
     assert since(session, "one", receipt, now) == ["x_nodes"]
+
+
+def test_another_secret_is_told_as_that_and_not_as_changes_of_all_settings(
+    session: Session,
+) -> None:
+    stage = stage_of("one", variables=lambda context: {"x_nodes": NODES, "x_plain": "text"})
+    old = prepare(session, {}, (stage,))["one", "head"]
+    note(session, "one", [old])
+    receipt = receipt_of("one", old.fingerprint, inputs={**old.inputs, "playbook": "another"})
+    other = replace(session, secrets={**session.secrets, "more": Secret("x")})
+    said = since(other, "one", receipt, prepare(other, {}, (stage,))["one", "head"])
+    assert said == [SECRET, "playbook"]
+    back = since(session, "one", receipt, old)
+    assert back == ["playbook"]
 
 
 def whys(session: Session, stage: Stage, inputs: Mapping[str, str]) -> set[str]:
