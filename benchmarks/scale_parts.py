@@ -127,12 +127,18 @@ def _expect(bench: Bench, site: Path, ill: set[str], *, limit: int | None = None
     argv = _program("health", site, "--json")
     if limit:
         argv = ("sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *argv)
-    cost = bench.once(f"health of {site.name}", argv, (1,) if ill else GOOD)
+    # Another end than was expected is told by what failed.
+    cost = bench.once(f"health of {site.name}", argv, (*GOOD, 1))
     bad = [r for r in json.loads(bench.out.read_text())["results"] if r["status"] == "fail"]
     failed = {r["target"] for r in bad if r["id"] == "host.reachable"}
     others = [r for r in bad if r["id"] != "host.reachable" and not r["explained_by"]]
     if failed != ill or others:
-        raise SystemExit(f"{site.name}: {sorted(failed ^ ill)} {others[:3]}")
+        wrong = [r for r in bad if r["target"] in failed ^ ill] + others
+        said = [f"{r['id']} {r['target']}: {r['cause']}" for r in wrong[:5]]
+        raise SystemExit(
+            f"{site.name}: {len(wrong)} results nobody expected: {said}; "
+            f"well in place of ill: {sorted(ill - failed)}"
+        )
     return cost
 
 
