@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+import hashlib
 import os
 import pwd
 import stat
@@ -78,6 +79,15 @@ def read(path: str) -> bytes | None:
                 return file.read()
         except FileNotFoundError:
             return None
+
+
+def sha256(path: str) -> str:
+    """Digest of a file of any size. Raises OSError."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for piece in iter(lambda: file.read(1 << 20), b""):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def attributes_differ(

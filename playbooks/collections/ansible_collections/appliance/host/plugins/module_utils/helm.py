@@ -10,7 +10,7 @@ import shutil
 import time
 from contextlib import contextmanager
 
-from ansible_collections.appliance.host.plugins.module_utils.helm_archive import sha256
+from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     os_reason,

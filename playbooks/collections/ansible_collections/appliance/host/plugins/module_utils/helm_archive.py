@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 
+from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 
@@ -23,15 +23,6 @@ def proved(path: str, pinned: str = "") -> str:
     if pinned and found != pinned:
         raise Problem(f"{path} is another archive than the one pinned: its sha256 is {found}")
     return path
-
-
-def sha256(path: str) -> str:
-    """Digest of a file. Raises OSError."""
-    found = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
 
 
 def program_of(source: str) -> str:

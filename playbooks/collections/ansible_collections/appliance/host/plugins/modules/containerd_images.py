@@ -24,13 +24,14 @@ RETURN = r"""
 imported: {description: Archives that were imported., type: list, returned: always}
 """
 
-import hashlib
 import json
 import os
 import tarfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 
 CTR = ("ctr", "--address", "/run/containerd/containerd.sock")
 
@@ -61,15 +62,6 @@ def lacking(archive: str, present: set[str]) -> bool:
         return True
 
 
-def digest(archive: str) -> str:
-    """SHA-256 of the file."""
-    found = hashlib.sha256()
-    with open(archive, "rb") as opened:
-        for block in iter(lambda: opened.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
-
-
 def stated(archive: str) -> str:
     """The digest its source states; empty where it states none."""
     try:
@@ -91,7 +83,7 @@ def _known(module: Any) -> set[str]:
 def _import(module: Any, archive: str) -> None:
     # Unpacked by the runtime when a container wants it, with the snapshotter of its own configuration.
     told = stated(archive)
-    if told != digest(archive):
+    if told != sha256(archive):
         why = "is not what its .sha256 says" if told else "has no .sha256 beside it"
         module.fail_json(msg=f"{archive} {why}: copy the offline source again")
     code, out, err = module.run_command(

@@ -36,7 +36,6 @@ removed: {description: Whether something was taken away., type: bool, returned: 
 resources: {description: What is managed, as kind and name., type: list, returned: always}
 """
 
-import hashlib
 import json
 import os
 import re
@@ -48,6 +47,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
+from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, telling_line
 
@@ -123,7 +123,7 @@ class Bringer:
     def _pinned(self, wanted: dict[str, str]) -> str:
         path = os.path.join(self.root + self.folder, os.path.basename(wanted["file"]))
         try:
-            found = digest(path)
+            found = sha256(path)
         except OSError as error:
             raise Problem(f"{path}: {error.strerror}") from None
         if found != wanted["sha256"]:
@@ -164,14 +164,14 @@ class Bringer:
             raise Problem(f"{path}: is no package")
         return name, version
 
-    def _built(self, source: str, sha256: str, release: str) -> dict[str, str]:
+    def _built(self, source: str, pinned: str, release: str) -> dict[str, str]:
         """What the note says of the plugin, which is built where it is not that."""
         before = {key: self.note.get(key) for key in ("slurm", "source", "plugin_sha256")}
-        there = digest(self.root + PLUGIN) if os.path.exists(self.root + PLUGIN) else None
-        if there and before == {"slurm": release, "source": sha256, "plugin_sha256": there}:
+        there = sha256(self.root + PLUGIN) if os.path.exists(self.root + PLUGIN) else None
+        if there and before == {"slurm": release, "source": pinned, "plugin_sha256": there}:
             return {key: self.note[key] for key in ("plugin", "pyxis", *before)}
         self.changed = True
-        made = {"plugin": PLUGIN, "slurm": release, "source": sha256}
+        made = {"plugin": PLUGIN, "slurm": release, "source": pinned}
         if self.module.check_mode:
             return {**made, "pyxis": "", "plugin_sha256": ""}
         with tempfile.TemporaryDirectory(prefix="appliance-pyxis-") as place:
@@ -181,7 +181,7 @@ class Bringer:
             _remove(os.path.join(top, "spank_pyxis.so"))
             self._ask(["make", "-C", top, "spank_pyxis.so"], "building Pyxis")
             self._place(os.path.join(top, "spank_pyxis.so"))
-        return {**made, "pyxis": pyxis, "plugin_sha256": digest(self.root + PLUGIN)}
+        return {**made, "pyxis": pyxis, "plugin_sha256": sha256(self.root + PLUGIN)}
 
     def _place(self, built: str) -> None:
         """In one step: a job that starts meanwhile loads the one or the other."""
@@ -227,15 +227,6 @@ class Bringer:
         if code:
             raise Problem(f"{doing or ' '.join(argv)}: {telling_line(err or out)}")
         return str(out)
-
-
-def digest(path: str) -> str:
-    """SHA-256 of a file. Raises OSError."""
-    total = hashlib.sha256()
-    with open(path, "rb") as file:
-        for piece in iter(lambda: file.read(1 << 20), b""):
-            total.update(piece)
-    return total.hexdigest()
 
 
 def unpack(archive: str, place: str) -> str:
