@@ -43,7 +43,8 @@ def publish(checkout: Path) -> None:
 def escaped(text: str) -> str:
     """Text that roff prints as it stands and people can copy: neither escapes nor requests, no sign made typographic."""
     plain = "".join(AS_ROFF.get(c) or (c if c.isascii() else f"\\[u{ord(c):04X}]") for c in text)
-    return re.sub(r"^(?=\.)", r"\\&", plain, flags=re.M)
+    # A long list of choices may go on in the next line.
+    return re.sub(r"^(?=\.)", r"\\&", plain.replace("|", "|\\:"), flags=re.M)
 
 
 def _program(context: click.Context) -> str:

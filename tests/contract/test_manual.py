@@ -12,7 +12,7 @@ from appliance.cli.manual import FOLDER, escaped, pages
 from appliance.config import data
 
 REQUESTS = {"BR", "PP", "SH", "SS", "TH", "TP", "ad", "fi", "nf", "nh"}
-ESCAPE = re.compile(r"\\(?:[-e&]|f[BP]|\([a-z]{2}|\[u[0-9A-F]{4,6}\])")
+ESCAPE = re.compile(r"\\(?:[-e&:]|f[BP]|\([a-z]{2}|\[u[0-9A-F]{4,6}\])")
 GROFF = shutil.which("groff")
 each_page = pytest.mark.parametrize("name", sorted(pages()))
 
