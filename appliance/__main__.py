@@ -14,7 +14,7 @@ def main() -> None:
     core_dumps.forbid()
     stopping.listen()
     open_files.allow()
-    # What the program reads of itself and of a site lives to the end: passes over it took an eighth of the start.
+    # What the program reads of itself and of a site lives to the end: passes over it took a tenth of the start.
     gc.set_threshold(200_000)
     try:
         from appliance.cli.main import main as run

@@ -86,6 +86,17 @@ def test_names_of_verbs_are_completed_without_reading_them() -> None:
     assert read_of_verbs(set(json.loads(done.stderr))) == set()
 
 
+def test_the_door_to_ssh_reads_neither_what_paramiko_could_do_without_nor_the_rack() -> None:
+    """What a verb on a site of one's own reads before it asks a host."""
+    code = "import json, sys; import appliance.actions.health, appliance.adapters.ssh; print(json.dumps([*sys.modules]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    modules = set(json.loads(done.stdout))
+    assert "paramiko" in modules
+    assert not modules & {"asyncio", "unittest.mock", "urllib.request", "appliance.lab.rack"}
+
+
 def listed(group: click.Group) -> str:
     context = click.Context(group, info_name="appliance", terminal_width=80)
     return group.get_help(context).partition("Commands:")[2]

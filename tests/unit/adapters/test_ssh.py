@@ -103,6 +103,11 @@ def test_closed_port_is_named_with_its_remedy(tmp_path: Path) -> None:
     assert caught.value.host == "gpu-1"
 
 
+def test_small_messages_do_not_wait_for_the_acknowledgement_of_others(silent_port: int) -> None:
+    with ssh._dial("127.0.0.1", silent_port, 1.0) as sock:
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_an_sshd_without_an_algorithm_in_common_is_no_host_that_hangs(
     tmp_path: Path, strict_port: int
 ) -> None:
