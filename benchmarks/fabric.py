@@ -19,18 +19,18 @@ from rich.table import Table
 
 from appliance.adapters.process import run, spawn
 from appliance.checks.check import ClusterCheck, HostCheck, View
-from appliance.checks.fabric import CHECKS as ALL_CHECKS
 from appliance.config.load import load_profile
 from appliance.errors import ApplianceError
 from appliance.lab import processes
 from appliance.lab.recipe import LIB_FOLDER
 from appliance.lab.spec import cache_root
 from appliance.models.facts import HostFacts
-from appliance.models.facts_fabric import Topology
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.models.switch_tree import SwitchTree, kubernetes, slurm, switch_tree
-from appliance.probe.collectors import topology
+from appliance.stages.fabric.checks import CHECKS as ALL_CHECKS
+from appliance.stages.fabric.collect import topology
+from appliance.stages.fabric.facts import Topology
+from appliance.stages.fabric.switch_tree import SwitchTree, kubernetes, slurm, switch_tree
 from benchmarks.__main__ import machine
 from benchmarks.fabric_netlist import PER_LEAF, RAILS, SPINES, Fabric, adapter
 

@@ -11,7 +11,7 @@ from appliance.cli.options import quiet
 from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts, Receipt
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from benchmarks.fabric_netlist import PER_LEAF, SPINES, Fabric
 
 RECORDED = Path(__file__).parents[1] / "tests/data/golden/facts"

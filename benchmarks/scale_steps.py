@@ -24,7 +24,7 @@ from appliance.engine.stage_run import play_of
 from appliance.engine.survey import view_of
 from appliance.report import prometheus
 from appliance.report.html import render
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from benchmarks.scale_site import answered, write_answers, write_site
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from appliance.models.facts import HostFacts
-from appliance.models.facts_gpu import Gpu, Gpus
+from appliance.stages.gpu.facts import Gpu, Gpus
 
 
 def facts_of(host: str, **changes: Any) -> HostFacts:

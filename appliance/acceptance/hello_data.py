@@ -3,7 +3,7 @@
 from typing import Any
 
 from appliance.acceptance.hello_parts import Hello, Resource, Where, pod, resource, state
-from appliance.config.queues.namespaces import SPARK
+from appliance.stages.scheduler.queues.namespaces import SPARK
 
 JVM = {"cpu": "1", "memory": "896Mi"}
 """What Spark asks for itself: its memory below and 384 MiB beside it (spark.kubernetes, minimum overhead)."""

@@ -3,8 +3,8 @@
 import json
 
 from appliance.acceptance.hello_parts import Hello, Resource, Where, condition, job, pod, resource
-from appliance.config.workloads.notebooks import ADDRESS
-from appliance.config.workloads.values import MLFLOW_ADDRESS
+from appliance.stages.workloads.notebooks import ADDRESS
+from appliance.stages.workloads.values import MLFLOW_ADDRESS
 
 CLIENT = {"cpu": "500m", "memory": "1Gi"}
 MLFLOW_SAYS = f"""

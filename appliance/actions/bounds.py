@@ -1,8 +1,8 @@
 """What a profile's limits may name."""
 
 from appliance.benchmarks import BENCHMARKS
-from appliance.checks import CHECKS
 from appliance.models.bound import Bounds
+from appliance.stages.catalog import CHECKS
 
 
 def check_ids() -> Bounds:

@@ -18,7 +18,6 @@ from appliance.actions.planned import (
 )
 from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
-from appliance.checks.base_room import is_of_room
 from appliance.engine.acceptance import note_deployment, with_acceptance
 from appliance.engine.apply import apply
 from appliance.engine.gather import Round
@@ -32,7 +31,8 @@ from appliance.models.events import CheckDone, Message, Observer, RunFinished, R
 from appliance.models.plan import VALIDATE, Action, Plan
 from appliance.models.result import lacking
 from appliance.models.run import RunRecord, StageOutcome, StageState
-from appliance.stages import STAGES
+from appliance.stages.base.checks.room import is_of_room
+from appliance.stages.catalog import STAGES
 
 
 @dataclass(frozen=True)

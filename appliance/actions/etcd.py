@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
-from appliance.config.roles.kubernetes import control_hosts
 from appliance.engine.etcd import (
     BACKUPS,
     Order,
@@ -22,7 +21,8 @@ from appliance.engine.gather import each
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Message, Observer
-from appliance.models.site_kubernetes import EtcdBackup
+from appliance.stages.kubernetes.site import EtcdBackup
+from appliance.stages.kubernetes.variables import control_hosts
 
 VERB = "etcd"
 SAVE_SECONDS = 600.0

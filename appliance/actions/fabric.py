@@ -7,11 +7,11 @@ from appliance.actions.opening import Target, open_session
 from appliance.engine.gather import Round
 from appliance.engine.survey import survey
 from appliance.errors import ApplianceError
-from appliance.models.cabling import Known, Plug, Socket, found_cables, natural, ports_of
 from appliance.models.events import Observer
-from appliance.models.facts_fabric import Port, Topology
 from appliance.models.site import Role
-from appliance.models.switch_tree import SwitchTree, switch_tree
+from appliance.stages.fabric.cabling import Known, Plug, Socket, found_cables, natural, ports_of
+from appliance.stages.fabric.facts import Port, Topology
+from appliance.stages.fabric.switch_tree import SwitchTree, switch_tree
 
 
 @dataclass(frozen=True)

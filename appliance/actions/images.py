@@ -6,7 +6,6 @@ from itertools import groupby
 from pathlib import Path
 
 from appliance.actions.opening import Target, open_session
-from appliance.checks.kubernetes_images import running
 from appliance.config import image_lock
 from appliance.engine.survey import survey, view_of
 from appliance.errors import ApplianceError, ConfigError
@@ -14,6 +13,7 @@ from appliance.models.events import Observer
 from appliance.models.images import Held, ImageLock, RunningImage, is_pinned
 from appliance.models.site import Role
 from appliance.report.wording import plural
+from appliance.stages.kubernetes.checks.images import running
 
 
 @dataclass(frozen=True)

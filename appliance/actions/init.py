@@ -20,7 +20,7 @@ from appliance.config.load import LoadedSite, load_profile, load_site
 from appliance.config.template import filled
 from appliance.errors import CommandFailed, ConfigError
 from appliance.models.profile import Profile
-from appliance.models.site_fabric import HOST_NAME
+from appliance.models.texts import HOST_NAME
 
 TEMPLATE = files("appliance.config") / "templates/site.yml.j2"
 FIRST_HOST = 10

@@ -12,12 +12,12 @@ from appliance.adapters.certificates import KeyPair, Signed
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
 from appliance.config.load import LoadedSite
-from appliance.config.queues.manifest import text
-from appliance.config.roles.kubernetes import endpoint
 from appliance.engine.user import user_name
 from appliance.errors import ApplianceError, ConfigError, ConnectionFailed
 from appliance.models.events import Observer
 from appliance.models.site import Host, Role, Site
+from appliance.stages.kubernetes.variables import endpoint
+from appliance.stages.scheduler.queues.manifest import text
 
 NAME = "kubeconfig"
 """In the site's folder."""

@@ -8,7 +8,6 @@ from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import Narrowing
 from appliance.adapters.answers import parsed
-from appliance.config.mig import declared, document, texts
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.gather import DEFECT, PYTHON, each
 from appliance.engine.receipts import forget
@@ -17,9 +16,10 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.mig import bundle
 from appliance.models.drain import Why
 from appliance.models.events import Message, Observer
-from appliance.models.mig_answer import answered
 from appliance.models.plan import Plan
 from appliance.models.site import Host, Role
+from appliance.stages.mig.answer import answered
+from appliance.stages.mig.layouts import declared, document, texts
 
 DEADLINE = 300.0
 Gpus = list[dict[str, Any]]

@@ -14,7 +14,7 @@ from appliance.engine.unmended import unmended
 from appliance.errors import ConfigError
 from appliance.models.events import FactsTaken
 from appliance.models.plan import VALIDATE, Plan
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from appliance.stages.stage import Stage
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from appliance.acceptance import PROMISES
 from appliance.alerts import ALERTS, rules_file
-from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.check import Check
 from appliance.config import compatibility, data
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
-from appliance.stages import STAGES
+from appliance.stages.catalog import CHECKS, HARDWARE, STAGES
 
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"

@@ -13,14 +13,14 @@ from appliance.actions.queue_tree import tree
 from appliance.actions.queue_work import holds_work
 from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.queues.kai import TITLE
-from appliance.config.queues.manifest import MANAGED_BY, OURS, SITE, Manifest
-from appliance.config.queues.namespaces import NGC_KEY, pull_secrets
-from appliance.config.queues.rendered import Rendered, rendered
 from appliance.config.secrets import resolve
-from appliance.config.workloads.releases import STAGE
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
+from appliance.stages.scheduler.queues.kai import TITLE
+from appliance.stages.scheduler.queues.manifest import MANAGED_BY, OURS, SITE, Manifest
+from appliance.stages.scheduler.queues.namespaces import NGC_KEY, pull_secrets
+from appliance.stages.scheduler.queues.rendered import Rendered, rendered
+from appliance.stages.workloads.releases import STAGE
 
 REPLACED = frozenset({"Topology", "PriorityClass"})
 """Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""

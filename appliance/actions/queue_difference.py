@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from appliance.adapters.kubernetes import FIELD_MANAGER, Resource
-from appliance.config.queues.manifest import DIGEST
+from appliance.stages.scheduler.queues.manifest import DIGEST
 
 Path = tuple[str, ...]
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from appliance.config.queues.tree import Node, amounts, capacity, hosts_of, nodes
 from appliance.models.profile import Profile
 from appliance.models.queue_plan import PoolRow, QueueRow, QueueTree
 from appliance.models.site import Site
-from appliance.models.site_scheduler import Amount, Queue, SchedulerOptions
+from appliance.stages.scheduler.queues.tree import Node, amounts, capacity, hosts_of, nodes
+from appliance.stages.scheduler.site import Amount, Queue, SchedulerOptions
 
 Given = dict[str, dict[str, Amount | None]]
 

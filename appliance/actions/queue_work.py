@@ -1,7 +1,7 @@
 """Whether work depends on a queue that the site no longer has."""
 
 from appliance.adapters.kubernetes import Cluster, Resource
-from appliance.config.queues.namespaces import namespace_of
+from appliance.stages.scheduler.queues.namespaces import namespace_of
 
 QUEUE_LABEL = "kai.scheduler/queue"
 ENDED = frozenset({"Succeeded", "Failed"})

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 from appliance.actions.planned import Narrowing
 from appliance.benchmarks import BENCHMARKS
-from appliance.checks import HARDWARE
 from appliance.engine.judge import REACHABLE
 from appliance.models.plan import VALIDATE
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.report.wording import fold, plural
-from appliance.stages import STAGES
+from appliance.stages.catalog import HARDWARE, STAGES
 from appliance.stages.stage import Stage
 
 

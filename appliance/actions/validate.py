@@ -20,7 +20,7 @@ from appliance.models.acceptance import gates_verdict
 from appliance.models.events import HostTask, Observer, StageDone, StageStarted
 from appliance.models.result import CLUSTER, CheckResult, Status, worse
 from appliance.models.run import RunRecord, StageState
-from appliance.models.site_containers import JobContainer
+from appliance.stages.slurm.site import JobContainer
 
 INTERRUPTED, AGAIN = "interrupted before it ran", "appliance validate"
 

@@ -18,7 +18,7 @@ from appliance.models.plan import VALIDATE, Action, HostStage, Plan
 from appliance.models.result import CheckResult, Measurement, Status, lacking
 from appliance.models.run import StageOutcome, StageState, Table
 from appliance.models.site import Role
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 
 MINUTES = sum(benchmark.minutes for benchmark in BENCHMARKS)
 

@@ -13,18 +13,18 @@ from appliance.actions.scheduler import Api, WallClock
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.checks.check import not_assessed
 from appliance.config.load import load_site
-from appliance.config.queues.namespaces import namespace_of
-from appliance.config.queues.tree import leaf_name
-from appliance.config.workloads.network import ENFORCING, projects, users
-from appliance.config.workloads.releases import wanted
-from appliance.config.workloads.serving import address, project_of
-from appliance.config.workloads.table import images
-from appliance.config.workloads.values import scheduler_name
 from appliance.errors import ConfigError
 from appliance.models.result import CLUSTER, CheckResult
 from appliance.models.site import Site
-from appliance.models.site_scheduler import Project
-from appliance.models.site_workloads import ServingAddon
+from appliance.stages.scheduler.queues.namespaces import namespace_of
+from appliance.stages.scheduler.queues.tree import leaf_name
+from appliance.stages.scheduler.site import Project
+from appliance.stages.workloads.network import ENFORCING, projects, users
+from appliance.stages.workloads.releases import wanted
+from appliance.stages.workloads.serving import address, project_of
+from appliance.stages.workloads.site import ServingAddon
+from appliance.stages.workloads.table import images
+from appliance.stages.workloads.values import scheduler_name
 
 
 def place(site: Site, key: str = "") -> Where:

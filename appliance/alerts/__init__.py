@@ -1,14 +1,6 @@
-"""What Prometheus warns of; one file per area. This tuple is the list of all alerts."""
+"""What Prometheus warns of: the alerts of all stages."""
 
-from appliance.alerts import fabric, gpu, host, limits, prometheus, slurm, storage
 from appliance.alerts.alert import Alert
+from appliance.stages import parts
 
-ALERTS: tuple[Alert, ...] = (
-    *host.ALERTS,
-    *gpu.ALERTS,
-    *fabric.ALERTS,
-    *storage.ALERTS,
-    *slurm.ALERTS,
-    *limits.ALERTS,
-    *prometheus.ALERTS,
-)
+ALERTS: tuple[Alert, ...] = tuple(alert for part in parts("alerts") for alert in part.ALERTS)

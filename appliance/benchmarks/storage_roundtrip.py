@@ -10,7 +10,7 @@ from appliance.benchmarks.storage_route import Route, Way, routes
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.errors import ApplianceError, ConnectionFailed
 from appliance.models.result import CheckResult, Measurement, Place, place
-from appliance.models.site import NfsMount
+from appliance.stages.storage.site import NfsMount
 
 CHECK = "storage.roundtrip"
 PROOF, SPEED = "proof", "speed"

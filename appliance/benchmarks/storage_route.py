@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from appliance.checks.check import View
-from appliance.config.roles.storage import server_host, source
 from appliance.models.facts import HostFacts
-from appliance.models.site import Host, NfsMount
+from appliance.models.site import Host
+from appliance.stages.storage.site import NfsMount
+from appliance.stages.storage.variables import server_host, source
 
 # Both print the nanoseconds the copy took and the digest of what was to be written, taken before it left the host.
 # "$1" is the file, "$2" its size in bytes.

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, TypeVar, cast
 
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
-from appliance.models.facts_kubernetes import BroughtCluster
 from appliance.models.gap import Gap
 from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Place, Status, Value, place
 from appliance.models.site import Host, Role, Site
+from appliance.stages.kubernetes.facts import BroughtCluster
 
 Made = TypeVar("Made")
 
@@ -55,13 +56,24 @@ HostJudge = Callable[[View, Host, HostFacts], Iterable[CheckResult]]
 ClusterJudge = Callable[[View], Iterable[CheckResult]]
 
 
+class Nature(StrEnum):
+    """What a check speaks of, and so when it is judged and what mends it."""
+
+    PROOF = "proof"
+    """The stage: it is finished where this passes, and running it again mends what fails."""
+    SYMPTOM = "symptom"
+    """The host, judged where the stage is finished; running the stage again would mend nothing."""
+    HARDWARE = "hardware"
+    """The machine itself: judged on every look, whichever stages are finished."""
+
+
 @dataclass(frozen=True)
 class HostCheck:
     """Judges each host that carries one of ``roles`` by its own facts.
 
     ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
     what it is measured against, and whose number that is; ``bound`` what a limit of site or profile may be, None where
-    they can set none.
+    they can set none. ``of_brought``: judged, too, where the site's cluster is somebody else's.
     """
 
     id: str
@@ -71,6 +83,8 @@ class HostCheck:
     explain: str
     limit: str = ""
     bound: Bound | None = None
+    nature: Nature = Nature.PROOF
+    of_brought: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,8 @@ class ClusterCheck:
     explain: str
     limit: str = ""
     bound: Bound | None = None
+    nature: Nature = Nature.PROOF
+    of_brought: bool = False
 
 
 Check = HostCheck | ClusterCheck

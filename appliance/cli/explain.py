@@ -4,9 +4,9 @@ import click
 
 from appliance.acceptance import PROMISES
 from appliance.benchmarks import BENCHMARKS
-from appliance.checks import CHECKS
 from appliance.config.rules.base import near
 from appliance.errors import ConfigError
+from appliance.stages.catalog import CHECKS
 
 
 @click.command()

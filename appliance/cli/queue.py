@@ -8,10 +8,10 @@ import click
 from appliance.actions import queue as action
 from appliance.cli import options
 from appliance.config.load import LoadedSite
-from appliance.config.queues.rendered import Rendered
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import QueuePlan
 from appliance.report.console.queues import plan_lines, queue_tree
+from appliance.stages.scheduler.queues.rendered import Rendered
 
 
 @click.group()

@@ -16,9 +16,9 @@ from appliance.cli import options, scheduler_trial, spoken, workloads_trial
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
 from appliance.models.run import RunRecord
-from appliance.models.site_containers import JobContainer
 from appliance.report.console import findings_list, run_summary
 from appliance.report.findings import findings
+from appliance.stages.slurm.site import JobContainer
 
 NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME, workloads_trial.NAME]
 DEFAULTS = Settings()

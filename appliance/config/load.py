@@ -7,7 +7,6 @@ from pathlib import Path
 from appliance.config import data, image_lock
 from appliance.config.document import Document, read
 from appliance.config.finding import Finding, InvalidConfig, KeyPath, printable
-from appliance.config.mig import completed
 from appliance.config.rules import judge_profile, judge_site
 from appliance.config.schema import Checked, check
 from appliance.errors import ConfigError
@@ -15,6 +14,7 @@ from appliance.models.bound import Bounds
 from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Site
+from appliance.stages.mig.layouts import completed
 
 SITE_FILE = "site.yml"
 

@@ -13,26 +13,16 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import (
-    images,
-    site,
-    site_containers,
-    site_fabric,
-    site_kubernetes,
-    site_mig,
-    site_scheduler,
-    site_workloads,
-    texts,
-)
+from appliance.models import images, site, texts
+from appliance.stages import parts
 
-PATTERNS = {
-    site.FINGERPRINT: (
+PATTERNS: Mapping[str, tuple[str, str]] = {
+    texts.FINGERPRINT: (
         "the fingerprint of a key",
         "40 hexadecimal digits, as gpg --show-keys FILE prints them",
     ),
-    site.KEY_FILE: ("a file name", "the name of a file in the mirror, as 3bf863cc.pub"),
-    site_fabric.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
-    site.MIRROR: (
+    texts.KEY_FILE: ("a file name", "the name of a file in the mirror, as 3bf863cc.pub"),
+    texts.MIRROR: (
         "the address of a mirror",
         "as https://mirror.example.org/debian, without user and password",
     ),
@@ -42,57 +32,16 @@ PATTERNS = {
     ),
     site.VARIABLE: ("the name of a variable", "letters, digits and _, as ACME_MUNGE_KEY"),
     site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
-    site.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
-    site.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),
-    site.TIME_LIMIT: ("a Slurm time limit", "UNLIMITED, minutes, H:MM:SS or D-HH:MM:SS"),
-    site_fabric.FIRMWARE: ("a version of an adapter's firmware", "as 20.43.8002"),
-    site_fabric.ADAPTER: ("an adapter's name", "as mlx5_0"),
-    site.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),
-    site_scheduler.DNS_LABEL: (
-        "a DNS label",
-        'a lower-case letter, then letters, digits and "-", 63 at most',
-    ),
-    site_scheduler.DURATION: ("a duration", "a number and m, h or d, as 30m or 8h"),
-    site_scheduler.NODE_LABEL: (
-        "a node label",
-        "as topology.kubernetes.io/zone or kubernetes.io/hostname",
-    ),
-    site_scheduler.MIG_PROFILE: ("a MIG profile", "as 1g.10gb"),
-    site_scheduler.DOMAIN: ("a domain name", "as runai.example.com"),
-    site_kubernetes.PINNED_IMAGE: (
-        "an image with its digest",
-        "as registry.example.com/kube-vip:v0.8.9@sha256: and 64 hexadecimal digits",
-    ),
-    site_workloads.CHART_VERSION: ("a version of a chart", "as 1.7.0 or v4.13.4"),
-    site_scheduler.NAMESPACE: ("a namespace", "as ingress-nginx or monitoring"),
-    site_workloads.AUTHENTICATOR: ("a name of an authenticator", "as generic-oauth"),
-    site_workloads.STORAGE: ("a size", "as 50Gi"),
-    site_workloads.BELOW: ("a folder below the export", "as llama/3-8b, without a leading /"),
-    site_workloads.SHA256: ("a SHA-256 digest", "64 hexadecimal digits, as sha256sum prints them"),
-    site_workloads.IMAGE: (
-        "an image",
-        "registry, name and tag or digest, as registry.example.com/team/busybox:1.36.1",
-    ),
+    texts.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
+    texts.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),
+    texts.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),
     images.IDENTITY: (
         "what an image is known by",
         '"digest sha256:" or "id sha256:" and 64 hexadecimal digits, as appliance images lock writes it',
     ),
-    site_containers.IMAGE: (
-        "an image",
-        "as nvcr.io#nvidia/pytorch:26.01-py3 or /data/images/pytorch.sqsh",
-    ),
-    site_containers.MOUNT: ("a mount", "as /data:/data or /data:/data:ro"),
-    site_fabric.PARTITION_NAME: ("a partition's name", 'letters, digits, "_" and "-", as storage'),
-    site_kubernetes.RELEASE: ("a release of Kubernetes", "as 1.35 or 1.35.2"),
-    site_kubernetes.CONTAINERD: ("a release of containerd", "as 2.3"),
-    site_kubernetes.REGISTRY: (
-        "a registry",
-        "its host name and port, as registry.example.com:5000",
-    ),
-    site_mig.LAYOUT_NAME: ("a name of a layout", 'a letter, then letters, digits and ".+-"'),
-    site_mig.NUMBERS: ("numbers of GPUs", "as 0-3,6"),
-    site_containers.PACKAGE: ("a package's file", "a path that ends in .deb or .rpm"),
-    site_containers.ARCHIVE: ("an archive's file", "a path that ends in .tar.gz, .tgz or .tar.xz"),
+    texts.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
+    texts.DURATION: ("a duration", "a number and m, h or d, as 30m or 8h"),
+    texts.SHA256: ("a SHA-256 digest", "64 hexadecimal digits, as sha256sum prints them"),
     texts.LINE: ("plain text", "one line, without braces and control characters"),
     texts.LABEL_VALUE: (
         "a name that can be a label's value",
@@ -127,7 +76,10 @@ PATTERNS = {
     texts.HUB_CLASS: ("a class of JupyterHub", "as GenericOAuthenticator"),
     texts.HUB_SETTING: ("a setting of JupyterHub", "as allowed_users"),
     texts.IMAGE_NAME: ("an image's name", "as docker.io/library/busybox:1.36.1"),
-    site_scheduler.SUBJECT: ("a user or group", "as alice@example.com or vision-team"),
+} | {
+    pattern: words
+    for part in parts("site")
+    for pattern, words in getattr(part, "WORDS", {}).items()
 }
 KINDS = {
     "string_type": "text",

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from appliance.config.roles.context import Shared
 from appliance.engine.fingerprint import Digests, changed_inputs
 from appliance.engine.prepare import Prepared
 from appliance.engine.session import Session
 from appliance.journal import New
 from appliance.models.facts import Receipt
+from appliance.stages.context import Shared
 from appliance.text import first_few
 
 KIND = "variable"

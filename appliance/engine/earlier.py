@@ -11,10 +11,10 @@ from appliance.engine.session import Session
 from appliance.journal import New
 from appliance.models.base import Model
 from appliance.models.facts import HostFacts
-from appliance.models.facts_fabric import Topology
-from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.line import Line
 from appliance.models.site import Role
+from appliance.stages.fabric.facts import Topology
+from appliance.stages.kubernetes.facts import Kubernetes
 
 Kept = TypeVar("Kept", bound=Model)
 LEAST_AGE = timedelta(minutes=1)

@@ -9,11 +9,11 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from appliance.adapters.answers import parsed
-from appliance.config.roles import kubernetes
 from appliance.engine.gather import DEFECT, each
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Message
+from appliance.stages.kubernetes import variables as kubernetes
 from appliance.text import cleaned
 
 T = TypeVar("T")

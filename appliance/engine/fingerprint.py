@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from appliance.config.roles.context import Shared
 from appliance.config.secrets import Secret
+from appliance.stages.context import Shared
 from appliance.stages.stage import Stage
 
 STRAYS = (

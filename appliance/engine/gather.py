@@ -11,8 +11,8 @@ from appliance.adapters.remote import Reachable, Remote
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError, OutOfFiles
 from appliance.models.facts import HostFacts
-from appliance.models.facts_kubernetes import BroughtCluster
 from appliance.probe.bundle import command, payload
+from appliance.stages.kubernetes.facts import BroughtCluster
 from appliance.text import one_line, quoted, shortened
 
 T = TypeVar("T")

@@ -3,20 +3,19 @@
 from collections.abc import Iterable
 from functools import cache
 
-from appliance.checks import CHECKS, HARDWARE
 from appliance.checks.causes import explain
 from appliance.checks.check import ClusterCheck, HostCheck, View, failed, not_assessed, passed
-from appliance.checks.kubernetes import OF_BROUGHT
 from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Host, Role
-from appliance.stages import STAGES
+from appliance.stages.catalog import CHECKS, HARDWARE, STAGES
 from appliance.stages.stage import Stage
 
 REACHABLE = "host.reachable"
 RECEIPTS = "host.receipts"
 OF_HARDWARE = frozenset(check.id for check in HARDWARE)
+OF_BROUGHT = frozenset(check.id for check in CHECKS if check.of_brought)
 
 
 def judge_host(view: View, host: Host, ids: Iterable[str]) -> list[CheckResult]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from appliance.config.roles.context import Shared, Variables
 from appliance.engine.fingerprint import Digests, Inputs, fingerprint, inputs_of
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host
+from appliance.stages.context import Shared, Variables
 from appliance.stages.stage import Stage
 
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from appliance.checks.base_room import is_of_room
 from appliance.checks.check import View
 from appliance.engine.diagnose import Diagnosis, diagnose
 from appliance.engine.gather import Unanswered, ask
@@ -17,6 +16,7 @@ from appliance.engine.session import Session
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
+from appliance.stages.base.checks.room import is_of_room
 from appliance.stages.stage import Stage
 
 Managed = Mapping[tuple[str, str], object]

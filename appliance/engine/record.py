@@ -10,7 +10,6 @@ from pathlib import Path
 
 from appliance import __version__
 from appliance.checks.check import judged, not_assessed
-from appliance.checks.kubernetes_images import running
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
@@ -34,6 +33,7 @@ from appliance.models.site import Role
 from appliance.report.advice import told
 from appliance.report.findings import findings as findings_of
 from appliance.report.html import render as render_html
+from appliance.stages.kubernetes.checks.images import running
 
 AGAIN = "deploy again: only what is not finished is done"
 

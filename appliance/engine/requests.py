@@ -1,10 +1,10 @@
 """What the probe is asked on each host."""
 
-from appliance.checks import CHECKS, WATCHED_UNITS
-from appliance.config.roles.base import sysctl
 from appliance.engine.session import Session
 from appliance.models.site import Role
 from appliance.probe.collect import AREAS, NAMED_ONLY
+from appliance.stages.base.variables import sysctl
+from appliance.stages.catalog import CHECKS, WATCHED_UNITS
 
 Request = dict[str, object]
 

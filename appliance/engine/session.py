@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.adapters.remote import Endpoint, Reachable
-from appliance.config.roles.context import RoleContext, Shared
 from appliance.config.secrets import Redactor, Secret
 from appliance.journal import Journal
 from appliance.models.events import Event, Observer
@@ -16,6 +15,7 @@ from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
 from appliance.report.advice import Address
+from appliance.stages.context import RoleContext, Shared
 
 
 @dataclass(frozen=True)

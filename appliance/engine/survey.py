@@ -12,8 +12,8 @@ from appliance.engine.requests import request_for
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
-from appliance.models.facts_kubernetes import BroughtCluster, KubernetesNode
-from appliance.probe.collectors.kubernetes import node
+from appliance.stages.kubernetes.collect import node
+from appliance.stages.kubernetes.facts import BroughtCluster, KubernetesNode
 
 WAITS_S = (1.0,)
 """A look tries once more; whoever waits for it would rather know that the API is silent."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from appliance.config.roles.context import Variables
 from appliance.models.facts import HostFacts
 from appliance.models.plan import HostStage
 from appliance.models.site import Owner, Site
+from appliance.stages.context import Variables
 from appliance.stages.stage import Stage
 
 

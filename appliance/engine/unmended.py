@@ -10,7 +10,7 @@ from appliance.engine.survey import view_of
 from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
 from appliance.report.findings import Roots
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 
 BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from appliance.adapters.process import Completed
-from appliance.checks.slurm import is_out
 from appliance.engine.session import Session
 from appliance.engine.work import Held, Work, is_ours, runs
 from appliance.errors import ApplianceError, CommandFailed
 from appliance.models.drain import Why
 from appliance.models.site import Owner, Role
+from appliance.stages.slurm.checks import is_out
 
 STATE = re.compile(r"\bState=(\S+)")
 REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*\])?$")

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.config.queues.charts import SHARING_MODES, charts
-from appliance.config.workloads.table import table
 from appliance.lab.archives import with_digest
 from appliance.lab.kubernetes_build import HOST_IMAGES
+from appliance.stages.scheduler.queues.charts import SHARING_MODES, charts
+from appliance.stages.workloads.table import table
 
 SOURCES = Path(__file__).with_name("chart_source")
 IMAGE = HOST_IMAGES["pause"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from appliance.models.facts import HostFacts
-from appliance.models.facts_fabric import Port
-from appliance.models.facts_gpu import Gpu
+from appliance.stages.fabric.facts import Port
+from appliance.stages.gpu.facts import Gpu
 
 
 def rails(facts: HostFacts) -> dict[int, tuple[str, ...]]:

@@ -9,7 +9,6 @@ from appliance.models.fact_types import (
     BusId,
     Count,
     Line,
-    NodeName,
     Number,
     PackageName,
     PackageVersion,
@@ -18,9 +17,6 @@ from appliance.models.fact_types import (
     SysctlKey,
     UnitName,
 )
-from appliance.models.facts_containers import Containers
-from appliance.models.facts_fabric import Port, SubnetManager, Topology
-from appliance.models.facts_gpu import Gpus, Xid
 from appliance.models.facts_host import (
     Clock,
     Cpu,
@@ -32,59 +28,19 @@ from appliance.models.facts_host import (
     NumaNode,
     Os,
 )
-from appliance.models.facts_kubernetes import Kubernetes
-from appliance.models.facts_limits import Limits
-from appliance.models.facts_mig import MigDemand
-from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.models.gap import Gap
 from appliance.models.result import Kind
+from appliance.stages.fabric.facts import Port, SubnetManager, Topology
+from appliance.stages.gpu.facts import Gpus, Xid
+from appliance.stages.kubernetes.facts import Kubernetes
+from appliance.stages.limits.facts import Limits
+from appliance.stages.mig.facts import MigDemand
+from appliance.stages.observe.facts import Observe
+from appliance.stages.scheduler.facts import SchedulerFacts
+from appliance.stages.slurm.facts import Containers, Slurm
 
 Resource = dict[StateText, StateText | Number | bool | list[StateText] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
-
-
-class SlurmNode(Numerous):
-    """A node as slurmctld sees it."""
-
-    name: NodeName
-    state: Line
-    reason: Line = ""
-    gres: Line = ""
-    cpus: Count = 0
-    memory: Count = 0
-
-
-class Slurm(Numerous):
-    """Slurm as its own commands answer on this host."""
-
-    version: Line = ""
-    controller: Line = Field(default="", description="scontrol ping: up, down or its message")
-    nodes: tuple[SlurmNode, ...] | None = Field(default=None, description="None: not read")
-    accounting: bool | None = Field(
-        default=None, description="slurmdbd answers and knows the cluster"
-    )
-
-
-class Target(Numerous):
-    """A Prometheus target."""
-
-    job: Line
-    instance: Line
-    health: Line
-    error: Line = ""
-
-
-class Observe(Numerous):
-    """Prometheus as its own API answers on this host; None where it does not answer."""
-
-    targets: tuple[Target, ...] = ()
-    rules: Number = Field(
-        default=0, description="Alert rules of the appliance that can be evaluated"
-    )
-    waiting: Number = Field(
-        default=0, description="Of these, not evaluated since Prometheus started"
-    )
-    firing: tuple[Line, ...] = ()
 
 
 class Drift(Numerous):

@@ -8,60 +8,43 @@ from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.profile import Limit
-from appliance.models.site_containers import ContainerOptions
-from appliance.models.site_fabric import FabricOptions, HostName
-from appliance.models.site_kubernetes import KubernetesOptions
-from appliance.models.site_mig import MigOptions
-from appliance.models.site_scheduler import SchedulerOptions
-from appliance.models.site_workloads import WorkloadsOptions
 from appliance.models.texts import (
-    PATH_LENGTH,
+    AccountName,
     Area,
     BmcUser,
     Component,
     Few,
     File,
+    HostName,
     LimitName,
-    Many,
     Named,
     NamedFew,
     NetworkName,
     PerHost,
     ProfileName,
-    PublicKey,
     Release,
     SecretName,
-    Server,
-    Zone,
 )
+from appliance.stages.base.site import BaseOptions
+from appliance.stages.fabric.site import DocaRepository, FabricOptions
+from appliance.stages.gpu.site import GpuOptions, GpuRepository
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.mig.site import MigOptions
+from appliance.stages.observe.site import ObserveOptions
+from appliance.stages.scheduler.site import SchedulerOptions
+from appliance.stages.slurm.site import SlurmOptions
+from appliance.stages.storage.site import StorageOptions
+from appliance.stages.workloads.site import WorkloadsOptions
 
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
-ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
-ACCOUNT_NAME = r"^[a-z_][a-z0-9_-]{0,30}$"
-TIME_LIMIT = (
-    r"^(UNLIMITED|[0-9]{1,6}(:[0-5][0-9]){0,2}|[0-9]{1,4}-([01]?[0-9]|2[0-3])(:[0-5][0-9]){0,2})$"
-)
-DEVICE = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9._:+-]*)+$"
 
 Mac = Annotated[str, Field(pattern=MAC)]
-AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH, max_length=PATH_LENGTH)]
-AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
-Device = Annotated[str, Field(pattern=DEVICE, max_length=PATH_LENGTH)]
 
 
-FINGERPRINT = r"^[0-9A-Fa-f]{40}$"
-MIRROR = (
-    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?"
-    r"(/[A-Za-z0-9_~-][A-Za-z0-9._~+-]*)*/?$"
-)
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 FILE_PATH = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1024}$"
-KEY_FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
 FilePath = Annotated[str, Field(pattern=FILE_PATH)]
-Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
-KeyFile = Annotated[str, Field(pattern=KEY_FILE)]
-MirrorUrl = Annotated[str, Field(pattern=MIRROR, max_length=1000)]
 
 
 class Role(StrEnum):
@@ -146,171 +129,12 @@ class Host(Model):
     )
 
 
-class Admin(Model):
-    """A person who may log in to every host."""
-
-    name: AccountName = Field(description="Account made on every host")
-    keys: Few[PublicKey] = Field(min_length=1, description="OpenSSH public keys")
-    sudo: bool = Field(default=True, description="May become root")
-
-
-class BaseOptions(Model):
-    """Stage base."""
-
-    timezone: Zone = Field(default="Etc/UTC", description="As Europe/Berlin")
-    ntp_servers: Few[Server] = Field(
-        default=(), description="Empty: the first control host serves time to the others"
-    )
-    admins: Many[Admin] = Field(default=(), description="People")
-    firewall: bool = Field(default=True, description="Let in only what the site needs")
-    mirror: MirrorUrl | None = Field(
-        default=None,
-        description="Package mirror to write into the hosts' sources (RHEL: EPEL's); none: they keep theirs",
-    )
-    security_mirror: MirrorUrl | None = Field(
-        default=None, description="Mirror of the security updates, where that is another one"
-    )
-
-
-class Export(Model):
-    """A directory the storage host serves. Clients default to the management network."""
-
-    path: AbsolutePath = Field(description="Directory on the storage host")
-    clients: Few[IPv4Network] = Field(
-        default=(), description="Networks that may mount it; empty: management"
-    )
-    read_only: bool = Field(default=False, description="Nobody may write")
-
-
-class ExternalExport(Model):
-    """A directory some other NFS server serves."""
-
-    server: Server = Field(description="Host name or address of the server")
-    path: AbsolutePath = Field(description="Directory it exports")
-
-
-class NfsMount(Model):
-    """Where hosts mount an export. ``export`` is the path of an export above."""
-
-    export: AbsolutePath = Field(description="Path of an export, own or external")
-    at: AbsolutePath = Field(description="Where hosts see it")
-
-
-class Scratch(Model):
-    """Local scratch of GPU hosts. No devices: a directory of the system disk, bound to ``at``."""
-
-    at: AbsolutePath = Field(default="/scratch", description="Where GPU hosts see it")
-    devices: Few[Device] = Field(
-        default=(), description="Whole disks given to it; what they hold is lost"
-    )
-
-
-class StorageOptions(Model):
-    """Stage storage."""
-
-    exports: Few[Export] = Field(default=(), description="What the storage host serves")
-    external: Few[ExternalExport] = Field(default=(), description="What others serve")
-    mounts: Few[NfsMount] = Field(default=(), description="What all hosts mount")
-    scratch: Scratch | None = Field(
-        default=Scratch(), description="Local scratch of GPU hosts; null: none"
-    )
-
-
-class GpuRepository(Model):
-    """Where the NVIDIA driver and what goes with it come from."""
-
-    source: Literal["nvidia", "distribution"] = Field(
-        default="nvidia", description="NVIDIA's repository, or the distribution's own packages"
-    )
-    mirror: MirrorUrl | None = Field(
-        default=None,
-        description="Mirror of NVIDIA's repository for the hosts' system; none: NVIDIA's own",
-    )
-    key: KeyFile | None = Field(
-        default=None, description="File of the signing key in the mirror; none: NVIDIA's own"
-    )
-    fingerprint: Fingerprint | None = Field(
-        default=None, description="Of the signing key, 40 hexadecimal digits; none: NVIDIA's own"
-    )
-    kernel_modules: Literal["automatic", "open", "proprietary"] = Field(
-        default="automatic", description="Automatic: by GPU generation and driver branch"
-    )
-
-
-class DocaRepository(Model):
-    """Where DOCA-OFED comes from. NVIDIA publishes no fingerprint of its key that could be known here."""
-
-    mirror: MirrorUrl = Field(
-        description="DOCA's repository of the release for the hosts' system, or a mirror of it"
-    )
-    key: KeyFile = Field(
-        default="GPG-KEY-Mellanox.pub", description="File of the signing key in the mirror"
-    )
-    fingerprint: Fingerprint = Field(
-        description="Of the signing key, 40 hexadecimal digits: gpg --show-keys FILE"
-    )
-
-
 class Repositories(Model):
     """Package sources besides the distribution's."""
 
     gpu: GpuRepository = Field(default=GpuRepository(), description="NVIDIA's packages")
     doca: DocaRepository | None = Field(
         default=None, description="DOCA-OFED; needed with fabric.driver doca"
-    )
-
-
-class GpuOptions(Model):
-    """Stages that free a host of work before they change it: another driver, the next Kubernetes."""
-
-    drain_minutes: int = Field(
-        default=30, ge=0, le=10080, description="How long running jobs and pods are waited for"
-    )
-    interrupt_jobs: bool = Field(
-        default=False, description="Consent to end jobs and pods that run longer"
-    )
-    at_once: int = Field(
-        default=1, ge=1, le=1000, description="Hosts of one owner that are changed at a time"
-    )
-
-
-class Partition(Model):
-    """A Slurm partition over all GPU hosts; time limit as Slurm writes it."""
-
-    name: AccountName = Field(description="Name of the partition")
-    default: bool = Field(default=False, description="Takes jobs that name no partition")
-    max_time: str = Field(
-        default="UNLIMITED", pattern=TIME_LIMIT, description="Longest job, as 2-00:00:00"
-    )
-
-
-class Account(Model):
-    """A Slurm account and the users who may charge it."""
-
-    name: AccountName = Field(description="Name of the account")
-    users: Many[AccountName] = Field(default=(), description="Who may charge it")
-
-
-class SlurmOptions(Model):
-    """Stage slurm."""
-
-    cluster: AccountName = Field(default="appliance", description="Name in accounting")
-    partitions: Few[Partition] = Field(
-        default=(Partition(name="gpu", default=True),), description="Exactly one is the default"
-    )
-    accounts: Many[Account] = Field(
-        default=(Account(name="default", users=("root",)),), description="Who pays"
-    )
-    containers: ContainerOptions | None = Field(
-        default=None, description="Containers in jobs (Pyxis, enroot); none: no containers"
-    )
-
-
-class ObserveOptions(Model):
-    """Stage observe. Retention in days."""
-
-    retention_days: int = Field(
-        default=30, ge=1, le=3650, description="How long measurements are kept"
     )
 
 

@@ -86,3 +86,30 @@ PublicKey = Annotated[str, Field(max_length=16_384)]
 System = Literal["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "rhel-9"]
 Area = Literal["gpu", "fabric"]
 """What the virtual rack simulates."""
+
+ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
+ACCOUNT_NAME = r"^[a-z_][a-z0-9_-]{0,30}$"
+DEVICE = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9._:+-]*)+$"
+DURATION = r"^[1-9][0-9]{0,4}[mhd]$"
+FINGERPRINT = r"^[0-9A-Fa-f]{40}$"
+HOST_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+KEY_FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+MIRROR = (
+    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?"
+    r"(/[A-Za-z0-9_~-][A-Za-z0-9._~+-]*)*/?$"
+)
+SHA256 = r"^[0-9a-f]{64}$"
+
+AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH, max_length=PATH_LENGTH)]
+AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
+Device = Annotated[str, Field(pattern=DEVICE, max_length=PATH_LENGTH)]
+Duration = Annotated[str, Field(pattern=DURATION)]
+Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
+HostName = Annotated[str, Field(pattern=HOST_NAME)]
+KeyFile = Annotated[str, Field(pattern=KEY_FILE)]
+MirrorUrl = Annotated[str, Field(pattern=MIRROR, max_length=1000)]
+
+
+def minutes(duration: str) -> int:
+    """A duration as 30m, 8h or 1d in minutes."""
+    return int(duration[:-1]) * {"m": 1, "h": 60, "d": 1440}[duration[-1]]

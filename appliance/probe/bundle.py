@@ -3,11 +3,12 @@
 import io
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
+STAGES = HERE.parent / "stages"
 STAYS = frozenset({"bundle.py"})
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -38,10 +39,19 @@ main(take.read())
 @cache
 def program() -> bytes:
     """The probe as a zip archive, the same bytes for the same sources."""
-    found = (path for path in sorted(HERE.rglob("*.py")) if path.name not in STAYS)
-    return packed(
-        (f"appliance/probe/{path.relative_to(HERE)}", path.read_bytes()) for path in found
-    )
+    return packed((name, path.read_bytes() if path else b"") for name, path in _sources())
+
+
+def _sources() -> Iterator[tuple[str, Path | None]]:
+    """Names in the archive and their files: the probe, and what each stage collects, in packages that do nothing."""
+    for path in sorted(HERE.rglob("*.py")):
+        if path.name not in STAYS:
+            yield f"appliance/probe/{path.relative_to(HERE)}", path
+    yield "appliance/stages/__init__.py", None
+    for stage in sorted(path.parent for path in STAGES.glob("*/__init__.py")):
+        for path in (*stage.glob("collect.py"), *sorted(stage.glob("collect/*.py"))):
+            yield f"appliance/stages/{path.relative_to(STAGES)}", path
+        yield f"appliance/stages/{stage.name}/__init__.py", None
 
 
 def packed(files: Iterable[tuple[str, bytes]], before: bytes = b"") -> bytes:

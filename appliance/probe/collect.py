@@ -17,31 +17,30 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 VERSION = 1
-ROOM = "appliance.probe.collectors."
 AREAS = {
-    "slurm": ("slurm", 15.0),
-    "os": ("system", 5.0),
-    "cpu": ("cpu", 5.0),
-    "disks": ("disks", 5.0),
-    "filesystems": ("filesystems", 5.0),
-    "network": ("network", 5.0),
-    "clock": ("clock", 5.0),
-    "sysctl": ("sysctl", 5.0),
-    "gpus": ("gpus", 20.0),
-    "xids": ("xids", 5.0),
-    "fabric": ("fabric", 10.0),
-    "topology": ("topology", 30.0),
-    "units": ("units", 10.0),
-    "packages": ("packages", 15.0),
-    "nfs": ("nfs", 5.0),
-    "containers": ("containers", 15.0),
-    "kubernetes": ("kubernetes", 15.0),
-    "scheduler": ("scheduler", 15.0),
-    "observe": ("observe", 5.0),
-    "limits": ("limits", 5.0),
-    "mig_demand": ("mig_demand", 5.0),
-    "receipts": ("receipts", 20.0),
-    "resources": ("resources", 20.0),
+    "slurm": ("appliance.stages.slurm.collect.slurm", 15.0),
+    "os": ("appliance.probe.collectors.system", 5.0),
+    "cpu": ("appliance.probe.collectors.cpu", 5.0),
+    "disks": ("appliance.probe.collectors.disks", 5.0),
+    "filesystems": ("appliance.probe.collectors.filesystems", 5.0),
+    "network": ("appliance.probe.collectors.network", 5.0),
+    "clock": ("appliance.probe.collectors.clock", 5.0),
+    "sysctl": ("appliance.probe.collectors.sysctl", 5.0),
+    "gpus": ("appliance.stages.gpu.collect.gpus", 20.0),
+    "xids": ("appliance.stages.gpu.collect.xids", 5.0),
+    "fabric": ("appliance.stages.fabric.collect.adapters", 10.0),
+    "topology": ("appliance.stages.fabric.collect.topology", 30.0),
+    "units": ("appliance.probe.collectors.units", 10.0),
+    "packages": ("appliance.probe.collectors.packages", 15.0),
+    "nfs": ("appliance.stages.storage.collect", 5.0),
+    "containers": ("appliance.stages.slurm.collect.containers", 15.0),
+    "kubernetes": ("appliance.stages.kubernetes.collect", 15.0),
+    "scheduler": ("appliance.stages.scheduler.collect.scheduler", 15.0),
+    "observe": ("appliance.stages.observe.collect", 5.0),
+    "limits": ("appliance.stages.limits.collect", 5.0),
+    "mig_demand": ("appliance.stages.mig.collect", 5.0),
+    "receipts": ("appliance.probe.collectors.receipts", 20.0),
+    "resources": ("appliance.probe.collectors.resources", 20.0),
 }
 """Area -> its collector and the seconds it may take. sacctmgr takes longest of all, so Slurm is asked first."""
 ALWAYS = ("os", "cpu", "clock")
@@ -105,7 +104,7 @@ def _load(ask: Ask) -> None:
     """Import what threads share beforehand: Python 3.8 and 3.9 show one a module another still imports."""
     import_module("appliance.probe.command")
     for area in chosen(ask):
-        import_module(ROOM + AREAS[area][0])
+        import_module(AREAS[area][0])
 
 
 def _start(ask: Ask, shared: Shared, area: str) -> tuple[threading.Thread, Facts]:
@@ -130,7 +129,7 @@ def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:
 
 
 def _collector(area: str) -> Callable[..., Facts]:
-    collect: Callable[..., Facts] = import_module(ROOM + AREAS[area][0]).collect
+    collect: Callable[..., Facts] = import_module(AREAS[area][0]).collect
     return collect
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from rich.console import Console
 from rich.table import Table
 
-from appliance.models.switch_tree import SwitchTree, kubernetes, slurm
+from appliance.stages.fabric.switch_tree import SwitchTree, kubernetes, slurm
 
 
 def rails_table(console: Console, rows: Iterable[tuple[str, ...]]) -> None:

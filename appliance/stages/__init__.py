@@ -1,30 +1,34 @@
-"""The stages of a deployment, in their order; one file per stage."""
+"""One package per stage of a deployment; here is their order.
 
-from appliance.stages import (
-    base,
-    fabric,
-    gpu,
-    kubernetes,
-    limits,
-    mig,
-    observe,
-    scheduler,
-    slurm,
-    storage,
-    workloads,
-)
-from appliance.stages.stage import Stage
+A package holds all there is to its stage but the role: ``stage`` (its declaration), ``site`` (its section of the site),
+``rules`` (what a schema cannot say of it), ``variables`` (what its role is given), ``collect`` (what the probe asks; standard
+library only), ``facts`` (what comes of that), ``checks``, ``alerts``. What has several of a kind has a package of that name.
+Lists of all stages, rules, checks and alerts are made of these parts by their names.
+"""
 
-STAGES: tuple[Stage, ...] = (
-    base.STAGE,
-    gpu.STAGE,
-    mig.STAGE,
-    fabric.STAGE,
-    storage.STAGE,
-    kubernetes.STAGE,
-    slurm.STAGE,
-    scheduler.STAGE,
-    workloads.STAGE,
-    observe.STAGE,
-    limits.STAGE,
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+NAMES = (
+    "base",
+    "gpu",
+    "mig",
+    "fabric",
+    "storage",
+    "kubernetes",
+    "slurm",
+    "scheduler",
+    "workloads",
+    "observe",
+    "limits",
 )
+
+
+def parts(part: str) -> Iterator[ModuleType]:
+    """The modules of this name of all stages that have one, in the order of the stages."""
+    for name in NAMES:
+        module = f"{__name__}.{name}.{part}"
+        if find_spec(module):
+            yield import_module(module)

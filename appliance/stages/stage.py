@@ -1,12 +1,14 @@
-"""What a stage is; the ordered tuple of all stages lives in the package itself."""
+"""What a stage is. Each declares itself in its package's ``stage.py``; ``catalog`` lists them all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
-from appliance.config.roles.context import RoleContext, Variables
+from appliance.checks.check import Check, Nature
 from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role, Site
+from appliance.stages.context import RoleContext, Variables
 
 PINS = "appliance_repair_pins"
 """The variable that tells a role which package versions a repair restores."""
@@ -39,8 +41,8 @@ class Stage:
 
     ``roles``: hosts with one of these roles take part. ``after``: stages a host must have finished first.
     ``ansible_roles``: roles of the playbook, whose files enter the fingerprint. ``variables``: their variables for
-    one host. ``checks``: ids that prove it. ``symptoms``: ids that speak of the host, judged with the stage but neither
-    mended nor proved by running it. ``minutes``: first estimate for a bare host.
+    one host. ``judges``: its checks, and what of its area speaks of the machines themselves. ``units``: those the probe
+    must be asked for. ``minutes``: first estimate for a bare host.
 
     ``wanted``: whether a site has this stage at all. ``learns_from``: stages that change facts the variables are made
     from; where one of them ran, this one's are made again before it starts. ``reboots``: whether applying the
@@ -59,9 +61,9 @@ class Stage:
     after: tuple[str, ...]
     ansible_roles: tuple[str, ...]
     variables: Callable[[RoleContext], Variables]
-    checks: tuple[str, ...]
+    judges: tuple[Check, ...]
     minutes: float
-    symptoms: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
     wanted: Callable[[Site], bool] = always
     learns_from: tuple[str, ...] = ()
     reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
@@ -71,6 +73,19 @@ class Stage:
     leads: frozenset[Role] = frozenset()
     tells: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
     leaves: bool = False
+
+    @cached_property
+    def checks(self) -> tuple[str, ...]:
+        """Ids that prove it."""
+        return self._of(Nature.PROOF)
+
+    @cached_property
+    def symptoms(self) -> tuple[str, ...]:
+        """Ids that speak of the host, judged with the stage but neither mended nor proved by running it."""
+        return self._of(Nature.SYMPTOM)
+
+    def _of(self, nature: Nature) -> tuple[str, ...]:
+        return tuple(check.id for check in self.judges if check.nature is nature)
 
     def concerns(self, site: Site, host: Host) -> bool:
         """Whether ``host`` takes part."""

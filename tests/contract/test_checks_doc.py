@@ -10,10 +10,10 @@ from appliance.actions.published import (
     check_table,
     fault_table,
 )
-from appliance.checks import CHECKS, HARDWARE
 from appliance.config import data
 from appliance.engine.judge import REACHABLE
 from appliance.lab.faults import FAULTS
+from appliance.stages.catalog import CHECKS, HARDWARE
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)

@@ -13,15 +13,15 @@ from appliance.actions import node
 from appliance.config import data
 from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.roles.context import RoleContext
 from appliance.config.secrets import Secret
 from appliance.models.facts import HostFacts
 from appliance.models.site import Owner, Role, Site
-from appliance.models.site_kubernetes import KubernetesOptions
-from appliance.models.site_scheduler import SchedulerOptions
-from appliance.models.site_workloads import Addon, NfsCsi, WorkloadsOptions
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
+from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.scheduler.site import SchedulerOptions
 from appliance.stages.stage import Stage
+from appliance.stages.workloads.site import Addon, NfsCsi, WorkloadsOptions
 from tests.facts import facts_of
 
 ROOT = data.root()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml  # noqa: TID251 - reads the playbooks
 
-from appliance.checks import CHECKS, HARDWARE
 from appliance.config import data
 from appliance.models.site import Role
-from appliance.stages import STAGES
+from appliance.stages import NAMES
+from appliance.stages.catalog import CHECKS, HARDWARE, STAGES
 from appliance.stages.stage import Stage
 
 ROOT = data.root()
@@ -99,8 +99,12 @@ def test_every_check_speaks_of_the_hardware_or_proves_exactly_one_stage() -> Non
 
 def test_check_ids_are_unique_and_say_their_area() -> None:
     assert [i for i, times in Counter(check.id for check in CHECKS).items() if times > 1] == []
-    areas = {path.stem for path in (Path(ROOT) / "appliance/checks").glob("*.py")}
-    assert {check.id.split(".")[0] for check in CHECKS} <= areas
+    assert {check.id.split(".")[0] for check in CHECKS} <= set(NAMES)
+
+
+def test_every_package_of_a_stage_is_in_their_order_and_every_stage_has_a_package() -> None:
+    found = {path.parent.name for path in (Path(ROOT) / "appliance/stages").glob("*/stage.py")}
+    assert found == set(NAMES) == {stage.name for stage in STAGES}
 
 
 @each_stage

@@ -39,7 +39,7 @@ from appliance.models.site import Host, Role
 from appliance.report import nagios
 from appliance.report.console import plan_table, run_summary
 from appliance.report.html import render as render_html
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from tests.full_sites import VARIABLE, write_full_site
 from tests.rendering import rendered
 from tests.unit.engine.world import FakeHosts, Recorder

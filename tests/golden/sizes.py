@@ -21,7 +21,7 @@ from appliance.models.facts import Drift, HostFacts
 from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
 from appliance.report.findings import Finding, findings
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from benchmarks.scale_site import deployed, write_site
 from tests.golden.record import RECORD, session_of
 

@@ -9,14 +9,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from appliance.config.document import read
-from appliance.config.roles.context import RoleContext, Variables
 from appliance.config.secrets import Secret
 from appliance.errors import ApplianceError
 from appliance.models import fact_types
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
+from appliance.stages.context import RoleContext, Variables
 from tests.planted import planted
 
 Document = dict[str, Any]

@@ -14,9 +14,9 @@ from appliance.actions import queue as action
 from appliance.actions.queue_difference import differences
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
-from appliance.config.queues.network import policy
-from appliance.config.queues.rendered import rendered
 from appliance.errors import ClusterFailed
+from appliance.stages.scheduler.queues.network import policy
+from appliance.stages.scheduler.queues.rendered import rendered
 from tests.integration import crd_server
 from tests.integration.api_server import established, until
 from tests.integration.test_queues import HOME, definitions, site

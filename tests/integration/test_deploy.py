@@ -17,7 +17,7 @@ from appliance.journal import hold
 from appliance.models.plan import Action
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from tests.integration.deployed import HOSTS, NAME, Deployed, Pair, Watch, appliance
 
 pytestmark = pytest.mark.rack

@@ -20,7 +20,7 @@ from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import RunRecord
 from appliance.report.findings import Roots
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from tests.integration.deployed import ADMIN, Deployed, appliance
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]

@@ -19,16 +19,16 @@ import pytest
 
 from appliance.adapters.process import run as program
 from appliance.config.load import load_site
-from appliance.config.queues.charts import Release, releases
-from appliance.config.queues.manifest import digest
-from appliance.config.workloads import network
-from appliance.config.workloads import releases as workloads
 from appliance.lab import charts, helm
 from appliance.lab.charts import LookAlike
 from appliance.lab.spec import cache_root
-from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.probe.ask import Ask
-from appliance.probe.collectors import scheduler as collector
+from appliance.stages.scheduler.collect import scheduler as collector
+from appliance.stages.scheduler.facts import SchedulerFacts
+from appliance.stages.scheduler.queues.charts import Release, releases
+from appliance.stages.scheduler.queues.manifest import digest
+from appliance.stages.workloads import network
+from appliance.stages.workloads import releases as workloads
 from tests.integration import api_server
 from tests.integration.api_server import until
 from tests.integration.test_queues import site

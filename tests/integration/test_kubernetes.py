@@ -11,7 +11,7 @@ import pytest
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
-from appliance.models.switch_tree import FAMILY
+from appliance.stages.fabric.switch_tree import FAMILY
 from tests.integration.rack import PROGRAM, Bench, Event, own_name, raised, run_of
 
 HOSTS = 3

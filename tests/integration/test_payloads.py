@@ -11,11 +11,11 @@ import pytest
 
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, play
 from appliance.config.document import read
-from appliance.config.roles.context import Variables
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
+from appliance.stages.context import Variables
 from tests.integration import hostile_site
 from tests.integration.hostile_site import Document, can_be_deployed, payloads, spread
 from tests.planted import models_of

@@ -23,13 +23,13 @@ from appliance.actions.opening import Target
 from appliance.actions.queue_difference import differences
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
-from appliance.config.queues.network import policy
-from appliance.config.queues.rendered import rendered
-from appliance.config.workloads.table import images
 from appliance.errors import ClusterFailed
 from appliance.lab import charts
 from appliance.models.queue_plan import Step
-from appliance.models.site_workloads import WorkloadsOptions
+from appliance.stages.scheduler.queues.network import policy
+from appliance.stages.scheduler.queues.rendered import rendered
+from appliance.stages.workloads.site import WorkloadsOptions
+from appliance.stages.workloads.table import images
 from tests.integration.api_server import MISSING, built, established, running, until
 from tests.unit.acceptance.test_hello import templates
 from tests.unit.config.test_impossible_queues import BASE, furnish

@@ -18,7 +18,7 @@ from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement, Place, Status
 from appliance.models.run import Table
 from appliance.models.site import Owner, Role
-from appliance.models.site_containers import JobContainer
+from appliance.stages.slurm.site import JobContainer
 
 LOSS = "gpt3.loss"
 MODEL = "cpu-3m"

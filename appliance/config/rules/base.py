@@ -63,3 +63,10 @@ def near(word: str, known: Collection[str], otherwise: str, cutoff: float = 0.6)
     """``did you mean "x"?``, or what to do where nothing is like it."""
     close = get_close_matches(word, known, n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else otherwise
+
+
+def named_twice(case: Case, what: str, names: Iterable[tuple[KeyPath, str]]) -> Iterator[Finding]:
+    """One finding for each name that stood before."""
+    for path, name, first in repeated(names):
+        message = f'{what} "{name}" stands twice (also line {case.line(first)})'
+        yield case.problem(path, message, "make them one")

@@ -1,6 +1,11 @@
 """Words and places that have an owner already: Slurm's, the operating system's, those of services."""
 
+import re
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
+
+from appliance.config.finding import Finding, KeyPath
+from appliance.config.rules.base import Case
 
 SLURM_WORDS = frozenset({"all", "default", "infinite", "none", "unlimited"})
 """In any case: NodeName=DEFAULT and PartitionName=DEFAULT are templates, Nodes=ALL all nodes, the others values (slurm.conf(5))."""
@@ -168,3 +173,17 @@ def is_for_hosts(found: IPv4Address | IPv4Network) -> bool:
     """Whether hosts can have that address, or all of that network."""
     network = IPv4Network(found) if isinstance(found, IPv4Address) else found
     return not any(network.overlaps(special) for special in NO_HOSTS)
+
+
+def server(case: Case, path: KeyPath, name: str) -> Iterator[Finding]:
+    """Names are as the schema has them; one whose last part is a number would be read as an address (RFC 1123)."""
+    if not re.search(r"(^|\.)(0x[0-9a-f]*|[0-9]+)\Z", name, re.IGNORECASE):
+        return
+    try:
+        usable = is_for_hosts(IPv4Address(name))
+    except ValueError:
+        usable = False
+    if not usable:
+        yield case.problem(
+            path, f'"{name}" is not a host name or address', "as ntp1.example.org or 10.0.0.1"
+        )

@@ -19,10 +19,10 @@ from appliance.actions.opening import Target
 from appliance.actions.workloads import place
 from appliance.adapters.kubernetes import KINDS
 from appliance.adapters.process import run as run_program
-from appliance.config.workloads.table import table
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.result import CheckResult, Status
-from appliance.models.site_workloads import WorkloadsOptions
+from appliance.stages.workloads.site import WorkloadsOptions
+from appliance.stages.workloads.table import table
 from tests.unit.checks.test_scheduler import site
 
 IMAGES = {name: image or f"example/{name}:1" for name, image in table().images.items()}

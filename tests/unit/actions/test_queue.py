@@ -15,11 +15,11 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.cli import main as program
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
-from appliance.config.workloads.network import policies
-from appliance.config.workloads.releases import namespaces
 from appliance.errors import ClusterFailed, ConfigError
 from appliance.models.queue_plan import QueuePlan, Step
-from appliance.models.site_workloads import WorkloadsOptions
+from appliance.stages.workloads.network import policies
+from appliance.stages.workloads.releases import namespaces
+from appliance.stages.workloads.site import WorkloadsOptions
 from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving, status
 from tests.unit.config.test_impossible_queues import BASE, SOUND, furnish
 

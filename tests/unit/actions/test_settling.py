@@ -10,11 +10,11 @@ from appliance.actions import deploy as deploy_action
 from appliance.actions.planned import take_facts
 from appliance.actions.scope import Scope
 from appliance.adapters.process import Completed
-from appliance.checks.observe import EXPORTER, SERVER, SOCKET
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.models.result import CheckResult
 from appliance.models.run import StageOutcome, StageState
+from appliance.stages.observe.checks import EXPORTER, SERVER, SOCKET
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import FakeHosts

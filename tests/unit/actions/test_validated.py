@@ -10,7 +10,6 @@ from appliance.actions.validate import run_benchmarks
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View
-from appliance.config.roles.context import RoleContext, Variables
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
@@ -22,6 +21,7 @@ from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Measurement, Status, Verdict, overall
 from appliance.models.run import StageState, Table
 from appliance.report.html.page import figures
+from appliance.stages.context import RoleContext, Variables
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import receipt_of, stage_of

@@ -11,7 +11,7 @@ from appliance.checks.check import View
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.site import Host, Network, Owner, Role, Site
-from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.profiles import profile_of
 
 PROFILE = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})

@@ -3,12 +3,12 @@
 from typing import Any
 
 from appliance.checks.check import HostCheck, View
-from appliance.checks.gpu import CHECKS
-from appliance.checks.gpu_software import SERVICES
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult
 from appliance.models.site import Site
+from appliance.stages.gpu.checks import CHECKS
+from appliance.stages.gpu.checks.software import SERVICES
 from tests.facts import facts_of
 from tests.profiles import profile_of
 

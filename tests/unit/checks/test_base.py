@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.base import CHECKS
-from appliance.checks.base_room import REMOTE
 from appliance.checks.check import HostCheck, View
-from appliance.config.roles.base import sysctl
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.probe.collectors import filesystems
-from appliance.stages.base import STAGE
+from appliance.stages.base.checks import CHECKS
+from appliance.stages.base.checks.room import REMOTE
+from appliance.stages.base.stage import STAGE
+from appliance.stages.base.variables import sysctl
 from tests.facts import facts_of
 from tests.profiles import profile_of
 

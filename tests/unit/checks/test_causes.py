@@ -5,11 +5,11 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from appliance.checks import CHECKS
 from appliance.checks.causes import CONSEQUENCES, explain
 from appliance.checks.consequence import Consequence
 from appliance.engine.judge import REACHABLE
 from appliance.models.result import CheckResult, Kind, Status, Value, overall
+from appliance.stages.catalog import CHECKS
 
 FAIL, UNKNOWN, WARN = Status.FAIL, Status.NOT_ASSESSED, Status.WARN
 

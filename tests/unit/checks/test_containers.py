@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import containers
 from appliance.checks.check import HostCheck, View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.stages.slurm.checks import containers
 from tests.facts import facts_of
 
 DIGEST = "a" * 64

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import HostCheck, View
-from appliance.checks.fabric import CHECKS
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.stages.fabric import STAGE
+from appliance.stages.fabric.checks import CHECKS
+from appliance.stages.fabric.stage import STAGE
 from tests.facts import facts_of
 from tests.profiles import profile_of
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import View
-from appliance.checks.fabric_cabling import compare, judge_cabling
-from appliance.checks.fabric_links import judge_links
-from appliance.checks.fabric_subnet import judge_topology
 from appliance.models.facts import HostFacts
-from appliance.models.facts_fabric import Topology
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.probe.collectors import topology
+from appliance.stages.fabric.checks.cabling import compare, judge_cabling
+from appliance.stages.fabric.checks.links import judge_links
+from appliance.stages.fabric.checks.subnet import judge_topology
+from appliance.stages.fabric.collect import topology
+from appliance.stages.fabric.facts import Topology
 from tests.unit.checks.test_fabric import facts, profile
 
 RAILS = 8

@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from appliance.checks.check import View
-from appliance.config.roles.context import Variables
 from appliance.models.result import Status
 from appliance.models.site import Role
-from appliance.models.site_fabric import FabricOptions
-from appliance.stages.fabric import changes_driver, disturbs
+from appliance.stages.context import Variables
+from appliance.stages.fabric.site import FabricOptions
+from appliance.stages.fabric.stage import changes_driver, disturbs
 from tests.unit.checks.test_fabric import facts, judge, one, profile, view
 from tests.unit.engine.world import receipt_of
 

@@ -8,7 +8,7 @@ import pytest
 from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
-from appliance.models.site_fabric import FabricOptions
+from appliance.stages.fabric.site import FabricOptions
 from tests.unit.checks.test_fabric import facts, judge, one, port, profile, view
 
 GOOD = {"interface": "eth2", "mtu": 9000, "pfc": [3], "dscp": {"26": 3}, "tos": 104}

@@ -9,15 +9,15 @@ import pytest
 
 from appliance.checks.causes import explain
 from appliance.checks.check import HostCheck, View
-from appliance.checks.fabric import CHECKS
 from appliance.config import data
 from appliance.config.load import load_profile
 from appliance.lab.fabric_faults import FABRIC_FAULTS
 from appliance.lab.fault import Fault
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
-from appliance.models.site_fabric import FabricOptions
-from appliance.stages.fabric import STAGE
+from appliance.stages.fabric.checks import CHECKS
+from appliance.stages.fabric.site import FabricOptions
+from appliance.stages.fabric.stage import STAGE
 from tests.unit.checks.test_fabric import facts, site
 
 RECORDED = data.root() / "tests/data/fabric"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import View
-from appliance.config.tables import hca_firmware
 from appliance.models.result import Status
-from appliance.models.site_fabric import FabricOptions
+from appliance.stages.fabric.hca_firmware import hca_firmware
+from appliance.stages.fabric.site import FabricOptions
 from tests.unit.checks.test_fabric import HOSTS, facts, judge, one, port, view
 
 ID = "fabric.firmware"

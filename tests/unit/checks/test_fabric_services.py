@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from appliance.checks.check import HostCheck, View
-from appliance.checks.fabric_services import CHECKS
 from appliance.models.result import Status
 from appliance.models.site import Host, Network
-from appliance.models.site_fabric import FabricOptions
+from appliance.stages.fabric.checks.services import CHECKS
+from appliance.stages.fabric.site import FabricOptions
 from tests.unit.checks.test_fabric import facts, one, port, site, view
 
 STORAGE = {"name": "storage", "pkey": 16, "hosts": ["gpu-1"]}

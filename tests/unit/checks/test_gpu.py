@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import HostCheck
-from appliance.checks.gpu import CHECKS
-from appliance.checks.gpu_software import SERVICES
 from appliance.models.result import Status, Verdict, overall
 from appliance.models.site import Site
+from appliance.stages.gpu.checks import CHECKS
+from appliance.stages.gpu.checks.software import SERVICES
 from tests.unit.checks.gpu_world import (
     ABSENT,
     ACTIVE,

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.process import run
-from appliance.checks import HARDWARE
 from appliance.checks.check import HostCheck, View
 from appliance.config.load import load_profile
 from appliance.lab.gpu_faults import SYMPTOMS, Symptom
@@ -18,6 +17,7 @@ from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Status
 from appliance.probe import bundle
 from appliance.probe.nvml import LIBRARY
+from appliance.stages.catalog import HARDWARE
 from tests.unit.checks.gpu_world import ABSENT, facts, site
 
 pytestmark = pytest.mark.skipif(

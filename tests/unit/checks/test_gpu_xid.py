@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from appliance.config.tables import gpu_parts, xid_map
 from appliance.lab.parts import PARTS
 from appliance.models.facts import HostFacts
 from appliance.models.result import Status
-from appliance.models.xid import XidMap
+from appliance.stages.gpu.part import gpu_parts
+from appliance.stages.gpu.xid_map import XidMap, xid_map
 from tests.unit.checks.gpu_world import bus, facts, judge, one, site, view
 
 AZURE = {48, 56, 57, 58, 62, 63, 64, 65, 68, 69, 73, 74, 79, 80, 81, 92, 119, 120}

@@ -4,18 +4,19 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import kubernetes, kubernetes_topology
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
 from appliance.mig.node import REASON
-from appliance.models.cabling import Known, Plug, Socket, found_cables
 from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
-from appliance.models.facts_fabric import Topology
-from appliance.models.facts_kubernetes import Kubernetes, KubernetesNode
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.models.switch_tree import FAMILY
+from appliance.stages.fabric.cabling import Known, Plug, Socket, found_cables
+from appliance.stages.fabric.facts import Topology
+from appliance.stages.fabric.switch_tree import FAMILY
+from appliance.stages.kubernetes import checks as kubernetes
+from appliance.stages.kubernetes.checks import topology as kubernetes_topology
+from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from tests.facts import facts_of
 
 HOSTS = [

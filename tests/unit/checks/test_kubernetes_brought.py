@@ -3,13 +3,13 @@
 import pytest
 
 from appliance.checks.check import View
-from appliance.checks.kubernetes import CHECKS, OF_BROUGHT
 from appliance.config.load import load_profile
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
-from appliance.models.facts_kubernetes import BroughtCluster, KubernetesNode
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.stages.kubernetes.checks import CHECKS
+from appliance.stages.kubernetes.facts import BroughtCluster, KubernetesNode
 
 SITE = Site.model_validate(
     {
@@ -36,7 +36,7 @@ def judged(brought: BroughtCluster | None) -> dict[str, CheckResult]:
 
 def test_a_good_cluster_passes_and_a_host_of_slurm_need_not_be_in_it() -> None:
     found = judged(BroughtCluster(api="ok", nodes=(GOOD, OTHER)))
-    assert {r.id for r in found.values()} == OF_BROUGHT
+    assert {r.id for r in found.values()} == {check.id for check in CHECKS if check.of_brought}
     assert {r.status for r in found.values()} == {Status.PASS}
     assert {r.target for r in found.values()} == {"cluster", "gpu-1"}
 

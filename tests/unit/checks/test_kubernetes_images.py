@@ -7,11 +7,11 @@ import pytest
 
 from appliance.checks.causes import explain
 from appliance.checks.check import ClusterCheck, View, failed
-from appliance.checks.kubernetes_images import CHECK, CHECKS, LOCK, running
 from appliance.config.load import load_profile
-from appliance.models.facts_scheduler import PodImage, SchedulerFacts
 from appliance.models.images import Held, ImageLock, full, identity_of
 from appliance.models.result import CheckResult, Status
+from appliance.stages.kubernetes.checks.images import CHECK, CHECKS, LOCK, running
+from appliance.stages.scheduler.facts import PodImage, SchedulerFacts
 from tests.unit.checks.test_kubernetes import facts
 from tests.unit.checks.test_scheduler import site
 

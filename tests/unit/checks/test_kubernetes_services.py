@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import View
-from appliance.checks.kubernetes_services import judge_services
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Role
+from appliance.stages.kubernetes.checks.services import judge_services
 from tests.facts import facts_of
 from tests.profiles import profile_of
 from tests.unit.checks.test_kubernetes import SITE

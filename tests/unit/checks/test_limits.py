@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import limits
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.stages.limits import checks as limits
 from tests.facts import facts_of
 
 QUEUES = [

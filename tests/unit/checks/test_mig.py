@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import HostCheck, View
-from appliance.checks.mig import CHECKS, UNITS
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
-from appliance.models.site_mig import MigHost, MigOptions
+from appliance.stages.mig.checks import CHECKS, UNITS
+from appliance.stages.mig.site import MigHost, MigOptions
 from tests.unit.checks.gpu_world import facts, gpu, lost, profile, site
 
 LAYOUT = "3g.40gb, 2g.20gb"

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import mig_demand
 from appliance.checks.check import ClusterCheck, View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.stages.mig.checks import demand as mig_demand
 from tests.facts import facts_of
 
 POOL = {"name": "slices", "hosts": ["gpu-1"], "mig": "mixed", "mig_on_demand": ["1g.10gb"]}

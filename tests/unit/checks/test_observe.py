@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.checks import observe
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.observe import DCGM_EXPORTER, variables
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.stages.context import RoleContext
+from appliance.stages.observe import checks as observe
+from appliance.stages.observe.variables import DCGM_EXPORTER, variables
 from tests.facts import facts_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import scheduler
 from appliance.checks.check import ClusterCheck, View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
-from appliance.models.facts_scheduler import HelmRelease, ReleasePod, SchedulerFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.stages.scheduler import checks as scheduler
+from appliance.stages.scheduler.facts import HelmRelease, ReleasePod, SchedulerFacts
 from tests.unit.checks.test_kubernetes import facts
 
 PROFILE = load_profile("hpc")

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import slurm
 from appliance.checks.check import ClusterCheck, HostCheck, View
-from appliance.models.facts import HostFacts, Slurm, SlurmNode, Unit
+from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Network, Owner, Role, Site
+from appliance.stages.slurm import checks as slurm
+from appliance.stages.slurm.facts import Slurm, SlurmNode
 from tests.facts import facts_of
 from tests.profiles import profile_of
 

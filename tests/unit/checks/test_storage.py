@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import HostCheck, View
-from appliance.checks.storage import CHECKS, UNITS
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.stages.storage import STAGE
+from appliance.stages.storage.checks import CHECKS, UNITS
+from appliance.stages.storage.stage import STAGE
 from tests.facts import facts_of
 from tests.profiles import profile_of
 

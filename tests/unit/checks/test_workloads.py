@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import workloads
 from appliance.checks.check import ClusterCheck, View
 from appliance.config.load import load_profile
-from appliance.config.queues.manifest import digest
-from appliance.config.workloads.network import policies
-from appliance.config.workloads.releases import releases
-from appliance.models.facts_scheduler import (
+from appliance.models.result import CheckResult, Status
+from appliance.stages.scheduler.facts import (
     HelmRelease,
     NetworkPolicy,
     PolicyEnforcer,
     ReleasePod,
     SchedulerFacts,
 )
-from appliance.models.result import CheckResult, Status
-from appliance.models.site_workloads import Addon, WorkloadsOptions
+from appliance.stages.scheduler.queues.manifest import digest
+from appliance.stages.workloads import checks as workloads
+from appliance.stages.workloads.network import policies
+from appliance.stages.workloads.releases import releases
+from appliance.stages.workloads.site import Addon, WorkloadsOptions
 from tests.unit.checks.test_kubernetes import facts
 from tests.unit.checks.test_scheduler import site
 

@@ -20,7 +20,7 @@ from appliance.engine.session import Session
 from appliance.engine.survey import survey
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.images import Held, ImageLock
-from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import FakeHosts

@@ -14,10 +14,10 @@ from appliance.actions.opening import Target
 from appliance.adapters.process import Completed
 from appliance.cli.main import cli
 from appliance.config.load import load_profile
-from appliance.config.mig import completed, document
 from appliance.engine.session import Session
 from appliance.models.site import Site
-from appliance.models.site_mig import MigHost, MigOptions
+from appliance.stages.mig.layouts import completed, document
+from appliance.stages.mig.site import MigHost, MigOptions
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import FakeHosts
 

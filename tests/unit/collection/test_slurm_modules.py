@@ -7,7 +7,7 @@ from ansible_collections.appliance.host.plugins.modules import slurm_accounts as
 from ansible_collections.appliance.host.plugins.modules import slurm_database as database
 from ansible_collections.appliance.host.plugins.modules import slurm_node as node
 
-from appliance.checks.slurm import OUT, is_out
+from appliance.stages.slurm.checks import OUT, is_out
 
 
 class Failed(Exception):

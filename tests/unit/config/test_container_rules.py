@@ -13,8 +13,8 @@ import yaml  # noqa: TID251 - writes a site
 from appliance.config.data import root
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.load import load_site
-from appliance.config.roles.containers import container_folder, containers
 from appliance.models.site import Site
+from appliance.stages.slurm.variables.containers import container_folder, containers
 
 PACKAGE = b"a package"
 

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.fabric import variables
 from appliance.models.facts import HostFacts
 from appliance.models.profile import FabricExpectation, Profile
 from appliance.models.site import Site
+from appliance.stages.context import RoleContext
+from appliance.stages.fabric.variables import variables
 
 
 def of(

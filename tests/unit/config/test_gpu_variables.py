@@ -6,12 +6,12 @@ import pytest
 
 from appliance.config import data
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.gpu import kernel_modules, only_open, variables
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Interconnect, Profile
 from appliance.models.site import Repositories, Role
-from appliance.stages.gpu import unloads
+from appliance.stages.context import RoleContext
+from appliance.stages.gpu.stage import unloads
+from appliance.stages.gpu.variables import kernel_modules, only_open, variables
 from tests.unit.checks.gpu_world import facts
 
 A100, H100, B200 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA B200"

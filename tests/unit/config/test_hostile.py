@@ -22,10 +22,10 @@ from appliance.config.document import read
 from appliance.config.finding import InvalidConfig, dotted, render
 from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_profile, load_site, profile_names
-from appliance.config.roles.context import RoleContext
 from appliance.config.secrets import Secret
 from appliance.errors import ApplianceError
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
+from appliance.stages.context import RoleContext
 from tests.facts import facts_of
 from tests.full_sites import VARIABLE, write_full_site
 from tests.rendering import Rendered, rendered

@@ -8,20 +8,20 @@ import pytest
 
 from appliance.config.data import root
 from appliance.config.load import load_profile
-from appliance.config.roles import containerd, kubernetes
-from appliance.config.roles.base import networks as let_in
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.kubernetes import KUBE_VIP
-from appliance.config.roles.kubernetes_release import parse
-from appliance.config.roles.topology import label_families
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
-from appliance.models.facts_fabric import Topology
-from appliance.models.facts_kubernetes import Kubernetes
 from appliance.models.site import Site
-from appliance.models.switch_tree import FAMILY
-from appliance.stages.kubernetes import upgrade, upgrades, wanted
+from appliance.stages.base.variables import networks as let_in
+from appliance.stages.context import RoleContext
+from appliance.stages.fabric.facts import Topology
+from appliance.stages.fabric.switch_tree import FAMILY
+from appliance.stages.fabric.topology import label_families
+from appliance.stages.kubernetes import variables as kubernetes
+from appliance.stages.kubernetes.facts import Kubernetes
+from appliance.stages.kubernetes.stage import upgrade, upgrades, wanted
+from appliance.stages.kubernetes.variables import KUBE_VIP, containerd
+from appliance.stages.kubernetes.variables.releases import parse
 from tests.facts import facts_of
 
 KEY = Secret("k" * 43 + "=")
@@ -396,7 +396,7 @@ def test_a_fabric_nobody_has_discovered_yet_takes_no_label_away() -> None:
 def test_a_release_back_or_over_a_minor_one_is_refused_before_a_host_is_met(
     wanted: str, present: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("appliance.config.roles.kubernetes_release.NEWEST", 37)
+    monkeypatch.setattr("appliance.stages.kubernetes.variables.releases.NEWEST", 37)
     with pytest.raises(ConfigError) as refused:
         of("gpu-1", site(1, version=wanted), running("gpu-1", "v1.35.2"))
     assert (

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from appliance.actions.bounds import check_ids
-from appliance.checks import CHECKS
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.load import load_profile, load_site
 from appliance.models.bound import Bound
+from appliance.stages.catalog import CHECKS
 from tests.unit.config.conftest import SITE
 
 OWN = 'base.clock: {value: 0.05, unit: s, source: contract, date: "2026-11-02"}'

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from appliance.config.load import load_profile
-from appliance.config.mig import demands, geometry_of, on_demand, parse
-from appliance.config.tables import mig_table
 from appliance.errors import ConfigError
 from appliance.mig import demand
-from appliance.models.mig import Geometry
 from appliance.models.site import Site
+from appliance.stages.mig.layouts import demands, geometry_of, on_demand, parse
+from appliance.stages.mig.table import Geometry, mig_table
 
 GPU = geometry_of("NVIDIA A100-SXM4-80GB")
 NAMES = [profile.name for profile in GPU.profiles]

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from appliance.config.load import load_profile, load_site
-from appliance.config.queues.network import PODS, RESOURCE, policy, shared
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.scheduler import variables
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.models.site_kubernetes import KubernetesOptions
-from appliance.models.site_scheduler import SchedulerOptions
-from appliance.probe.collectors import scheduler as collector
+from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.scheduler.collect import scheduler as collector
+from appliance.stages.scheduler.queues.network import PODS, RESOURCE, policy, shared
+from appliance.stages.scheduler.site import SchedulerOptions
+from appliance.stages.scheduler.variables import variables
 from tests.unit.config.test_impossible_queues import BASE, furnish
 
 

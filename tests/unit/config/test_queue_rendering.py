@@ -8,10 +8,10 @@ import pytest
 import yaml  # noqa: TID251 - reads what kubectl would
 
 from appliance.config.load import load_site
-from appliance.config.queues import kai
-from appliance.config.queues.manifest import Manifest
-from appliance.config.queues.rendered import Rendered, rendered
-from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.scheduler.queues import kai
+from appliance.stages.scheduler.queues.manifest import Manifest
+from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from tests.unit.config.test_impossible_queues import BASE, furnish
 
 DATA = Path(__file__).parents[2] / "data/queues"

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.scheduler import variables
 from appliance.errors import ConfigError
-from appliance.models.site_kubernetes import KubernetesOptions
-from appliance.stages import scheduler
+from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.scheduler import stage as scheduler
+from appliance.stages.scheduler.variables import variables
 from tests.unit.config.test_impossible_queues import BASE, furnish
 from tests.unit.config.test_queue_rendering import DATA
 

@@ -7,12 +7,12 @@ import yaml  # noqa: TID251 - reads the role's own specification
 
 from appliance.config.data import root
 from appliance.config.load import load_profile
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.slurm import gpu_type, variables
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.site import Site
+from appliance.stages.context import RoleContext
+from appliance.stages.slurm.variables import gpu_type, variables
 from tests.facts import facts_of
 
 SECRETS = {"munge_key": Secret("k" * 44), "slurmdbd_password": Secret("p" * 24)}

@@ -4,12 +4,12 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.storage import mount_unit, variables
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Site
+from appliance.stages.context import RoleContext
+from appliance.stages.storage.variables import mount_unit, variables
 from tests.facts import facts_of
 
 HOSTS = [

@@ -10,15 +10,15 @@ import pytest
 from appliance.acceptance.ground import PLAIN
 from appliance.config.finding import InvalidConfig, render
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.queues.rendered import rendered
-from appliance.config.roles.context import RoleContext
-from appliance.config.roles.workloads import variables
-from appliance.config.workloads.releases import section
-from appliance.config.workloads.table import images, table
-from appliance.config.workloads.values import MLFLOW_ADDRESS
-from appliance.models.site_kubernetes import PINNED_IMAGE
-from appliance.models.site_workloads import WorkloadsOptions
-from appliance.stages import workloads as stage
+from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.site import PINNED_IMAGE
+from appliance.stages.scheduler.queues.rendered import rendered
+from appliance.stages.workloads import stage
+from appliance.stages.workloads.releases import section
+from appliance.stages.workloads.site import WorkloadsOptions
+from appliance.stages.workloads.table import images, table
+from appliance.stages.workloads.values import MLFLOW_ADDRESS
+from appliance.stages.workloads.variables import variables
 from tests.unit.config.test_impossible_queues import BASE, furnish
 from tests.unit.config.test_queue_rendering import DATA
 
@@ -288,7 +288,7 @@ def test_a_version_of_the_sites_own_comes_without_the_tables_digest(
 ) -> None:
     row = next(a for a in table().addons if a.key == "kuberay")
     known = table().model_copy(update={"addons": (row.model_copy(update={"sha256": "a" * 64}),)})
-    monkeypatch.setattr("appliance.config.workloads.releases.table", lambda: known)
+    monkeypatch.setattr("appliance.stages.workloads.releases.table", lambda: known)
     found: list[tuple[str, str]] = []
     for text in ("{}", "{version: 1.6.0}", f"{{version: 1.6.0, sha256: {'b' * 64}}}"):
         folder = tmp_path / str(len(found))

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from appliance.config.finding import InvalidConfig, render
-from appliance.config.workloads.network import kept, policies, project_policies
-from appliance.config.workloads.table import table
-from appliance.models.site_scheduler import Project
+from appliance.stages.scheduler.site import Project
+from appliance.stages.workloads.network import kept, policies, project_policies
+from appliance.stages.workloads.table import table
 from tests.unit.config.test_workloads import ALL, CLUSTER, LOGIN, QUEUES, SERVED, load
 
 MLFLOW = "workloads: {{mlflow: {{storage_class: own{}}}}}\n"

@@ -10,7 +10,6 @@ import pytest
 
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent
 from appliance.checks.check import View
-from appliance.config.roles.context import RoleContext, Variables
 from appliance.engine import apply as engine
 from appliance.engine import learn, prove, roll, stage_run, watch
 from appliance.engine.gather import Round, Unanswered
@@ -23,6 +22,7 @@ from appliance.models.plan import Action, HostStage
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Host, Role
+from appliance.stages.context import RoleContext, Variables
 from appliance.stages.stage import Stage
 from tests.facts import facts_of
 from tests.unit.engine.world import PASSWORD, FakeHosts, receipt_of, stage_of

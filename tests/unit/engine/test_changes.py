@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.config.roles.context import Variables
 from appliance.config.secrets import Secret
 from appliance.engine.changes import SECRET, between, note, since
 from appliance.engine.gather import Round
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import Prepared, prepare
 from appliance.engine.session import Session
+from appliance.stages.context import Variables
 from appliance.stages.stage import Stage
 from tests.facts import facts_of
 from tests.unit.engine.world import receipt_of, stage_of

@@ -15,7 +15,7 @@ from appliance.engine.work_kubernetes import DRAINED, is_work
 from appliance.errors import ClusterFailed, CommandFailed, ConnectionFailed, DeadlineExceeded
 from appliance.mig import node as on_demand
 from appliance.models.drain import Why
-from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.unit.engine.world import FakeHosts
 
 Pod = dict[str, Any]

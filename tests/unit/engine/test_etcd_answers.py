@@ -10,7 +10,7 @@ from appliance.adapters.process import Completed
 from appliance.engine.etcd import Part, answer
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError
-from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.unit.engine.world import FakeHosts
 
 PART = {"name": "head", "peer": "https://10.0.0.1:2380", "authority": "a", "free": 1}

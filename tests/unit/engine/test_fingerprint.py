@@ -9,9 +9,9 @@ import pytest
 import yaml  # noqa: TID251 - reads what Ansible would
 
 from appliance.config import data
-from appliance.config.roles.context import Shared
 from appliance.engine.fingerprint import Digests, _files_of, changed_inputs, inputs_of
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
+from appliance.stages.context import Shared
 from tests.unit.engine.world import stage_of
 
 PLUGINS = Path("playbooks/collections/ansible_collections/appliance/host/plugins")

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.checks import HARDWARE
 from appliance.checks.check import HostCheck, View
 from appliance.engine import judge as judging
 from appliance.engine.gather import Round, Unanswered
@@ -13,7 +12,7 @@ from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status, Verdict, overall
-from appliance.stages import STAGES
+from appliance.stages.catalog import HARDWARE, STAGES
 from tests.facts import facts_of
 from tests.unit.engine.world import receipt_of
 

@@ -1,6 +1,5 @@
 """A plan says for every stage and host whether it would run, and why."""
 
-from appliance.config.roles.context import Variables
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
@@ -8,6 +7,7 @@ from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
 from appliance.models.site import Host
+from appliance.stages.context import Variables
 from appliance.stages.stage import Stage
 from tests.facts import facts_of
 from tests.unit.engine.world import receipt_of, stage_of

@@ -9,7 +9,7 @@ from appliance.adapters.ansible import LAST_PLAY, THROUGH
 from appliance.config import data
 from appliance.engine.playbook import last_plays, matching, plays_of
 from appliance.errors import AnsibleFailed
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from appliance.stages.stage import Stage
 
 HOSTS: dict[str, object] = dict.fromkeys(("head", "nas", "gpu-1", "gpu-2"))

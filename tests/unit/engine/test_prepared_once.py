@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from appliance.config.roles import base, slurm, topology
-from appliance.config.roles.context import RoleContext, Shared
 from appliance.config.secrets import Secret
 from appliance.engine.fingerprint import Digests
 from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
+from appliance.stages.base import variables as base
+from appliance.stages.context import RoleContext, Shared
+from appliance.stages.fabric import topology
+from appliance.stages.slurm import variables as slurm
 from tests.facts import facts_of
 from tests.unit.checks.test_fabric_cabling import Fabric
 from tests.unit.engine.world import stage_of

@@ -16,8 +16,9 @@ from appliance.models.drain import Why
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
 from appliance.models.run import StageOutcome, StageState
-from appliance.models.site import GpuOptions, Host, Owner, Role, Site
-from appliance.stages import gpu
+from appliance.models.site import Host, Owner, Role, Site
+from appliance.stages.gpu import stage as gpu
+from appliance.stages.gpu.site import GpuOptions
 from appliance.stages.stage import Stage
 from tests.facts import facts_of
 from tests.unit.engine.test_apply import FakeAnsible

@@ -6,7 +6,7 @@ from pathlib import Path
 from appliance.adapters.process import Completed
 from appliance.engine.session import Session
 from appliance.engine.survey import survey, view_of
-from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.facts import facts_of
 from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving, status
 from tests.unit.engine.conftest import hosts, recorder, session

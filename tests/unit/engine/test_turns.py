@@ -19,7 +19,8 @@ from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, Plan
 from appliance.models.run import StageOutcome, StageState
-from appliance.models.site import GpuOptions, Host, Role
+from appliance.models.site import Host, Role
+from appliance.stages.gpu.site import GpuOptions
 from appliance.stages.stage import DRAINED, Stage
 from tests.facts import facts_of
 from tests.unit.engine.test_apply import FakeAnsible

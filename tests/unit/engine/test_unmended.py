@@ -8,7 +8,7 @@ from appliance.engine.session import Session
 from appliance.engine.unmended import unmended
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult
-from appliance.stages import STAGES
+from appliance.stages.catalog import STAGES
 from tests.facts import facts_of
 from tests.unit.engine.world import receipt_of
 

@@ -35,7 +35,7 @@ def stage_of(name: str, *after: str, **more: Any) -> Stage:
         "roles": ALL_ROLES,
         "ansible_roles": (),
         "variables": lambda context: {"x_name": context.host.name},
-        "checks": (),
+        "judges": (),
         "minutes": 1.0,
         "settles": 0.0,
     }

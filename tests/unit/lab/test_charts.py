@@ -5,10 +5,10 @@ import json
 import tarfile
 from pathlib import Path
 
-from appliance.config.queues.charts import charts as table
-from appliance.config.workloads.table import table as addons
 from appliance.lab import charts
 from appliance.lab.charts import LookAlike
+from appliance.stages.scheduler.queues.charts import charts as table
+from appliance.stages.workloads.table import table as addons
 
 
 def test_there_is_one_for_every_version_of_the_table() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from appliance.lab import kernel_log
-from appliance.probe.collectors import xids
+from appliance.stages.gpu.collect import xids
 
 FIRST, SECOND = "0000:07:00.0", "0000:0f:00.0"
 

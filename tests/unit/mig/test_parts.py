@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from appliance.config.mig import geometry_of, parse
 from appliance.errors import ConfigError
 from appliance.lab.hardware import Hardware
 from appliance.lab.parts import PARTS, GpuModel
 from appliance.mig.change import CHANGED, UNCHANGED, change
 from appliance.mig.gpu import Gpu
 from appliance.mig.layout import WHOLE, Layout, Spot, words
-from appliance.models.mig import Geometry
+from appliance.stages.mig.layouts import geometry_of, parse
+from appliance.stages.mig.table import Geometry
 from tests.unit.mig.conftest import MigHost, opened
 
 each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.key)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from appliance.models.facts_fabric import FabricNode, Link, Topology
-from appliance.models.switch_tree import LABEL, SwitchTree, kubernetes, slurm, switch_tree
+from appliance.stages.fabric.facts import FabricNode, Link, Topology
+from appliance.stages.fabric.switch_tree import LABEL, SwitchTree, kubernetes, slurm, switch_tree
 from tests.unit.checks.test_fabric_cabling import PER_LEAF, RAILS, Fabric
 
 

@@ -28,7 +28,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Ask], Any]) -> Non
 
 def test_an_area_that_hangs_is_left_behind(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(monkeypatch, lambda _: time.sleep(30))
-    monkeypatch.setitem(collect.AREAS, "disks", ("disks", 0.2))
+    monkeypatch.setitem(collect.AREAS, "disks", ("appliance.probe.collectors.disks", 0.2))
     began = time.monotonic()
     facts = collect.document(ask(grow({})))
     assert time.monotonic() - began < 20

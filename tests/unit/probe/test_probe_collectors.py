@@ -12,23 +12,15 @@ from typing import Any
 
 import pytest
 
-from appliance.models.facts_gpu import Xid
 from appliance.probe.ask import Ask, Unreadable
-from appliance.probe.collectors import (
-    clock,
-    fabric,
-    filesystems,
-    network,
-    nfs,
-    observe,
-    packages,
-    slurm,
-    sysctl,
-    system,
-    topology,
-    units,
-    xids,
-)
+from appliance.probe.collectors import clock, filesystems, network, packages, sysctl, system, units
+from appliance.stages.fabric.collect import adapters as fabric
+from appliance.stages.fabric.collect import topology
+from appliance.stages.gpu.collect import xids
+from appliance.stages.gpu.facts import Xid
+from appliance.stages.observe import collect as observe
+from appliance.stages.slurm.collect import slurm
+from appliance.stages.storage import collect as nfs
 
 Grow = Callable[[dict[str, Any]], str]
 Said = Callable[[str], str]

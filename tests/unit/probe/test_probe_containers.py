@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from appliance.models.facts_containers import Containers
 from appliance.probe.ask import Ask, Unreadable
-from appliance.probe.collectors import containers
+from appliance.stages.slurm.collect import containers
+from appliance.stages.slurm.facts import Containers
 
 Grow = Callable[[dict[str, Any]], str]
 PLUGIN = "/usr/local/lib/slurm/spank_pyxis.so"

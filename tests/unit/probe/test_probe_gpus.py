@@ -11,10 +11,10 @@ import pytest
 from appliance.adapters.process import run
 from appliance.lab.nvml import SOURCES, compile_command, healthy_state, render
 from appliance.models.facts import HostFacts
-from appliance.models.facts_gpu import Gpu
 from appliance.probe import bundle, nvml
 from appliance.probe.ask import Ask
-from appliance.probe.collectors import gpus
+from appliance.stages.gpu.collect import gpus
+from appliance.stages.gpu.facts import Gpu
 
 Grow = Callable[[dict[str, Any]], str]
 NUMBERS = {

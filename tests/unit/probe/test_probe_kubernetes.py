@@ -16,7 +16,7 @@ import pytest
 from appliance.adapters.certificates import KeyPair
 from appliance.adapters.process import run
 from appliance.probe.ask import Ask, Unreadable
-from appliance.probe.collectors import kubernetes
+from appliance.stages.kubernetes import collect as kubernetes
 from tests.unit.adapters.authority import Authority
 
 Grow = Callable[[dict[str, Any]], str]

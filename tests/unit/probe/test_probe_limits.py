@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from appliance.models.facts_limits import Limits
 from appliance.probe.ask import Ask, Unreadable
-from appliance.probe.collectors import limits
+from appliance.stages.limits import collect as limits
+from appliance.stages.limits.facts import Limits
 
 Grow = Callable[[dict[str, Any]], str]
 HERE = {limits.PROGRAM: "#!"}

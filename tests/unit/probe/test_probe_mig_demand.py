@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from appliance.models.facts_mig import MigDemand
 from appliance.probe.ask import Ask, Unreadable
-from appliance.probe.collectors import mig_demand
+from appliance.stages.mig import collect as mig_demand
+from appliance.stages.mig.facts import MigDemand
 
 Grow = Callable[[dict[str, Any]], str]
 HERE = {mig_demand.POLICY: "{}"}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from appliance.config.queues.manifest import digest
-from appliance.models.facts_scheduler import SchedulerFacts
 from appliance.probe.ask import Ask, Unreadable
-from appliance.probe.collectors import scheduler
-from appliance.probe.collectors.images import images
+from appliance.stages.scheduler.collect import scheduler
+from appliance.stages.scheduler.collect.images import images
+from appliance.stages.scheduler.facts import SchedulerFacts
+from appliance.stages.scheduler.queues.manifest import digest
 
 Grow = Callable[[dict[str, Any]], str]
 

@@ -1,7 +1,7 @@
 """The tree in the shapes Slurm, Kubernetes and programs read."""
 
-from appliance.models.switch_tree import Block, SwitchTree
 from appliance.report.fabric import label_commands, topology_conf, tree_document
+from appliance.stages.fabric.switch_tree import Block, SwitchTree
 
 TREE = SwitchTree(
     (

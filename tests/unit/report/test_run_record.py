@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from appliance.models.facts import HostFacts, Receipt
-from appliance.models.facts_fabric import Port
-from appliance.models.facts_gpu import Gpu, Gpus
 from appliance.models.facts_host import Clock, Cpu, Memory, Os
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.run import RunRecord, Table, host_record, host_versions
 from appliance.models.site import Host, Role
+from appliance.stages.fabric.facts import Port
+from appliance.stages.gpu.facts import Gpu, Gpus
 
 RecordBuilder = Callable[..., RunRecord]
 HOST = Host.model_validate({"name": "gpu-1", "roles": ["gpu", "login"], "address": "10.1.0.13"})

@@ -18,8 +18,8 @@ from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.models.site_containers import JobContainer
-from appliance.models.site_kubernetes import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.slurm.site import JobContainer
 from tests.facts import facts_of
 from tests.unit.benchmarks.gpt3.recorded_logs import megatron, step_times
 

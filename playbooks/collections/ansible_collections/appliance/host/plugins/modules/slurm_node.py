@@ -55,7 +55,7 @@ SLURMS = (
 OUT = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "INVAL", "INVALID_REG"}
 )
-"""What appliance.checks.slurm calls out of work."""
+"""What appliance.stages.slurm.checks calls out of work."""
 SHOWN = re.compile(r"\bState=(\S+)")
 REASON = re.compile(r"\bReason=(.*?) \[([^@\]]*)@[^\]]*\]")
 

@@ -1,1 +1,0 @@
-"""From models to role variables: one file and one function per Ansible role."""

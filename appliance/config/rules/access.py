@@ -1,0 +1,19 @@
+"""Rules over how hosts are reached."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from appliance.config.finding import Finding
+from appliance.config.rules.base import Case
+
+
+def access(case: Case) -> Iterator[Finding]:
+    """Who is not root needs sudo, except to look."""
+    given = case.site.access
+    if given.user != "root" and not given.become and case.checked.whole("access"):
+        finding = case.problem(
+            ("access", "user"),
+            f"{given.user} is not root and become is false",
+            "set access.become: true (needs sudo without a password)",
+        )
+        yield replace(finding, level="todo")

@@ -1,1 +1,0 @@
-"""What users of a cluster find there: charts at their pinned versions, the values of a site, and images of trials."""

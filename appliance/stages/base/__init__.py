@@ -1,0 +1,1 @@
+"""Stage base: people, ssh, time, kernel parameters, limits and firewall."""

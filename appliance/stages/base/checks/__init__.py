@@ -1,0 +1,247 @@
+"""Is the host what all stages build on: system, clock, kernel parameters, units, room and size."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import (
+    ALL_ROLES,
+    GPU_HOSTS,
+    Check,
+    ClusterCheck,
+    HostCheck,
+    Nature,
+    View,
+    failed,
+    not_assessed,
+    passed,
+)
+from appliance.models.bound import Bound
+from appliance.models.facts import HostFacts, Unit
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host
+from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
+from appliance.stages.base.checks.room import judge_disk, judge_memory
+from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
+from appliance.stages.base.variables import has_own, sysctl
+
+UNITS = (
+    "ssh.service",
+    "sshd.service",
+    "chrony.service",
+    "chronyd.service",
+    "appliance-firewall.service",
+)
+"""All the probe must be asked for; which of them count depends on the family."""
+ENABLED = frozenset({"enabled", "static", "alias", "indirect", "generated"})
+
+
+def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The release is one the profile supports."""
+    supported = view.profile.software.operating_systems
+    release = facts.os.release
+    common = {"limit": ", ".join(supported), "limit_source": f"profile {view.profile.name}"}
+    if "os" in facts.errors:
+        return [not_assessed("base.os", host.name, facts.gap("os"), **common)]
+    if release in supported:
+        return [passed("base.os", host.name, release, **common)]
+    return [
+        failed(
+            "base.os",
+            host.name,
+            f"{release} is not a system of this profile",
+            f"install one of {', '.join(supported)}, or add {release} to software.operating_systems",
+            value=release,
+            **common,
+        )
+    ]
+
+
+def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every kernel parameter of the stage is live; a container is asked only for its own."""
+    expected = {key: " ".join(value.split()) for key, value in sysctl(view.profile, host).items()}
+    own = {k: v for k, v in expected.items() if not facts.os.container or has_own(k)}
+    shared = sorted(set(expected) - set(own))
+    # The kernel shows some of net. only to the machine's own network namespace, so a container lacks them.
+    if facts.os.container:
+        shared += [key for key in own if key not in facts.sysctl]
+        own = {key: value for key, value in own.items() if key in facts.sysctl}
+    yield from _judge_own(host, facts, own)
+    if shared:
+        yield not_assessed(
+            "base.sysctl",
+            place(host.name, "machine's kernel"),
+            f"{len(shared)} parameters belong to the container's machine",
+            required=False,
+            evidence=", ".join(shared),
+        )
+
+
+def _judge_own(host: Host, facts: HostFacts, own: dict[str, str]) -> Iterable[CheckResult]:
+    wrong = [
+        k for k, v in own.items() if k in facts.sysctl and " ".join(facts.sysctl[k].split()) != v
+    ]
+    unread = [key for key in own if key not in facts.sysctl]
+    common = {"unit": "parameters", "limit": len(own), "limit_source": "role base and profile"}
+    if wrong:
+        live = ", ".join(f"{key} is {facts.sysctl[key]}, not {own[key]}" for key in wrong)
+        fix = f"appliance deploy sets it; grep -rs {wrong[0]} /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d shows who else does"
+        value = len(own) - len(wrong) - len(unread)
+        return [failed("base.sysctl", host.name, live, fix, value=value, **common)]
+    if unread or not own:
+        why = facts.gap("sysctl", f"not read: {', '.join(unread) or 'any'}")
+        return [not_assessed("base.sysctl", host.name, why, **common)]
+    return [passed("base.sysctl", host.name, len(own), **common)]
+
+
+def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """ssh, time and firewall run, and will after a boot."""
+    for name in units(view, facts):
+        unit = facts.units.get(name)
+        target = place(host.name, name)
+        if unit is None or unit.active == "unknown":
+            yield not_assessed("base.units", target, facts.gap("units"))
+        elif complaint := _complaint(unit):
+            fix = f"journalctl -u {name} on the host says why; appliance deploy starts it"
+            yield failed("base.units", target, complaint, fix, value=unit.active)
+        else:
+            yield passed("base.units", target, unit.active)
+
+
+def units(view: View, facts: HostFacts) -> tuple[str, ...]:
+    """What must run on a host of this family."""
+    debian = facts.os.id in {"debian", "ubuntu"} or "debian" in facts.os.like
+    names = ("ssh.service", "chrony.service") if debian else ("sshd.service", "chronyd.service")
+    return (*names, "appliance-firewall.service") if view.site.base.firewall else names
+
+
+def _complaint(unit: Unit) -> str:
+    if unit.load != "loaded":
+        return f"the unit is {unit.load}"
+    if unit.active != "active":
+        return f"the unit is {unit.active} ({unit.sub})"
+    return (
+        ""
+        if unit.enabled in ENABLED
+        else f"it runs, but is {unit.enabled or 'not enabled'} at boot"
+    )
+
+
+def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """systemd has given up on nothing."""
+    failures = facts.os.failed_units
+    if failures:
+        cause = f"failed: {', '.join(failures)}"
+        fix = f"journalctl -u {failures[0]} on the host says why; systemctl reset-failed once it is mended"
+        return [
+            failed(
+                "base.failed_units",
+                host.name,
+                cause,
+                fix,
+                value=len(failures),
+                unit="units",
+                limit=0,
+                names=failures,
+            )
+        ]
+    # "degraded" says that a unit has failed; without its name nobody knows which.
+    if facts.os.state != "running":
+        why = facts.gap("os", f"systemd is {facts.os.state or 'silent'}")
+        return [not_assessed("base.failed_units", host.name, why)]
+    return [passed("base.failed_units", host.name, 0, unit="units", limit=0)]
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        "base.os",
+        "Operating system",
+        ALL_ROLES,
+        judge_os,
+        "Distribution and release from os-release against the systems the profile supports. "
+        "Other releases carry other package names and versions, which nobody has tried.",
+    ),
+    HostCheck(
+        "base.clock",
+        "Clock",
+        ALL_ROLES,
+        judge_clock,
+        "Whether chronyd follows a source and how far the clock is off it; a source that has said nothing for 3 h warns. Munge, TLS and job logs need clocks that "
+        "agree. Usual faults: a time server that a firewall hides, a host that was never synchronised.",
+        bound=Bound("s", most=60),
+    ),
+    ClusterCheck(
+        "base.clock_spread",
+        "Clocks agree",
+        judge_clock_spread,
+        "The distance between the two hosts whose offsets from their source differ most. It takes for granted that all "
+        "hosts follow the same source. Munge refuses messages of hosts minutes apart; logs cannot be read long before.",
+        bound=Bound("s", most=60),
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.sysctl",
+        "Kernel parameters",
+        ALL_ROLES,
+        judge_sysctl,
+        "The live values under /proc/sys against those the stage sets. Usual faults: another file in sysctl.d, or a tuning "
+        "daemon. A container shares its machine's kernel, so most values cannot be its own.",
+    ),
+    HostCheck(
+        "base.units",
+        "ssh, time and firewall",
+        ALL_ROLES,
+        judge_units,
+        "Whether these services run now and are enabled for the next boot.",
+    ),
+    HostCheck(
+        "base.failed_units",
+        "No failed units",
+        ALL_ROLES,
+        judge_failed_units,
+        "Units systemd calls failed. One failed service is often the only trace of a broken disk, module or configuration.",
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.disk",
+        "Room on disk",
+        ALL_ROLES,
+        judge_disk,
+        "Free space and free inodes of each local file system. A full one stops package installations, logs and jobs in "
+        "ways that seldom say so. A root file system that can only be read fails, too, and any other that the kernel turned "
+        "read-only or that gives errors: its disk has errors. NFS is judged on its server.",
+        bound=Bound("% free", below=100),
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.memory",
+        "Memory available",
+        ALL_ROLES,
+        judge_memory,
+        "Memory the kernel could give out now. Little of it on an idle host means a leak or left-over processes of a job.",
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.cpu",
+        "Processors",
+        GPU_HOSTS,
+        judge_cpu,
+        "Sockets and cores against the profile's lower bounds. Too few: a processor that did not come up, or a wrong host.",
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.memory_size",
+        "Memory installed",
+        GPU_HOSTS,
+        judge_memory_size,
+        "Memory the kernel found against the profile's lower bound. Too little: a module that was disabled at power-on.",
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.numa",
+        "NUMA nodes",
+        GPU_HOSTS,
+        judge_numa,
+        "NUMA nodes against the profile. Too few: node interleaving is on in the firmware, which costs every GPU its nearest "
+        "memory.",
+        nature=Nature.SYMPTOM,
+    ),
+)

@@ -1,0 +1,32 @@
+"""The site's section ``base``: people, time, firewall, mirrors."""
+
+from pydantic import Field
+
+from appliance.models.base import Model
+from appliance.models.texts import AccountName, Few, Many, MirrorUrl, PublicKey, Server, Zone
+
+
+class Admin(Model):
+    """A person who may log in to every host."""
+
+    name: AccountName = Field(description="Account made on every host")
+    keys: Few[PublicKey] = Field(min_length=1, description="OpenSSH public keys")
+    sudo: bool = Field(default=True, description="May become root")
+
+
+class BaseOptions(Model):
+    """Stage base."""
+
+    timezone: Zone = Field(default="Etc/UTC", description="As Europe/Berlin")
+    ntp_servers: Few[Server] = Field(
+        default=(), description="Empty: the first control host serves time to the others"
+    )
+    admins: Many[Admin] = Field(default=(), description="People")
+    firewall: bool = Field(default=True, description="Let in only what the site needs")
+    mirror: MirrorUrl | None = Field(
+        default=None,
+        description="Package mirror to write into the hosts' sources (RHEL: EPEL's); none: they keep theirs",
+    )
+    security_mirror: MirrorUrl | None = Field(
+        default=None, description="Mirror of the security updates, where that is another one"
+    )

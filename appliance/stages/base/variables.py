@@ -1,0 +1,129 @@
+"""Variables of role ``base``: what every host of a site has in common."""
+
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Profile
+from appliance.models.site import Host, Role, Site
+from appliance.stages.context import RoleContext, Variables
+
+HPC_SYSCTL = {
+    # Keep jobs in memory and on their NUMA node; Slurm binds tasks, so the kernel need not guess.
+    "vm.swappiness": "1",
+    "vm.zone_reclaim_mode": "0",
+    "kernel.numa_balancing": "0",
+    # Memory maps and watches of large Python and Java jobs.
+    "vm.max_map_count": "1048576",
+    "fs.inotify.max_user_instances": "8192",
+    "fs.inotify.max_user_watches": "1048576",
+    # Windows for 100 Gb/s over a few hundred microseconds.
+    "net.core.rmem_max": "134217728",
+    "net.core.wmem_max": "134217728",
+    "net.ipv4.tcp_rmem": "4096 131072 134217728",
+    "net.ipv4.tcp_wmem": "4096 65536 134217728",
+    "net.core.somaxconn": "4096",
+    # All hosts talk to all hosts when a job starts: the neighbour table must hold them.
+    "net.ipv4.neigh.default.gc_thresh1": "4096",
+    "net.ipv4.neigh.default.gc_thresh2": "8192",
+    "net.ipv4.neigh.default.gc_thresh3": "16384",
+    # Come back by itself after a kernel panic.
+    "kernel.panic": "10",
+}
+NAMESPACED = ("net.", "fs.mqueue.", "kernel.shm", "kernel.msg", "kernel.sem")
+"""Parameters a container has a value of its own for (namespaces(7)); all others are its machine's."""
+MACHINE_WIDE = frozenset({"net.core.rmem_max", "net.core.wmem_max"})
+"""Shown in every network namespace since Linux 6.10, and yet set for the whole machine."""
+KERNEL_MODULES = ("ipmi_devintf",)
+"""In-band access to the management controller; loads where there is none, too."""
+HELD_PACKAGES = (
+    "^(lib)?nvidia-",
+    "^cuda-",
+    "^datacenter-gpu-manager",
+    "^linux-(image|headers|modules)-",
+    "^slurm",
+    "^kube(adm|let|ctl)$",
+    "^containerd",
+)
+"""What the stages install in a chosen release."""
+
+
+def variables(context: RoleContext) -> Variables:
+    """The role's variables for one host."""
+    site, host = context.site, context.host
+    base = site.base
+    container = in_container(site, context.facts.get(host.name))
+    return {
+        "base_hostname": host.name,
+        "base_hosts": context.once(_names),
+        "base_networks": networks(site),
+        "base_timezone": base.timezone,
+        "base_container": container,
+        "base_admins": [{"name": a.name, "keys": list(a.keys)} for a in base.admins],
+        "base_sudoers": [admin.name for admin in base.admins if admin.sudo],
+        "base_root_login": site.access.user == "root",
+        "base_ssh_port": site.access.port,
+        "base_ntp_servers": time_servers(site, host),
+        "base_ntp_clients": time_clients(site, host),
+        "base_sysctl": sysctl(context.profile, host),
+        "base_open_files": 1048576,
+        "base_kernel_modules": [] if container else list(KERNEL_MODULES),
+        "base_firewall": base.firewall,
+        "base_mirror": base.mirror or "",
+        "base_security_mirror": base.security_mirror or base.mirror or "",
+        "base_held_packages": list(HELD_PACKAGES),
+    }
+
+
+def _names(context: RoleContext) -> list[dict[str, str]]:
+    return names(context.site)
+
+
+def networks(site: Site) -> list[str]:
+    """Whom the hosts' firewall lets in: the site's networks, and pods that talk to their own hosts."""
+    found = [str(network.cidr) for network in site.networks.values()]
+    if site.kubernetes is not None and site.kubernetes.external is None:
+        found.append(str(site.kubernetes.pod_network))
+    return found
+
+
+def in_container(site: Site, facts: HostFacts | None) -> bool:
+    """Whether the host shares its kernel; before the first facts, the site's own word."""
+    return bool(facts.os.container) if facts else bool(site.simulated)
+
+
+def sysctl(profile: Profile, host: Host) -> dict[str, str]:
+    """Kernel parameters of a host; the profile's word comes before ours."""
+    pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
+    huge = {"vm.nr_hugepages": str(pages)} if pages else {}
+    return {**HPC_SYSCTL, **huge, **profile.stages.sysctl}
+
+
+def has_own(key: str) -> bool:
+    """Whether a container has a value of its own for this kernel parameter."""
+    return key.startswith(NAMESPACED) and key not in MACHINE_WIDE
+
+
+def names(site: Site) -> list[dict[str, str]]:
+    """Every name of the site with its address; ``gpu-1-ib`` is gpu-1 in the network "ib"."""
+    found = [{"name": host.name, "address": str(host.address)} for host in site.hosts]
+    for host in site.hosts:
+        for network, address in host.addresses.items():
+            found.append({"name": f"{host.name}-{network}", "address": str(address)})
+    return found
+
+
+def time_servers(site: Site, host: Host) -> list[str]:
+    """Whom a host takes the time from; nobody when it is the site's own reference."""
+    if site.base.ntp_servers:
+        return list(site.base.ntp_servers)
+    reference = _reference(site)
+    return [] if host.name == reference.name else [str(reference.address)]
+
+
+def time_clients(site: Site, host: Host) -> list[str]:
+    """Networks a host serves time to."""
+    if site.base.ntp_servers or host.name != _reference(site).name:
+        return []
+    return [str(network.cidr) for network in site.networks.values()]
+
+
+def _reference(site: Site) -> Host:
+    return next(iter(site.with_role(Role.CONTROL)), site.hosts[0])

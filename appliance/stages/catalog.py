@@ -1,0 +1,12 @@
+"""All stages in their order, and the lists that follow from their declarations."""
+
+from appliance.checks.check import Check, Nature
+from appliance.stages import parts
+from appliance.stages.stage import Stage
+
+STAGES: tuple[Stage, ...] = tuple(part.STAGE for part in parts("stage"))
+CHECKS: tuple[Check, ...] = tuple(check for stage in STAGES for check in stage.judges)
+HARDWARE: tuple[Check, ...] = tuple(c for c in CHECKS if c.nature is Nature.HARDWARE)
+"""What speaks of the machines themselves: judged on every look, whichever stages are finished."""
+WATCHED_UNITS: tuple[str, ...] = tuple(dict.fromkeys(u for stage in STAGES for u in stage.units))
+"""Units whose state the probe is asked for; one a host lacks is reported as not found."""

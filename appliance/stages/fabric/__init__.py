@@ -1,0 +1,1 @@
+"""Stage fabric: InfiniBand and RoCE, the subnet manager, cabling."""

@@ -1,0 +1,91 @@
+"""Is the fabric what the profile says: ports, links, rates, errors, one subnet manager, everybody reachable."""
+
+from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
+from appliance.stages.fabric.checks import cabling as fabric_cabling
+from appliance.stages.fabric.checks import driver as fabric_driver
+from appliance.stages.fabric.checks import ethernet as fabric_ethernet
+from appliance.stages.fabric.checks import firmware as fabric_firmware
+from appliance.stages.fabric.checks import links as fabric_links
+from appliance.stages.fabric.checks import services as fabric_services
+from appliance.stages.fabric.checks.errors import judge_errors
+from appliance.stages.fabric.checks.ports import (
+    RATE,
+    judge_active,
+    judge_ports,
+    judge_rate,
+    judge_state,
+)
+from appliance.stages.fabric.checks.subnet import judge_subnet_manager, judge_topology
+
+UNITS = ("opensm.service",)
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        id="fabric.ports",
+        title="All high-speed ports are there",
+        nature=Nature.SYMPTOM,
+        roles=GPU_HOSTS,
+        judge=judge_ports,
+        explain="Counts the RDMA ports of the kind the profile names. A missing one is an adapter that fell off the "
+        "PCIe bus, a port in the wrong mode (Ethernet instead of InfiniBand) or a driver that refused its firmware.",
+    ),
+    HostCheck(
+        id="fabric.state",
+        title="Ports have a link",
+        nature=Nature.SYMPTOM,
+        roles=GPU_HOSTS,
+        judge=judge_state,
+        explain="The physical half of a port's state: LinkUp. Polling means no signal: a cable that is out or dead, or "
+        "a switch port that is off. No software mends it.",
+    ),
+    HostCheck(
+        id="fabric.active",
+        title="Linked ports are active",
+        roles=GPU_HOSTS,
+        judge=judge_active,
+        explain="The logical half of a port's state. INIT on a link that is up means that no subnet manager has "
+        "been there; ARMED that it did not finish.",
+    ),
+    HostCheck(
+        id="fabric.rate",
+        title="Ports run at full rate",
+        nature=Nature.SYMPTOM,
+        roles=GPU_HOSTS,
+        judge=judge_rate,
+        explain="Rate per port against the profile. A dirty or badly seated connector lets a link train at half its "
+        "width or speed; every collective then waits for that one port.",
+        bound=RATE,
+    ),
+    HostCheck(
+        id="fabric.errors",
+        title="Ports count no errors",
+        nature=Nature.SYMPTOM,
+        roles=GPU_HOSTS,
+        judge=judge_errors,
+        explain="Growth of each port's error counters since the last deploy, plan or validate that is more than a "
+        "minute old. They count from the day they were cleared, so one reading above zero proves nothing.",
+        limit="none: link_downed, local_link_integrity_errors, excessive_buffer_overrun_errors, rnr_nak_retry_err; "
+        "symbol_error 120/h, link_error_recovery 5/min, port_rcv_errors 10/s, port_xmit_discards 100/s (NVSentinel)",
+    ),
+    ClusterCheck(
+        id="fabric.sm",
+        title="One subnet manager is master",
+        judge=judge_subnet_manager,
+        explain="Asks through the fabric itself who manages the subnet. Without a master no port becomes ACTIVE after "
+        "a reboot; with two, the fabric has fallen into parts.",
+    ),
+    ClusterCheck(
+        id="fabric.topology",
+        title="Discovery finds every port",
+        nature=Nature.SYMPTOM,
+        judge=judge_topology,
+        explain="Compares the ports each GPU host reports with those discovery meets from the control host. What is "
+        "missing is unplugged, or hangs on another fabric.",
+    ),
+    *fabric_cabling.CHECKS,
+    *fabric_links.CHECKS,
+    *fabric_services.CHECKS,
+    *fabric_ethernet.CHECKS,
+    *fabric_firmware.CHECKS,
+    *fabric_driver.CHECKS,
+)

@@ -1,0 +1,228 @@
+"""Do a port's error counters grow, and faster than they may: judged by the difference of two readings."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, Status, place
+from appliance.models.site import Host
+from appliance.stages.fabric.facts import Port
+
+ID = "fabric.errors"
+LEAST_SECONDS = 60.0
+SOURCE = "NVSentinel's InfiniBand limits"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A counter may grow by ``count`` within ``seconds``; over a shorter time by no more than ``count`` either."""
+
+    count: int
+    seconds: float
+    words: str
+
+    def exceeded(self, growth: int, elapsed: float) -> bool:
+        """Whether it grew more than it may."""
+        return growth > self.count * max(1.0, elapsed / self.seconds) if self.count else growth > 0
+
+
+NONE = Bound(0, 1.0, "none")
+BOUNDS: Mapping[str, Bound] = {
+    "link_downed": NONE,
+    "local_link_integrity_errors": NONE,
+    "excessive_buffer_overrun_errors": NONE,
+    "rnr_nak_retry_err": NONE,
+    "symbol_error": Bound(120, 3600.0, "120/h"),
+    "link_error_recovery": Bound(5, 60.0, "5/min"),
+    "port_rcv_errors": Bound(10, 1.0, "10/s"),
+    "port_xmit_discards": Bound(100, 1.0, "100/s"),
+}
+
+
+MEANINGS: Mapping[str, str] = {
+    "link_downed": "the link goes down and comes back (flapping)",
+    "symbol_error": "the signal is bad: a cable, connector or transceiver",
+    "link_error_recovery": "the link retrains again and again",
+    "local_link_integrity_errors": "the signal is bad: a cable, connector or transceiver",
+    "port_rcv_errors": "packets arrive damaged",
+    "excessive_buffer_overrun_errors": "the far end sends more than was agreed",
+    "port_xmit_discards": "packets are thrown away: congestion, or a far end that is down",
+    "rnr_nak_retry_err": "a receiver posts its buffers too late",
+}
+
+
+CABLE = (
+    "clean and reseat the cable of {device} at both ends, then replace it; "
+    "ibqueryerrors on the control host shows whether the switch's end counts too"
+)
+REMEDIES: Mapping[str, str] = {
+    "port_xmit_discards": "iblinkinfo shows whether the far end of {device} is up; ibqueryerrors on the control host names the "
+    "ports where packets pile up",
+    "excessive_buffer_overrun_errors": "bring the firmware of {device} and of its switch to versions that go together (fabric.firmware)",
+    "rnr_nak_retry_err": "look at the jobs that use {device} on this host and their peers: the receiver is too slow; the cable is sound",
+}
+"""What to do where the cable is not the first to suspect."""
+ETHERNET_CABLE = (
+    "clean and reseat the cable of {device} at both ends, then replace it; ethtool -S on the host and the counters of the "
+    "switch's port show which end errs"
+)
+CEILINGS: Mapping[str, int] = {
+    "symbol_error": 0xFFFF,
+    "port_rcv_errors": 0xFFFF,
+    "port_xmit_discards": 0xFFFF,
+    "link_error_recovery": 0xFF,
+    "link_downed": 0xFF,
+    "local_link_integrity_errors": 0xF,
+    "excessive_buffer_overrun_errors": 0xF,
+}
+"""Where PortCounters stop for good (InfiniBand Architecture Specification, PerfMgt: 16, 8 and 4 bits)."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How much a counter of a port grew."""
+
+    port: Port
+    name: str
+    count: int
+
+
+def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Growth since the reading before; without one, only a zero can be judged."""
+    expected = view.profile.hardware.fabric
+    if not expected.ports:
+        return []
+    common = {"unit": "errors", "required": False, "simulated": "fabric" in facts.simulated}
+    own = [port for port in facts.ports if port.link_layer == expected.link_layer]
+    ports = [port for port in own if not BOUNDS.keys().isdisjoint(port.counters)]
+    if not ports:
+        why = facts.gap("fabric", "no port shows counters")
+        return [not_assessed(ID, host.name, why, **common)]
+    results = _counted(view, host, facts, ports, common)
+    mute = [port.device for port in own if port not in ports]
+    if not mute:
+        return results
+    cause = f"{', '.join(mute)}: none of the error counters is shown"
+    told = [result for result in results if result.status is not Status.PASS]
+    return [*told, not_assessed(ID, host.name, cause, **common)]
+
+
+def _counted(
+    view: View,
+    host: Host,
+    facts: HostFacts,
+    ports: list[Port],
+    common: Mapping[str, object],
+) -> list[CheckResult]:
+    total = sum(port.counters.get(name, 0) for port in ports for name in BOUNDS)
+    if not total:
+        return [passed(ID, host.name, 0, evidence=f"{len(ports)} ports", **common)]
+    before = view.before.get(host.name)
+    problem = _unusable(before, facts)
+    if before is None or problem:
+        shown = ", ".join(_largest(ports))
+        return [not_assessed(ID, host.name, problem, value=total, evidence=shown, **common)]
+    return _grown(host, before, facts, ports, common)
+
+
+def _grown(
+    host: Host,
+    before: HostFacts,
+    facts: HostFacts,
+    ports: list[Port],
+    common: Mapping[str, object],
+) -> list[CheckResult]:
+    elapsed = _seconds(before, facts)
+    earlier = {(p.device, p.port): p for p in before.ports}
+    grown = [g for port in ports for g in _growths(earlier.get((port.device, port.port)), port)]
+    reset = [g for g in grown if g.count < 0]
+    bad = [g for g in grown if g.count > 0 and BOUNDS[g.name].exceeded(g.count, elapsed)]
+    results = [_growing(host, growth, elapsed, common) for growth in bad]
+    if reset:
+        cause = f"{reset[0].name} of {reset[0].port.device} went backwards: counters were cleared in between"
+        results.append(not_assessed(ID, host.name, cause, **common))
+    full = [g for g in grown if g not in bad and g.port.counters[g.name] == CEILINGS.get(g.name)]
+    results += [_full(host, growth, common) for growth in full]
+    compared = {(growth.port.device, growth.port.port) for growth in grown}
+    unread = [port.device for port in ports if (port.device, port.port) not in compared]
+    if unread:
+        cause = f"{', '.join(unread)}: not up at the reading before, or without these counters"
+        results.append(not_assessed(ID, host.name, cause, **common))
+    if results:
+        return results
+    total = sum(growth.count for growth in grown)
+    evidence = f"{len(ports)} ports in {_duration(elapsed)}"
+    return [passed(ID, host.name, total, evidence=evidence, **common)]
+
+
+def _growths(before: Port | None, now: Port) -> list[Growth]:
+    """Of the counters both readings have; a port that was not up before has no time in which to err."""
+    if before is None or not before.state.upper().endswith("ACTIVE"):
+        return []
+    return [
+        Growth(now, name, now.counters[name] - before.counters[name])
+        for name in BOUNDS
+        if name in now.counters and name in before.counters
+    ]
+
+
+def _unusable(before: HostFacts | None, now: HostFacts) -> str:
+    """Why there is no difference to be taken; "" where there is."""
+    if before is None:
+        return "needs two readings: counters tell what came since they were last cleared, not when"
+    if before.os.boot_id != now.os.boot_id:
+        return "the host was started anew since the reading before; the next look can tell"
+    if _seconds(before, now) < LEAST_SECONDS:
+        return "the reading before is less than a minute old; look again later"
+    return ""
+
+
+def _seconds(before: HostFacts, now: HostFacts) -> float:
+    return (
+        datetime.fromisoformat(now.taken) - datetime.fromisoformat(before.taken)
+    ).total_seconds()
+
+
+def _largest(ports: list[Port]) -> list[str]:
+    counts = {
+        f"{port.device} {name} {port.counters[name]}": port.counters[name]
+        for port in ports
+        for name in BOUNDS
+        if port.counters.get(name)
+    }
+    return sorted(counts, key=lambda text: -counts[text])[:3]
+
+
+def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> CheckResult:
+    """A counter at its end cannot tell whether errors go on."""
+    device = growth.port.device
+    return not_assessed(
+        ID,
+        place(host.name, device),
+        f"{growth.name} of {device} stands at {growth.port.counters[growth.name]}, where it ends: it cannot grow",
+        fix=f"perfquery -R -C {device} -P {growth.port.port} on the host clears the port's counters; then look again",
+        **{**common, "required": True},
+    )
+
+
+def _growing(
+    host: Host, growth: Growth, elapsed: float, common: Mapping[str, object]
+) -> CheckResult:
+    port, bound = growth.port, BOUNDS[growth.name]
+    usual = CABLE if port.link_layer == "InfiniBand" else ETHERNET_CABLE
+    return failed(
+        ID,
+        place(host.name, port.device),
+        f"{growth.name} grew by {growth.count} in {_duration(elapsed)}: {MEANINGS[growth.name]}",
+        REMEDIES.get(growth.name, usual).format(device=port.device),
+        value=growth.count,
+        limit=bound.words,
+        limit_source=SOURCE,
+        **{**common, "required": True, "unit": ""},
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

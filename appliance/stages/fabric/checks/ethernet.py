@@ -1,0 +1,121 @@
+"""Lossless Ethernet on the host's side: what is set on each RDMA port against what the site wants."""
+
+from collections.abc import Iterable, Iterator
+
+from appliance.checks.check import (
+    GPU_HOSTS,
+    Check,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host
+from appliance.stages.fabric.checks.ports import is_simulated
+from appliance.stages.fabric.facts import Port, RoceState
+from appliance.stages.fabric.site import Roce
+
+ETHERNET = "Ethernet"
+
+
+def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every Ethernet port pauses the site's priority, and no other, and marks its packets for it."""
+    wanted = view.site.fabric.roce
+    if wanted is None or view.profile.hardware.fabric.link_layer != ETHERNET:
+        return []
+    common = {
+        "limit": f"priority {wanted.priority}, DSCP {wanted.dscp}",
+        "limit_source": "site.fabric.roce",
+        "simulated": is_simulated(facts),
+    }
+    excuse = _excuse(facts)
+    if excuse:
+        return [not_assessed("fabric.roce", host.name, excuse, required=False, **common)]
+    ports = [
+        port
+        for port in facts.ports
+        if port.link_layer == ETHERNET and (not wanted.devices or port.device in wanted.devices)
+    ]
+    if not ports:
+        why = facts.gap("fabric", "no Ethernet port of an RDMA adapter was found")
+        return [not_assessed("fabric.roce", host.name, why, **common)]
+    missing = sorted(set(wanted.devices) - {port.device for port in ports})
+    lost = [_missing(host, name, common) for name in missing]
+    return [*lost, *(_port(host, facts, port, wanted, common) for port in ports)]
+
+
+def _excuse(facts: HostFacts) -> str:
+    if is_simulated(facts):
+        return "simulated ports have no network interface to be lossless"
+    if facts.os.container:
+        return "a container's ports are set up by its machine"
+    return ""
+
+
+def _missing(host: Host, name: str, common: dict[str, object]) -> CheckResult:
+    cause = f"the site names {name}, and the host shows no Ethernet port of it"
+    return not_assessed("fabric.roce", place(host.name, name), cause, **common)
+
+
+def _port(
+    host: Host, facts: HostFacts, port: Port, wanted: Roce, common: dict[str, object]
+) -> CheckResult:
+    target = place(host.name, port.device)
+    state = port.roce
+    if state is None:
+        cause = "nothing was read: the port has no interface, or stage fabric has not been here"
+        return not_assessed("fabric.roce", target, cause, **common)
+    wrong = list(_wrong(state, wanted))
+    if wrong:
+        return failed(
+            "fabric.roce",
+            target,
+            f"{state.interface}: {'; '.join(wrong)}",
+            "systemctl restart appliance-roce on the host; if it comes back, look for an LLDP agent "
+            "that takes its settings from the switch",
+            **common,
+        )
+    read = ("pfc", "dscp", "tos") if wanted.mtu is None else ("pfc", "dscp", "tos", "mtu")
+    unread = [name for name in read if getattr(state, name) is None]
+    if unread:
+        why = facts.gap("fabric", "the host does not show it")
+        told = why.after(f"{state.interface}: {', '.join(unread)} could not be read: ")
+        return not_assessed("fabric.roce", target, told, **common)
+    hidden = "; the driver does not show ECN" if state.ecn is None else ""
+    said = f"priority {wanted.priority}, DSCP {wanted.dscp}"
+    return passed("fabric.roce", target, said, evidence=state.interface + hidden, **common)
+
+
+def _wrong(state: RoceState, wanted: Roce) -> Iterator[str]:
+    """Of what was read, what is not as the site wants it."""
+    if state.pfc is not None and state.pfc != (wanted.priority,):
+        found = ", ".join(str(priority) for priority in state.pfc) or "none"
+        yield f"PFC pauses priority {found}, not {wanted.priority}"
+    goes = (state.dscp or {}).get(str(wanted.dscp))
+    if state.dscp is not None and goes != wanted.priority:
+        whither = "no priority" if goes is None else f"priority {goes}"
+        yield f"DSCP {wanted.dscp} goes to {whither}, not {wanted.priority}"
+    for name, value in (("connections", state.tos), ("queue pairs", state.traffic_class)):
+        if value is not None and value != wanted.traffic_class:
+            yield f"{name} have traffic class {value}, not {wanted.traffic_class}"
+    if state.ecn is not None and (wanted.priority in state.ecn) != wanted.ecn:
+        yield f"ECN of priority {wanted.priority} is {'off' if wanted.ecn else 'on'}"
+    if wanted.mtu is not None and state.mtu is not None and state.mtu != wanted.mtu:
+        yield f"its MTU is {state.mtu}, not {wanted.mtu}"
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        id="fabric.roce",
+        title="Ethernet ports are lossless for RDMA",
+        roles=GPU_HOSTS,
+        judge=judge_roce,
+        explain="Reads from each RDMA port which priority it pauses, where the site's DSCP goes, the traffic class of its "
+        "connections, and ECN where the driver shows it. A host that differs drops packets under load and nothing else, "
+        "which shows as slow collectives. The switches' side is not seen from here.",
+        limit="fabric.roce of the site",
+    ),
+)

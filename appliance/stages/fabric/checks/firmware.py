@@ -1,0 +1,173 @@
+"""Is the firmware of the adapters new enough, and one and the same on all adapters of a kind."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from appliance.checks.check import (
+    Check,
+    ClusterCheck,
+    Nature,
+    View,
+    judged,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Place, Status, place
+from appliance.models.site import Role
+from appliance.stages.fabric.checks.subnet import is_simulated
+from appliance.stages.fabric.facts import Port
+from appliance.stages.fabric.hca_firmware import AdapterFirmware, hca_firmware, numbers
+
+ID = "fabric.firmware"
+OURS = "site.fabric.firmware_minimum"
+HAVE_PORTS = frozenset({Role.CONTROL, Role.GPU})
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter of a host; those with several ports speak with one firmware."""
+
+    host: str
+    port: Port
+
+    @property
+    def place(self) -> Place:
+        return place(self.host, self.port.device)
+
+
+def judge_firmware(view: View) -> Iterable[CheckResult]:
+    """Every adapter against the minimum of its kind, then against the others of its board."""
+    if view.profile.hardware.fabric.link_layer == "none":
+        return []
+    common: dict[str, object] = {"simulated": is_simulated(view)}
+    adapters = _adapters(view)
+    read = [a for a in adapters if numbers(a.port.firmware)]
+    old = [r for a in read if (r := _old(view, a, common))]
+    told = {(r.host, r.parts) for r in old}
+    others = [a for a in read if (a.place.host, a.place.parts) not in told]
+    results = [*old, *_unlike(others, common), *_unread(view, adapters, common)]
+    results += _unlisted(view, others, common)
+    if results or not read:
+        return results
+    versions = ", ".join(sorted({a.port.firmware for a in read}))
+    return [passed(ID, "cluster", versions, evidence=f"{len(read)} adapters", **common)]
+
+
+def _adapters(view: View) -> list[Adapter]:
+    """One port of each adapter, host by host."""
+    return [
+        Adapter(host.name, port)
+        for host in view.site.hosts
+        if (facts := view.facts.get(host.name)) and not HAVE_PORTS.isdisjoint(host.roles)
+        for port in {port.device: port for port in reversed(facts.ports)}.values()
+    ]
+
+
+def _old(view: View, adapter: Adapter, common: dict[str, object]) -> CheckResult | None:
+    """Below the site's minimum fails; below what its maker advises is a warning."""
+    version = adapter.port.firmware
+    known = hca_firmware().of(version)
+    name = known.name if known else "this kind of adapter"
+    own = _stated(view, version)
+    if own:
+        if numbers(version) >= numbers(own):
+            return None
+        limit, source, status = own, OURS, Status.FAIL
+    elif known and not known.accepts(version):
+        limit, status = known.minimum, Status.WARN
+        source = f"{known.source}, {known.date}"
+    else:
+        return None
+    return judged(
+        ID,
+        adapter.place,
+        status,
+        cause=f"{adapter.port.device} has firmware {version}, {name} wants {limit} or newer{_kept(known, own)}",
+        fix=f"flash it with the firmware of board {adapter.port.board or '(ibv_devinfo)'} (mlxfwmanager, or the server "
+        "maker's own tool), then restart the host; fabric.firmware_minimum states another minimum",
+        value=version,
+        limit=limit,
+        limit_source=source,
+        **common,
+    )
+
+
+def _stated(view: View, version: str) -> str:
+    """The site's minimum for this kind of adapter, else ""."""
+    kind = numbers(version)[0]
+    return next((v for v in view.site.fabric.firmware_minimum if numbers(v)[0] == kind), "")
+
+
+def _kept(known: AdapterFirmware | None, own: str) -> str:
+    """Older branches that would do as well, if the adapter might stay in one."""
+    kept = "" if own or not known else ", ".join(known.branches)
+    return f" (of older branches: {kept})" if kept else ""
+
+
+def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[CheckResult]:
+    """Boards of one kind with another firmware than most of them."""
+    boards: dict[str, Counter[str]] = {}
+    for adapter in adapters:
+        boards.setdefault(adapter.port.board, Counter())[adapter.port.firmware] += 1
+    for adapter in adapters:
+        usual = boards[adapter.port.board].most_common(1)[0][0]
+        if adapter.port.board and adapter.port.firmware != usual:
+            board, firmware = adapter.port.board, adapter.port.firmware
+            cause = (
+                f"{adapter.port.device} has firmware {firmware}, most of board {board} have {usual}"
+            )
+            fix = f"bring all boards {board} to one firmware"
+            yield warned(ID, adapter.place, cause, fix, value=firmware, limit=usual, **common)
+
+
+def _unread(
+    view: View, adapters: list[Adapter], common: dict[str, object]
+) -> Iterator[CheckResult]:
+    """GPU hosts that are silent, show no adapter, or do not tell its firmware."""
+    by_host: dict[str, list[Adapter]] = {}
+    for adapter in adapters:
+        by_host.setdefault(adapter.host, []).append(adapter)
+    for host in view.site.with_role(Role.GPU):
+        own = by_host.get(host.name, [])
+        mute = [a.port.device for a in own if not numbers(a.port.firmware)]
+        if host.name not in view.facts:
+            why = Gap(f"{host.name} did not answer", (host.name,))
+        elif not own:
+            why = view.facts[host.name].gap("fabric", "no adapter was found")
+        elif mute:
+            why = Gap(f"the firmware of {', '.join(mute)} could not be read")
+        else:
+            continue
+        yield not_assessed(ID, host.name, why, **common)
+
+
+def _unlisted(
+    view: View, adapters: list[Adapter], common: dict[str, object]
+) -> Iterator[CheckResult]:
+    """Kinds of adapters nobody has a minimum for."""
+    unknown = {
+        a.port.firmware: a.place
+        for a in adapters
+        if not hca_firmware().of(a.port.firmware) and not _stated(view, a.port.firmware)
+    }
+    for version, at in sorted(unknown.items(), key=lambda item: item[0]):
+        cause = f"no minimum is known of firmware {version}"
+        fix = "state one in site.yml: fabric.firmware_minimum"
+        yield not_assessed(ID, at, cause, fix=fix, required=False, **common)
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        id=ID,
+        title="Adapters have a firmware that is new enough, and one for all",
+        judge=judge_firmware,
+        explain="The firmware of every adapter against the minimum the site states, which fails, or against the versions "
+        "in which NVIDIA's security bulletins call their holes closed, which is a warning; and against the other adapters "
+        "of the same board. One adapter with an old firmware may lack a fix, or a speed, all others have.",
+        limit="fabric.firmware_minimum of the site; else NVIDIA's security bulletins 5699 and 5847 (2026), per kind of adapter",
+        nature=Nature.SYMPTOM,
+    ),
+)

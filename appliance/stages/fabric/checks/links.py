@@ -1,0 +1,129 @@
+"""Does every cable of the fabric run at full width and speed, named by both of its ends."""
+
+from collections.abc import Iterable, Mapping
+
+from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Place, place
+from appliance.stages.fabric.cabling import Plug, Socket, found_cables
+from appliance.stages.fabric.checks.ports import RATE
+from appliance.stages.fabric.checks.subnet import (
+    discovered,
+    gpu_hosts,
+    infiniband,
+    is_simulated,
+    why,
+)
+from appliance.stages.fabric.facts import Link, Topology
+
+ID = "fabric.links"
+LANE_GBPS = {
+    "SDR": 2.5,
+    "DDR": 5.0,
+    "QDR": 10.0,
+    "FDR10": 10.0,
+    "FDR": 14.0,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
+"""Gb/s of one lane as the InfiniBand roadmap names it (data rates, FDR rounded as tools do)."""
+LANES = 4
+
+
+def judge_links(view: View) -> Iterable[CheckResult]:
+    """Cables of GPU hosts and between switches, at the profile's rate or more."""
+    if not infiniband(view):
+        return []
+    rest = {"unit": "Gb/s", "simulated": is_simulated(view)}
+    seen = discovered(view)
+    if seen is None:
+        gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
+        return [not_assessed(ID, "cluster", gap, **rest)]
+    cables = found_cables(gpu_hosts(view), seen[1]).items()
+    owners = {socket: plug for plug, socket in cables}
+    links = _concerned(owners, seen[1])
+    if not links:
+        cause = "discovery shows no cable of a GPU host or between switches"
+        return [not_assessed(ID, "cluster", cause, **rest)]
+    wanted, source = _limit(view)
+    rest |= {"limit": wanted, "limit_source": source}
+    slow = [link for link in links if 0 < rate(link) < wanted]
+    unknown = [link for link in links if not rate(link)]
+    results = [_slow(link, _place(owners, link), wanted, rest) for link in slow]
+    results += [_unread(link, _place(owners, link), rest) for link in unknown]
+    good = min((rate(link) for link in links if rate(link)), default=0)
+    return results or [passed(ID, "cluster", good, evidence=f"{len(links)} cables", **rest)]
+
+
+def rate(link: Link) -> float:
+    """Gb/s of a cable; 0 where width or speed is not known."""
+    width = link.width.removesuffix("x")
+    return int(width) * LANE_GBPS.get(link.speed.upper(), 0.0) if width.isdigit() else 0.0
+
+
+def _concerned(owners: Mapping[Socket, Plug], topology: Topology) -> list[Link]:
+    switches = {node.description for node in topology.switches}
+    return [
+        link
+        for link in topology.links
+        if _owner(owners, link) or (link.node in switches and link.peer in switches)
+    ]
+
+
+def _owner(owners: Mapping[Socket, Plug], link: Link) -> Plug | None:
+    here, there = Socket(link.node, link.port), Socket(link.peer, link.peer_port)
+    return owners.get(here) or owners.get(there)
+
+
+def _place(owners: Mapping[Socket, Plug], link: Link) -> Place:
+    plug = _owner(owners, link)
+    return place(plug.host, plug.device) if plug else Place()
+
+
+def _limit(view: View) -> tuple[float, str]:
+    own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
+    return view.number(ID) or own
+
+
+def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> CheckResult:
+    lane = LANE_GBPS[link.speed.upper()]
+    narrow, late = int(link.width.removesuffix("x")) < LANES, lane * LANES < wanted
+    what = " and ".join([*(["width"] if narrow else []), *(["speed"] if late else [])]) or "rate"
+    half = "half the " if rate(link) * 2 == wanted else "a reduced "
+    return failed(
+        ID,
+        at,
+        f"the cable between {_ends(link)} trained at {half}{what}: {link.width} {link.speed}, "
+        f"{rate(link):g} of {wanted:g} Gb/s",
+        "reseat that cable at both ends and clean optical connectors; if it comes back as slow, replace it",
+        value=rate(link),
+        evidence=f"{link.width} {link.speed}",
+        **rest,
+    )
+
+
+def _unread(link: Link, at: Place, rest: dict[str, object]) -> CheckResult:
+    said = f"{link.width} {link.speed}".strip() or "nothing"
+    cause = f"discovery says {said} of the cable between {_ends(link)}, which is no known rate"
+    why = Gap(cause, (at.host,) if at.host else ())
+    return not_assessed(ID, at, why, required=False, **rest)
+
+
+def _ends(link: Link) -> str:
+    return f"{link.node} port {link.port} and {link.peer} port {link.peer_port}"
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        id=ID,
+        title="Cables run at full width and speed",
+        judge=judge_links,
+        explain="Width and speed of every cable as discovery reads them, of hosts and between switches, which no "
+        "host can see. A cable that lost a lane still works; every job that crosses it waits for it.",
+        limit="hardware.fabric.rate_gbps of the profile",
+        bound=RATE,
+        nature=Nature.SYMPTOM,
+    ),
+)

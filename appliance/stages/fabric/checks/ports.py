@@ -1,0 +1,273 @@
+"""The ports of a host, one by one: there, linked, configured, at full rate."""
+
+from collections.abc import Iterable, Mapping
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.bound import Bound
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host
+from appliance.stages.fabric.cabling import Socket, ends_of
+from appliance.stages.fabric.checks.subnet import discovered
+from appliance.stages.fabric.facts import Port
+
+# Why a port has no link, by a word of its physical or logical state, and what to do.
+OBSTACLES = {
+    "disabled": ("the port is disabled", "enable it with ibportstate, or at the switch"),
+    "polling": (
+        "no signal: no cable, a dead one, or nothing at its far end",
+        "reseat or replace the cable of {device}, then look at the switch's port",
+    ),
+    "down": ("the link is down", "look at the cable of {device} and at the switch's port"),
+}
+DARK_ETHERNET = (
+    "no cable, a dead one, a far end that is down, or an interface that is",
+    "ls /sys/class/infiniband/{device}/device/net names its interface: ip link set it up; if it stays down, reseat or replace "
+    "the cable of {device} and look at the switch's port",
+)
+"""The kernel calls every Ethernet port without a carrier disabled."""
+UNKNOWN_OBSTACLE = ("the link is not usable", "look at iblinkinfo and at the cable of {device}")
+UNCONFIGURED = {
+    "init": (
+        "the link is up, but no subnet manager has configured it",
+        "start the subnet manager: systemctl restart opensm on the control host",
+    ),
+    "armed": (
+        "the subnet manager has not finished configuring it",
+        "wait a minute, then look at /var/log/opensm.log on the control host",
+    ),
+}
+
+
+def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """As many ports of the profile's kind as the class has."""
+    expectation = view.profile.hardware.fabric
+    found = len(ports_of_kind(view, facts))
+    common = {
+        "unit": "ports",
+        "limit": expectation.ports,
+        "limit_source": f"profile {view.profile.name}",
+        "simulated": is_simulated(facts),
+    }
+    if found >= expectation.ports:
+        return [passed("fabric.ports", host.name, found, **common)]
+    if "fabric" in facts.errors and not facts.ports:
+        why = facts.gap("fabric").after("ports could not be read: ")
+        return [not_assessed("fabric.ports", host.name, why, **common)]
+    wrong = _turned(view, facts)
+    if wrong and found + len(wrong) >= expectation.ports:
+        return [_wrong_kind(host, port, expectation.link_layer, common) for port in wrong]
+    return _missing(view, host, facts, common | {"value": found})
+
+
+def _missing(
+    view: View, host: Host, facts: HostFacts, common: dict[str, object]
+) -> list[CheckResult]:
+    """A result per adapter whose name is known, else one for the host."""
+    expectation = view.profile.hardware.fabric
+    names = _missing_devices(view, facts)
+    lacking = expectation.ports - len(ports_of_kind(view, facts))
+    said = f"{common['value']} {expectation.link_layer} ports, the class has {expectation.ports}"
+    fix = (
+        "lspci -d 15b3: on the host: if the adapter is listed, look for mlx5 in the kernel log; "
+        "if not, reseat it"
+    )
+    if len(names) != lacking or lacking == expectation.ports:
+        more = f"; missing {', '.join(names)}" if names else ""
+        named = {"names": tuple(names)}
+        return [failed("fabric.ports", host.name, said + more, fix, **named, **common)]
+    return [
+        failed("fabric.ports", place(host.name, name), f"{name} is missing: {said}", fix, **common)
+        for name in names
+    ]
+
+
+def _turned(view: View, facts: HostFacts) -> list[Port]:
+    """Ports that should be of the class's kind: not those of storage, which hosts with all of theirs have beside them."""
+    expected = view.profile.hardware.fabric
+    others = [port for port in facts.ports if port.link_layer != expected.link_layer]
+    whole = [
+        other
+        for other in view.facts.values()
+        if len(ports_of_kind(view, other)) >= expected.ports and other is not facts
+    ]
+    if not whole:
+        found = len(ports_of_kind(view, facts))
+        return others if found + len(others) == expected.ports else []
+    beside = min(len(other.ports) - len(ports_of_kind(view, other)) for other in whole)
+    of_kind = {port.device for other in whole for port in ports_of_kind(view, other)}
+    return [port for port in others if port.device in of_kind] if len(others) > beside else []
+
+
+def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) -> CheckResult:
+    kind = {"InfiniBand": "1", "Ethernet": "2"}.get(wanted, "")
+    return failed(
+        "fabric.ports",
+        place(host.name, port.device),
+        f"port {port.port} of {port.device} speaks {port.link_layer}, the class has {wanted} ports",
+        f"mlxconfig -d {port.device} set LINK_TYPE_P{port.port}={kind}, then restart the host",
+        value=port.link_layer,
+        **{**common, "limit": wanted, "unit": ""},
+    )
+
+
+def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every port has a link. What a subnet manager does with it is ``judge_active``'s."""
+    ports = ports_of_kind(view, facts)
+    if not ports:
+        return silent(view, "fabric.state", host, facts, "no port was found")
+    dark = [port for port in ports if not is_linked(port)]
+    if dark:
+        return [_obstructed(host, facts, port) for port in dark]
+    common = {"evidence": f"{len(ports)} ports", "simulated": is_simulated(facts)}
+    return [passed("fabric.state", host.name, "LinkUp", limit="LinkUp", **common)]
+
+
+def judge_active(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every port with a link is ACTIVE."""
+    ports = [port for port in ports_of_kind(view, facts) if is_linked(port)]
+    if not ports:
+        return silent(view, "fabric.active", host, facts, "no port has a link")
+    waiting = [port for port in ports if not is_active(port)]
+    if waiting:
+        return [_unconfigured(host, facts, port) for port in waiting]
+    common = {"evidence": f"{len(ports)} ports", "simulated": is_simulated(facts)}
+    return [passed("fabric.active", host.name, "ACTIVE", limit="ACTIVE", **common)]
+
+
+def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every active port at the profile's rate; a port that is down has no rate to judge."""
+    ports = [port for port in ports_of_kind(view, facts) if is_active(port)]
+    if not ports:
+        return silent(view, "fabric.rate", host, facts, "no port is active")
+    wanted, source = wanted_rate(view)
+    common = {
+        "unit": "Gb/s",
+        "limit": wanted,
+        "limit_source": source,
+        "simulated": is_simulated(facts),
+    }
+    slow = [port for port in ports if 0 < port.rate < wanted]
+    seen = discovered(view) if slow else None
+    ends = ends_of(seen[1], host, facts) if seen else {}
+    results = [_slow(host, port, wanted, ends, common) for port in slow]
+    unread = ", ".join(port.device for port in ports if not port.rate)
+    if unread:
+        results.append(
+            not_assessed(
+                "fabric.rate", host.name, f"the kernel tells no rate of {unread}", **common
+            )
+        )
+    if results:
+        return results
+    rate = min(port.rate for port in ports)
+    return [passed("fabric.rate", host.name, rate, evidence=f"{len(ports)} ports", **common)]
+
+
+def ports_of_kind(view: View, facts: HostFacts) -> tuple[Port, ...]:
+    """The ports that speak what the profile's do."""
+    kind = view.profile.hardware.fabric.link_layer
+    return tuple(port for port in facts.ports if port.link_layer == kind)
+
+
+def is_linked(port: Port) -> bool:
+    """sysfs writes "5: LinkUp"; tools leave the number out."""
+    return "LINKUP" in port.physical.upper()
+
+
+def is_active(port: Port) -> bool:
+    """A link, and configured: "4: ACTIVE"."""
+    return port.state.upper().endswith("ACTIVE") and is_linked(port)
+
+
+def is_simulated(facts: HostFacts) -> bool:
+    """Whether the host's fabric is simulated."""
+    return "fabric" in facts.simulated
+
+
+RATE = Bound("Gb/s", most=1600)
+"""What limits of a port's rate and of a cable's may be."""
+
+
+def wanted_rate(view: View) -> tuple[float, str]:
+    """Gb/s of a port, and who says so."""
+    own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
+    return view.number("fabric.rate") or own
+
+
+def silent(
+    view: View, check_id: str, host: Host, facts: HostFacts, cause: str, required: bool = True
+) -> list[CheckResult]:
+    """Nothing to judge: by design where the class has no fabric, not assessed everywhere else."""
+    if not view.profile.hardware.fabric.ports:
+        return []
+    why = facts.gap("fabric", cause)
+    common = {"required": required, "simulated": is_simulated(facts)}
+    return [not_assessed(check_id, host.name, why, **common)]
+
+
+def _missing_devices(view: View, facts: HostFacts) -> list[str]:
+    """Devices other GPU hosts have and this one lacks; else the gaps in its own numbering."""
+    own = {port.device for port in facts.ports}
+    others = {
+        port.device for other in view.facts.values() for port in ports_of_kind(view, other)
+    } - own
+    stems = {device.rstrip("0123456789") for device in own}
+    if not others and len(stems) == 1:
+        expected = view.profile.hardware.fabric.ports
+        others = {f"{stem}{n}" for stem in stems for n in range(expected)} - own
+    return sorted(others)
+
+
+def _obstructed(host: Host, facts: HostFacts, port: Port) -> CheckResult:
+    words = f"{port.physical} {port.state}".lower()
+    known = (text for word, text in OBSTACLES.items() if word in words)
+    cause, fix = next(known, UNKNOWN_OBSTACLE)
+    if port.link_layer == "Ethernet":
+        cause, fix = DARK_ETHERNET
+    return failed(
+        "fabric.state",
+        place(host.name, port.device),
+        f"port {port.port} is {port.state}, {port.physical}: {cause}",
+        fix.format(device=port.device),
+        value=port.physical,
+        limit="LinkUp",
+        simulated=is_simulated(facts),
+    )
+
+
+def _unconfigured(host: Host, facts: HostFacts, port: Port) -> CheckResult:
+    words = port.state.lower()
+    known = (text for word, text in UNCONFIGURED.items() if word in words)
+    cause, fix = next(known, UNKNOWN_OBSTACLE)
+    return failed(
+        "fabric.active",
+        place(host.name, port.device),
+        f"port {port.port} is {port.state}, {port.physical}: {cause}",
+        fix.format(device=port.device),
+        value=port.state,
+        limit="ACTIVE",
+        simulated=is_simulated(facts),
+    )
+
+
+def _slow(
+    host: Host,
+    port: Port,
+    wanted: float,
+    ends: Mapping[tuple[str, int], Socket],
+    common: dict[str, object],
+) -> CheckResult:
+    half = "half the rate, " if port.rate * 2 == wanted else ""
+    far = ends.get((port.device, port.port))
+    told = "iblinkinfo" if port.link_layer == "InfiniBand" else "ethtool, and the switch,"
+    cable = f"the cable of {port.device}" + (f", which ends in {far}" if far else "")
+    return failed(
+        "fabric.rate",
+        place(host.name, port.device),
+        f"{half}{port.rate:g} of {wanted:g} Gb/s: the link trained at a lower width or speed",
+        f"reseat or replace {cable}; {told} shows width and speed of both ends",
+        value=port.rate,
+        evidence=str(far or ""),
+        **common,
+    )

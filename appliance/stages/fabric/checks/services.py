@@ -1,0 +1,162 @@
+"""What the fabric's stage sets up beside the ports: standby managers, partitions, IP over InfiniBand."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import Interface
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host, Role
+from appliance.stages.fabric.checks.ports import is_active, is_simulated, ports_of_kind
+from appliance.stages.fabric.checks.subnet import infiniband
+from appliance.stages.fabric.facts import Port
+from appliance.stages.fabric.site import FULL_MEMBER, FabricPartition
+
+MEMBERS = frozenset({Role.CONTROL, Role.GPU})
+OPENSM = "opensm.service"
+
+
+def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Where a second subnet manager shall stand by, it runs."""
+    if not infiniband(view) or host.name not in view.site.fabric.standby:
+        return []
+    common = {"limit": "active", "simulated": is_simulated(facts)}
+    target = place(host.name, OPENSM)
+    unit = facts.units.get(OPENSM)
+    if unit is None or unit.active == "unknown":
+        why = facts.gap("units", f"the state of {OPENSM} was not read")
+        return [not_assessed("fabric.standby", target, why, **common)]
+    if unit.active == "active":
+        return [passed("fabric.standby", target, unit.active, **common)]
+    return [
+        failed(
+            "fabric.standby",
+            target,
+            f"opensm is {unit.active}: nobody takes over when the master fails",
+            f"on {host.name}: systemctl restart opensm, then look at /var/log/opensm.log",
+            value=unit.active,
+            **common,
+        )
+    ]
+
+
+def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every active port of a member carries the partition's key."""
+    wanted = [p for p in view.site.fabric.partitions if host.name in p.hosts]
+    if not wanted or not infiniband(view):
+        return []
+    common = {"limit_source": "site.fabric.partitions", "simulated": is_simulated(facts)}
+    if is_simulated(facts):
+        cause = "the simulated ports do not show the keys the subnet manager gave them"
+        return [not_assessed("fabric.partitions", host.name, cause, required=False, **common)]
+    ports = [port for port in ports_of_kind(view, facts) if is_active(port)]
+    if not ports:
+        cause = "no port is active, and only an active one has been given its keys"
+        return [not_assessed("fabric.partitions", host.name, cause, **common)]
+    unread = [port.device for port in ports if port.pkeys is None]
+    if unread:
+        cause = f"the partition table of {', '.join(unread)} could not be read"
+        return [not_assessed("fabric.partitions", host.name, cause, **common)]
+    lacking = [(port, p) for port in ports for p in wanted if _key(p) not in (port.pkeys or ())]
+    if lacking:
+        return [_outside(host, port, partition, common) for port, partition in lacking]
+    names = ", ".join(p.name for p in wanted)
+    return [passed("fabric.partitions", host.name, names, evidence=f"{len(ports)} ports", **common)]
+
+
+def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The host has its address in the fabric's network, at the network's MTU."""
+    wanted = view.site.fabric.ipoib
+    if wanted is None or wanted.network not in host.addresses:
+        return []
+    network = view.site.networks[wanted.network]
+    address = f"{host.addresses[wanted.network]}/{network.cidr.prefixlen}"
+    common = {
+        "limit": address,
+        "limit_source": "site.fabric.ipoib",
+        "simulated": is_simulated(facts),
+    }
+    if facts.os.container:
+        cause = "a container has no IPoIB interface of its own"
+        return [not_assessed("fabric.ipoib", host.name, cause, required=False, **common)]
+    own = next((i for i in facts.interfaces if address in i.addresses), None)
+    if own is None and not facts.interfaces:
+        why = facts.gap("network", "the host's interfaces were not read")
+        return [not_assessed("fabric.ipoib", host.name, why, **common)]
+    if own is None:
+        return [
+            failed(
+                "fabric.ipoib",
+                host.name,
+                f"no interface has {address}",
+                "systemctl status appliance-ipoib on the host says why; then restart it",
+                **common,
+            )
+        ]
+    return [_interface(host, own, network.mtu, common)]
+
+
+def _key(partition: FabricPartition) -> int:
+    return partition.pkey | (FULL_MEMBER if partition.membership == "full" else 0)
+
+
+def _outside(
+    host: Host, port: Port, partition: FabricPartition, common: dict[str, object]
+) -> CheckResult:
+    found = ", ".join(f"{key:#06x}" for key in port.pkeys or ()) or "none"
+    return failed(
+        "fabric.partitions",
+        place(host.name, port.device),
+        f"the port is no {partition.membership} member of {partition.name} "
+        f"({_key(partition):#06x}); it has {found}",
+        "appliance deploy --stage fabric writes partitions.conf anew; with several subnet managers, "
+        "see that the master is one of this site",
+        value=found,
+        limit=f"{_key(partition):#06x}",
+        **common,
+    )
+
+
+def _interface(host: Host, own: Interface, mtu: int, common: dict[str, object]) -> CheckResult:
+    if own.mtu == mtu and own.state.lower() in {"up", "unknown"}:
+        return passed("fabric.ipoib", host.name, own.name, evidence=f"MTU {own.mtu}", **common)
+    wrong = f"its MTU is {own.mtu}, not {mtu}" if own.mtu != mtu else f"it is {own.state}"
+    return failed(
+        "fabric.ipoib",
+        place(host.name, own.name),
+        f"{own.name} has the address, but {wrong}",
+        "systemctl restart appliance-ipoib on the host; a datagram MTU above 2044 needs a fabric of MTU 4096",
+        value=own.mtu,
+        **common,
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        id="fabric.standby",
+        title="A second subnet manager stands by",
+        roles=MEMBERS,
+        judge=judge_standby,
+        explain="On the hosts of fabric.standby the subnet manager runs with a lower priority. When the master is gone, "
+        "ports that come or go stay as they are until another takes over.",
+        limit="active, on the hosts of fabric.standby",
+    ),
+    HostCheck(
+        id="fabric.partitions",
+        title="Ports are in their partitions",
+        roles=MEMBERS,
+        judge=judge_partitions,
+        explain="Reads each active port's partition table. A port without the key cannot speak with the partition's "
+        "members at all; usually a subnet manager that is not of this site has become master.",
+        limit="fabric.partitions of the site",
+    ),
+    HostCheck(
+        id="fabric.ipoib",
+        title="IP over InfiniBand is up",
+        roles=MEMBERS,
+        judge=judge_ipoib,
+        explain="Looks for the host's address of the fabric's network, and at that interface's MTU and state. An MTU that "
+        "differs between hosts loses large packets and nothing else.",
+        limit="hosts[].addresses and the network's mtu",
+    ),
+)

@@ -1,0 +1,192 @@
+"""Judgements of the subnet as a whole: one master subnet manager, and every port found by discovery."""
+
+from collections.abc import Iterable, Mapping
+
+from appliance.checks.check import View, failed, judged, not_assessed, passed
+from appliance.models.facts import HostFacts, ProblemKind
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Status, place
+from appliance.models.site import Host, Role
+from appliance.stages.fabric.cabling import Known, number
+from appliance.stages.fabric.facts import Port, SubnetManager, Topology
+
+
+def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
+    """One master answers, all who asked name the same one, and whoever hangs on a fabric hears it."""
+    if not infiniband(view):
+        return []
+    simulated = is_simulated(view)
+    answers = {name: f.subnet_manager for name, f in view.facts.items() if f.subnet_manager}
+    unanswered = [name for name, f in view.facts.items() if f.has("fabric", ProblemKind.UNANSWERED)]
+    if not answers and unanswered:
+        return [_no_master(view, unanswered[0], "silence", simulated)]
+    if not answers:
+        gap = why(view, ("fabric",), "no host could ask for the subnet manager")
+        return [not_assessed("fabric.sm", "cluster", gap, simulated=simulated)]
+    masters = {name: sm for name, sm in answers.items() if "MASTER" in sm.state.upper()}
+    if not masters:
+        name, manager = next(iter(answers.items()))
+        return [_no_master(view, name, manager.state, simulated)]
+    if len({sm.guid for sm in masters.values() if sm.guid}) > 1:
+        return [_two_masters(masters, simulated)]
+    asked_from, master = next(iter(masters.items()))
+    deaf = [name for name in view.facts if name in unanswered or name in answers.keys() - masters]
+    if deaf:
+        return [_unheard(view.facts[name], asked_from, master, simulated) for name in deaf]
+    others = f" and {len(masters) - 1} more" if len(masters) > 1 else ""
+    evidence = f"asked from {asked_from}{others}, priority {master.priority}"
+    value = master.guid or "master"
+    return [passed("fabric.sm", "cluster", value, evidence=evidence, simulated=simulated)]
+
+
+def judge_topology(view: View) -> Iterable[CheckResult]:
+    """Every InfiniBand port of every GPU host that has a link is found again by discovery from a control host."""
+    if not infiniband(view):
+        return []
+    simulated = is_simulated(view)
+    seen = discovered(view)
+    if seen is None:
+        gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
+        return [not_assessed("fabric.topology", "cluster", gap, simulated=simulated)]
+    origin, topology = seen
+    hosts = view.site.with_role(Role.GPU)
+    adapters = Adapters(topology)
+    if not any(_is_linked(port) for f in gpu_hosts(view).values() if f for port in f.ports):
+        cause = "no port of a GPU host is known to have a link, so there is nothing to find again"
+        return [not_assessed("fabric.topology", "cluster", cause, simulated=simulated)]
+    results = [r for host in hosts for r in _host_results(view, host, adapters, simulated)]
+    if results:
+        return results
+    seen_from = f"{len(topology.switches)} switches, {len(topology.links)} links, from {origin}"
+    common = {"unit": "adapters", "evidence": seen_from, "simulated": simulated}
+    return [passed("fabric.topology", "cluster", len(topology.hcas), **common)]
+
+
+def infiniband(view: View) -> bool:
+    """Whether the class has InfiniBand."""
+    return view.profile.hardware.fabric.link_layer == "InfiniBand"
+
+
+def is_simulated(view: View) -> bool:
+    """Whether any host's fabric is simulated."""
+    return any("fabric" in facts.simulated for facts in view.facts.values())
+
+
+def gpu_hosts(view: View) -> Known:
+    """The site's GPU hosts, each with its facts if it answered."""
+    return {host.name: view.facts.get(host.name) for host in view.site.with_role(Role.GPU)}
+
+
+def discovered(view: View) -> tuple[str, Topology] | None:
+    """The first control host that could discover the fabric, and what it found."""
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        if facts and facts.topology:
+            return host.name, facts.topology
+    return None
+
+
+def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
+    """The control hosts' own words on why they could not ask."""
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        if facts is None:
+            text = f"{host.name} did not answer, and the fabric is asked from there"
+            return Gap(text, (host.name,))
+        for area in areas:
+            if area in facts.errors:
+                return facts.gap(area).after(f"{host.name}: ")
+    return Gap(otherwise)
+
+
+def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> CheckResult:
+    control = ", ".join(host.name for host in view.site.with_role(Role.CONTROL))
+    ours = view.site.fabric.subnet_manager == "opensm"
+    return failed(
+        "fabric.sm",
+        "cluster",
+        f"no master subnet manager answers (asked from {asked_from}: {said})",
+        f"on {control}: systemctl restart opensm, then look at /var/log/opensm.log"
+        if ours
+        else "start the subnet manager of the switch or of UFM (site.fabric.subnet_manager is "
+        f"{view.site.fabric.subnet_manager})",
+        value=said,
+        simulated=simulated,
+    )
+
+
+def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> CheckResult:
+    said = ", ".join(f"{name} is served by {sm.guid}" for name, sm in masters.items())
+    return failed(
+        "fabric.sm",
+        "cluster",
+        f"the hosts are in different subnets: {said}",
+        "connect the switches with each other (iblinkinfo on both sides), or take away the second manager",
+        value=len({sm.guid for sm in masters.values()}),
+        limit=1,
+        simulated=simulated,
+    )
+
+
+def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> CheckResult:
+    """A host whose ports are all active has been served, and may have asked at a bad moment."""
+    name = facts.host
+    was_served = all("ACTIVE" in port.state.upper() for port in facts.ports if _is_linked(port))
+    served = (
+        f"{name} hears no master subnet manager, and {other} is served by {master.guid or 'one'}"
+    )
+    return judged(
+        "fabric.sm",
+        name,
+        Status.WARN if was_served else Status.FAIL,
+        value="silence",
+        cause=served
+        + (", though its ports are active" if was_served else ": it hangs on another fabric"),
+        fix=("look again; if it stays, " if was_served else "")
+        + f"iblinkinfo on {name} shows where its cables end: connect that switch with the others",
+        simulated=simulated,
+    )
+
+
+class Adapters:
+    """The adapters discovery met, to be looked up by host and port."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._described = {node.description for node in topology.hcas}
+        self._guids = {number(node.guid) for node in topology.hcas}
+
+    def has(self, host: Host, facts: HostFacts, port: Port) -> bool:
+        """By "host device", as rdma-ndd describes adapters; where it does not run, by GUID.
+
+        An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number.
+        """
+        names = {host.name, facts.os.hostname}
+        own = {f"{name} {other.device}" for name in names for other in facts.ports}
+        if own & self._described:
+            return any(f"{name} {port.device}" in self._described for name in names)
+        guid = number(port.guid)
+        return bool(guid) and bool({guid, guid - port.port} & self._guids)
+
+
+def _is_linked(port: Port) -> bool:
+    return port.link_layer == "InfiniBand" and "LINKUP" in port.physical.upper()
+
+
+def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> Iterable[CheckResult]:
+    facts = view.facts.get(host.name)
+    if facts is None:
+        cause = f"{host.name} did not answer: which adapters it has is not known"
+        yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
+        return
+    if not facts.ports and "fabric" in facts.errors:
+        unread = facts.gap("fabric").after(f"which adapters {host.name} has was not read: ")
+        yield not_assessed("fabric.topology", host.name, unread, simulated=simulated)
+    for port in facts.ports:
+        if _is_linked(port) and not seen.has(host, facts, port):
+            yield failed(
+                "fabric.topology",
+                place(host.name, port.device),
+                f"discovery does not find {port.device} of {host.name}, though its link is up: it hangs on another fabric",
+                f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",
+                simulated=simulated,
+            )

@@ -1,0 +1,55 @@
+"""From which version on the firmware of a network adapter is good, as data."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from appliance.config.tables import load
+from appliance.models.base import Model
+
+Version = tuple[int, ...]
+
+
+class AdapterFirmware(Model):
+    """One kind of adapter, which the first number of its firmware's version names.
+
+    ``minimum`` and everything newer is good; of the older branches in ``branches`` (first two numbers) what is there or newer.
+    """
+
+    name: str
+    minimum: str
+    branches: tuple[str, ...] = ()
+    source: str
+    date: str
+
+    def accepts(self, version: str) -> bool:
+        """Whether a version is new enough."""
+        found = numbers(version)
+        if found >= numbers(self.minimum):
+            return True
+        kept = (numbers(branch) for branch in self.branches)
+        return any(found[:2] == own[:2] and found >= own for own in kept)
+
+
+class HcaFirmware(Model):
+    """All kinds that are known."""
+
+    version: Literal[1]
+    adapters: tuple[AdapterFirmware, ...]
+
+    def of(self, version: str) -> AdapterFirmware | None:
+        """The kind of adapter that carries such a version."""
+        kind = numbers(version)[:1]
+        return next((a for a in self.adapters if numbers(a.minimum)[:1] == kind), None)
+
+
+def numbers(version: str) -> Version:
+    """ "20.43.8002" to compare; empty where it is no such version."""
+    parts = version.split(".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+@cache
+def hca_firmware() -> HcaFirmware:
+    """From which firmware on adapters are good."""
+    return load(Path(__file__).with_name("hca_firmware.yml"), HcaFirmware)

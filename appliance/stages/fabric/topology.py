@@ -1,0 +1,42 @@
+"""The fabric's tree for role variables: Slurm's switches and Kubernetes's labels from one discovery."""
+
+from appliance.models.site import Role
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.fabric.facts import Topology
+from appliance.stages.fabric.switch_tree import FAMILY, SwitchTree, kubernetes, slurm, switch_tree
+
+NONE = SwitchTree(())
+
+
+def tree_of(context: RoleContext) -> SwitchTree:
+    """Over all GPU hosts, as the first control host that could discovered them; empty where none could."""
+    topology = context.once(_discovered)
+    if topology is None:
+        return NONE
+    known = {host.name: context.facts.get(host.name) for host in context.site.with_role(Role.GPU)}
+    return switch_tree(known, topology)
+
+
+def slurm_switches(context: RoleContext) -> list[Variables]:
+    """The lines of topology.conf; none where the fabric could not be discovered, or is none."""
+    return [dict(line) for line in slurm(context.once(tree_of))]
+
+
+def node_labels(context: RoleContext) -> dict[str, str]:
+    """The labels of this host; none where its place is not known."""
+    return context.once(_labels).get(context.host.name, {})
+
+
+def label_families(context: RoleContext) -> list[str]:
+    """Labels a node has none of but ``node_labels``; none while a fabric that is there was never discovered."""
+    is_fabric = context.profile.hardware.fabric.link_layer == "InfiniBand"
+    return [] if is_fabric and context.once(_discovered) is None else [FAMILY]
+
+
+def _labels(context: RoleContext) -> dict[str, dict[str, str]]:
+    return kubernetes(context.once(tree_of))
+
+
+def _discovered(context: RoleContext) -> Topology | None:
+    seen = (context.facts.get(host.name) for host in context.site.with_role(Role.CONTROL))
+    return next((facts.topology for facts in seen if facts and facts.topology), None)

@@ -1,0 +1,131 @@
+"""From models to the variables of role ``fabric``."""
+
+from appliance.models.site import Role, Site
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.fabric.cabling import INFINIBAND, natural
+from appliance.stages.fabric.facts import Port
+from appliance.stages.fabric.site import FULL_MEMBER
+
+MODULES = {"InfiniBand": ("ib_umad", "ib_ipoib", "rdma_ucm"), "Ethernet": ("rdma_ucm",), "none": ()}
+TOP_PRIORITY = 14  # 15 stays free for a manager that must win for a while (a replacement, a test)
+
+
+def variables(context: RoleContext) -> Variables:
+    """Diagnostics everywhere, a subnet manager on control hosts and standbys of an InfiniBand site that wants ours."""
+    managed = _runs_opensm(context)
+    return {
+        "fabric_link_layer": context.profile.hardware.fabric.link_layer,
+        "fabric_opensm": managed,
+        "fabric_opensm_priority": _priority(context),
+        "fabric_opensm_guids": _first_port(context) if managed else [],
+        "fabric_partitions": _partitions(context) if managed else [],
+        "fabric_ipoib": _ipoib(context),
+        "fabric_roce": _roce(context),
+        "fabric_kernel_modules": list(_modules(context)),
+    } | _driver(context)
+
+
+def _driver(context: RoleContext) -> Variables:
+    """A container has its machine's driver, unless the fabric is simulated and the driver with it."""
+    site, contained = context.site, _contained(context)
+    source = site.repositories.doca
+    if site.fabric.driver == "inbox" or source is None or (contained and not site.simulated):
+        return {"fabric_driver": "inbox", "fabric_container": contained}
+    return {
+        "fabric_driver": "doca",
+        "fabric_doca_release": context.profile.software.doca_ofed or "",
+        "fabric_doca_mirror": source.mirror.rstrip("/"),
+        "fabric_doca_key": source.key,
+        "fabric_doca_fingerprint": source.fingerprint,
+        "fabric_container": contained,
+    }
+
+
+def managers(site: Site) -> tuple[str, ...]:
+    """The hosts with a subnet manager of ours, the master first."""
+    if site.fabric.subnet_manager != "opensm":
+        return ()
+    return (*(host.name for host in site.with_role(Role.CONTROL)), *site.fabric.standby)
+
+
+def _runs_opensm(context: RoleContext) -> bool:
+    infiniband = context.profile.hardware.fabric.link_layer == "InfiniBand"
+    return infiniband and context.host.name in managers(context.site)
+
+
+def _priority(context: RoleContext) -> int:
+    """The first is master, the others stand by in their order (0 to 15 by the IB specification)."""
+    names = managers(context.site)
+    if context.host.name not in names:
+        return 0
+    return max(0, TOP_PRIORITY - names.index(context.host.name))
+
+
+def _first_port(context: RoleContext) -> list[str]:
+    """One port is enough to manage a subnet; none where the host's are not known yet: then all."""
+    ports = _infiniband_ports(context, context.host.name)
+    return [ports[0].guid] if len(ports) > 1 else []
+
+
+def _partitions(context: RoleContext) -> list[Variables]:
+    """With the ports of each member that are known: a host that was never reached has none yet."""
+    return [
+        {
+            "name": partition.name,
+            "pkey": partition.pkey,
+            "full": partition.membership == "full",
+            "guids": [
+                port.guid for name in partition.hosts for port in _infiniband_ports(context, name)
+            ],
+        }
+        for partition in context.site.fabric.partitions
+    ]
+
+
+def _infiniband_ports(context: RoleContext, host: str) -> list[Port]:
+    facts = context.facts.get(host)
+    found = [p for p in facts.ports if p.link_layer == INFINIBAND and p.guid] if facts else []
+    return sorted(found, key=lambda port: (natural(port.device), port.port))
+
+
+def _ipoib(context: RoleContext) -> Variables:
+    """Empty where the host has no address for it, or is a container and has no interface of its own for it."""
+    wanted = context.site.fabric.ipoib
+    if wanted is None or wanted.network not in context.host.addresses or _contained(context):
+        return {}
+    network = context.site.networks[wanted.network]
+    keys = {p.name: p.pkey for p in context.site.fabric.partitions}
+    return {
+        "device": wanted.device,
+        "mode": wanted.mode,
+        "mtu": network.mtu,
+        "address": f"{context.host.addresses[wanted.network]}/{network.cidr.prefixlen}",
+        "pkey": f"{keys[wanted.partition] | FULL_MEMBER:#06x}" if wanted.partition else "",
+    }
+
+
+def _roce(context: RoleContext) -> Variables:
+    """Empty on hosts without GPUs, and in a container, whose ports are its machine's."""
+    wanted = context.site.fabric.roce
+    if wanted is None or Role.GPU not in context.host.roles or _contained(context):
+        return {}
+    return {
+        "priority": wanted.priority,
+        "dscp": wanted.dscp,
+        "traffic_class": wanted.traffic_class,
+        "ecn": wanted.ecn,
+        "mtu": wanted.mtu or 0,
+        "devices": list(wanted.devices),
+    }
+
+
+def _modules(context: RoleContext) -> tuple[str, ...]:
+    """A container shares its machine's kernel and loads nothing."""
+    if _contained(context):
+        return ()
+    return MODULES[context.profile.hardware.fabric.link_layer]
+
+
+def _contained(context: RoleContext) -> bool:
+    facts = context.facts.get(context.host.name)
+    return bool(facts and facts.os.container)

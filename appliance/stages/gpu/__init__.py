@@ -1,0 +1,1 @@
+"""Stage gpu: NVIDIA driver, fabric manager, container toolkit, DCGM; and the GPUs themselves."""

@@ -1,0 +1,115 @@
+"""Can the GPUs run at full speed: nothing slows them, they are not hot, their power is not cut."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import View
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+from appliance.stages.gpu.checks.each import (
+    Seen,
+    bad,
+    doubtful,
+    each,
+    good,
+    part_of,
+    unknown,
+)
+from appliance.stages.gpu.facts import Gpu
+
+HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
+HARD = {
+    HW_THERMAL: (
+        "it is so hot that the hardware halves its clocks",
+        "look at fans, air flow and inlet temperature",
+    ),
+    POWER_BRAKE: (
+        "the host's power supply orders it to slow down (power brake)",
+        "look at the power supplies and the management controller's event log",
+    ),
+    HW_SLOWDOWN: (
+        "the hardware slows it down",
+        "look at its power cables, the power supplies and its temperature (nvidia-smi -q -d PERFORMANCE)",
+    ),
+}
+CLOCK_SOURCE = "NVML clock event reasons"
+NEAR = 5
+"""Degrees below the threshold that are worth a word."""
+NEAR_SOURCE = "the GPU's own threshold (NVML)"
+COOL = "look at fans, air flow and inlet temperature; compare with its neighbours (nvidia-smi -q -d TEMPERATURE)"
+
+
+def judge_clocks(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Nothing in the hardware slows a GPU down; idleness, a power cap or chosen clocks may."""
+    del view
+    return each("gpu.clocks", host, facts, _clocks)
+
+
+def _clocks(gpu: Gpu) -> Seen:
+    reasons = gpu.clock_event_reasons
+    if reasons is None:
+        return unknown("the driver does not tell what slows it down")
+    limit = f"none of {HW_SLOWDOWN | HW_THERMAL | POWER_BRAKE:#x}"
+    for bit, (cause, fix) in HARD.items():
+        if reasons & bit:
+            return bad(f"{reasons:#x}", cause, fix, limit, CLOCK_SOURCE)
+    if reasons & SW_THERMAL:
+        cause = "the driver lowers its clocks to keep it cool"
+        return doubtful(f"{reasons:#x}", cause, COOL, limit, CLOCK_SOURCE)
+    return good(f"{reasons:#x}", limit, CLOCK_SOURCE)
+
+
+def judge_temperature(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Below the temperature at which the GPU slows down; close to it is worth a word."""
+    own = view.number("gpu.temperature")
+    return each("gpu.temperature", host, facts, lambda gpu: _temperature(gpu, own), "°C")
+
+
+def _temperature(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
+    now = gpu.temperature
+    if now is None:
+        return unknown("its temperature was not read")
+    threshold = own[0] if own else gpu.temperature_slowdown
+    if threshold is None and gpu.temperature_margin is not None:
+        threshold = now + gpu.temperature_margin
+    if threshold is None:
+        return unknown(
+            "the driver tells no temperature it slows down at: set the limit gpu.temperature"
+        )
+    source = own[1] if own else NEAR_SOURCE
+    if now >= threshold:
+        return bad(now, f"{now} °C: it slows down from {threshold:g} °C", COOL, threshold, source)
+    if now > threshold - NEAR:
+        cause = f"{now} °C, {threshold - now:g} below where it slows down"
+        return doubtful(now, cause, COOL, threshold, source)
+    return good(now, threshold, source)
+
+
+def judge_power(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """No GPU is held below the power its data sheet gives it."""
+    own = view.number("gpu.power")
+    return each("gpu.power", host, facts, lambda gpu: _power(gpu, own), "W")
+
+
+def _power(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
+    part = part_of(gpu)
+    if gpu.power_limit is None:
+        return unknown("its power limit was not read")
+    if own:
+        least, source = own
+    elif part:
+        least, source = float(part.tdp), part.cite
+    elif gpu.power_default is not None:
+        least, source = gpu.power_default, "the GPU's own default limit (NVML)"
+    else:
+        return unknown(f"the power of {gpu.name} is not known: set the limit gpu.power")
+    if gpu.power_limit >= least:
+        return good(gpu.power_limit, least, source)
+    cause = (
+        f"its power is cut to {gpu.power_limit:g} of {least:g} W: it is slower than its neighbours"
+    )
+    fix = f"nvidia-smi -i {gpu.index} -pl {least:g}"
+    if gpu.power_most is not None and gpu.power_most < least:
+        fix = f"its board takes {gpu.power_most:g} W at most: compare its part number (nvidia-smi -q) with the order"
+    fix += "; where the cut is meant, say so in the limit gpu.power"
+    return bad(gpu.power_limit, cause, fix, least, source)

@@ -1,0 +1,155 @@
+"""What the checks of single GPUs share: each GPU judged, what cannot be judged said once, the rest one pass."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from appliance.checks.check import judged, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Status, Value, place
+from appliance.models.site import Host
+from appliance.stages.gpu.facts import Gpu
+from appliance.stages.gpu.part import GpuPart, gpu_parts
+
+AREA = "gpu"
+NO_ANSWER = "the GPU does not answer (gpu.error)"
+
+
+class Seen(NamedTuple):
+    """What one GPU's measurement came to. NOT_ASSESSED: there was none."""
+
+    status: Status
+    value: Value = None
+    cause: str = ""
+    fix: str = ""
+    limit: Value = None
+    source: str = ""
+    required: bool = True
+
+
+def good(value: Value, limit: Value = None, source: str = "") -> Seen:
+    """As it should be."""
+    return Seen(Status.PASS, value, limit=limit, source=source)
+
+
+def bad(value: Value, cause: str, fix: str, limit: Value = None, source: str = "") -> Seen:
+    """Broken."""
+    return Seen(Status.FAIL, value, cause, fix, limit, source)
+
+
+def doubtful(value: Value, cause: str, fix: str, limit: Value = None, source: str = "") -> Seen:
+    """To be looked at, but not broken."""
+    return Seen(Status.WARN, value, cause, fix, limit, source)
+
+
+def unknown(cause: str, required: bool = True) -> Seen:
+    """Not measured."""
+    return Seen(Status.NOT_ASSESSED, cause=cause, required=required)
+
+
+def is_simulated(facts: HostFacts) -> bool:
+    """Whether what NVML says here is made up."""
+    return AREA in facts.simulated
+
+
+def devices(facts: HostFacts) -> tuple[Gpu, ...]:
+    """The GPUs the driver counts, those it has lost too."""
+    return facts.gpus.devices if facts.gpus else ()
+
+
+def address(bus_id: str) -> str:
+    """A PCI address as sysfs writes it: NVML's has eight digits for the domain, a kernel message no function."""
+    parts = bus_id.lower().split(":")
+    if len(parts) != 3 or not all(set(p) <= set("0123456789abcdef.") and p for p in parts):
+        return bus_id
+    slot, _, function = parts[2].partition(".")
+    return f"{int(parts[0], 16):04x}:{parts[1]}:{slot}.{function or 0}"
+
+
+def part_of(gpu: Gpu) -> GpuPart | None:
+    """The GPU's data sheet, None for a product the program does not know."""
+    return gpu_parts().find(gpu.name)
+
+
+def silence(facts: HostFacts) -> Gap:
+    """Why nothing is known of this host's GPUs."""
+    return facts.gap("gpus", "the driver shows no GPU")
+
+
+def each(
+    check_id: str, host: Host, facts: HostFacts, judge: Callable[[Gpu], Seen], unit: str = ""
+) -> list[CheckResult]:
+    """Bad GPUs one by one, those without a measurement in one result per reason, or one pass for all."""
+    simulated = is_simulated(facts)
+    found = devices(facts)
+    if not found:
+        return [not_assessed(check_id, host.name, silence(facts), simulated=simulated)]
+    seen = [(gpu, judge(gpu) if gpu.bus_id else unknown(NO_ANSWER)) for gpu in found]
+    results = [
+        _result(check_id, host, gpu, one, unit, simulated)
+        for gpu, one in seen
+        if one.status in {Status.FAIL, Status.WARN}
+    ]
+    results += _unmeasured(check_id, host, seen, simulated)
+    return results or [_all_good(check_id, host, [one for _, one in seen], unit, simulated)]
+
+
+def _result(
+    check_id: str, host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool
+) -> CheckResult:
+    """An index moves when another GPU is gone; the address and the serial number stay with the board."""
+    return judged(
+        check_id,
+        place(host.name, f"GPU {gpu.index}"),
+        seen.status,
+        evidence=f"{address(gpu.bus_id)}, serial {gpu.serial or 'unknown'}",
+        value=seen.value,
+        unit=unit,
+        limit=seen.limit,
+        limit_source=seen.source,
+        cause=seen.cause,
+        fix=seen.fix,
+        simulated=simulated,
+    )
+
+
+def _unmeasured(
+    check_id: str, host: Host, seen: Iterable[tuple[Gpu, Seen]], simulated: bool
+) -> list[CheckResult]:
+    reasons: dict[tuple[str, bool], list[str]] = {}
+    for gpu, one in seen:
+        if one.status is Status.NOT_ASSESSED:
+            reasons.setdefault((one.cause, one.required), []).append(f"GPU {gpu.index}")
+    return [
+        not_assessed(
+            check_id,
+            place(host.name, *gpus),
+            cause,
+            required=required,
+            simulated=simulated,
+        )
+        for (cause, required), gpus in reasons.items()
+    ]
+
+
+def _all_good(
+    check_id: str, host: Host, seen: list[Seen], unit: str, simulated: bool
+) -> CheckResult:
+    """The value of all, or the first and the last of those there are."""
+    values = sorted({one.value for one in seen if one.value is not None}, key=_order)
+    value = values[0] if len(values) == 1 else None
+    spread = f", {values[0]} to {values[-1]}" if len(values) > 1 else ""
+    return passed(
+        check_id,
+        host.name,
+        values[-1] if len(values) > 1 else value,
+        unit=unit,
+        limit=seen[0].limit,
+        limit_source=seen[0].source,
+        evidence=f"{len(seen)} GPUs{spread}",
+        simulated=simulated,
+    )
+
+
+def _order(value: Value) -> tuple[float, str]:
+    return (float(value), "") if isinstance(value, int | float) else (0.0, str(value))

@@ -1,0 +1,148 @@
+"""Are all GPUs there, of the right kind, and does every one answer."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host
+from appliance.stages.gpu.checks.each import (
+    Seen,
+    address,
+    bad,
+    devices,
+    each,
+    good,
+    is_simulated,
+    silence,
+    unknown,
+)
+from appliance.stages.gpu.facts import Gpu
+
+GB = 10**9
+LOST = "drain and reboot the host; if it is gone again, look for Xid 79 (gpu.xid), reseat it or send it to service"
+
+
+def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """As many GPUs as the class has, on the PCI bus and in the driver alike."""
+    expected = view.profile.hardware.gpu.count
+    common: dict[str, object] = {
+        "unit": "GPUs",
+        "limit": expected,
+        "limit_source": f"profile {view.profile.name}",
+        "simulated": is_simulated(facts),
+    }
+    if facts.pci_gpus is None:
+        return [not_assessed("gpu.count", host.name, silence(facts), **common)]
+    results = _on_bus(view, host, facts, common)
+    if facts.gpus is None:
+        why = silence(facts).after("the driver could not be asked: ")
+        return results or [not_assessed("gpu.count", host.name, why, **common)]
+    results += _fallen_off(host, facts, common)
+    answering = sum(1 for gpu in devices(facts) if gpu.bus_id)
+    if not results and answering != facts.pci_gpus:
+        cause = f"the driver answers for {answering} GPUs, {facts.pci_gpus} are on the PCI bus"
+        results = [failed("gpu.count", host.name, cause, LOST, value=answering, **common)]
+    return results or [passed("gpu.count", host.name, answering, **common)]
+
+
+def _on_bus(
+    view: View, host: Host, facts: HostFacts, common: dict[str, object]
+) -> list[CheckResult]:
+    expected = view.profile.hardware.gpu.count
+    if facts.pci_gpus == expected:
+        return []
+    missing = _missing_addresses(view, host, facts)
+    cause = f"{facts.pci_gpus} GPUs are on the PCI bus, the class has {expected}"
+    cause += f"; none at {', '.join(missing)}, where the other hosts have one" if missing else ""
+    fix = "lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable"
+    if (facts.pci_gpus or 0) > expected:
+        fix = "lspci -d 10de: lists them; choose the profile of this hardware, or take out what does not belong to it"
+    return [failed("gpu.count", host.name, cause, fix, value=facts.pci_gpus, **common)]
+
+
+def _fallen_off(host: Host, facts: HostFacts, common: dict[str, object]) -> list[CheckResult]:
+    answering = {address(gpu.bus_id) for gpu in devices(facts) if gpu.bus_id}
+    cause = "it is on the PCI bus, but the driver has lost it"
+    return [
+        failed("gpu.count", place(host.name, at), cause, LOST, value=len(answering), **common)
+        for at in facts.pci_gpu_ids
+        if address(at) not in answering
+    ]
+
+
+def _missing_addresses(view: View, host: Host, facts: HostFacts) -> list[str]:
+    """Where complete hosts of the same site have a GPU and this one has none."""
+    others = (
+        set(other.pci_gpu_ids)
+        for name, other in view.facts.items()
+        if name != host.name and other.pci_gpus == view.profile.hardware.gpu.count
+    )
+    complete = list(others)
+    alike = complete and all(ids == complete[0] for ids in complete)
+    return sorted(complete[0] - set(facts.pci_gpu_ids)) if alike else []
+
+
+def judge_model(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Products the class accepts, and only one of them in a host."""
+    accepted = view.profile.hardware.gpu.models
+    limit, source = ", ".join(accepted), f"profile {view.profile.name}"
+
+    def judge(gpu: Gpu) -> Seen:
+        if not gpu.name:
+            return unknown("the driver does not name it")
+        if gpu.name in accepted:
+            return good(gpu.name, limit, source)
+        cause = f"{gpu.name} is not a GPU of this class"
+        fix = "choose the profile of this hardware, or add the name to hardware.gpu.models of a profile of your own"
+        return bad(gpu.name, cause, fix, limit, source)
+
+    results = each("gpu.model", host, facts, judge)
+    names = sorted({gpu.name for gpu in devices(facts) if gpu.name})
+    if len(names) > 1 and set(names) <= set(accepted):
+        cause = f"different GPUs in one host: {' and '.join(names)}"
+        fix = "a job over all of them runs at the pace of the slower: make the host's GPUs alike"
+        mixed = {"value": len(names), "limit": 1, "simulated": is_simulated(facts)}
+        results = [r for r in results if r.cause] + [
+            failed("gpu.model", host.name, cause, fix, **mixed)
+        ]
+    return results
+
+
+def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """At least the memory of the class; 80 GB on the label are 80 or more billions of bytes."""
+    least, source = view.profile.hardware.gpu.memory_gib, f"profile {view.profile.name}"
+
+    def judge(gpu: Gpu) -> Seen:
+        if not gpu.memory:
+            return unknown("its memory was not read")
+        found = round(gpu.memory / GB, 1)
+        if gpu.memory >= least * GB:
+            return good(found, least, source)
+        cause = f"{found} GB of memory, the class has {least} GB"
+        fix = "compare its part number (nvidia-smi -q) with the order; the right part with too little goes to service"
+        return bad(found, cause, fix, least, source)
+
+    return each("gpu.memory", host, facts, judge, "GB")
+
+
+def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """NVML answers every question about every GPU."""
+    del view
+    found, simulated = devices(facts), is_simulated(facts)
+    if not found:
+        return [not_assessed("gpu.error", host.name, silence(facts), simulated=simulated)]
+    ill = [gpu for gpu in found if gpu.error or not gpu.bus_id]
+    if not ill:
+        evidence = f"{len(found)} GPUs"
+        return [passed("gpu.error", host.name, 0, limit=0, evidence=evidence, simulated=simulated)]
+    return [
+        failed(
+            "gpu.error",
+            place(host.name, f"GPU {gpu.index}"),
+            f"the driver cannot reach it: {gpu.error or 'no address'}",
+            f"drain the host, nvidia-smi --gpu-reset -i {gpu.index}; if it stays lost, reboot; lost again: reseat or replace it",
+            simulated=simulated,
+        )
+        for gpu in ill
+    ]

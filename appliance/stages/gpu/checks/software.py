@@ -1,0 +1,273 @@
+"""Does the software around the GPUs fit: one driver branch and version, fabric manager, persistence, firmware."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from appliance.checks.check import View, failed, not_assessed, passed, warned
+from appliance.models.facts import HostFacts, ProblemKind, Unit
+from appliance.models.gap import Gap
+from appliance.models.profile import Interconnect
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host, Role
+from appliance.stages.gpu.checks.each import (
+    Seen,
+    bad,
+    devices,
+    each,
+    good,
+    is_simulated,
+    silence,
+    unknown,
+)
+from appliance.stages.gpu.facts import Gpu
+
+FABRIC_MANAGER = "nvidia-fabricmanager.service"
+PERSISTENCE = "nvidia-persistenced.service"
+SERVICES = ("nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cdi.service")
+UNITS = (FABRIC_MANAGER, PERSISTENCE, *SERVICES)
+AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
+FEW = 8
+"""Hosts that are named; more are a number."""
+LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
+
+
+def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """A driver answers, and is of the profile's branch."""
+    branch = view.profile.software.driver_branch
+    common: dict[str, object] = {
+        "limit": branch,
+        "limit_source": f"profile {view.profile.name}",
+        "simulated": is_simulated(facts),
+    }
+    if facts.gpus is None:
+        return [_no_driver(host, facts, common)]
+    version = facts.gpus.driver
+    if not version:
+        why = "the driver does not tell its version"
+        return [not_assessed("gpu.driver", host.name, why, **common)]
+    wanted = branch.split(".")
+    if version.split(".")[: len(wanted)] == wanted:
+        evidence = f"CUDA up to {facts.gpus.cuda}" if facts.gpus.cuda else ""
+        return [passed("gpu.driver", host.name, version, evidence=evidence, **common)]
+    what = "" if len(wanted) > 1 else "of branch "
+    cause = f"driver {version} is not {what}{branch}"
+    fix = f"appliance deploy --stage gpu brings {branch}; or choose software.driver_branch {'.'.join(version.split('.')[: len(wanted)])}"
+    return [failed("gpu.driver", host.name, cause, fix, value=version, **common)]
+
+
+def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> CheckResult:
+    """The probe looked and met no working driver; or it could not look, which says nothing."""
+    if facts.pci_gpus is None or "gpus" not in facts.errors:
+        return not_assessed("gpu.driver", host.name, silence(facts), **common)
+    said = facts.errors["gpus"]
+    fix = "appliance deploy --stage gpu installs it; where it is: modprobe nvidia, then dmesg | grep NVRM says why it does not load"
+    if facts.has("gpus", ProblemKind.VERSION_MISMATCH):
+        fix = "the driver was updated while its older module was loaded: drain and reboot the host, which loads the new one"
+    elif "nouveau" in facts.modules and "nvidia" not in facts.modules:
+        fix = "nouveau holds the GPUs: appliance deploy --stage gpu turns it off, then reboot the host"
+    return failed("gpu.driver", host.name, f"no driver answers: {said}", fix, **common)
+
+
+def judge_driver_spread(view: View) -> Iterable[CheckResult]:
+    """All GPU hosts run one and the same driver version."""
+    known = {n: f.gpus.driver for n, f in _gpu_hosts(view).items() if f.gpus and f.gpus.driver}
+    common: dict[str, object] = {"simulated": _any_simulated(view)}
+    versions = Counter(known.values())
+    if len(versions) > 1:
+        by_version = {
+            version: [n for n, v in known.items() if v == version]
+            for version, _ in reversed(versions.most_common())
+        }
+        cause = "different drivers: " + "; ".join(
+            f"{version} on {_few(hosts)}" for version, hosts in by_version.items()
+        )
+        few = [name for hosts in by_version.values() if len(hosts) <= FEW for name in hosts]
+        common["names"] = tuple(few)
+        fix = "bring all GPU hosts to one version; jobs over several hosts must not mix drivers"
+        common |= {"value": len(versions), "unit": "versions", "limit": 1}
+        return [failed("gpu.driver_spread", "cluster", cause, fix, **common)]
+    silent = _silent(view, known)
+    if silent or not known:
+        why = Gap(f"no driver version known of {', '.join(silent) or 'any host'}", tuple(silent))
+        return [not_assessed("gpu.driver_spread", "cluster", why, **common)]
+    evidence = f"{len(known)} hosts"
+    return [
+        passed("gpu.driver_spread", "cluster", next(iter(versions)), evidence=evidence, **common)
+    ]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= FEW else f"{len(names)} hosts"
+
+
+def judge_vbios_spread(view: View) -> Iterable[CheckResult]:
+    """GPUs of one product carry one firmware; outliers are named."""
+    groups: dict[str, Counter[str]] = {}
+    unread: set[str] = set(_silent(view, {n for n, f in _gpu_hosts(view).items() if devices(f)}))
+    for name, facts in _gpu_hosts(view).items():
+        for gpu in devices(facts):
+            if gpu.vbios and gpu.name:
+                groups.setdefault(gpu.name, Counter())[gpu.vbios] += 1
+            else:
+                unread.add(str(place(name, f"GPU {gpu.index}")))
+    simulated = _any_simulated(view)
+    mixed = {product: versions for product, versions in groups.items() if len(versions) > 1}
+    results = [_outliers(view, p, v.most_common(1)[0][0], simulated) for p, v in mixed.items()]
+    if unread or not groups:
+        named = tuple(sorted(unread))
+        why = Gap(f"no firmware version known of {', '.join(named) or 'any GPU'}", named)
+        results.append(not_assessed("gpu.vbios_spread", "cluster", why, simulated=simulated))
+    if results:
+        return results
+    value = ", ".join(version for versions in groups.values() for version in versions)
+    return [passed("gpu.vbios_spread", "cluster", value, simulated=simulated)]
+
+
+def _outliers(view: View, product: str, usual: str, simulated: bool) -> CheckResult:
+    others = [
+        f"{name}/GPU {gpu.index} {gpu.vbios}"
+        for name, facts in _gpu_hosts(view).items()
+        for gpu in devices(facts)
+        if gpu.name == product and gpu.vbios not in {"", usual}
+    ]
+    return warned(
+        "gpu.vbios_spread",
+        "cluster",
+        f"{product}: firmware {usual} but for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
+        "ask the vendor for one firmware for all, and bring the others to it",
+        value=len(others),
+        unit="GPUs",
+        limit=0,
+        simulated=simulated,
+    )
+
+
+def _gpu_hosts(view: View) -> dict[str, HostFacts]:
+    names = {host.name for host in view.site.with_role(Role.GPU)}
+    return {name: facts for name, facts in view.facts.items() if name in names}
+
+
+def _silent(view: View, known: Mapping[str, object] | set[str]) -> list[str]:
+    return sorted(h.name for h in view.site.with_role(Role.GPU) if h.name not in known)
+
+
+def _any_simulated(view: View) -> bool:
+    return any(is_simulated(facts) for facts in _gpu_hosts(view).values())
+
+
+def _unit(facts: HostFacts, name: str) -> Unit | None:
+    """What systemd says of a unit; None where nobody could ask it."""
+    unit = facts.units.get(name)
+    return None if unit is None or unit.active == "unknown" else unit
+
+
+def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Behind NVSwitch the fabric manager runs in the driver's very version; elsewhere it has no place."""
+    unit = _unit(facts, FABRIC_MANAGER)
+    common: dict[str, object] = {"simulated": is_simulated(facts)}
+    if unit is None and facts.fabric_manager is None:
+        why = _unread(facts)
+        return [not_assessed("gpu.fabric_manager", host.name, why, **common)]
+    if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
+        return [_needless(host, facts, unit, common)]
+    return [_in_step(host, facts, unit, common)]
+
+
+def _unread(facts: HostFacts) -> Gap:
+    return facts.gap("fabric_manager" if "fabric_manager" in facts.errors else "units")
+
+
+def _needless(
+    host: Host, facts: HostFacts, unit: Unit | None, common: dict[str, object]
+) -> CheckResult:
+    common |= {"limit": "absent", "limit_source": "only NVSwitch has a fabric to manage"}
+    if facts.fabric_manager is None or unit is None:
+        why = _unread(facts)
+        return not_assessed("gpu.fabric_manager", host.name, why, **common)
+    if facts.fabric_manager or unit.load == "loaded":
+        cause = (
+            "a fabric manager is installed, but these GPUs have no NVSwitch: it fails at every boot"
+        )
+        fix = "remove the package nvidia-fabricmanager"
+        value = facts.fabric_manager or unit.active
+        return failed("gpu.fabric_manager", host.name, cause, fix, value=value, **common)
+    return passed("gpu.fabric_manager", host.name, "absent", **common)
+
+
+def _in_step(
+    host: Host, facts: HostFacts, unit: Unit | None, common: dict[str, object]
+) -> CheckResult:
+    driver = facts.gpus.driver if facts.gpus else ""
+    found = facts.fabric_manager
+    common |= {"limit": driver or None, "limit_source": LOCKSTEP}
+    if found == "" or (unit is not None and unit.load == "not-found"):
+        cause = "no fabric manager is installed: no CUDA program starts without one (error 802)"
+        fix = f"install nvidia-fabricmanager in version {driver or 'of the driver'} and enable it"
+        return failed("gpu.fabric_manager", host.name, cause, fix, value="absent", **common)
+    if found and driver and found != driver:
+        cause = f"fabric manager {found} beside driver {driver}: it refuses to start"
+        fix = f"install nvidia-fabricmanager {driver} and hold both packages at one version"
+        return failed("gpu.fabric_manager", host.name, cause, fix, value=found, **common)
+    if unit is not None and (unit.active != "active" or unit.enabled not in AT_BOOT):
+        cause = f"the fabric manager is {unit.active}, {unit.enabled or 'not enabled'} at boot"
+        fix = f"journalctl -u {FABRIC_MANAGER} says why; systemctl enable --now {FABRIC_MANAGER}"
+        return failed("gpu.fabric_manager", host.name, cause, fix, value=unit.active, **common)
+    if not found or not driver or unit is None:
+        why = facts.gap("fabric_manager", "its version or state is not known")
+        return not_assessed("gpu.fabric_manager", host.name, why, **common)
+    return passed("gpu.fabric_manager", host.name, found, **common)
+
+
+def judge_persistence(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The driver keeps every GPU ready between jobs, and a daemon sees to it after a boot."""
+    del view
+    return [*each("gpu.persistence", host, facts, _persistence), *_daemon(host, facts)]
+
+
+def _persistence(gpu: Gpu) -> Seen:
+    if gpu.persistence is None:
+        return unknown("the driver does not tell whether persistence is on")
+    if gpu.persistence:
+        return good("on", "on")
+    cause = "persistence is off: the GPU starts anew for every job, and forgets its settings"
+    fix = f"nvidia-smi -i {gpu.index} -pm 1; {PERSISTENCE} keeps it on where it runs from boot on"
+    return bad("off", cause, fix, "on")
+
+
+def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
+    target, unit = place(host.name, "daemon"), _unit(facts, PERSISTENCE)
+    common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
+    if unit is None:
+        why = facts.gap("units", "the unit was not read")
+        return [not_assessed("gpu.persistence", target, why, **common)]
+    if unit.active == "active" and unit.enabled in AT_BOOT:
+        return [passed("gpu.persistence", target, unit.active, **common)]
+    state = f"{unit.active}, {unit.enabled or 'not enabled'} at boot"
+    fix = f"journalctl -u {PERSISTENCE} says why; systemctl enable --now {PERSISTENCE}"
+    if unit.load == "not-found":
+        state, fix = "not installed", "appliance deploy --stage gpu"
+    cause = f"the persistence daemon is {state}: persistence is gone after the next boot"
+    return [warned("gpu.persistence", target, cause, fix, value=unit.active, **common)]
+
+
+def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """What measures the GPUs and describes them to containers runs; the distribution's own packages have none of it."""
+    if view.site.repositories.gpu.source == "distribution":
+        return []
+    return [_service(host, facts, name) for name in SERVICES]
+
+
+def _service(host: Host, facts: HostFacts, name: str) -> CheckResult:
+    unit, target = _unit(facts, name), place(host.name, name.removesuffix(".service"))
+    common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
+    if unit is None:
+        why = facts.gap("units", "the unit was not read")
+        return not_assessed("gpu.services", target, why, **common)
+    if unit.load == "not-found":
+        cause, fix = f"{name} is not installed", "appliance deploy --stage gpu"
+        return failed("gpu.services", target, cause, fix, value="absent", **common)
+    if unit.active != "active" or unit.enabled not in AT_BOOT:
+        cause = f"{name} is {unit.active}, {unit.enabled or 'not enabled'} at boot"
+        fix = f"journalctl -u {name} says why; systemctl enable --now {name}"
+        return failed("gpu.services", target, cause, fix, value=unit.active, **common)
+    return passed("gpu.services", target, unit.active, **common)

@@ -1,0 +1,56 @@
+"""Variables of role ``gpu``: which driver, from where, with which kernel modules."""
+
+import re
+
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Interconnect, Profile
+from appliance.models.site import Site
+from appliance.stages.context import RoleContext, Variables
+
+OPEN_SINCE = 560
+"""First branch in which NVIDIA's own default are the open modules (driver installation guide, 2026-09)."""
+
+HOPPER = re.compile(r"\b(H\d{2,3}|GH\d{3})\b")
+BLACKWELL = re.compile(r"\b(B\d{2,3}|GB\d{3})\b")
+"""By product name; the proprietary modules do not know Blackwell at all (the same guide)."""
+
+
+def variables(context: RoleContext) -> Variables:
+    """All variables of role gpu for one host."""
+    site, software = context.site, context.profile.software
+    source = site.repositories.gpu
+    return {
+        "gpu_release": software.driver_branch,
+        "gpu_cuda_major": software.cuda.split(".")[0],
+        "gpu_source": source.source,
+        "gpu_mirror": source.mirror or "",
+        "gpu_key": source.key or "",
+        "gpu_fingerprint": source.fingerprint or "",
+        "gpu_kernel_modules": kernel_modules(context.profile, source.kernel_modules),
+        "gpu_fabric_manager": has_switches(context.profile),
+        "gpu_pod_names": site.kubernetes is not None,
+        "gpu_container": _in_container(site, context.facts.get(context.host.name)),
+    }
+
+
+def kernel_modules(profile: Profile, chosen: str) -> str:
+    """Open or proprietary: the site's word, else by GPU generation and branch."""
+    if chosen != "automatic":
+        return chosen
+    new = int(profile.software.driver_branch.split(".")[0]) >= OPEN_SINCE
+    hopper = any(HOPPER.search(model) for model in profile.hardware.gpu.models)
+    return "open" if new or hopper or only_open(profile) else "proprietary"
+
+
+def only_open(profile: Profile) -> str:
+    """The model of the profile that runs on the open modules only; "" where there is none."""
+    return next((m for m in profile.hardware.gpu.models if BLACKWELL.search(m)), "")
+
+
+def has_switches(profile: Profile) -> bool:
+    """Whether there is an NVLink fabric to manage."""
+    return profile.hardware.gpu.interconnect is Interconnect.NVSWITCH
+
+
+def _in_container(site: Site, facts: HostFacts | None) -> bool:
+    return bool(facts.os.container) if facts else bool(site.simulated)

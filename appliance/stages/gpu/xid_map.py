@@ -1,0 +1,95 @@
+"""What Xid messages mean: their classes, codes and the rules over several of them, as data."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from appliance.config.tables import load
+from appliance.models.base import Model
+
+Verdict = Literal["pass", "warn", "fail"]
+
+
+class Source(Model):
+    """Where a judgement comes from, and of when."""
+
+    name: str
+    date: str
+
+
+class XidClass(Model):
+    """What codes of one kind have in common; ``action`` may name ``{gpu}``, the GPU's index."""
+
+    verdict: Verdict
+    action: str
+
+
+class XidCodes(Model):
+    """Codes of one meaning. ``differs``: a source that judges them otherwise."""
+
+    codes: tuple[int, ...] = Field(min_length=1)
+    kind: str = Field(alias="class")
+    means: str
+    action: str = ""
+    source: str
+    differs: str = ""
+
+
+class Repeat(Model):
+    """A rule over several messages: ``count`` of them within ``hours``.
+
+    ``same_gpu``: from one GPU; otherwise from that many different ones. Without codes and class: all that fail.
+    """
+
+    name: str
+    codes: tuple[int, ...] = ()
+    kind: str = Field(default="", alias="class")
+    count: int = Field(ge=2)
+    hours: float = Field(gt=0)
+    same_gpu: bool
+    verdict: Verdict
+    action: str
+    source: str
+
+
+class XidMap(Model):
+    """The whole map. ``hours``: how long a message fails a host."""
+
+    version: Literal[1]
+    sources: dict[str, Source]
+    hours: float = Field(gt=0)
+    classes: dict[str, XidClass]
+    recovery: dict[int, str]
+    repeats: tuple[Repeat, ...]
+    codes: tuple[XidCodes, ...]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        listed = [code for row in self.codes for code in row.codes]
+        twice = {code for code in listed if listed.count(code) > 1}
+        if twice:
+            raise ValueError(f"codes listed twice: {sorted(twice)}")
+        kinds = {row.kind for row in self.codes} | {r.kind for r in self.repeats if r.kind}
+        if unknown := (kinds | set(self.recovery.values())) - set(self.classes):
+            raise ValueError(f"unknown classes: {sorted(unknown)}")
+        names = {row.source for row in self.codes} | {row.differs for row in self.codes} - {""}
+        if unknown := (names | {r.source for r in self.repeats}) - set(self.sources):
+            raise ValueError(f"unknown sources: {sorted(unknown)}")
+        return self
+
+    def row(self, code: int) -> XidCodes | None:
+        """What is known of a code."""
+        return next((row for row in self.codes if code in row.codes), None)
+
+    def cite(self, source: str) -> str:
+        """A source in words."""
+        found = self.sources[source]
+        return f"{found.name}, {found.date}"
+
+
+@cache
+def xid_map() -> XidMap:
+    """What Xid messages mean. Raises InvalidConfig if the file is damaged, as the others do."""
+    return load(Path(__file__).with_name("xid.yml"), XidMap)

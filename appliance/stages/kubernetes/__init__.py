@@ -1,0 +1,1 @@
+"""Stage kubernetes: containerd and a cluster over control and GPU hosts."""

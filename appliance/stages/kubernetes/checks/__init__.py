@@ -1,0 +1,341 @@
+"""A Kubernetes cluster: kubelets, API, nodes, names, releases, certificates and backups."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from appliance.checks.check import (
+    CONTROL_HOSTS,
+    GPU_HOSTS,
+    Check,
+    ClusterCheck,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.bound import Bound
+from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult
+from appliance.models.site import Host, Owner, Role
+from appliance.stages.kubernetes.checks.certificates import judge_certificates
+from appliance.stages.kubernetes.checks.topology import judge_tiers
+from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
+
+DEPLOY = "appliance deploy"
+ON_DEMAND = "appliance: MIG on demand"
+"""Why a host cordons itself while it divides its GPUs for a pod."""
+MEMBERS = frozenset({Role.CONTROL, Role.GPU})
+UNITS = ("containerd.service", "kubelet.service", "appliance-etcd.timer")
+"""What the probe must be asked for."""
+"""What is judged of a cluster of somebody else's; no stage makes it."""
+LATE = 2
+"""A backup is late after this many times its interval."""
+
+
+def members(view: View) -> tuple[Host, ...]:
+    """Hosts of the cluster; of one that was brought, those it gives work to."""
+    if view.site.brings_cluster:
+        return tuple(
+            h for h in view.site.with_role(Role.GPU) if view.site.owner(h) is Owner.KUBERNETES
+        )
+    return tuple(h for h in view.site.hosts if MEMBERS.intersection(h.roles))
+
+
+def _known(check: str, host: Host, facts: HostFacts) -> Kubernetes | CheckResult:
+    if facts.kubernetes is not None:
+        return facts.kubernetes
+    why = facts.gap("kubernetes", f"{host.name} has no kubelet")
+    return not_assessed(check, host.name, why)
+
+
+def _kubelet(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del view
+    check = "kubernetes.kubelet"
+    known = _known(check, host, facts)
+    if isinstance(known, CheckResult):
+        yield known
+    elif not known.kubelet:
+        yield not_assessed(check, host.name, "kubelet was not asked")
+    elif known.kubelet == "ok":
+        yield passed(check, host.name, "ok", limit="ok", evidence="/healthz")
+    else:
+        fix = f"journalctl -u kubelet -u containerd on {host.name}, then {DEPLOY}"
+        cause = f"kubelet {known.kubelet}"
+        yield failed(check, host.name, cause, fix)
+
+
+def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del view
+    check = "kubernetes.dns"
+    known = _known(check, host, facts)
+    if isinstance(known, CheckResult):
+        yield known
+    elif not known.dns:
+        yield not_assessed(check, host.name, "kubelet's configuration names no name server")
+    elif known.dns == "ok":
+        yield passed(check, host.name, "ok", evidence="kubernetes.default.svc.cluster.local")
+    else:
+        fix = (
+            "kubectl -n kube-system get pods,endpoints -o wide shows the name server's; "
+            "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix"
+        )
+        yield failed(check, host.name, known.dns, fix)
+
+
+def _api(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del view
+    check = "kubernetes.api"
+    known = _known(check, host, facts)
+    if isinstance(known, CheckResult):
+        yield known
+    elif known.api is None:
+        yield not_assessed(
+            check, host.name, "there is no admin.conf here, so the API was not asked"
+        )
+    elif known.api == "ok":
+        yield passed(check, host.name, "ok", limit="ok", evidence="/readyz")
+    else:
+        fix = f"on {host.name}: crictl ps -a or ctr -n k8s.io tasks ls, and journalctl -u kubelet"
+        if known.stopped:
+            fix = "appliance etcd restore with the same backup goes on; appliance etcd abandon takes it back"
+        cause = f"the API is not ready: {known.api}"
+        yield failed(check, host.name, cause, fix)
+
+
+def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    check = "kubernetes.certificates"
+    known = _known(check, host, facts)
+    if isinstance(known, CheckResult):
+        yield known
+        return
+    yield judge_certificates(view, host, facts, known.certificates)
+
+
+def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    check = "kubernetes.backup"
+    known = _known(check, host, facts)
+    if isinstance(known, CheckResult):
+        yield known
+        return
+    if known.backups is None:
+        yield not_assessed(check, host.name, "the folder of backups is not known on this host")
+        return
+    hours = view.site.kubernetes.etcd_backup.every_hours if view.site.kubernetes else 0
+    most = LATE * hours
+    fix = f"on {host.name}: systemctl status appliance-etcd.service, then appliance-etcd save"
+    told: dict[str, Any] = {
+        "value": known.backup_age_h,
+        "unit": "h",
+        "limit": most,
+        "limit_source": "site",
+    }
+    if not known.backups or known.backup_age_h is None:
+        yield failed(check, host.name, "there is no backup of etcd", fix, limit=most, unit="h")
+    elif known.backup_age_h > most:
+        cause = f"the newest backup of etcd is {known.backup_age_h:.0f} h old"
+        yield failed(check, host.name, cause, fix, **told)
+    else:
+        yield passed(check, host.name, **told)
+
+
+def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
+    """The nodes as the first control plane that answers has them, or why nobody does."""
+    if view.site.brings_cluster:
+        if view.brought is None:
+            return None, Gap("the cluster that was brought was not asked")
+        return view.brought.nodes, Gap(view.brought.api)
+    why = Gap("no host has the role control")
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        if facts is None:
+            why = Gap(f"{host.name}, a control plane, did not answer", (host.name,))
+        elif facts.kubernetes is None:
+            why = facts.gap("kubernetes", f"{host.name} has no kubelet")
+        elif facts.kubernetes.nodes is None:
+            api, none = facts.kubernetes.api, f"the nodes were not read from the API of {host.name}"
+            why = facts.gap("kubernetes", none)
+            why = why if api == "ok" else why.of(api or none)
+        else:
+            return facts.kubernetes.nodes, Gap("")
+    return None, why
+
+
+def _brought(view: View) -> Iterator[CheckResult]:
+    check, brought = "kubernetes.brought", view.brought
+    if not view.site.brings_cluster:
+        return
+    if brought is None:
+        yield not_assessed(check, "cluster", "it was not asked")
+    elif brought.api != "ok":
+        yield failed(check, "cluster", brought.api, brought.fix, limit="answers")
+    else:
+        count = len(brought.nodes or ())
+        evidence = f"{count} nodes, by {view.site.brings_cluster}"
+        yield passed(check, "cluster", "answers", limit="answers", evidence=evidence)
+
+
+def _nodes(view: View) -> Iterator[CheckResult]:
+    check = "kubernetes.nodes"
+    nodes, why = _told(view)
+    by_name = {node.name: node for node in nodes or ()}
+    for host in members(view):
+        node = by_name.get(host.name)
+        if nodes is None:
+            yield not_assessed(check, host.name, why)
+        elif node is None:
+            cause = f"the cluster has no node {host.name}"
+            fix = f"{DEPLOY} --limit {host.name}"
+            if view.site.brings_cluster:
+                fix = f"join {host.name} to the cluster under this name, or give it owner: slurm"
+            yield failed(check, host.name, cause, fix, limit="ready")
+        else:
+            yield _node(view, host, node)
+
+
+def _node(view: View, host: Host, node: KubernetesNode) -> CheckResult:
+    check, owner = "kubernetes.nodes", view.site.owner(host).value
+    if not node.ready:
+        cause = f"not ready: {node.reason or 'no reason given'}"
+        fix = f"journalctl -u kubelet -u containerd on {host.name}"
+        return failed(check, host.name, cause, fix, value="not ready", limit="ready")
+    if node.owner != owner:
+        cause = f"is given work as a host of {node.owner}, and the site says {owner}"
+        return failed(check, host.name, cause, DEPLOY, value=node.owner, limit=owner)
+    if node.cordoned:
+        return _cordoned(host, node)
+    return passed(check, host.name, "ready", limit="ready", evidence=f"owner {owner}")
+
+
+def _cordoned(host: Host, node: KubernetesNode) -> CheckResult:
+    """What the appliance has cordoned it gives back by itself; by hand that would be undone work."""
+    check, cause = "kubernetes.nodes", "cordoned: takes no new pods"
+    told: dict[str, Any] = {"value": "cordoned", "limit": "ready"}
+    if not node.cordoned_for:
+        fix = f"once that is dealt with: kubectl uncordon {host.name}"
+        return failed(check, host.name, cause, fix, **told)
+    cause += f" ({node.cordoned_for})"
+    if node.cordoned_for == ON_DEMAND:
+        fix = f"nothing, it takes a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
+        return warned(check, host.name, cause, fix, **told)
+    return failed(check, host.name, cause, f"{DEPLOY} goes on and gives it back", **told)
+
+
+def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del facts
+    nodes, why = _told(view)
+    yield judge_tiers(view, host, nodes, why)
+
+
+def _versions(view: View) -> Iterator[CheckResult]:
+    check = "kubernetes.versions"
+    nodes, why = _told(view)
+    if not nodes:
+        none = Gap("the cluster has no nodes")
+        yield not_assessed(check, "cluster", why if nodes is None else none)
+        return
+    found = sorted({node.version for node in nodes})
+    minors = {".".join(version.split(".")[:2]) for version in found}
+    wanted = "one release" if view.site.brings_cluster else _wanted(view)
+    told: dict[str, Any] = {"value": ", ".join(found), "limit": wanted}
+    if "" in found:
+        yield not_assessed(check, "cluster", "a node does not say its kubelet's release")
+    elif (view.site.brings_cluster and len(minors) == 1) or minors == {
+        f"v{'.'.join(wanted.split('.')[:2])}"
+    }:
+        yield passed(check, "cluster", **told)
+    else:
+        cause = f"kubelets run {' and '.join(found)}, the site asks for {wanted}"
+        fix = f"{DEPLOY}: it upgrades what is behind, host by host (docs/kubernetes.md)"
+        if view.site.brings_cluster:
+            fix = "finish the upgrade of the cluster that was brought"
+        yield failed(check, "cluster", cause, fix, **told)
+
+
+def _wanted(view: View) -> str:
+    given = view.site.kubernetes
+    chosen = (given.version if given else None) or view.site.software.get("kubernetes")
+    return chosen or view.profile.software.kubernetes or ""
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        "kubernetes.kubelet",
+        "kubelet runs and is well",
+        MEMBERS,
+        _kubelet,
+        "kubelet starts the pods of its host and says that the host is alive; without it the host is not ready after 40 s and its "
+        "pods move away after five minutes. Usual causes: containerd is down, swap is on, its certificate expired.",
+    ),
+    HostCheck(
+        "kubernetes.api",
+        "The API is ready",
+        CONTROL_HOSTS,
+        _api,
+        "Each control plane's own API server is asked for /readyz, which covers etcd. Running pods go on without it; nothing new "
+        "starts. Usual causes: etcd's disk is full or slow, a certificate expired, a static pod's manifest is broken.",
+    ),
+    ClusterCheck(
+        "kubernetes.brought",
+        "The cluster that was brought answers",
+        _brought,
+        "A site may bring a Kubernetes cluster of somebody else's (kubernetes.external). Its API is asked for its nodes by whoever "
+        "runs the command, with that kubeconfig. Usual causes: the token has expired, the network does not reach the API server.",
+        of_brought=True,
+    ),
+    ClusterCheck(
+        "kubernetes.nodes",
+        "Every host is a ready node of its owner",
+        _nodes,
+        "Each control and GPU host must be a node of the cluster, ready and not cordoned, and its taint must name the owner the site "
+        "gives it: a host of Slurm takes no pods.",
+        of_brought=True,
+    ),
+    HostCheck(
+        "kubernetes.topology",
+        "Nodes are labelled with their place in the fabric",
+        GPU_HOSTS,
+        _topology,
+        "A scheduler keeps the pods of one job near each other by the labels fabric.topograph.run/tier-1 and up. They must be what "
+        "discovery says now, and none where the class has no InfiniBand. They differ after hosts were moved to other switches, or "
+        "after somebody changed them by hand.",
+        "the tree of appliance fabric topology --format kubernetes",
+    ),
+    ClusterCheck(
+        "kubernetes.versions",
+        "All kubelets are of the site's release",
+        _versions,
+        "kubelets of several minor releases are an upgrade that was not finished. Kubernetes supports that for a while only, and "
+        "never a kubelet that is newer than the API.",
+        of_brought=True,
+    ),
+    HostCheck(
+        "kubernetes.dns",
+        "Service names resolve",
+        MEMBERS,
+        _dns,
+        "The cluster's name server is asked from every host for the API's own service, through the service network, kube-proxy and "
+        "the pod network, so a fault of any of these shows here.",
+    ),
+    HostCheck(
+        "kubernetes.certificates",
+        "No certificate is about to expire",
+        MEMBERS,
+        _certificates,
+        "kubeadm's certificates live one year and are renewed by an upgrade or by hand; kubelet renews its own. An expired one stops "
+        "the control plane, or its host's kubelet.",
+        "21 days (own choice)",
+        Bound("days", below=365),
+    ),
+    HostCheck(
+        "kubernetes.backup",
+        "etcd was backed up lately",
+        CONTROL_HOSTS,
+        _backup,
+        "etcd holds all of the cluster's objects. A backup is taken every few hours on every control plane; appliance etcd restore "
+        "puts one back. Late means the timer stopped or the disk is full.",
+        "twice kubernetes.etcd_backup.every_hours of the site",
+    ),
+)

@@ -1,0 +1,159 @@
+"""Images by what runs: a tag names another image on every day and on every mirror that its owners please."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed, warned
+from appliance.models.gap import Gap
+from appliance.models.images import (
+    Held,
+    RunningImage,
+    full,
+    identity_of,
+    is_pinned,
+    kind,
+    short,
+)
+from appliance.models.result import CheckResult, Place, place
+from appliance.stages.scheduler import checks as scheduler
+from appliance.stages.workloads import checks as workloads
+
+CHECK = "kubernetes.images"
+SYSTEM = "kube-system"
+LOCK = "appliance images lock"
+GOOD = "one digest each"
+
+
+def running(view: View) -> tuple[str, tuple[RunningImage, ...] | None, Gap]:
+    """The control plane that says it, the images of the appliance's own namespaces, or why they are not known."""
+    host, known, _ = scheduler.told(view)
+    if known is None or known.images is None:
+        return host, None, scheduler.missing(view, "images of pods")
+    releases = (*scheduler.wanted(view), *workloads.wanted(view))
+    own = {SYSTEM, *(release.namespace for release in releases)}
+    order = {known_host.name: i for i, known_host in enumerate(view.site.hosts)}
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in known.images:
+        if one.namespace in own:
+            key = full(one.image), identity_of(one.id)
+            found.setdefault(key, set()).update(one.hosts)
+    return (
+        host,
+        tuple(
+            RunningImage(
+                image=image,
+                identity=identity,
+                hosts=tuple(sorted(hosts, key=lambda name: (order.get(name, len(order)), name))),
+                held=_held(view, image, identity),
+            )
+            for (image, identity), hosts in sorted(found.items())
+        ),
+        Gap(f"no pod was seen to run in {SYSTEM}"),
+    )
+
+
+def _held(view: View, image: str, identity: str) -> Held:
+    if is_pinned(image):
+        return Held.NAME
+    if not identity:
+        return Held.UNKNOWN
+    return view.lock.holds(image, identity) if view.lock else Held.NOTHING
+
+
+def _images(view: View) -> Iterator[CheckResult]:
+    host, found, why = running(view)
+    if not found:
+        yield not_assessed(CHECK, host, why)
+        return
+    by_name = {image: tuple(rows) for image, rows in groupby(found, lambda one: one.image)}
+    judged = (_judged(view, place(host, image), rows) for image, rows in by_name.items())
+    wrong = [result for result in judged if result is not None]
+    yield from wrong
+    if not wrong:
+        evidence = f"{len(by_name)} images{_by_archive(found)}; {_compared(view)}"
+        yield passed(CHECK, host, GOOD, limit=GOOD, evidence=evidence)
+
+
+def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> CheckResult | None:
+    """What is wrong with an image; None where nothing is."""
+    image = rows[0].image
+    if is_pinned(image):
+        return None
+    for of_kind in ("digest", "id"):
+        alike = [row for row in rows if kind(row.identity) == of_kind]
+        if len(alike) > 1:
+            return _torn(target, alike)
+    for row in rows:
+        if row.is_wrong and view.lock:
+            accepted = short(view.lock.images[image])
+            cause = f"{image} is {short(row.identity)} on {_on(row)}, and {accepted} was accepted"
+            fix = f"compare it with what its publisher names: {LOCK} where it is right, else crictl rmi {image} there, and delete its pods"
+            return failed(CHECK, target, cause, fix, value=short(row.identity), limit=accepted)
+    if len(rows) > 1 or rows[0].held is Held.UNKNOWN:
+        return _open(view, target, rows)
+    if view.lock and rows[0].held is Held.NOTHING:
+        cause = f"{image} runs on {_on(rows[0])} ({short(rows[0].identity)}), and nobody has accepted it"
+        fix = f"compare it with what its publisher names, then {LOCK}"
+        found = short(rows[0].identity)
+        return warned(CHECK, target, cause, fix, value=found, limit="images.lock")
+    return None
+
+
+def _torn(target: Place, rows: Sequence[RunningImage]) -> CheckResult:
+    image, fetched = rows[0].image, kind(rows[0].identity) == "digest"
+    said = ", ".join(f"{short(row.identity)} on {_on(row)}" for row in rows)
+    cause = f"{image} is not one image: {said}"
+    fix = "import the same archive on all hosts, and delete its pods"
+    if fetched:
+        fix = f"skopeo inspect docker://{image} says which is right: crictl rmi {image} on the others, and delete its pods there"
+    return failed(CHECK, target, cause, fix, value=len(rows), limit=1)
+
+
+def _open(view: View, target: Place, rows: Sequence[RunningImage]) -> CheckResult:
+    image = rows[0].image
+    unknown = next((row for row in rows if not row.identity), None)
+    if unknown:
+        why = Gap(f"{_on(unknown)} does not say by which digest {image} runs", unknown.hosts)
+        return not_assessed(CHECK, target, why, fix=f"crictl inspecti {image} there")
+    if len(rows) > 1:
+        said = " and ".join(f"{_came(row.identity)} on {_on(row)}" for row in rows)
+        cause = f"{image} was {said}: the two cannot be compared"
+        fix = "fetch or import it on all hosts alike, and delete its pods"
+        return not_assessed(CHECK, target, cause, fix=fix)
+    accepted = _came(view.lock.images[image]) if view.lock else ""
+    cause = f"{image} was {_came(rows[0].identity)}, and {accepted} when it was accepted: the two cannot be compared"
+    return not_assessed(CHECK, target, cause, fix=f"compare it anew, then {LOCK}")
+
+
+def _came(identity: str) -> str:
+    return "fetched by its digest" if kind(identity) == "digest" else "imported from an archive"
+
+
+def _on(row: RunningImage) -> str:
+    first = ", ".join(row.hosts[:4])
+    return f"{first} and {len(row.hosts) - 4} more" if len(row.hosts) > 4 else first
+
+
+def _by_archive(found: Sequence[RunningImage]) -> str:
+    count = len({row.image for row in found if kind(row.identity) == "id"})
+    return f", {count} of them imported from archives and compared by their IDs" if count else ""
+
+
+def _compared(view: View) -> str:
+    if view.lock:
+        return "as images.lock has them"
+    return f"compared between hosts alone: the site has no images.lock ({LOCK})"
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        CHECK,
+        "No image differs between hosts, or from what was accepted",
+        _images,
+        "Of kube-system and of the namespaces of stages scheduler and workloads, what each pod's status says it runs (imageID) is compared "
+        "by the name the pod asks for: between hosts, and with images.lock beside site.yml, where appliance images lock wrote one. A tag can be "
+        "moved to another image, and a mirror can have another under the same name. What runs and stands in no lock is a warning. An image imported "
+        "from an archive has no registry's digest; its ID is compared with others of its kind.",
+        "images.lock of the site, and the other hosts",
+    ),
+)

@@ -1,0 +1,73 @@
+"""What a cluster stands on beside kubelet and API: without these, pods that run go on and nothing new happens."""
+
+from collections.abc import Iterator, Mapping
+
+from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host, Role
+from appliance.stages.kubernetes import checks as kubernetes
+
+CHECK = "kubernetes.services"
+RUNTIME = "containerd"
+EVERYWHERE = ("kube-proxy",)
+OF_CONTROL = ("kube-scheduler", "kube-controller-manager")
+WITHOUT: Mapping[str, str] = {
+    RUNTIME: "no pod starts or stops here",
+    "kube-proxy": "changed services are not followed here",
+    "kube-scheduler": "it places no pod",
+    "kube-controller-manager": "it makes no pods and replaces none that are lost",
+}
+
+
+def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    """containerd by its unit, the others by what they say at /healthz."""
+    del view
+    yield _runtime(host, facts)
+    known = facts.kubernetes
+    for name in EVERYWHERE + (OF_CONTROL if Role.CONTROL in host.roles else ()):
+        target = place(host.name, name)
+        said = known.services.get(name) if known else None
+        if said is None:
+            why = facts.gap("kubernetes", "it was not asked")
+            yield not_assessed(CHECK, target, why if known else f"{host.name} has no kubelet")
+        elif said == "ok":
+            yield passed(CHECK, target, "ok", evidence="/healthz")
+        else:
+            cause = f"{said}: {WITHOUT[name]}"
+            yield failed(CHECK, target, cause, _fix(name, host))
+
+
+def _runtime(host: Host, facts: HostFacts) -> CheckResult:
+    unit, target = facts.units.get(f"{RUNTIME}.service"), place(host.name, RUNTIME)
+    if unit is None:
+        return not_assessed(CHECK, target, facts.gap("units", "its unit was not read"))
+    if unit.active == "active":
+        return passed(CHECK, target, unit.active)
+    cause = f"the unit is {unit.active}: {WITHOUT[RUNTIME]}"
+    fix = f"journalctl -u {RUNTIME} on {host.name} says why; {kubernetes.DEPLOY} starts it"
+    return failed(CHECK, target, cause, fix)
+
+
+def _fix(name: str, host: Host) -> str:
+    if name in EVERYWHERE:
+        return f"kubectl -n kube-system get pods -l k8s-app={name} -o wide, and the log of the one on {host.name}"
+    phase = name.removeprefix("kube-")
+    return (
+        f"on {host.name}: crictl ps -a and journalctl -u kubelet; without /etc/kubernetes/manifests/{name}.yaml: "
+        f"kubeadm init phase control-plane {phase} --config /etc/kubernetes/appliance/kubeadm.yml"
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        CHECK,
+        "containerd, kube-proxy, scheduler and controller manager are well",
+        kubernetes.MEMBERS,
+        judge_services,
+        "Pods that run go on without them, and the API answers, so that a cluster in which nothing new happens looks well. "
+        "containerd must be active on each host, kube-proxy say that it follows the services there, and on each control host "
+        "the scheduler and the controller manager that they are well. Usual causes: a static pod's manifest was moved or "
+        "broken, a certificate of theirs expired, an image is missing after an upgrade.",
+    ),
+)

@@ -1,0 +1,163 @@
+"""Rules over the site's Kubernetes cluster: its control planes, networks, releases and owners of hosts."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from appliance.config.compatibility import clashes
+from appliance.config.finding import Finding, KeyPath
+from appliance.config.rules.base import Case, Rule, repeated
+from appliance.errors import ConfigError
+from appliance.models.site import Owner, Role
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.kubernetes.variables import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
+from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse
+
+SECTION = "kubernetes"
+MANAGEMENT = "management"
+SMALLEST = {"pod_network": 20, "service_network": 24}
+"""Longest prefix: 16 hosts of 256 pods, and a service network with room for kubeadm's name server."""
+
+
+def _own(case: Case) -> KubernetesOptions | None:
+    """The section, where the site asks for a cluster of its own making."""
+    given = case.site.kubernetes
+    return given if given is not None and given.external is None else None
+
+
+def control_planes(case: Case) -> Iterator[Finding]:
+    """One control plane, or three and more that share an address in the management network."""
+    given = _own(case)
+    if given is None or not case.checked.listed("hosts"):
+        return
+    count = len(case.site.with_role(Role.CONTROL))
+    path: KeyPath = (SECTION, "address")
+    if given.address is None:
+        if count > 1:
+            message = f"{count} control planes need one address that stays when a host fails"
+            yield case.problem(path, message, "take a free one of network management")
+        return
+    management = case.site.networks.get(MANAGEMENT)
+    if count < 2:
+        yield case.problem(
+            path, "there is one control plane, whose own address it is", "take this line out"
+        )
+    elif management and given.address not in management.cidr:
+        message = f"{given.address} is outside {MANAGEMENT} ({management.cidr})"
+        yield case.problem(path, message, "take a free one of that network")
+    taken = {host.address: host.name for host in case.site.hosts}
+    if given.address in taken:
+        message = f"{given.address} is the address of {taken[given.address]}"
+        yield case.problem(path, message, "take one no host has")
+
+
+def address_image(case: Case) -> Iterator[Finding]:
+    """What runs with an administrator's rights on every control plane is the very image somebody chose."""
+    given = _own(case)
+    if given is None:
+        return
+    path: KeyPath = (SECTION, "address_image")
+    if given.address is None and given.address_image is not None:
+        yield case.problem(path, "there is no address to hold", "take this line out")
+    if given.address is not None and not (given.address_image or given.source):
+        yield case.problem(
+            path,
+            "kube-vip would be fetched by a tag, which can be given to another image",
+            f"name it with its digest: skopeo inspect --format '{{{{.Digest}}}}' docker://{KUBE_VIP} prints it",
+        )
+
+
+def networks(case: Case) -> Iterator[Finding]:
+    """Pods and services have addresses nobody else has: a packet to them must never leave by InfiniBand."""
+    given = _own(case)
+    if given is None:
+        return
+    own: dict[str, IPv4Network] = {
+        "pod_network": given.pod_network,
+        "service_network": given.service_network,
+    }
+    for key, cidr in own.items():
+        path: KeyPath = (SECTION, key)
+        if not cidr.is_private:
+            yield case.problem(path, f"{cidr} is not private", "take a part of 10.0.0.0/8")
+        if cidr.prefixlen > SMALLEST[key]:
+            message = f"{cidr} has too few addresses"
+            yield case.problem(path, message, f"take a /{SMALLEST[key]} or larger")
+        for name, network in case.site.networks.items():
+            if network.cidr.overlaps(cidr):
+                where = case.also(("networks", name, "cidr"))
+                message = f"{cidr} overlaps {network.cidr} of {where}"
+                yield case.problem(path, message, "give the cluster ranges of its own")
+    if given.pod_network.overlaps(given.service_network):
+        message = f"{given.service_network} overlaps pod_network ({given.pod_network})"
+        yield case.problem((SECTION, "service_network"), message, "keep them apart")
+
+
+def bridge(case: Case) -> Iterator[Finding]:
+    """Bridged hosts share one Ethernet segment, and none has the pods' addresses of another."""
+    given = _own(case)
+    if given is None or given.network != "bridge" or given.pod_network.prefixlen > BRIDGE_PREFIX:
+        return
+    subnets: list[tuple[KeyPath, IPv4Network]] = [
+        (("hosts", index, "address"), pod_subnet(case.site, host))
+        for index, host in enumerate(case.site.hosts)
+        if host in members(case.site)
+    ]
+    for path, subnet, first in repeated(subnets):
+        message = f"its pods would have the addresses {subnet} of {case.also(first)}"
+        yield case.problem(path, message, "take a larger kubernetes.pod_network, or calico")
+
+
+def releases(case: Case) -> Iterator[Finding]:
+    """The release is one there are tables for, and goes with what the profile runs on it."""
+    given = _own(case)
+    if given is None or given.version is None:
+        return
+    path: KeyPath = (SECTION, "version")
+    try:
+        chosen = parse(given.version)
+    except ConfigError as error:
+        yield case.problem(path, error.message, f"take one of 1.{OLDEST} to 1.{NEWEST}")
+        return
+    if case.site.simulated or case.profile is None:
+        return
+    base = {**case.profile.software.model_dump(), **case.site.software}
+    runtime = {"containerd": given.containerd} if given.containerd else {}
+    for clash in clashes({**base, **runtime, "kubernetes": f"1.{chosen.minor}"}):
+        if "kubernetes" in (clash.other, clash.component):
+            yield case.problem(path, clash.message, clash.remedy)
+
+
+def owners(case: Case) -> Iterator[Finding]:
+    """Only a GPU host has an owner, and Kubernetes owns none where there is no cluster."""
+    for index, host in enumerate(case.site.hosts):
+        path: KeyPath = ("hosts", index, "owner")
+        if host.owner is None:
+            continue
+        if Role.GPU not in host.roles:
+            message = f"{host.name} has no GPUs to give work to"
+            yield case.problem(path, message, "take this line out")
+        elif host.owner is Owner.KUBERNETES and case.site.kubernetes is None:
+            message = "the site has no Kubernetes"
+            yield case.problem(path, message, "add a section kubernetes, or say slurm")
+
+
+def kubeconfig(case: Case) -> Iterator[Finding]:
+    """The kubeconfig of a cluster that is there already is where the site says."""
+    given = case.site.kubernetes
+    if given is None or given.external is None:
+        return
+    path: KeyPath = (SECTION, "external")
+    if not (case.folder / given.external).is_file():
+        message = f"{given.external} is not a file"
+        yield case.problem(path, message, "the path starts at the site's folder")
+
+
+RULES: tuple[Rule, ...] = (
+    control_planes,
+    address_image,
+    networks,
+    bridge,
+    releases,
+    owners,
+    kubeconfig,
+)

@@ -1,0 +1,133 @@
+"""The site's section ``kubernetes``: one cluster over its control and GPU hosts, or one that is there already."""
+
+from ipaddress import IPv4Address, IPv4Network
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from appliance.models.base import Model
+from appliance.models.texts import ABSOLUTE_PATH, PATH_LENGTH, File, NamedFew
+
+RELEASE = r"^1\.[0-9]{1,2}(\.[0-9]{1,2})?$"
+CONTAINERD = r"^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?$"
+REGISTRY = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
+PINNED_IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
+URL = (
+    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?"
+    r"(/[A-Za-z0-9_~-][A-Za-z0-9._~+-]*)*/?$"
+)
+
+Registry = Annotated[str, Field(pattern=REGISTRY)]
+Url = Annotated[str, Field(pattern=URL, max_length=1000)]
+
+
+class KubeletOptions(Model):
+    """How GPU hosts hand out processors and memory to pods."""
+
+    cpu_manager: Literal["static", "none"] = Field(
+        default="static", description="static: whole processors of their own for pods that ask so"
+    )
+    memory_manager: Literal["static", "none"] = Field(
+        default="none",
+        description="static: memory of the same NUMA node; Kubernetes 1.22 and newer",
+    )
+    topology: Literal["none", "best-effort", "restricted", "single-numa-node"] = Field(
+        default="best-effort",
+        description="How strictly GPU, processors and memory share a NUMA node",
+    )
+    system_cpus: int = Field(default=2, ge=1, le=64, description="Processors kept from pods")
+    system_memory_mib: int = Field(
+        default=4096, ge=256, le=1_048_576, description="Memory kept from pods, MiB per host"
+    )
+
+
+class EtcdBackup(Model):
+    """Backups of the cluster's state, on every control host."""
+
+    at: str = Field(
+        default="/var/backups/appliance/etcd",
+        pattern=ABSOLUTE_PATH,
+        max_length=PATH_LENGTH,
+        description="Folder on the host",
+    )
+    every_hours: int = Field(default=6, ge=1, le=168, description="Hours between two of them")
+    keep: int = Field(default=28, ge=2, le=1000, description="How many are kept")
+
+
+class KubernetesOptions(Model):
+    """Stage kubernetes. The control plane lives on the control hosts: one, or three with ``address``."""
+
+    external: File | None = Field(
+        default=None,
+        description="Kubeconfig of a cluster that is there already; path relative to the site's folder",
+    )
+    version: str | None = Field(
+        default=None, pattern=RELEASE, description="Release, as 1.35; none: the profile's"
+    )
+    containerd: str | None = Field(
+        default=None,
+        pattern=CONTAINERD,
+        description="Release of containerd, as 2.3; none: the profile's",
+    )
+    address: IPv4Address | None = Field(
+        default=None, description="Virtual address of three control planes, in network management"
+    )
+    address_image: str | None = Field(
+        default=None,
+        pattern=PINNED_IMAGE,
+        max_length=512,
+        description="Image of kube-vip, which holds address, with its digest; none: the one of source",
+    )
+    pod_network: IPv4Network = Field(
+        default=IPv4Network("10.244.0.0/16"),
+        # In strict JSON only text makes a network.
+        validate_default=False,
+        description="Addresses of pods, this cluster's alone",
+    )
+    service_network: IPv4Network = Field(
+        default=IPv4Network("10.96.0.0/16"),
+        # In strict JSON only text makes a network.
+        validate_default=False,
+        description="Addresses of services",
+    )
+    network: Literal["calico", "cilium", "bridge"] = Field(
+        default="calico",
+        description="Pod network; bridge: plain routes in one Ethernet segment, enforces no NetworkPolicy",
+    )
+    dns: Literal["coredns", "supplied"] = Field(
+        default="coredns", description="supplied: a manifest among those of source"
+    )
+    source: str | None = Field(
+        default=None,
+        pattern=ABSOLUTE_PATH,
+        max_length=PATH_LENGTH,
+        description="Folder on the hosts with packages, images and manifests for a site without Internet",
+    )
+    registry_mirrors: NamedFew[Registry, Url] = Field(
+        default_factory=dict, description="Registry host to the URL of its mirror"
+    )
+    kubelet: KubeletOptions = Field(default=KubeletOptions(), description="Policies of GPU hosts")
+    etcd_backup: EtcdBackup = Field(default=EtcdBackup(), description="Backups of etcd")
+
+    @model_validator(mode="after")
+    def _external_is_alone(self) -> Self:
+        if self.external is not None and self.model_fields_set - {"external"}:
+            raise ValueError(
+                "external is a cluster of somebody else's: give no other key beside it"
+            )
+        return self
+
+
+WORDS = {
+    PINNED_IMAGE: (
+        "an image with its digest",
+        "as registry.example.com/kube-vip:v0.8.9@sha256: and 64 hexadecimal digits",
+    ),
+    RELEASE: ("a release of Kubernetes", "as 1.35 or 1.35.2"),
+    CONTAINERD: ("a release of containerd", "as 2.3"),
+    REGISTRY: (
+        "a registry",
+        "its host name and port, as registry.example.com:5000",
+    ),
+}
+"""What a text of each pattern is, and how to write one."""

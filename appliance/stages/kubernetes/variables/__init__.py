@@ -1,0 +1,262 @@
+"""Variables of role kubernetes: kubeadm's and kubelet's configuration, and what is one host's own."""
+
+import re
+from ipaddress import IPv4Network
+
+from appliance.errors import ConfigError
+from appliance.models.site import Host, Role, Site
+from appliance.stages.base.variables import in_container
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.fabric.topology import label_families, node_labels
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.kubernetes.variables.kubelet import kubelet
+from appliance.stages.kubernetes.variables.releases import Release, options, refuse_leap, release
+
+API_PORT = 6443
+SETTINGS = "/etc/kubernetes/appliance"
+AUDIT_FOLDER = "/var/log/kubernetes"
+DNS_NUMBER = 10
+"""kubeadm gives the cluster's name server this address of the service network."""
+KUBE_VIP = "ghcr.io/kube-vip/kube-vip:v0.8.9"
+"""Its name in an offline source, where the digest beside the archive pins it."""
+SUBNET_SINCE = (0, 9)
+"""The release of kube-vip that reads vip_subnet in place of vip_cidr, and no longer starts without it (v0.8.9, v0.9.0, v1.2.3)."""
+BRIDGE_PREFIX = 24
+SECRET = "kubernetes_encryption_key"
+
+Document = dict[str, object]
+
+
+def variables(context: RoleContext) -> Variables:
+    """All variables of role kubernetes. Raises ConfigError without a control host or its secret, or for another release than runs."""
+    site, host = context.site, context.host
+    given, chosen = options(site), release(context)
+    control = control_hosts(site)
+    first = control[0]
+    is_control = Role.CONTROL in host.roles
+    facts = context.facts.get(host.name)
+    if facts and facts.kubernetes:
+        refuse_leap(host.name, facts.kubernetes.version, chosen)
+    container = in_container(site, facts)
+    return {
+        "kubernetes_version": str(chosen),
+        "kubernetes_control": is_control,
+        "kubernetes_first": host.name == first.name,
+        "kubernetes_control_addresses": [str(h.address) for h in control],
+        "kubernetes_endpoint": endpoint(site),
+        "kubernetes_address": str(host.address),
+        "kubernetes_virtual_address": str(given.address or "") if is_control else "",
+        "kubernetes_virtual_interface": _interface(context) if given.address else "",
+        "kubernetes_virtual_image": (given.address_image or KUBE_VIP) if given.address else "",
+        "kubernetes_virtual_subnet": takes_subnet(given.address_image or KUBE_VIP),
+        "kubernetes_kubeadm_api": chosen.kubeadm_api,
+        "kubernetes_learners": chosen.learners,
+        "kubernetes_socket": chosen.socket,
+        "kubernetes_kubeadm": kubeadm(context, chosen, container) if is_control else [],
+        "kubernetes_registration": registration(site, host, chosen),
+        "kubernetes_kubelet": kubelet(context, chosen, dns_address(site), container),
+        "kubernetes_owner": site.owner(host).value,
+        "kubernetes_labels": labels(context) | node_labels(context),
+        "kubernetes_label_families": label_families(context),
+        "kubernetes_dns": given.dns,
+        "kubernetes_upgrade_skip": _upgrade_skip(given, chosen),
+        "kubernetes_network": given.network,
+        "kubernetes_network_cidr": str(site.networks["management"].cidr),
+        "kubernetes_pod_network": str(given.pod_network),
+        "kubernetes_pod_subnet": str(pod_subnet(site, host)) if given.network == "bridge" else "",
+        "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
+        "kubernetes_source": given.source or "",
+        "kubernetes_container": container,
+        "kubernetes_encryption_key": _encryption_key(context) if is_control else "",
+        "kubernetes_backup": given.etcd_backup.model_dump() if is_control else {},
+    }
+
+
+def _upgrade_skip(given: KubernetesOptions, chosen: Release) -> list[str]:
+    return ["addon/coredns"] if given.dns == "supplied" and chosen.upgrade_phases else []
+
+
+def members(site: Site) -> tuple[Host, ...]:
+    """Hosts of the cluster: control planes and GPU hosts, whoever owns these now."""
+    return tuple(h for h in site.hosts if {Role.CONTROL, Role.GPU}.intersection(h.roles))
+
+
+def control_hosts(site: Site) -> tuple[Host, ...]:
+    """Hosts of the control plane, the first of which makes it. Raises ConfigError where there is none."""
+    hosts = site.with_role(Role.CONTROL)
+    if not hosts:
+        raise ConfigError(
+            "no host has the role control, which carries the control plane",
+            "give one host of the site, or three, the role control",
+        )
+    return hosts
+
+
+def endpoint(site: Site) -> str:
+    """Where the API is reached: the virtual address, or the only control host."""
+    return f"{options(site).address or control_hosts(site)[0].address}:{API_PORT}"
+
+
+def dns_address(site: Site) -> str:
+    """Address of the cluster's name server."""
+    return str(options(site).service_network[DNS_NUMBER])
+
+
+def pod_subnet(site: Site, host: Host) -> IPv4Network:
+    """A bridged host's part of the pod network, by the last bits of its address: it stays when hosts come and go."""
+    network = options(site).pod_network
+    parts = 1 << max(0, BRIDGE_PREFIX - network.prefixlen)
+    number = int(host.address) % parts
+    start = network.network_address + number * (1 << (32 - BRIDGE_PREFIX))
+    return IPv4Network((start, BRIDGE_PREFIX))
+
+
+def kubeadm(context: RoleContext, chosen: Release, container: bool) -> list[Document]:
+    """kubeadm's documents: this control plane, the cluster, kubelet's and kube-proxy's defaults."""
+    site, host = context.site, context.host
+    api = f"kubeadm.k8s.io/{chosen.kubeadm_api}"
+    init: Document = {
+        "apiVersion": api,
+        "kind": "InitConfiguration",
+        "localAPIEndpoint": {"advertiseAddress": str(host.address), "bindPort": API_PORT},
+        "nodeRegistration": registration(site, host, chosen),
+    }
+    return [
+        init,
+        _cluster(context, api, chosen, container),
+        kubelet(context, chosen, dns_address(site), container),
+        _proxy(site, container),
+    ]
+
+
+def registration(site: Site, host: Host, chosen: Release) -> Document:
+    """How a host enters the cluster: its name, runtime, taints and address."""
+    control = Role.CONTROL in host.roles
+    taints = [{"key": chosen.control_taint, "effect": "NoSchedule"}] if control else []
+    return {
+        "name": host.name,
+        "criSocket": chosen.socket,
+        "taints": taints,
+        "kubeletExtraArgs": chosen.arguments({"node-ip": str(host.address)}),
+    }
+
+
+def labels(context: RoleContext) -> dict[str, str]:
+    """What a scheduler may choose hosts by."""
+    host, profile = context.host, context.profile
+    gpu = Role.GPU in host.roles
+    return {"appliance/role": "gpu" if gpu else "control", "appliance/profile": profile.name}
+
+
+def _cluster(context: RoleContext, api: str, chosen: Release, container: bool) -> Document:
+    site, given = context.site, options(context.site)
+    exact = {} if chosen.patch is None else {"kubernetesVersion": f"v{chosen}"}
+    names = [word for h in control_hosts(site) for word in (h.name, str(h.address))]
+    return {
+        "apiVersion": api,
+        "kind": "ClusterConfiguration",
+        **exact,
+        "clusterName": site.name,
+        "controlPlaneEndpoint": endpoint(site),
+        "networking": {
+            "dnsDomain": "cluster.local",
+            "podSubnet": str(given.pod_network),
+            "serviceSubnet": str(given.service_network),
+        },
+        "apiServer": {
+            "certSANs": names + ([str(given.address)] if given.address else []),
+            "extraArgs": chosen.arguments(
+                {
+                    "audit-log-path": f"{AUDIT_FOLDER}/audit.log",
+                    "audit-log-maxage": "30",
+                    "audit-log-maxbackup": "10",
+                    "audit-log-maxsize": "100",
+                    "audit-policy-file": f"{SETTINGS}/audit-policy.yml",
+                    "encryption-provider-config": f"{SETTINGS}/encryption.yml",
+                    "profiling": "false",
+                    "tls-min-version": "VersionTLS12",
+                }
+            ),
+            "extraVolumes": [
+                _volume("appliance", SETTINGS, read_only=True),
+                _volume("audit", AUDIT_FOLDER, read_only=False),
+            ],
+        },
+        "controllerManager": {"extraArgs": chosen.arguments({"profiling": "false"})},
+        "scheduler": {"extraArgs": chosen.arguments({"profiling": "false"})},
+        "etcd": {"local": {"dataDir": "/var/lib/etcd", **(_patient(chosen) if container else {})}},
+    }
+
+
+def _patient(chosen: Release) -> Document:
+    """Container hosts share one machine's processors and disk, and writes of one keep the others' heartbeats waiting: five times etcd's own times."""
+    times = {"heartbeat-interval": "500", "election-timeout": "5000"}
+    return {"extraArgs": chosen.arguments(times)}
+
+
+def _volume(name: str, path: str, *, read_only: bool) -> Document:
+    return {
+        "name": name,
+        "hostPath": path,
+        "mountPath": path,
+        "readOnly": read_only,
+        "pathType": "DirectoryOrCreate",
+    }
+
+
+def _proxy(site: Site, container: bool) -> Document:
+    found: Document = {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "iptables",
+        "clusterCIDR": str(options(site).pod_network),
+    }
+    if container:
+        # The table of connections is the machine's, whose size no container may set.
+        found["conntrack"] = {"maxPerCore": 0}
+    return found
+
+
+def takes_subnet(image: str) -> bool:
+    """Whether this kube-vip reads vip_subnet; one whose tag tells no release is taken for a new one."""
+    found = re.search(r":v?(\d+)\.(\d+)[^/]*$", image.partition("@")[0])
+    return found is None or tuple(map(int, found.groups())) >= SUBNET_SINCE
+
+
+def _routes(context: RoleContext) -> list[dict[str, str]]:
+    """To all members but the host itself."""
+    return [route for name, route in context.once(_all_routes).items() if name != context.host.name]
+
+
+def _all_routes(context: RoleContext) -> dict[str, dict[str, str]]:
+    site = context.site
+    return {
+        other.name: {"subnet": str(pod_subnet(site, other)), "via": str(other.address)}
+        for other in members(site)
+    }
+
+
+def _interface(context: RoleContext) -> str:
+    """The interface that carries the host's management address; "" before the first facts."""
+    facts = context.facts.get(context.host.name)
+    wanted = f"{context.host.address}/"
+    found = (
+        i.name
+        for i in (facts.interfaces if facts else ())
+        if any(address.startswith(wanted) for address in i.addresses)
+    )
+    return next(found, "")
+
+
+def _encryption_key(context: RoleContext) -> str:
+    key = context.secrets.get(SECRET)
+    if key is None:
+        raise ConfigError(
+            f"secrets.{SECRET} is not given",
+            f"add {SECRET}: {{file: secrets/{SECRET}}}; make it with: openssl rand -base64 32",
+        )
+    if not re.fullmatch(r"[A-Za-z0-9+/]{43}=", key):
+        raise ConfigError(
+            f"secrets.{SECRET} is not 32 bytes in base64", "make one with: openssl rand -base64 32"
+        )
+    return key

@@ -1,0 +1,80 @@
+"""Variables of role containerd: the runtime of a Kubernetes host."""
+
+from appliance.errors import ConfigError
+from appliance.models.site import Role
+from appliance.stages.base.variables import in_container
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.kubernetes.variables.releases import options, release
+
+PAUSE = {20: "3.2", 21: "3.4.1", 22: "3.5", 23: "3.6", 24: "3.7", 25: "3.8", 26: "3.9"}
+"""The sandbox image kubeadm of a minor release names (cmd/kubeadm/app/constants), 1.27 and 1.28 as 1.26."""
+PAUSE_LATER = {29: "3.9", 31: "3.10", 34: "3.10.1"}
+"""The same from a minor release on."""
+UPSTREAM_PLUGINS = "/opt/cni/bin"
+"""Where Calico and Cilium put their plugins."""
+GPU_RUNTIME = "/usr/bin/nvidia-container-runtime"
+"""Of the toolkit stage gpu brings. The GPU Operator's own pods, and KAI's with a part of a GPU, ask for a runtime of the name nvidia
+(GPU Operator v26.3.2 and v26.7.0, where its toolkit is off; KAI's chart v0.16.8), and nobody else tells containerd of it."""
+REGISTRY_MOVED = 25
+"""From 1.25 on the project's images are at registry.k8s.io; before, at k8s.gcr.io."""
+
+
+def variables(context: RoleContext) -> Variables:
+    """All variables of role containerd. Raises ConfigError where nobody chose a release."""
+    given = options(context.site)
+    container = in_container(context.site, context.facts.get(context.host.name))
+    version = _containerd(context)
+    is_control = Role.CONTROL in context.host.roles
+    return {
+        "containerd_schema": schema(version),
+        "containerd_package": "containerd" if schema(version) == 2 else "containerd.io",
+        "containerd_devices": _numbers(version) >= (1, 7),
+        "containerd_gpu_runtime": GPU_RUNTIME if Role.GPU in context.host.roles else "",
+        "containerd_cni_folder": "" if given.network == "bridge" else UPSTREAM_PLUGINS,
+        "containerd_image_sets": ["hosts", *(["control"] if is_control else [])],
+        "containerd_sandbox_image": sandbox_image(release(context).minor),
+        "containerd_systemd_cgroups": not container,
+        "containerd_container": container,
+        "containerd_mirrors": [
+            {"registry": name, "server": _server(name), "mirror": url}
+            for name, url in sorted(given.registry_mirrors.items())
+        ],
+        "containerd_source": given.source or "",
+    }
+
+
+def schema(version: str) -> int:
+    """Version of the configuration file's schema that a release of containerd writes itself."""
+    if _numbers(version) < (2, 0):
+        return 2
+    return 4 if _numbers(version) >= (2, 3) else 3
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def sandbox_image(minor: int) -> str:
+    """The pause image of a Kubernetes release, as kubeadm names it."""
+    later = [tag for since, tag in PAUSE_LATER.items() if minor >= since]
+    tag = later[-1] if later else PAUSE.get(minor, "3.9")
+    registry = "registry.k8s.io" if minor >= REGISTRY_MOVED else "k8s.gcr.io"
+    return f"{registry}/pause:{tag}"
+
+
+def _containerd(context: RoleContext) -> str:
+    chosen = (
+        options(context.site).containerd
+        or context.site.software.get("containerd")
+        or context.profile.software.containerd
+    )
+    if not chosen:
+        raise ConfigError(
+            "nobody chose a release of containerd", "set kubernetes.containerd in site.yml, as 2.3"
+        )
+    return chosen
+
+
+def _server(registry: str) -> str:
+    """Where a registry is without its mirror; Docker's own has another name on the wire."""
+    return "https://registry-1.docker.io" if registry == "docker.io" else f"https://{registry}"

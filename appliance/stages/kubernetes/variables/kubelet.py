@@ -1,0 +1,93 @@
+"""kubelet's configuration for one host: who may talk to it, and what of the host pods may have."""
+
+from appliance.models.site import Role
+from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.variables.releases import SOCKET, Release, options
+
+KUBE_MEMORY_MIB = 1024
+EVICTION_MIB = 512
+CONTAINER_RESERVE_MIB = 256
+
+
+def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) -> dict[str, object]:
+    """The KubeletConfiguration. In a container the machine's processors and memory are not its own to hand out."""
+    found: dict[str, object] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True, "cacheTTL": "2m0s"},
+            "x509": {"clientCAFile": "/etc/kubernetes/pki/ca.crt"},
+        },
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": "cgroupfs" if container else "systemd",
+        "clusterDNS": [dns],
+        "clusterDomain": "cluster.local",
+        "staticPodPath": "/etc/kubernetes/manifests",
+        "rotateCertificates": True,
+        "failSwapOn": not container,
+        "containerLogMaxSize": "50Mi",
+        "resolvConf": _resolver(context),
+        **_reserved(context, container),
+    }
+    if chosen.minor >= 21 and not container:
+        found |= {"shutdownGracePeriod": "60s", "shutdownGracePeriodCriticalPods": "20s"}
+    if chosen.minor >= 25:
+        found["seccompDefault"] = True
+    if chosen.minor >= 27:
+        found["containerRuntimeEndpoint"] = f"unix://{SOCKET}"
+    if Role.GPU in context.host.roles and not container:
+        found |= _policies(context, chosen)
+    return found
+
+
+def _policies(context: RoleContext, chosen: Release) -> dict[str, object]:
+    wanted = options(context.site).kubelet
+    found: dict[str, object] = {
+        "cpuManagerPolicy": wanted.cpu_manager,
+        "topologyManagerPolicy": wanted.topology,
+    }
+    if chosen.minor >= 21:
+        found["topologyManagerScope"] = "pod"
+    if wanted.memory_manager == "static" and chosen.minor >= 22:
+        found |= {"memoryManagerPolicy": "Static", "reservedMemory": _per_node(context)}
+    return found
+
+
+def _reserved(context: RoleContext, container: bool) -> dict[str, object]:
+    wanted = options(context.site).kubelet
+    memory = CONTAINER_RESERVE_MIB if container else wanted.system_memory_mib
+    found: dict[str, object] = {
+        "systemReserved": {"memory": f"{memory}Mi"},
+        "evictionHard": {
+            "memory.available": f"{EVICTION_MIB if not container else 100}Mi",
+            "nodefs.available": "5%",
+            "imagefs.available": "5%",
+            # A threshold that is left away beside others is none. A container has the inodes of its machine.
+            **({} if container else {"nodefs.inodesFree": "5%", "imagefs.inodesFree": "5%"}),
+        },
+    }
+    if not container:
+        found["systemReserved"] = {"cpu": str(wanted.system_cpus), "memory": f"{memory}Mi"}
+        found["kubeReserved"] = {"cpu": "500m", "memory": f"{KUBE_MEMORY_MIB}Mi"}
+    return found
+
+
+def _per_node(context: RoleContext) -> list[dict[str, object]]:
+    """Everything kept from pods, spread over the NUMA nodes: kubelet refuses any other sum."""
+    total = options(context.site).kubelet.system_memory_mib + KUBE_MEMORY_MIB + EVICTION_MIB
+    facts = context.facts.get(context.host.name)
+    known = [node.node for node in facts.numa] if facts else []
+    nodes = known or list(range(context.profile.hardware.host.numa_nodes))
+    share, rest = divmod(total, len(nodes))
+    return [
+        {"numaNode": node, "limits": {"memory": f"{share + (rest if not index else 0)}Mi"}}
+        for index, node in enumerate(nodes)
+    ]
+
+
+def _resolver(context: RoleContext) -> str:
+    """Where the host's own name servers stand; systemd-resolved's stub is of no use inside a pod."""
+    facts = context.facts.get(context.host.name)
+    stub = facts is not None and facts.os.id == "ubuntu"
+    return "/run/systemd/resolve/resolv.conf" if stub else "/etc/resolv.conf"

@@ -1,0 +1,131 @@
+"""Which Kubernetes a site runs, and what differs between its minor releases."""
+
+import re
+from dataclasses import dataclass
+
+from appliance.errors import ConfigError
+from appliance.models.site import Site
+from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.site import KubernetesOptions
+
+OLDEST, NEWEST = 20, 36
+KUBEADM_API = {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"}
+"""kubeadm's configuration API from a minor release on (Kubernetes changelogs 1.22 and 1.31)."""
+LEARNERS = 29
+"""From here on kubeadm adds members of etcd as learners, which do not count before they have caught up (changelog 1.29)."""
+UPGRADE_PHASES = 32
+"""From here on kubeadm puts its CoreDNS into every cluster it upgrades unless that phase is skipped; before, only where kube-system
+has a ConfigMap of CoreDNS or kube-dns (kubernetes pull requests 126032 and 89593, seen 2026-11-22)."""
+VERSION = re.compile(r"^v?1\.(\d+)(?:\.(\d+))?")
+SOCKET = "/run/containerd/containerd.sock"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of Kubernetes 1.x; ``patch`` None: whichever the packages bring."""
+
+    minor: int
+    patch: int | None = None
+
+    def __str__(self) -> str:
+        return f"1.{self.minor}" + ("" if self.patch is None else f".{self.patch}")
+
+    @property
+    def kubeadm_api(self) -> str:
+        """Version of kubeadm's configuration API."""
+        return [api for since, api in KUBEADM_API.items() if self.minor >= since][-1]
+
+    @property
+    def socket(self) -> str:
+        """containerd's socket; a URL since dockershim went."""
+        return f"unix://{SOCKET}" if self.minor >= 24 else SOCKET
+
+    @property
+    def learners(self) -> bool:
+        """Whether etcd keeps its quorum while a second control plane joins."""
+        return self.minor >= LEARNERS
+
+    @property
+    def upgrade_phases(self) -> bool:
+        """Whether a phase of kubeadm's upgrade can be skipped."""
+        return self.minor >= UPGRADE_PHASES
+
+    @property
+    def control_taint(self) -> str:
+        """The taint that keeps pods off control planes."""
+        role = "control-plane" if self.minor >= 24 else "master"
+        return f"node-role.kubernetes.io/{role}"
+
+    def arguments(self, given: dict[str, str]) -> object:
+        """Extra arguments as kubeadm's API wants them: a list since v1beta4."""
+        if self.kubeadm_api == "v1beta4":
+            return [{"name": name, "value": value} for name, value in given.items()]
+        return dict(given)
+
+
+def options(site: Site) -> KubernetesOptions:
+    """The site's section; what holds without one where the stage is not wanted."""
+    return site.kubernetes or KubernetesOptions()
+
+
+def release(context: RoleContext) -> Release:
+    """What the site or its profile chose. Raises ConfigError for none, or one nobody has tables for."""
+    chosen = (
+        options(context.site).version
+        or context.site.software.get("kubernetes")
+        or context.profile.software.kubernetes
+    )
+    if not chosen:
+        raise ConfigError(
+            "nobody chose a release of Kubernetes", "set kubernetes.version in site.yml, as 1.35"
+        )
+    return parse(chosen)
+
+
+def told(version: str) -> Release | None:
+    """What a program says it is, as v1.35.2; None where that is no release."""
+    found = VERSION.match(version)
+    if not found:
+        return None
+    return Release(int(found.group(1)), int(found.group(2)) if found.group(2) else None)
+
+
+def is_older(present: str, wanted: Release) -> bool:
+    """Whether a kubelet is of an earlier release than the site asks for; one that does not tell is not."""
+    old = told(present)
+    return old is not None and _distance(old, wanted) > (0, 0)
+
+
+def refuse_leap(host: str, present: str, wanted: Release) -> None:
+    """Raises ConfigError where no upgrade leads from a host's kubelet to the release: back, or over a minor release."""
+    old = told(present)
+    if old is None or (0, 0) <= _distance(old, wanted) < (2, 0):
+        return
+    shown = str(old) if wanted.minor == old.minor else f"1.{old.minor}"
+    if _distance(old, wanted) < (0, 0):
+        fix = (
+            f'set kubernetes.version: "{shown}": kubeadm takes no cluster back; docs/kubernetes.md'
+        )
+    else:
+        after = f"1.{old.minor + 1}"
+        fix = f"upgrade to {after} first, one minor release after the other: docs/kubernetes.md"
+    raise ConfigError(f"{host} runs Kubernetes {shown}, and the site asks for {wanted}", fix)
+
+
+def _distance(old: Release, new: Release) -> tuple[int, int]:
+    """Minor releases from one to the other; patch releases only within one, and where both are known."""
+    if old.minor != new.minor:
+        return new.minor - old.minor, 0
+    return 0, 0 if old.patch is None or new.patch is None else new.patch - old.patch
+
+
+def parse(text: str) -> Release:
+    """``1.35`` or ``1.35.2``. Raises ConfigError for a release without tables."""
+    words = text.split(".")
+    numbers = [int(word) for word in words if word.isdigit()]
+    known = len(numbers) == len(words) and len(words) in (2, 3) and numbers[0] == 1
+    if not known or not OLDEST <= numbers[1] <= NEWEST:
+        raise ConfigError(
+            f"Kubernetes {text} is not known here", f"take one of 1.{OLDEST} to 1.{NEWEST}"
+        )
+    return Release(numbers[1], numbers[2] if len(numbers) == 3 else None)

@@ -1,0 +1,1 @@
+"""Stage limits: limits of time for work on Kubernetes."""

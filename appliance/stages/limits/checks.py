@@ -1,0 +1,180 @@
+"""Limits of time on Kubernetes: the program runs, sees the cluster, and knows what GPUs do."""
+
+from collections.abc import Iterator
+
+from appliance.checks.check import (
+    CONTROL_HOSTS,
+    Check,
+    ClusterCheck,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult
+from appliance.models.site import Host, Role
+from appliance.stages.limits.facts import Limits
+
+UNIT = "appliance-limits.service"
+UNITS = (UNIT, "appliance-limits-token.timer")
+"""What the probe must be asked for."""
+OLD_S = 300.0
+"""Own choice: a round is due every 30 s; one that waits for a dead server may take minutes."""
+LOG = "journalctl -u appliance-limits -u appliance-limits-token"
+
+
+def _running(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del view
+    check = "limits.running"
+    unit = facts.units.get(UNIT)
+    fix = f"on {host.name}: {LOG}; then appliance deploy --stage limits"
+    if unit is None or unit.active == "unknown":
+        why = facts.gap("units", f"the state of {UNIT} was not read")
+        yield not_assessed(check, host.name, why)
+    elif unit.active != "active" or unit.enabled != "enabled":
+        cause = f"{UNIT} is {unit.active}, {unit.enabled or unit.load}"
+        yield failed(check, host.name, cause, fix, value=unit.active, limit="active")
+    elif facts.limits is None:
+        why = facts.gap("limits", "the program is not installed")
+        yield not_assessed(check, host.name, why, fix=fix)
+    elif facts.limits.age_s > OLD_S:
+        cause = f"its last round ended {facts.limits.age_s:.0f} s ago"
+        yield failed(check, host.name, cause, fix, value=facts.limits.age_s, unit="s", limit=OLD_S)
+    else:
+        yield passed(check, host.name, unit.active, limit="active")
+
+
+def _cluster(view: View) -> Iterator[CheckResult]:
+    check = "limits.cluster"
+    known = _rounds(view)
+    acting = [host for host, seen in known.items() if seen.leader and not seen.problem]
+    troubles = [(host, seen.problem) for host, seen in known.items() if seen.problem]
+    waiting = [seen.waits for seen in known.values() if seen.waits]
+    if not known:
+        yield not_assessed(check, "cluster", _why_none(view))
+    elif len(acting) > 1:
+        cause = f"{' and '.join(acting)} act at the same time"
+        fix = f"see their clocks, and {LOG} there"
+        yield failed(check, "cluster", cause, fix, value=len(acting), limit=1)
+    elif acting and known[acting[0]].stuck:
+        stuck = known[acting[0]].stuck
+        cause = f"{stuck} workloads were ended at their limit and are still there"
+        fix = f"on {acting[0]}: {LOG} names them; then kubectl describe each"
+        yield failed(check, "cluster", cause, fix, value=stuck, limit=0)
+    elif acting and (left := _left_alone(known[acting[0]])):
+        cause = f"{left} workloads are left alone, for something about them is not known"
+        fix = f"on {acting[0]}: {LOG} names each with the reason"
+        yield warned(check, "cluster", cause, fix, value=left, limit=0)
+    elif acting and troubles:
+        host, problem = troubles[0]
+        cause = f"{host}: {problem}: it could not follow {acting[0]}, which acts"
+        fix = f"on {host}: {LOG}"
+        yield warned(check, "cluster", cause, fix, limit="no trouble")
+    elif acting:
+        seen = known[acting[0]]
+        told = f"{acting[0]} acts, {seen.limited} workloads have a limit"
+        yield passed(check, "cluster", seen.pods, unit="pods", evidence=told)
+    elif troubles:
+        fix = f"{LOG} there; rights and limits come from appliance queue apply"
+        yield failed(check, "cluster", ": ".join(troubles[0]), fix, limit="no trouble")
+    elif waiting:
+        yield not_assessed(check, "cluster", waiting[0], fix="appliance queue apply")
+    else:
+        holders = sorted({seen.holder or "nobody" for seen in known.values()})
+        cause = f"none of the control hosts that answer acts; {', '.join(holders)} holds the lease"
+        yield not_assessed(check, "cluster", cause)
+
+
+def _metrics(view: View) -> Iterator[CheckResult]:
+    check = "limits.metrics"
+    wanted = any(
+        queue.idle_limit
+        for project in (view.site.scheduler.projects if view.site.scheduler else ())
+        for queue in project.queues
+    )
+    acting = {host: seen for host, seen in _rounds(view).items() if seen.leader}
+    if not wanted:
+        return
+    if not acting:
+        none = Gap("no control host looks at the cluster")
+        yield not_assessed(check, "cluster", none if _rounds(view) else _why_none(view))
+        return
+    host, seen = next(iter(acting.items()))
+    unknown = seen.unknown.get("idle", 0)
+    fix = (
+        "dcgm-exporter must name pods (stage gpu has it ask kubelet) and be scraped; "
+        f"{LOG} on {host} names the work"
+    )
+    if not seen.metrics:
+        why = (
+            seen.problem or "Prometheus has not been asked: appliance queue apply brings the limits"
+        )
+        yield not_assessed(check, "cluster", why)
+    elif seen.metrics != "ok":
+        yield failed(check, "cluster", seen.metrics, fix, limit="ok")
+    elif unknown:
+        cause = (
+            f"{unknown} workloads with an idle limit have no complete metrics and are left alone"
+        )
+        yield failed(check, "cluster", cause, fix, value=unknown, limit=0)
+    elif seen.problem:
+        yield not_assessed(check, "cluster", f"its last round was cut off: {seen.problem}")
+    else:
+        yield passed(check, "cluster", "ok", limit="ok", evidence=f"asked by {host}")
+
+
+def _left_alone(seen: Limits) -> int:
+    """Work nobody can judge by its time; that for want of metrics is limits.metrics's."""
+    return sum(count for limit, count in seen.unknown.items() if limit != "idle")
+
+
+def _rounds(view: View) -> dict[str, Limits]:
+    """What the control hosts that answer say of a round that is not old."""
+    found = {}
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        if facts is not None and facts.limits is not None and facts.limits.age_s <= OLD_S:
+            found[host.name] = facts.limits
+    return found
+
+
+def _why_none(view: View) -> Gap:
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        if facts is None:
+            return Gap(f"{host.name} did not answer", (host.name,))
+        if facts.limits is None:
+            return facts.gap("limits", f"the program is not installed on {host.name}")
+        return Gap(f"the last round of {host.name} ended {facts.limits.age_s:.0f} s ago")
+    return Gap("the site has no control host")
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        "limits.running",
+        "The program that keeps limits of time runs",
+        CONTROL_HOSTS,
+        _running,
+        "appliance-limits runs on every control host and makes a round every 30 s; one of them acts. While it does not run, no "
+        "work is ended: interactive sessions and idle GPUs stay. Usual cause: its settings or its token are missing.",
+    ),
+    ClusterCheck(
+        "limits.cluster",
+        "Exactly one control host keeps limits of time",
+        _cluster,
+        "The one that holds the Lease sees the pods of all projects. It waits for appliance queue apply, which gives it its account, "
+        "rights and limits. It fails on a token that is not accepted, rights that were taken, clocks that differ by a minute, and on "
+        "work that was ended and is still there. It warns of work it leaves alone, as of an owner it does not know how to end.",
+    ),
+    ClusterCheck(
+        "limits.metrics",
+        "The use of GPUs is known by pod",
+        _metrics,
+        "Work is idle only where dcgm-exporter's metrics say so for each of its GPUs, without a gap. Usual causes: dcgm-exporter does "
+        "not name pods, Prometheus does not scrape it, a pod has a part of a GPU, whose use nobody can tell.",
+    ),
+)

@@ -1,0 +1,26 @@
+"""Stage ``limits``: interactive work ends at its time limit, and work whose GPUs are idle."""
+
+from appliance.models.site import Role, Site
+from appliance.stages.limits.checks import CHECKS, UNITS
+from appliance.stages.limits.variables import variables
+from appliance.stages.stage import Stage
+
+
+def wanted(site: Site) -> bool:
+    """A cluster of the site's own with queues that are described here: Run:ai has such limits itself."""
+    own = site.kubernetes is not None and site.kubernetes.external is None
+    return own and site.scheduler is not None and site.scheduler.kind != "runai"
+
+
+STAGE = Stage(
+    name="limits",
+    title="Limits of time for work on Kubernetes",
+    roles=frozenset({Role.CONTROL}),
+    after=("base", "kubernetes", "observe"),
+    ansible_roles=("limits",),
+    variables=variables,
+    judges=CHECKS,
+    units=UNITS,
+    minutes=0.2,
+    wanted=wanted,
+)

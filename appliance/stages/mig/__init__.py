@@ -1,0 +1,1 @@
+"""Stage mig: GPUs divided as declared (MIG)."""

@@ -1,0 +1,118 @@
+"""Are the GPUs divided as the site declares."""
+
+from collections.abc import Iterable, Iterator
+
+from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, judged, not_assessed
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host
+from appliance.stages.gpu.checks.each import Seen, bad, devices, each, good, is_simulated, unknown
+from appliance.stages.gpu.facts import Gpu
+from appliance.stages.mig.layouts import declared, document
+from appliance.stages.mig.table import Layout, written
+
+UNITS = ("appliance-mig.service",)
+"""What the probe must be asked for."""
+CHECK = "gpu.mig"
+DEPLOY = "appliance mig apply"
+MAKE = f"{DEPLOY}; GPUs somebody computes on are left alone, and their processes named"
+
+
+def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Instances and places of every GPU the site speaks of, and the unit that makes them again at boot."""
+    wanted = declared(view.profile, view.site, host)
+    if not wanted:
+        return
+    count, all_there = view.profile.hardware.gpu.count, len(devices(facts))
+    alike = len(wanted) == count and len({written(layout) for layout in wanted.values()}) == 1
+    if 0 < all_there < count and not alike:
+        cause = (
+            f"{all_there} of {count} GPUs answer, and numbers move when one is missing (gpu.count)"
+        )
+        yield not_assessed(CHECK, host.name, cause, simulated=is_simulated(facts))
+        return
+    places = _places(view, host)
+
+    def judge(gpu: Gpu) -> Seen:
+        if gpu.index not in wanted:
+            return good("left alone")
+        return _judge(gpu, wanted[gpu.index], places[gpu.index])
+
+    yield from each(CHECK, host, facts, judge)
+    yield from _unit(host, facts)
+
+
+def _judge(gpu: Gpu, layout: Layout, places: frozenset[tuple[int, int]]) -> Seen:
+    limit = written(layout)
+    if gpu.mig_enabled is None:
+        return unknown("the driver does not tell whether it is divided")
+    if gpu.mig is None:
+        return unknown("what it is divided into was not read: root may, for one")
+    found = _found(gpu)
+    if gpu.mig_pending is not None and gpu.mig_pending != gpu.mig_enabled:
+        mode = "on" if gpu.mig_pending else "off"
+        cause = f"MIG mode {mode} waits for a reset of the GPU"
+        return bad(found, cause, "reboot the host, or stop what uses the GPU and " + DEPLOY, limit)
+    whole = all(len(one.parts) == 1 for one in gpu.mig)
+    there = frozenset((one.profile_id, one.start) for one in gpu.mig)
+    if gpu.mig_enabled == bool(layout) and there == places and whole:
+        return good(found, limit)
+    if found == limit:
+        cause = f"divided into {found}, but not at the declared places or not wholly usable"
+    else:
+        cause = f"{_is(gpu, found)}, declared {limit}"
+    return bad(found, cause, MAKE, limit, "section mig of the site")
+
+
+def _found(gpu: Gpu) -> str:
+    counts: dict[str, int] = {}
+    for one in sorted(gpu.mig or (), key=lambda one: (-one.size, one.start)):
+        counts[one.profile] = counts.get(one.profile, 0) + 1
+    return written(counts)
+
+
+def _is(gpu: Gpu, found: str) -> str:
+    if not gpu.mig_enabled:
+        return "not divided"
+    return f"divided into {found}" if gpu.mig else "in MIG mode without instances"
+
+
+def _places(view: View, host: Host) -> dict[int, frozenset[tuple[int, int]]]:
+    said = document(view.profile, view.site, host)["gpus"]
+    assert isinstance(said, dict)
+    return {
+        int(index): frozenset((spot["id"], spot["start"]) for spot in spots)
+        for index, spots in said.items()
+    }
+
+
+def _unit(host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    """Instances are gone after a reboot: what makes them again must be enabled."""
+    unit = facts.units.get(UNITS[0])
+    if unit is None or unit.active == "unknown":
+        why = facts.gap("units", f"the state of {UNITS[0]} was not read")
+        yield not_assessed(CHECK, place(host.name, UNITS[0]), why)
+    elif unit.enabled != "enabled":
+        yield judged(
+            CHECK,
+            place(host.name, UNITS[0]),
+            bad(None, "", "").status,
+            value=unit.enabled or unit.load,
+            limit="enabled",
+            cause="the instances would be gone after a reboot: nothing makes them at boot",
+            fix=DEPLOY,
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        id=CHECK,
+        title="GPUs divided as declared",
+        roles=GPU_HOSTS,
+        judge=judge_mig,
+        limit="section mig of the site, else stages.mig of the profile",
+        explain="MIG mode, instances and their places on every GPU the site speaks of, and the unit that makes them at boot. "
+        "Instances vanish at every reboot, and with a reset of the GPU. Usual faults: somebody divided a GPU by hand, a "
+        "process that kept a GPU from being changed, a mode that waits for a reset because a daemon holds the GPU.",
+    ),
+)

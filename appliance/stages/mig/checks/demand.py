@@ -1,0 +1,99 @@
+"""Is MIG on demand well: hosts look and are able to, and what pods wait for can be made."""
+
+from collections.abc import Iterator
+
+from appliance.checks.check import (
+    Check,
+    ClusterCheck,
+    Nature,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host, Role
+from appliance.stages.gpu.checks.each import is_simulated
+from appliance.stages.limits.checks import OLD_S as ROUND_OLD_S
+from appliance.stages.mig.layouts import demands, on_demand
+
+UNIT = "appliance-mig-demand.service"
+UNITS = (UNIT,)
+"""What the probe must be asked for."""
+CHECK = "mig.on_demand"
+OLD_S = 600.0
+"""Own choice: a round is due every 15 s; one that waits for pods on their way and a device plugin may take five minutes."""
+
+
+def _judge(view: View) -> Iterator[CheckResult]:
+    if not demands(view.site):
+        return
+    for host in view.site.with_role(Role.GPU):
+        if on_demand(view.profile, view.site, host):
+            yield _host(host, view.facts.get(host.name))
+    yield _cluster(view)
+
+
+def _host(host: Host, facts: HostFacts | None) -> CheckResult:
+    if facts is None:
+        return not_assessed(CHECK, host.name, f"{host.name} did not answer")
+    unit, seen = facts.units.get(UNIT), facts.mig_demand
+    fix = f"on {host.name}: journalctl -u appliance-mig-demand; then appliance deploy --stage mig"
+    simulated = is_simulated(facts)
+    if unit is None or unit.active == "unknown":
+        why = facts.gap("units", f"the state of {UNIT} was not read")
+        return not_assessed(CHECK, host.name, why)
+    if unit.active != "active" or unit.enabled != "enabled":
+        cause = f"{UNIT} is {unit.active}, {unit.enabled or unit.load}"
+        return failed(CHECK, host.name, cause, fix, value=unit.active, limit="active")
+    if seen is None:
+        why = facts.gap("mig_demand", "the host was not told what it may divide")
+        return not_assessed(CHECK, host.name, why, fix=fix)
+    if seen.age_s > OLD_S:
+        cause = f"its last round ended {seen.age_s:.0f} s ago"
+        return failed(CHECK, host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_S)
+    if seen.problem:
+        return failed(CHECK, host.name, seen.problem, fix, limit="no trouble", simulated=simulated)
+    if seen.waits:
+        return not_assessed(CHECK, host.name, seen.waits)
+    told = f"{seen.made} made and {seen.taken} taken away since its start"
+    return passed(
+        CHECK, host.name, sum(seen.free.values()), unit="free", evidence=told, simulated=simulated
+    )
+
+
+def _cluster(view: View) -> CheckResult:
+    """What the control host that acts says of pods that wait."""
+    rounds = [
+        facts.limits
+        for host in view.site.with_role(Role.CONTROL)
+        if (facts := view.facts.get(host.name)) and facts.limits and facts.limits.leader
+    ]
+    seen = next((one for one in rounds if one.age_s <= ROUND_OLD_S), None)
+    fix = "journalctl -u appliance-limits on the control host that acts; kubectl describe the pods"
+    if seen is None or seen.demand is None:
+        why = "no control host looks for pods that wait" if seen is None else "it has no policy yet"
+        return not_assessed(CHECK, "cluster", why, fix="appliance queue apply")
+    if seen.demand.troubles:
+        return failed(CHECK, "cluster", seen.demand.troubles[0], fix, limit="no trouble")
+    waiting = seen.demand.waiting
+    if seen.demand.unmet:
+        unmet = seen.demand.unmet
+        return warned(CHECK, "cluster", unmet[0], fix, value=len(unmet), unit="pods", limit=0)
+    return passed(CHECK, "cluster", waiting, unit="pods wait")
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        CHECK,
+        "MIG instances are made for pods that ask",
+        _judge,
+        "Where a node pool has mig_on_demand, each of its hosts runs appliance-mig-demand, and the control host that holds the Lease of "
+        "appliance-limits tells it what pods wait for. It fails where a host does not look or could not do as it was told, and warns of "
+        "pods whose instance cannot be made, with the reason. Usual causes: no room, a driver that refuses, kubelet's record of devices "
+        "that cannot be read, a device plugin that was not started anew.",
+        nature=Nature.SYMPTOM,
+    ),
+)

@@ -1,0 +1,153 @@
+"""MIG layouts as people write them, and what a site declares of each GPU."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from appliance.errors import ConfigError
+from appliance.models.profile import Profile
+from appliance.models.site import Host, Site
+from appliance.models.texts import minutes
+from appliance.stages.mig.table import DISABLED, Geometry, Layout, mig_table, written
+
+PART = re.compile(r"(?:(?P<count>[1-9]\d?)\s*[x*]\s*)?(?P<profile>\d+g\.\d+gb(?:\+[a-z]+)*)")
+Names = Mapping[str, str]
+"""Layouts a site has names for."""
+
+
+def geometry_of(model: str) -> Geometry:
+    """How GPUs of this product are cut. Raises ConfigError for one whose placements are not known."""
+    found = mig_table().of(model)
+    if found is None:
+        known = ", ".join(m for g in mig_table().geometries for m in g.models)
+        raise ConfigError(f"MIG placements of {model} are not known", f"known are {known}")
+    return found
+
+
+def parse(text: str, geometry: Geometry, own: Names | None = None) -> dict[str, int]:
+    """``all-balanced``, or ``3g.40gb, 2 x 1g.10gb``: instances of one GPU, none for ``disabled``.
+
+    ``own``: names of the site. Raises ConfigError if it cannot be made, with what would fit.
+    """
+    name = text.strip()
+    if own and name in own:
+        return parse(own[name], geometry)
+    if name == DISABLED:
+        return {}
+    if name in geometry.layouts:
+        return dict(geometry.layouts[name])
+    layout: Counter[str] = Counter()
+    for part in name.split(","):
+        found = PART.fullmatch(part.strip())
+        if found is None:
+            raise ConfigError(f'"{name}" is no MIG layout', _names(name, geometry, own))
+        layout[found["profile"]] += int(found["count"] or 1)
+    if why := geometry.refusal(layout):
+        raise ConfigError(f"MIG layout {name} cannot be made: {why}", _fitting(layout, geometry))
+    return dict(layout)
+
+
+def _names(name: str, geometry: Geometry, own: Names | None) -> str:
+    known = [*(own or ()), *geometry.layouts, DISABLED]
+    close = get_close_matches(name, known, n=1, cutoff=0.7)
+    if close:
+        return f'did you mean "{close[0]}"?'
+    example = written(geometry.layouts["all-balanced"])
+    return f"write {example}, or one of {', '.join(known)}"
+
+
+def _fitting(layout: Layout, geometry: Geometry) -> str:
+    near = geometry.nearest(layout)
+    return f"would fit: {written(near)}" if near else "take one of the legal layouts"
+
+
+def numbers(text: str) -> list[int]:
+    """``0-2,5`` is 0, 1, 2, 5."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def texts(profile: Profile, site: Site, host: Host) -> dict[int, str]:
+    """The layout of each GPU of a host as it is written; GPUs nobody speaks of are left out."""
+    own = site.mig.hosts.get(host.name)
+    whole = (own.layout if own else None) or site.mig.layout
+    found = {index: whole for index in range(profile.hardware.gpu.count) if whole is not None}
+    for given, text in own.gpus.items() if own else ():
+        found |= dict.fromkeys(numbers(given), text)
+    return found
+
+
+def declared(profile: Profile, site: Site, host: Host) -> dict[int, dict[str, int]]:
+    """Instances of each GPU a site speaks of; none for a GPU that stays whole. Raises ConfigError."""
+    said = texts(profile, site, host)
+    if not said:
+        return {}
+    geometry = geometry_of(profile.hardware.gpu.models[0])
+    return {index: parse(said[index], geometry, site.mig.layouts) for index in sorted(said)}
+
+
+def document(profile: Profile, site: Site, host: Host) -> dict[str, object]:
+    """The declared layout as the program on the host reads it, each instance with its place. Raises ConfigError."""
+    geometry = geometry_of(profile.hardware.gpu.models[0])
+    return {
+        "version": 1,
+        "count": profile.hardware.gpu.count,
+        "gpus": {
+            str(index): _placed(layout, geometry)
+            for index, layout in declared(profile, site, host).items()
+        },
+    }
+
+
+def on_demand(profile: Profile, site: Site, host: Host) -> dict[str, object]:
+    """What the program on the host may divide for pods that ask, as it reads it; {} where nothing. Raises ConfigError."""
+    pools = site.scheduler.node_pools if site.scheduler and _is_ours(site) else ()
+    pool = next((p for p in pools if p.mig_on_demand and host.name in p.hosts), None)
+    if pool is None:
+        return {}
+    count, spoken_of = profile.hardware.gpu.count, declared(profile, site, host)
+    sizes = [geometry_of(profile.hardware.gpu.models[0]).profile(n) for n in pool.mig_on_demand]
+    return {
+        "version": 1,
+        "node": host.name,
+        "count": count,
+        "gpus": [index for index in range(count) if index not in spoken_of],
+        "profiles": [
+            {"profile": p.name, "id": p.id, "size": p.memory, "starts": list(p.starts)}
+            for p in sizes
+            if p is not None
+        ],
+        "whole": pool.mig_whole,
+        "unused_s": minutes(pool.mig_unused) * 60,
+    }
+
+
+def demands(site: Site) -> bool:
+    """Whether GPUs of any host are divided on demand."""
+    pools = site.scheduler.node_pools if site.scheduler and _is_ours(site) else ()
+    return any(pool.mig_on_demand for pool in pools)
+
+
+def _is_ours(site: Site) -> bool:
+    """A cluster of the site's own; hosts of another's have a kubelet that is not ours."""
+    return site.kubernetes is not None and site.kubernetes.external is None
+
+
+def _placed(layout: Layout, geometry: Geometry) -> list[dict[str, object]]:
+    ids = {profile.name: profile.id for profile in geometry.profiles}
+    return [
+        {"profile": p.profile, "id": ids[p.profile], "start": p.start, "size": p.size}
+        for p in (geometry.place(layout) or () if layout else ())
+    ]
+
+
+def completed(site: Site, profile: Profile) -> Site:
+    """The site with the profile's layout where it names none of its own."""
+    if site.mig.layout is not None or profile.stages.mig is None:
+        return site
+    mig = site.mig.model_copy(update={"layout": profile.stages.mig})
+    return site.model_copy(update={"mig": mig})

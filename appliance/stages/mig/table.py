@@ -1,0 +1,152 @@
+"""How a GPU can be cut into MIG instances: placements, legality of a layout, all layouts there are."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from appliance.config.tables import load
+from appliance.models.base import Model
+
+Layout = Mapping[str, int]
+"""Instances of one GPU: profile -> how many."""
+DISABLED = "disabled"
+"""The layout of a GPU that is not divided."""
+
+
+class MigProfile(Model):
+    """A size of instance. ``id`` is NVML's; ``memory`` and ``starts`` count memory slices."""
+
+    name: str
+    id: int
+    maximum: int = Field(ge=1)
+    compute: int = Field(ge=1)
+    memory: int = Field(ge=1)
+    starts: tuple[int, ...] = Field(min_length=1)
+
+
+class Placement(Model):
+    """An instance and the first of its memory slices."""
+
+    profile: str
+    start: int
+    size: int
+
+
+class Geometry(Model):
+    """GPUs that are cut alike. ``devices``: PCI device ids; ``models``: NVML names."""
+
+    name: str
+    devices: tuple[str, ...] = ()
+    models: tuple[str, ...]
+    compute: int
+    memory: int
+    source: str
+    date: str
+    profiles: tuple[MigProfile, ...]
+    layouts: dict[str, dict[str, int]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        for profile in self.profiles:
+            if any(start + profile.memory > self.memory for start in profile.starts):
+                raise ValueError(f"{profile.name} reaches beyond the last memory slice")
+        for name, layout in self.layouts.items():
+            if why := self.refusal(layout):
+                raise ValueError(f"layout {name}: {why}")
+        return self
+
+    def profile(self, name: str) -> MigProfile | None:
+        """The profile called ``name``."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+    def place(self, layout: Layout) -> tuple[Placement, ...] | None:
+        """Where each instance goes, the biggest first as they must be made; None if they do not fit together."""
+        if self._reckoned(layout):
+            return None
+        wanted = [p for p in self._by_size() for _ in range(layout.get(p.name, 0))]
+        placed = self._fit(wanted, 0)
+        return None if placed is None else tuple(placed)
+
+    def refusal(self, layout: Layout) -> str:
+        """Why a layout cannot be made on one GPU, in one line; "" if it can."""
+        if why := self._reckoned(layout):
+            return why
+        return "" if self.place(layout) else "the instances do not fit beside each other"
+
+    def nearest(self, layout: Layout) -> dict[str, int]:
+        """The layout without what is too much of it, the smallest instances given up first; {} if nothing is left."""
+        left = Counter({p.name: min(layout.get(p.name, 0), p.maximum) for p in self.profiles})
+        for profile in reversed(self._by_size()):
+            while left[profile.name] and self.refusal(left):
+                left[profile.name] -= 1
+        return dict(+left)
+
+    def legal(self) -> Iterator[dict[str, int]]:
+        """Every layout one GPU can hold, part-filled ones too, each once."""
+        yield from self._grow({}, self._by_size())
+
+    def _by_size(self) -> list[MigProfile]:
+        return sorted(self.profiles, key=lambda p: (-p.memory, -p.compute, p.name))
+
+    def _reckoned(self, layout: Layout) -> str:
+        """What counting alone refuses."""
+        unknown = [name for name in layout if self.profile(name) is None]
+        if unknown:
+            known = ", ".join(profile.name for profile in self.profiles)
+            return f"there is no profile {unknown[0]}; there are {known}"
+        if any(count < 0 for count in layout.values()) or not any(layout.values()):
+            return "it names no instance"
+        held = [(p, layout.get(p.name, 0)) for p in self.profiles]
+        for profile, count in held:
+            if count > profile.maximum:
+                return f"{count} x {profile.name}, a GPU holds {profile.maximum}"
+        for kind, slices in (("compute", self.compute), ("memory", self.memory)):
+            if (needed := sum(getattr(p, kind) * n for p, n in held)) > slices:
+                return f"it needs {needed} {kind} slices, a GPU has {slices}"
+        return ""
+
+    def _fit(self, wanted: list[MigProfile], taken: int) -> list[Placement] | None:
+        """Tries every start of the first, then the rest; ``taken`` is a bit mask of memory slices."""
+        if not wanted:
+            return []
+        first, rest = wanted[0], wanted[1:]
+        for start in first.starts:
+            mask = ((1 << first.memory) - 1) << start
+            if not taken & mask and (others := self._fit(rest, taken | mask)) is not None:
+                return [Placement(profile=first.name, start=start, size=first.memory), *others]
+        return None
+
+    def _grow(self, layout: dict[str, int], left: list[MigProfile]) -> Iterator[dict[str, int]]:
+        """Adds more of each profile; one that does not fit will not fit with more beside it."""
+        for index, profile in enumerate(left):
+            more = dict(Counter(layout) + Counter({profile.name: 1}))
+            if not self.refusal(more):
+                yield more
+                yield from self._grow(more, left[index:])
+
+
+def written(layout: Layout) -> str:
+    """As people write it: ``3g.40gb, 2 x 1g.10gb``; ``disabled`` for none."""
+    parts = (f"{count} x {name}" if count > 1 else name for name, count in layout.items() if count)
+    return ", ".join(parts) or DISABLED
+
+
+class MigTable(Model):
+    """All geometries the program knows."""
+
+    version: Literal[1]
+    geometries: tuple[Geometry, ...]
+
+    def of(self, model: str) -> Geometry | None:
+        """The geometry of a product by its NVML name."""
+        return next((g for g in self.geometries if model in g.models), None)
+
+
+@cache
+def mig_table() -> MigTable:
+    """Which MIG instances fit where."""
+    return load(Path(__file__).with_name("table.yml"), MigTable)

@@ -1,0 +1,1 @@
+"""Stage observe: exporters, Prometheus, alert rules."""

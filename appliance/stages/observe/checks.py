@@ -1,0 +1,195 @@
+"""Is the appliance observed: every host scraped, all alert rules loaded, nothing firing."""
+
+from collections.abc import Iterable
+
+from appliance.alerts import ALERTS
+from appliance.checks.check import (
+    ALL_ROLES,
+    Check,
+    ClusterCheck,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Place, place
+from appliance.models.site import Host, Role
+from appliance.stages.observe.facts import Observe, Target
+from appliance.stages.observe.variables import DCGM_EXPORTER
+
+EXPORTER = "prometheus-node-exporter.service"
+SERVER = "prometheus.service"
+SOCKET = "appliance-prometheus.socket"
+UNITS = (EXPORTER, DCGM_EXPORTER, SERVER, SOCKET)
+RULES = len(ALERTS)
+"""Alert rules the role observe loads."""
+JOBS = {"node": "the node exporter", "prometheus": "Prometheus itself"}
+DEPLOY = "appliance deploy --stage observe"
+
+
+def judge_targets(view: View) -> Iterable[CheckResult]:
+    """Every host's node exporter, and Prometheus itself, is a target that is up."""
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, "observe.targets", server)
+        return
+    if seen.waiting and not seen.targets:
+        cause = "Prometheus has only just started and looks for its targets"
+        yield not_assessed("observe.targets", "cluster", cause, fix=_later(server))
+        return
+    known = {(target.job, target.instance): target for target in seen.targets}
+    wanted = [("node", host.name) for host in view.site.hosts] + [("prometheus", server.name)]
+    for job, name in wanted:
+        yield _target(job, name, known.get((job, name)))
+
+
+def _target(job: str, name: str, target: Target | None) -> CheckResult:
+    what = JOBS[job]
+    where = name if job == "node" else place(name, job)
+    if target is None:
+        cause = f"{what} is no target of Prometheus"
+        return failed("observe.targets", where, cause, DEPLOY)
+    if target.health == "up":
+        return passed("observe.targets", where, "up", evidence=what)
+    if target.health == "unknown":
+        return not_assessed("observe.targets", where, f"{what} has not been scraped yet")
+    cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
+    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 between it and the control host"
+    if job == "prometheus":
+        fix = f"on {name}: journalctl -u prometheus.service"
+    return failed("observe.targets", where, cause, fix, value=target.health, limit="up")
+
+
+def judge_rules(view: View) -> Iterable[CheckResult]:
+    """All alert rules of the appliance are loaded; a site may add its own."""
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, "observe.rules", server)
+        return
+    common = {"unit": "rules", "limit": RULES, "limit_source": "role observe"}
+    if seen.rules >= RULES:
+        yield passed("observe.rules", "cluster", seen.rules, **common)
+        return
+    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then {DEPLOY}"
+    cause = f"Prometheus has {seen.rules} of {RULES} alert rules in working order"
+    yield failed("observe.rules", "cluster", cause, fix, value=seen.rules, **common)
+
+
+def judge_alerts(view: View) -> Iterable[CheckResult]:
+    """No alert fires; one that does is a warning with its name."""
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, "observe.alerts", server)
+        return
+    if not seen.firing and not seen.rules:
+        cause = "Prometheus has no alert rule that could fire (observe.rules)"
+        yield not_assessed("observe.alerts", "cluster", cause)
+        return
+    if not seen.firing and seen.waiting:
+        cause = f"Prometheus has not evaluated {seen.waiting} of {seen.rules} alert rules yet"
+        yield not_assessed("observe.alerts", "cluster", cause, fix=_later(server))
+        return
+    if not seen.firing:
+        yield passed("observe.alerts", "cluster", 0, unit="alerts", limit=0)
+        return
+    cause = f"firing: {', '.join(seen.firing)}"
+    fix = f"http://{server.address}:9090/alerts names the hosts; each alert its remedy and runbook"
+    told = {"value": len(seen.firing), "unit": "alerts", "limit": 0, "names": seen.firing}
+    yield warned("observe.alerts", "cluster", cause, fix, **told)
+
+
+def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The node exporter runs and starts at boot."""
+    del view
+    yield _runs("observe.exporter", host.name, facts, EXPORTER)
+
+
+def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Prometheus and its socket in the management network run and start at boot."""
+    if host != next(iter(view.site.with_role(Role.CONTROL))):
+        return
+    for name in (SERVER, SOCKET):
+        yield _runs("observe.server", place(host.name, name.partition(".")[0]), facts, name)
+
+
+def _runs(check_id: str, at: Place | str, facts: HostFacts, name: str) -> CheckResult:
+    unit = facts.units.get(name)
+    if unit is None or unit.active == "unknown":
+        why = facts.gap("units", f"the state of {name} was not read")
+        return not_assessed(check_id, at, why)
+    common: dict[str, object] = {"limit": "active", "limit_source": "role observe"}
+    if unit.active == "active" and unit.enabled in {"enabled", ""}:
+        return passed(check_id, at, unit.active, **common)
+    cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
+    fix = f"on {facts.host}: journalctl -u {name}; then {DEPLOY}"
+    return failed(check_id, at, cause, fix, value=unit.active, **common)
+
+
+def _later(server: Host) -> str:
+    return f"again in a minute; else on {server.name}: journalctl -u {SERVER}"
+
+
+def _server(view: View) -> tuple[Host | None, Observe | None]:
+    """The first control host, and what Prometheus says there."""
+    control = view.site.with_role(Role.CONTROL)
+    if not control:
+        return None, None
+    facts = view.facts.get(control[0].name)
+    return control[0], facts.observe if facts else None
+
+
+def _silent(view: View, check_id: str, server: Host | None) -> CheckResult:
+    if server is None:
+        return not_assessed(check_id, "cluster", "the site has no control host")
+    facts = view.facts.get(server.name)
+    if facts is None:
+        why = Gap(f"{server.name} did not answer", (server.name,))
+        return not_assessed(check_id, "cluster", why)
+    why = facts.gap("observe", f"Prometheus does not answer on {server.name}")
+    fix = f"on {server.name}: journalctl -u prometheus.service; then {DEPLOY}"
+    return not_assessed(check_id, "cluster", why, fix=fix)
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        id="observe.targets",
+        title="Prometheus scrapes every host",
+        judge=judge_targets,
+        explain="Asks Prometheus on the first control host for its targets. A host that is missing was added after the "
+        "stage ran there; one that is down has a stopped exporter or a closed port 9100, or does not run at all.",
+    ),
+    ClusterCheck(
+        id="observe.rules",
+        title="Alert rules are loaded",
+        judge=judge_rules,
+        explain="Counts the appliance's rules Prometheus has loaded and can evaluate; rules of the site's own do not count. "
+        "Fewer than the role writes means that the file was changed or that Prometheus still runs with an older configuration.",
+    ),
+    HostCheck(
+        id="observe.exporter",
+        title="The node exporter runs",
+        roles=ALL_ROLES,
+        judge=judge_exporter,
+        explain="The unit of the node exporter is active and starts at boot. It most often stays down because its "
+        "address, the host's in the management network, is not there.",
+    ),
+    HostCheck(
+        id="observe.server",
+        title="Prometheus runs",
+        roles=frozenset({Role.CONTROL}),
+        judge=judge_server,
+        explain="The units of Prometheus and of its socket in the management network, on the first control host, are active and "
+        "start at boot. Prometheus most often stays down because its disk is full or its samples are damaged.",
+    ),
+    ClusterCheck(
+        id="observe.alerts",
+        title="No alert fires",
+        judge=judge_alerts,
+        explain="Names the alerts that fire now. They are a warning here: the check of the area itself decides whether "
+        "the appliance is sound; each alert carries its remedy.",
+    ),
+)

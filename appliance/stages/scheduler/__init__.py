@@ -1,0 +1,1 @@
+"""Stage scheduler: operators, KAI or Run:ai, and their queues."""

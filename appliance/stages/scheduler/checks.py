@@ -1,0 +1,235 @@
+"""The scheduler of Kubernetes: its releases, their pods, and the GPUs the cluster may give out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.models.gap import Gap
+from appliance.models.result import CLUSTER, CheckResult, place
+from appliance.models.site import Host, Owner, Role
+from appliance.stages.gpu.facts import Gpus
+from appliance.stages.scheduler.facts import SchedulerFacts
+from appliance.stages.scheduler.queues.charts import Release, mig_strategy, releases
+from appliance.stages.scheduler.queues.network import NAME as POLICY
+from appliance.stages.scheduler.queues.network import OPERATOR, RESOURCE, shared
+
+DEPLOY = "appliance deploy"
+NODES = "the cluster's nodes"
+GPU = "gpu"
+"""As the device plugin calls a whole one, after nvidia.com/."""
+MOST_NAMED = 3
+"""Pods named in one line."""
+
+
+def told(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
+    """The first control plane that knows, what it says, or why nobody does."""
+    hosts = view.site.with_role(Role.CONTROL)
+    why = Gap("no host has the role control")
+    for host in hosts:
+        facts = view.facts.get(host.name)
+        if facts is None:
+            why = Gap(f"{host.name}, a control plane, did not answer", (host.name,))
+        elif facts.scheduler is None:
+            why = facts.gap("scheduler", f"{host.name} has no cluster to ask")
+        elif facts.scheduler.releases is None:
+            why = facts.gap("scheduler", f"the API of {host.name} was not asked")
+        else:
+            return host.name, facts.scheduler, Gap("")
+    return hosts[0].name if hosts else CLUSTER, None, why
+
+
+def missing(view: View, what: str) -> Gap:
+    """Why nobody says this: no control plane at all, or the one that answers does not know it."""
+    host, known, why = told(view)
+    if known is None:
+        return why
+    return view.facts[host].gap("scheduler", f"{what} were not read")
+
+
+def wanted(view: View) -> tuple[Release, ...]:
+    """The releases of the site."""
+    options = view.site.scheduler
+    return releases(view.site, view.profile, options) if options else ()
+
+
+def _releases(view: View) -> Iterator[CheckResult]:
+    return judge_releases("scheduler.releases", view, wanted(view))
+
+
+def judge_releases(check: str, view: View, releases: tuple[Release, ...]) -> Iterator[CheckResult]:
+    """Each of the releases is deployed at its version."""
+    host, known, why = told(view)
+    for release in releases:
+        target = place(host, release.name)
+        if known is None or known.releases is None:
+            yield not_assessed(check, target, why)
+            continue
+        name = (release.namespace, release.name)
+        found = next((r for r in known.releases if (r.namespace, r.name) == name), None)
+        limit = release.version or release.line
+        if found is None:
+            yield failed(check, target, f"{release.name} is not installed", DEPLOY, limit=limit)
+        elif found.status != "deployed":
+            cause = f"revision {found.revision} of {release.name} is {found.status}"
+            yield failed(check, target, cause, DEPLOY, value=found.status, limit="deployed")
+        elif found.version.lstrip("v") != limit.lstrip("v"):
+            cause = f"{release.name} is {found.version}, the site's is {limit}"
+            yield failed(check, target, cause, DEPLOY, value=found.version, limit=limit)
+        else:
+            evidence = f"revision {found.revision} in namespace {release.namespace}"
+            yield passed(check, target, found.version, limit=limit, evidence=evidence)
+
+
+def _pods(view: View) -> Iterator[CheckResult]:
+    return judge_pods("scheduler.pods", view, wanted(view))
+
+
+def judge_pods(check: str, view: View, releases: tuple[Release, ...]) -> Iterator[CheckResult]:
+    """All pods in the namespace of each of the releases are ready."""
+    host, known, _ = told(view)
+    for release in releases:
+        target = place(host, release.name)
+        if known is None or known.pods is None:
+            yield not_assessed(check, target, missing(view, "its pods"))
+            continue
+        # The probe asks for pods where Helm has a release, and nowhere else.
+        if release.namespace not in {found.namespace for found in known.releases or ()}:
+            cause = f"{release.name} is not installed, so its pods were not asked for"
+            yield not_assessed(check, target, cause)
+            continue
+        pods = [pod for pod in known.pods if pod.namespace == release.namespace]
+        waiting = [pod for pod in pods if not pod.ready]
+        look = f"kubectl -n {release.namespace} describe pods"
+        if not pods:
+            cause = f"namespace {release.namespace} has no pod"
+            yield failed(
+                check, target, cause, f"kubectl -n {release.namespace} get events", value=0
+            )
+        elif waiting:
+            words = [f"{pod.name} ({pod.reason})" for pod in waiting[:MOST_NAMED]]
+            more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
+            cause = f"not ready: {', '.join(words)}{more}"
+            ready = len(pods) - len(waiting)
+            yield failed(check, target, cause, look, value=ready, limit=len(pods), unit="pods")
+        else:
+            yield passed(check, target, len(pods), limit=len(pods), unit="pods")
+
+
+def _gpus(view: View) -> Iterator[CheckResult]:
+    check = "scheduler.gpus"
+    _, known, _ = told(view)
+    for host in view.site.with_role(Role.GPU):
+        if view.site.owner(host) is not Owner.KUBERNETES:
+            continue
+        facts = view.facts.get(host.name)
+        if known is None or known.gpus is None:
+            yield not_assessed(check, host.name, missing(view, NODES))
+        elif facts is None or facts.gpus is None or not facts.gpus.devices:
+            unknown = Gap(f"the GPUs of {host.name} are not known", (host.name,))
+            yield not_assessed(check, host.name, unknown)
+        elif any(gpu.mig_enabled and gpu.mig is None for gpu in facts.gpus.devices):
+            cause = f"what the GPUs of {host.name} are divided into was not read"
+            yield not_assessed(check, host.name, cause)
+        elif host.name not in known.gpus:
+            cause = f"the cluster has no node {host.name}"
+            yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
+        else:
+            yield _offered(view, host, facts.gpus, known)
+
+
+def _rdma(view: View) -> Iterator[CheckResult]:
+    check, options = "scheduler.rdma", view.site.scheduler
+    if options is None or not shared(view.site, view.profile, options):
+        return
+    _, known, _ = told(view)
+    for host in view.site.with_role(Role.GPU):
+        if view.site.owner(host) is not Owner.KUBERNETES:
+            continue
+        if known is None or known.rdma is None:
+            yield not_assessed(check, host.name, missing(view, NODES))
+        elif host.name not in known.rdma:
+            cause = f"the cluster has no node {host.name}"
+            yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
+        elif offered := known.rdma[host.name]:
+            yield passed(check, host.name, offered, unit="pods")
+        else:
+            cause = f"the cluster may give out no {RESOURCE} of {host.name}: pods there do not reach the fabric"
+            fix = (
+                f"kubectl get nicclusterpolicy {POLICY} -o yaml; kubectl -n {OPERATOR} get pods -o wide "
+                f"--field-selector spec.nodeName={host.name}"
+            )
+            yield failed(check, host.name, cause, fix, value=0, unit="pods")
+
+
+def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> CheckResult:
+    """With strategy mixed parts have names of their own, with single they are called GPUs, too."""
+    check = "scheduler.gpus"
+    mixed = view.site.scheduler is not None and mig_strategy(view.site.scheduler) == "mixed"
+    whole = sum(1 for gpu in gpus.devices if not gpu.mig_enabled)
+    cut = Counter(
+        "mig-" + part.profile.replace("+", ".")
+        for gpu in gpus.devices
+        if gpu.mig_enabled
+        for part in gpu.mig or ()
+    )
+    if not mixed:
+        there, offered = {GPU: whole + cut.total()}, {GPU: (known.gpus or {})[host.name]}
+    elif known.gpu_parts is None:
+        return not_assessed(check, host.name, missing(view, NODES))
+    else:
+        there = {GPU: whole, **cut}
+        offered = {GPU: (known.gpus or {})[host.name], **known.gpu_parts.get(host.name, {})}
+    told: dict[str, Any] = {"value": _listed(offered), "limit": _listed(there)}
+    has = _listed(there)
+    if len(there) == len(offered) == 1:
+        has = str(there[GPU])
+        told = {"value": offered[GPU], "limit": there[GPU], "unit": "GPUs"}
+    if offered == there:
+        return passed(check, host.name, **told)
+    cause = f"the cluster may give out {_listed(offered)}, the host has {has}"
+    fix = (
+        "kubectl -n gpu-operator get pods -o wide, and the log of the device plugin on "
+        f"{host.name}: it counts the GPUs when it starts"
+    )
+    return failed(check, host.name, cause, fix, **told)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[name]} nvidia.com/{name}" for name in sorted(counts))
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        "scheduler.releases",
+        "Every chart is installed at its pinned version",
+        _releases,
+        "GPU Operator, Network Operator and the scheduler are releases of Helm. Each must be deployed at the version of "
+        "appliance/stages/scheduler/charts.yml. Pending means that an installation was cut off; failed that one was not rolled back.",
+        "the pinned version of the release line the site or its profile chose",
+    ),
+    ClusterCheck(
+        "scheduler.pods",
+        "The pods of every release are ready",
+        _pods,
+        "All pods in a release's namespace count, those an operator makes too. Usual causes of one that is not ready: its image cannot "
+        "be had, no host has room for it, or it waits for a driver.",
+    ),
+    ClusterCheck(
+        "scheduler.gpus",
+        "The cluster may give out every GPU",
+        _gpus,
+        "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs, and with strategy "
+        "mixed their parts, the driver shows on the host. Usual causes of a difference: the device plugin does not run there, or started before the driver was well.",
+        "GPUs the driver shows on the host",
+    ),
+    ClusterCheck(
+        "scheduler.rdma",
+        "Pods may ask for the fabric's adapters",
+        _rdma,
+        "With scheduler.rdma: shared the Network Operator's device plugin tells kubelet that a host's adapters can be shared by so many pods. "
+        "Pods that train over several hosts ask for one. Usual causes of none: no policy, the plugin's image cannot be had, or no adapter with "
+        "a network interface of the class's kind.",
+        "more than none",
+    ),
+)

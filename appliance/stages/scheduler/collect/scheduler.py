@@ -1,0 +1,293 @@
+"""The scheduler as a control plane knows it; nothing on other hosts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import zlib
+
+from appliance.probe import files
+from appliance.probe.ask import Ask, Unreadable
+from appliance.stages.scheduler.collect.images import images
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.probe.ask import Facts
+
+ADMIN = "/etc/kubernetes/admin.conf"
+CURRENT = "owner=helm,status!=superseded"
+"""Helm keeps each revision of a release in a secret (Helm 3 and 4); superseded is one that another has followed."""
+RECORDS = (
+    "{range .items[*]}{.metadata.namespace} {.metadata.labels.name} {.metadata.labels.version} "
+    '{.metadata.labels.status} {.data.release}{"\\n"}{end}'
+)
+RECORDS_OF_ALL = ["get", "secrets", "--all-namespaces", "-l", CURRENT, "-o", "jsonpath=" + RECORDS]
+VENDOR = "nvidia.com/"
+GPU = VENDOR + "gpu"
+PART = "mig-"
+RDMA = "rdma/fabric"
+DEFAULTS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Kubernetes heeds the old annotation as well as the new one."""
+OURS = "appliance"
+SYSTEM = "kube-system"
+RELEASE = "meta.helm.sh/release-name"
+ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
+"""DaemonSets by the names their projects give them; of other networks nobody here knows that they enforce policies."""
+CILIUM = "cilium"
+EVERYWHERE = "*"
+ENDED = frozenset({"Succeeded"})
+FAILED = "Failed"
+KINDS = "nodes,storageclasses,networkpolicies,daemonsets"
+PARTS = (
+    *("releases", "pods", "gpus", "gpu_parts", "rdma", "default_classes"),
+    *("policies", "enforcers", "images"),
+)
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``scheduler``."""
+    if not (ask.has("kubectl") and files.exists(ask.path(ADMIN))):
+        return {"scheduler": None}
+    found: Facts = dict.fromkeys(PARTS)
+    try:
+        found["releases"] = releases(_kubectl(ask, RECORDS_OF_ALL))
+        spaces = sorted({release["namespace"] for release in found["releases"]})
+        lists = {space: _get(ask, "pods", space) for space in spaces}
+        found["pods"] = [pod for said in lists.values() for pod in pods(said)]
+        rest = _get(ask, KINDS, EVERYWHERE)
+        found["gpus"], found["rdma"] = offered(rest, GPU), offered(rest, RDMA)
+        found["gpu_parts"] = gpu_parts(rest)
+        found["default_classes"] = default_classes(rest)
+        found["policies"] = policies(rest, spaces)
+        found["enforcers"] = [_with_mode(ask, one) for one in enforcers(rest)]
+        lists[SYSTEM] = _get(ask, "pods", SYSTEM)
+        found["images"] = [one for space, said in lists.items() for one in images(said, space)]
+    except Unreadable as error:
+        ask.problem("scheduler", error)
+    return {"scheduler": found}
+
+
+def releases(said: str) -> list[Facts]:
+    """Each release by its newest record, from lines of namespace, name, revision, status and record. Raises Unreadable.
+
+    What is labelled as Helm's and is no record has fewer words.
+    """
+    newest: dict[tuple[str, str], list[str]] = {}
+    for line in said.splitlines():
+        words = line.split()
+        if len(words) != 5 or not words[2].isdigit():
+            continue
+        known = newest.setdefault((words[0], words[1]), words)
+        if int(known[2]) < int(words[2]):
+            newest[words[0], words[1]] = words
+    return [_release(*newest[key]) for key in sorted(newest)]
+
+
+def _release(space: str, name: str, revision: str, status: str, record: str) -> Facts:
+    title, version = chart(record)
+    return {
+        "name": name,
+        "namespace": space,
+        "revision": int(revision),
+        "status": status,
+        "chart": title,
+        "version": version,
+    }
+
+
+def chart(payload: str) -> tuple[str, str]:
+    """Name and version of the chart in a record. Raises Unreadable."""
+    try:
+        packed = base64.b64decode(base64.b64decode(payload))
+        # The window says gzip or zlib by itself; Helm writes gzip.
+        about = json.loads(zlib.decompress(packed, 47))["chart"]["metadata"]
+        return str(about["name"]), str(about["version"])
+    except (binascii.Error, zlib.error, ValueError, KeyError, TypeError):
+        raise Unreadable("a record of Helm's cannot be read") from None
+
+
+def pods(said: dict[str, Any]) -> list[Facts]:
+    """The pods of a list, those that ended well or were replaced left out."""
+    items = said.get("items") or []
+    left = [item for item in items if _phase(item) not in ENDED and not _is_replaced(item, items)]
+    return [_pod(item) for item in left]
+
+
+def _is_replaced(item: dict[str, Any], items: list[dict[str, Any]]) -> bool:
+    """A pod that failed, as by eviction, stays in the list for good; its owner has made another since."""
+    maker, made = _maker(item), _made(item)
+    return bool(any(maker) and _phase(item) == FAILED) and any(
+        _maker(other) == maker and _phase(other) != FAILED and _made(other) >= made
+        for other in items
+    )
+
+
+def _maker(item: dict[str, Any]) -> tuple[str, str]:
+    """Kind and name of who makes a pod anew under another name: a Deployment's ReplicaSet of any template, a Job."""
+    for owner in item["metadata"].get("ownerReferences") or []:
+        if owner.get("kind") == "ReplicaSet":
+            return "ReplicaSet", str(owner.get("name", "")).rpartition("-")[0]
+        if owner.get("kind") == "Job":
+            return "Job", str(owner.get("name", ""))
+    return "", ""
+
+
+def _phase(item: dict[str, Any]) -> str:
+    return str(item.get("status", {}).get("phase", ""))
+
+
+def _made(item: dict[str, Any]) -> str:
+    return str(item["metadata"].get("creationTimestamp", ""))
+
+
+def offered(said: dict[str, Any], resource: str) -> dict[str, int]:
+    """How much of it each node of a list offers; 0 where no device plugin speaks for it. Raises Unreadable."""
+    try:
+        return {
+            item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(resource, 0))
+            for item in _of_kind(said, "Node")
+        }
+    except (KeyError, TypeError, ValueError):
+        raise Unreadable("kubectl printed no list of nodes") from None
+
+
+def gpu_parts(said: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """The parts of GPUs each node of a list offers, by their name. Raises Unreadable.
+
+    What a node offered before and offers no more kubelet goes on to name, with 0.
+    """
+    try:
+        return {
+            item["metadata"]["name"]: {
+                name[len(VENDOR) :]: int(count)
+                for name, count in item["status"].get("allocatable", {}).items()
+                if name.startswith(VENDOR + PART) and int(count)
+            }
+            for item in _of_kind(said, "Node")
+        }
+    except (KeyError, TypeError, ValueError):
+        raise Unreadable("kubectl printed no list of nodes") from None
+
+
+def default_classes(said: dict[str, Any]) -> list[str]:
+    """StorageClasses of a list that are marked as the default. Raises Unreadable."""
+    try:
+        classes = _of_kind(said, "StorageClass")
+        marks = {i["metadata"]["name"]: i["metadata"].get("annotations") for i in classes}
+    except (KeyError, TypeError):
+        raise Unreadable("kubectl printed no list of StorageClasses") from None
+    return sorted(
+        name
+        for name, mark in marks.items()
+        if "true" in [(mark or {}).get(key) for key in DEFAULTS]
+    )
+
+
+def policies(said: dict[str, Any], spaces: list[str]) -> list[Facts]:
+    """NetworkPolicies of a list that lie in these namespaces, and ours in others. Raises Unreadable."""
+    try:
+        return [
+            {
+                "name": item["metadata"]["name"],
+                "namespace": item["metadata"]["namespace"],
+                "release": (item["metadata"].get("annotations") or {}).get(RELEASE, ""),
+                "admits": bool(item["spec"].get("ingress")),
+                "digest": digest(item["spec"]),
+            }
+            for item in _of_kind(said, "NetworkPolicy")
+            if item["metadata"]["namespace"] in spaces or item["metadata"]["name"] == OURS
+        ]
+    except (KeyError, TypeError):
+        raise Unreadable("kubectl printed no list of NetworkPolicies") from None
+
+
+def digest(content: object) -> str:
+    """Of what was written, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def enforcers(said: dict[str, Any]) -> list[Facts]:
+    """DaemonSets of a list that enforce NetworkPolicies. Raises Unreadable."""
+    try:
+        return [
+            {
+                "name": item["metadata"]["name"],
+                "namespace": item["metadata"]["namespace"],
+                "ready": int(item["status"].get("numberReady", 0)),
+                "wanted": int(item["status"].get("desiredNumberScheduled", 0)),
+            }
+            for item in _of_kind(said, "DaemonSet")
+            if item["metadata"]["name"] in ENFORCERS
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise Unreadable("kubectl printed no list of DaemonSets") from None
+
+
+def _of_kind(said: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [item for item in said["items"] if item["kind"] == kind]
+
+
+def _with_mode(ask: Ask, one: Facts) -> Facts:
+    if one["name"] != CILIUM:
+        return one
+    words = ["get", "configmap", "cilium-config", "--ignore-not-found"]
+    path = "jsonpath={.data.enable-policy}"
+    return {**one, "mode": _kubectl(ask, ["-n", one["namespace"], *words, "-o", path]).strip()}
+
+
+def _pod(item: dict[str, Any]) -> Facts:
+    status = item.get("status", {})
+    ready = any(
+        c.get("type") == "Ready" and c.get("status") == "True"
+        for c in status.get("conditions") or []
+    )
+    return {
+        "name": item["metadata"]["name"],
+        "namespace": item["metadata"].get("namespace", ""),
+        "ready": ready,
+        "reason": "" if ready else _reason(status),
+    }
+
+
+def _reason(status: dict[str, Any]) -> str:
+    """What its first container waits for, else what the scheduler or kubelet says of the pod."""
+    states = [
+        *(status.get("initContainerStatuses") or []),
+        *(status.get("containerStatuses") or []),
+    ]
+    waits = [s["state"]["waiting"] for s in states if s.get("state", {}).get("waiting")]
+    waits = [w for w in waits if w.get("reason") != "PodInitializing"]
+    if waits:
+        return _line(f"{waits[0].get('reason', 'waiting')}: {waits[0].get('message', '')}").rstrip(
+            ": "
+        )
+    said = [c for c in status.get("conditions") or [] if c.get("status") != "True"]
+    words = next((c["message"] for c in said if c.get("message")), status.get("message", ""))
+    return _line(str(words or status.get("phase", "no reason given")))
+
+
+def _line(said: str) -> str:
+    """kubelet's messages may quote what a program said, over several lines."""
+    return " ".join(said.split())[:200]
+
+
+def _get(ask: Ask, kind: str, space: str = "") -> dict[str, Any]:
+    where = ["--all-namespaces"] if space == EVERYWHERE else ["-n", space] if space else []
+    try:
+        found: dict[str, Any] = json.loads(_kubectl(ask, ["get", kind, *where, "-o", "json"]))
+    except ValueError:
+        raise Unreadable(f"kubectl printed no list of {kind}") from None
+    return found
+
+
+def _kubectl(ask: Ask, words: list[str]) -> str:
+    known = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
+    return ask.run([*known, *words], 8.0)

@@ -1,0 +1,189 @@
+"""A project's namespace: how far pods may go there, who may work there, and what work there asks for by default."""
+
+import base64
+import json
+
+from appliance.models.site import Site
+from appliance.stages.scheduler.queues.limits import limits
+from appliance.stages.scheduler.queues.manifest import Manifest, manifest
+from appliance.stages.scheduler.queues.tree import leaf_name
+from appliance.stages.scheduler.site import Project, Queue
+from appliance.stages.workloads.releases import wanted
+
+PREFIX = "kai-"
+PULL_SECRET = "ngc"
+NGC_KEY = "ngc_api_key"
+NAME = "appliance"
+MEMBERS = "appliance-members"
+READERS = "appliance-queue-readers"
+SPARK = "spark"
+RBAC = "rbac.authorization.k8s.io/v1"
+
+# What a member works with. No secrets, no roles, no quotas; pods/exec is how a notebook's terminal is reached.
+VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
+WORK = (
+    ("", ["configmaps", "persistentvolumeclaims", "pods", "services"]),
+    ("apps", ["deployments", "deployments/scale", "statefulsets", "statefulsets/scale"]),
+    ("batch", ["cronjobs", "jobs"]),
+)
+LOOK = (("", ["events", "pods/log", "resourcequotas"]), ("scheduling.run.ai", ["podgroups"]))
+REACH = (("", ["pods/exec", "pods/portforward"]),)
+OPEN = ["create", "get"]
+"""Over a WebSocket it is a GET, as current clients ask; from Kubernetes 1.35 on that takes both (KEP 4006)."""
+
+
+def namespaces(site: Site, projects: tuple[Project, ...]) -> list[Manifest]:
+    """Everything inside and around the projects' namespaces, namespaces first."""
+    made = [_namespace(site, project) for project in projects]
+    for project in projects:
+        made += _inside(site, project)
+    named = {project.name: namespace_of(project.name) for project in projects}
+    return [*made, *_readers(site, projects), *limits(site, projects, named)]
+
+
+def pull_secrets(site: Site, key: str) -> list[Manifest]:
+    """NGC's API key as pods present it, one per namespace. Its digest is of everything but the key."""
+    login = {"username": "$oauthtoken", "password": key, "auth": _encoded(f"$oauthtoken:{key}")}
+    data = {".dockerconfigjson": _encoded(json.dumps({"auths": {"nvcr.io": login}}))}
+    projects = site.scheduler.projects if site.scheduler else ()
+    return [
+        {
+            **manifest(
+                site.name,
+                "v1",
+                "Secret",
+                PULL_SECRET,
+                {"type": "kubernetes.io/dockerconfigjson"},
+                namespace=namespace_of(project.name),
+            ),
+            "data": data,
+        }
+        for project in projects
+    ]
+
+
+def namespace_of(project: str) -> str:
+    """The namespace of a project; KAI's resource management calls it the same."""
+    return PREFIX + project
+
+
+def _namespace(site: Site, project: Project) -> Manifest:
+    labels = {
+        "pod-security.kubernetes.io/enforce": project.pod_security,
+        "pod-security.kubernetes.io/audit": "restricted",
+        "pod-security.kubernetes.io/warn": "restricted",
+    }
+    return manifest(site.name, "v1", "Namespace", namespace_of(project.name), labels=labels)
+
+
+def _inside(site: Site, project: Project) -> list[Manifest]:
+    space = namespace_of(project.name)
+    # GPUs are no part of the quota: it would refuse a job that only has to wait.
+    hard = {"pods": str(project.pods), "services.loadbalancers": "0", "services.nodeports": "0"}
+    defaults = {queue.name: _defaults(project, queue) for queue in project.queues}
+    found = [
+        manifest(site.name, "v1", "ResourceQuota", NAME, {"spec": {"hard": hard}}, namespace=space),
+        manifest(
+            site.name, "v1", "ConfigMap", "appliance-queues", {"data": defaults}, namespace=space
+        ),
+    ]
+    if NGC_KEY in site.secrets:
+        body = {"imagePullSecrets": [{"name": PULL_SECRET}]}
+        found.append(manifest(site.name, "v1", "ServiceAccount", "default", body, namespace=space))
+    if site.workloads and site.workloads.spark_operator:
+        found += _driver(site, space)
+    if subjects := _subjects(project):
+        rules = [
+            *({"apiGroups": [g], "resources": r, "verbs": VERBS} for g, r in WORK),
+            *({"apiGroups": [g], "resources": r, "verbs": VERBS} for g, r in _kinds(site)),
+            *(
+                {"apiGroups": [g], "resources": r, "verbs": ["get", "list", "watch"]}
+                for g, r in LOOK
+            ),
+            *({"apiGroups": [g], "resources": r, "verbs": OPEN} for g, r in REACH),
+        ]
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": MEMBERS}
+        found += [
+            manifest(site.name, RBAC, "Role", MEMBERS, {"rules": rules}, namespace=space),
+            manifest(
+                site.name,
+                RBAC,
+                "RoleBinding",
+                MEMBERS,
+                {"roleRef": role, "subjects": subjects},
+                namespace=space,
+            ),
+        ]
+    return found
+
+
+def _kinds(site: Site) -> list[tuple[str, list[str]]]:
+    """What is installed for users: a resource of each of their operators' groups."""
+    held = [holder.partition(".") for addon in wanted(site) for holder in addon.holders]
+    return [(group, [resource]) for resource, _, group in held]
+
+
+def _driver(site: Site, space: str) -> list[Manifest]:
+    """The account of Spark's drivers, which make their executors; nothing that a member may not do (Spark 4.0, RBAC)."""
+    resources = ["configmaps", "persistentvolumeclaims", "pods", "services"]
+    rules = [{"apiGroups": [""], "resources": resources, "verbs": [*VERBS, "deletecollection"]}]
+    group = "rbac.authorization.k8s.io"
+    pull = {"imagePullSecrets": [{"name": PULL_SECRET}]} if NGC_KEY in site.secrets else None
+    bound = {
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": SPARK},
+        "subjects": [{"kind": "ServiceAccount", "name": SPARK, "namespace": space}],
+    }
+    return [
+        manifest(site.name, "v1", "ServiceAccount", SPARK, pull, namespace=space),
+        manifest(site.name, RBAC, "Role", SPARK, {"rules": rules}, namespace=space),
+        manifest(site.name, RBAC, "RoleBinding", SPARK, bound, namespace=space),
+    ]
+
+
+def _readers(site: Site, projects: tuple[Project, ...]) -> list[Manifest]:
+    """Members see all queues, which are of no namespace, and change none."""
+    subjects = [subject for project in projects for subject in _subjects(project)]
+    own = list({(s["kind"], s["name"]): s for s in subjects}.values())
+    if not own:
+        return []
+    rules = [
+        {
+            "apiGroups": ["scheduling.run.ai", "kai.scheduler", "scheduling.k8s.io"],
+            "resources": ["queues", "topologies", "priorityclasses"],
+            "verbs": ["get", "list", "watch"],
+        }
+    ]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READERS}
+    return [
+        manifest(site.name, RBAC, "ClusterRole", READERS, {"rules": rules}),
+        manifest(
+            site.name,
+            RBAC,
+            "ClusterRoleBinding",
+            READERS,
+            {"roleRef": role, "subjects": sorted(own, key=lambda s: (s["kind"], s["name"]))},
+        ),
+    ]
+
+
+def _subjects(project: Project) -> list[dict[str, str]]:
+    named = [("Group", name) for name in project.groups] + [("User", n) for n in project.users]
+    group = "rbac.authorization.k8s.io"
+    return [{"apiGroup": group, "kind": kind, "name": name} for kind, name in named]
+
+
+def _defaults(project: Project, queue: Queue) -> str:
+    """What templates read: one line of JSON per queue."""
+    given = {
+        "queue": leaf_name(project.name, queue.name),
+        "work": queue.work,
+        "priorityClassName": queue.priority_class or queue.work,
+        "gpuFraction": queue.fraction,
+        "timeLimit": queue.time_limit,
+        "idleLimit": queue.idle_limit,
+    }
+    return json.dumps({key: v for key, v in given.items() if v is not None}, sort_keys=True)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

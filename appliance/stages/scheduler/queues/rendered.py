@@ -1,0 +1,61 @@
+"""Everything the site's scheduler section comes to: resources, labels of hosts, charts with their values."""
+
+from dataclasses import dataclass
+
+from appliance.errors import ConfigError
+from appliance.models.profile import Profile
+from appliance.models.site import Site
+from appliance.stages.scheduler.queues import kai
+from appliance.stages.scheduler.queues.charts import Release, releases
+from appliance.stages.scheduler.queues.manifest import Manifest, digest, documents, text
+from appliance.stages.scheduler.queues.namespaces import namespaces
+from appliance.stages.workloads.network import project_policies
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """``resources`` in the order they are applied; ``node_labels`` by host; ``pool_label``: what no other host has, "" for no such."""
+
+    resources: tuple[Manifest, ...]
+    node_labels: dict[str, dict[str, str]]
+    charts: tuple[Release, ...]
+    pool_label: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of all of it: the same site and profile always come to the same."""
+        return digest([list(self.resources), self.node_labels, [c.values for c in self.charts]])
+
+    def files(self) -> dict[str, str]:
+        """What ``queue render`` writes, by path."""
+        listed = [chart.model_dump(mode="json") for chart in self.charts]
+        found = {
+            "resources.yml": documents(list(self.resources)),
+            "node-labels.yml": text(self.node_labels),
+            "charts.yml": text({"charts": listed, "digest": self.digest}),
+        }
+        return {**found, **{chart.values_file: text(chart.values) for chart in self.charts}}
+
+
+def rendered(site: Site, profile: Profile) -> Rendered:
+    """The site's queues as Kubernetes takes them. Raises ConfigError where the site has none."""
+    options = site.scheduler
+    if options is None:
+        raise ConfigError(
+            f"site {site.name} has no scheduler section",
+            "describe its queues under scheduler, as docs/queues.md shows",
+        )
+    made: list[Manifest] = []
+    labels: dict[str, dict[str, str]] = {}
+    pool_label = ""
+    if options.kind != "runai":
+        own = kai.kai if options.kind == "kai" else kai.resource_management
+        made = [
+            *kai.priority_classes(site, options),
+            *kai.topology(site, profile, options),
+            *namespaces(site, options.projects),
+            *project_policies(site),
+            *own(site, options),
+        ]
+        labels, pool_label = kai.node_labels(options), kai.pool_label(options)
+    return Rendered(tuple(made), labels, releases(site, profile, options), pool_label)

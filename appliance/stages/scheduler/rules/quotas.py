@@ -1,0 +1,158 @@
+"""Rules over the sums of the queue tree: what is promised can be kept."""
+
+from collections.abc import Iterator, Mapping
+
+from appliance.config.finding import Finding
+from appliance.config.rules.base import Case
+from appliance.stages.scheduler.queues.tree import RESOURCES, Node, amounts, capacity, nodes
+from appliance.stages.scheduler.rules.queues import is_tree
+from appliance.stages.scheduler.site import Amount
+
+UNITS = {"gpu": "GPUs", "cpu": "cores", "memory": "GB"}
+NOISE = 1e-6
+Given = Mapping[str, Mapping[str, Amount | None]]
+
+
+def bounds(case: Case) -> Iterator[Finding]:
+    """No limit lies under its guarantee, and every queue can get what it waits for."""
+    for node in _tree(case):
+        for name in RESOURCES:
+            amount: Amount | None = getattr(node.share, name, None)
+            if amount is None:
+                continue
+            if amount.limit is not None and amount.limit < amount.quota:
+                yield case.problem(
+                    (*node.path, name, "limit"),
+                    f"{_number(amount.limit)} is under the quota of {_number(amount.quota)} {UNITS[name]}",
+                    "a queue may use what it is guaranteed: raise the limit or lower the quota",
+                )
+            if not amount.quota and not amount.weight and amount.limit != 0:
+                yield case.problem(
+                    (*node.path, name, "weight"),
+                    f"is 0 with a quota of 0: {node.title} never gets {UNITS[name]}",
+                    "give it a quota or a weight, or limit: 0 where it shall have none",
+                )
+        if node.leaf and node.leaf.work != "train":
+            yield from _within_quota(case, node)
+
+
+def _within_quota(case: Case, node: Node) -> Iterator[Finding]:
+    assert node.leaf is not None
+    for name in RESOURCES:
+        amount: Amount | None = getattr(node.leaf, name)
+        if amount and amount.limit is not None and amount.limit > amount.quota:
+            yield case.problem(
+                (*node.path, name, "limit"),
+                f"{_number(amount.limit)} is over the quota of {_number(amount.quota)} {UNITS[name]}, but"
+                f" {node.leaf.work} work is never evicted and runs within its quota only",
+                "leave the limit out, raise the quota, or make it work: train",
+            )
+
+
+def limits(case: Case) -> Iterator[Finding]:
+    """Nobody is allowed more than what stands above."""
+    tree = _tree(case)
+    by_name = {node.name: node for node in tree}
+    for node in tree:
+        for name in RESOURCES:
+            own = _limit(node, name)
+            above = by_name.get(node.parent or "")
+            while above is not None and _limit(above, name) is None:
+                above = by_name.get(above.parent or "")
+            if own is None or above is None or own <= (top := _limit(above, name) or 0.0):
+                continue
+            stated = getattr(node.leaf or node.share, name).limit is not None
+            yield case.problem(
+                (*node.path, name, "limit" if stated else "quota"),
+                f"{_number(own)} {UNITS[name]} is over the limit of {above.title},"
+                f" {_number(top)}{_pool(above)}",
+                f"take {_number(top)} at most, or raise the other",
+            )
+
+
+def _limit(node: Node, name: str) -> float | None:
+    amount: Amount | None = getattr(node.share, name, None)
+    return amount.limit if amount else None
+
+
+def sums(case: Case) -> Iterator[Finding]:
+    """Children are promised no more than their parent, roots no more than there is."""
+    tree = _tree(case)
+    given = amounts(tree)
+    by_name = {node.name: node for node in tree}
+    room = capacity(case.site, case.profile) if case.profile and case.checked.whole("hosts") else {}
+    for parent in (*tree, None):
+        children = [
+            n
+            for n in tree
+            if (n.parent if n.parent in by_name else None) == (parent and parent.name)
+        ]
+        pools = dict.fromkeys(n.pool for n in children)
+        for pool in pools:
+            below = [n for n in children if n.pool == pool]
+            if parent is not None and parent.share is not None:
+                yield from _under(case, parent, below, given)
+            elif parent is None and pool in room:
+                yield from _capacity(case, pool, below, given, room[pool])
+
+
+def _under(case: Case, parent: Node, children: list[Node], given: Given) -> Iterator[Finding]:
+    for name in RESOURCES:
+        own = given[parent.name][name]
+        if own is None:
+            continue
+        total = 0.0
+        for child in children:
+            amount = given[child.name][name]
+            if amount is None:
+                yield case.problem(
+                    child.path,
+                    f"{child.title} is guaranteed {UNITS[name]} without bound, but {parent.title} has"
+                    f" {_number(own.quota)}{_pool(parent)}",
+                    f"give it {name}: {{quota: ...}}",
+                )
+                continue
+            total += amount.quota
+        if total > own.quota + NOISE:
+            yield case.problem(
+                (*parent.path, name, "quota"),
+                f"{_number(own.quota)} {UNITS[name]}, but its"
+                f" {'queues' if parent.title.startswith('project') else 'children'} are guaranteed"
+                f" {_number(total)}: {_parts(children, given, name)}",
+                f"raise it to {_number(total)}, or lower theirs",
+            )
+
+
+def _capacity(
+    case: Case, pool: str, roots: list[Node], given: Given, room: Mapping[str, float]
+) -> Iterator[Finding]:
+    for name in RESOURCES:
+        total = sum(a.quota for n in roots if (a := given[n.name][name]) is not None)
+        if total > room[name] + NOISE:
+            where = "scheduler" if len(roots) > 1 else ""
+            yield case.problem(
+                ("scheduler",) if where else roots[0].path,
+                f"{_number(total)} {UNITS[name]} are guaranteed, but node pool {pool} has"
+                f" {_number(room[name])}: {_parts(roots, given, name)}",
+                f"lower them by {_number(total - room[name])}, or give the pool more hosts",
+            )
+
+
+def _tree(case: Case) -> tuple[Node, ...]:
+    """The tree, where its names and references are sound; what is not is said by other rules."""
+    options = case.site.scheduler
+    return nodes(options) if options and is_tree(case) else ()
+
+
+def _parts(children: list[Node], given: Given, name: str) -> str:
+    parts = [(n.title, a.quota) for n in children if (a := given[n.name][name]) and a.quota]
+    shown = [f"{title} {_number(quota)}" for title, quota in parts[:4]]
+    return ", ".join(shown) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "")
+
+
+def _pool(node: Node) -> str:
+    return "" if node.pool == "default" else f" of pool {node.pool}"
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 3):g}" if value < 1e5 else f"{value:.0f}"

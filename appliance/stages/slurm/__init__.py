@@ -1,0 +1,1 @@
+"""Stage slurm: controller, accounting, GPU hosts, containers of jobs."""

@@ -1,0 +1,357 @@
+"""Slurm as its controller tells it: daemons, hosts, GPUs, accounting."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from appliance.checks.check import (
+    Check,
+    ClusterCheck,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Kind, place
+from appliance.models.site import Host, Owner, Role, Site
+from appliance.stages.slurm.facts import Slurm, SlurmNode
+from appliance.stages.slurm.variables import gpus_offered
+
+DEPLOY = "appliance deploy"
+WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
+MAINTENANCE = frozenset({"maint", "maintenance"})
+"""A reservation with the flag MAINT, in the words of sinfo and of scontrol; state=resume does not end one."""
+OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
+TOO_FEW = "gres/gpu count"
+"""In slurmctld's reason for a node that registers with fewer GPUs than slurm.conf says."""
+SHORT = re.compile(r"gres/gpu count reported lower than configured \((\d+) < (\d+)\)")
+"""slurmctld's reason for a node whose slurmd has found fewer GPUs than slurm.conf says."""
+UNITS = (
+    "munge.service",
+    "slurmctld.service",
+    "slurmdbd.service",
+    "mariadb.service",
+    "slurmd.service",
+)
+"""What the probe must be asked for."""
+
+
+def controller_of(view: View) -> Host | None:
+    """The host that runs slurmctld: the first control host."""
+    return next(iter(view.site.with_role(Role.CONTROL)), None)
+
+
+def state_words(state: str) -> frozenset[str]:
+    """The words of a node state, as ``IDLE+DRAIN`` or ``down*``, in lower case and without Slurm's suffixes."""
+    words = re.sub(r"[^a-z_+]", "", state.lower()).split("+")
+    return frozenset(filter(None, words)) | ({"not_responding"} if "*" in state else frozenset())
+
+
+def is_out(state: str) -> bool:
+    """Whether Slurm starts no job on a node of this state."""
+    return not state_words(state).isdisjoint(OUT)
+
+
+def gpus_in(gres: str) -> int:
+    """GPUs of a Gres field such as ``gpu:a100:8(S:0-1),nic:2``."""
+    counts = re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)(?=[,(]|$)", gres)
+    return sum(map(int, counts))
+
+
+def _told(view: View) -> tuple[Slurm | None, Gap]:
+    """What the controller host knows of Slurm, or why nothing is known."""
+    host = controller_of(view)
+    if host is None:
+        return None, Gap("no host has the role control")
+    facts = view.facts.get(host.name)
+    if facts is None:
+        return None, Gap(f"{host.name}, the controller, did not answer", (host.name,))
+    if facts.slurm is None:
+        return None, facts.gap("slurm", f"{host.name} has no Slurm commands")
+    return facts.slurm, Gap("")
+
+
+def _controller(view: View) -> Iterator[CheckResult]:
+    slurm, why = _told(view)
+    if slurm is None or not slurm.controller:
+        none = Gap("scontrol ping gave no answer")
+        yield not_assessed("slurm.controller", "cluster", why if slurm is None else none)
+    elif slurm.controller.lower() == "up":
+        yield passed("slurm.controller", "cluster", "up", limit="up", evidence="scontrol ping")
+    else:
+        yield failed(
+            "slurm.controller",
+            "cluster",
+            f"slurmctld does not answer: {slurm.controller}",
+            "journalctl -u slurmctld on the first control host, then " + DEPLOY,
+            value=slurm.controller,
+            limit="up",
+            evidence="scontrol ping",
+        )
+
+
+def _nodes(view: View) -> Iterator[CheckResult]:
+    nodes, why = _listed_by(view)
+    for host in view.site.with_role(Role.GPU):
+        if nodes is None:
+            yield not_assessed("slurm.nodes", host.name, why)
+        else:
+            yield _node(view.site, host, nodes.get(host.name))
+
+
+def _listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
+    """The nodes the controller lists, or why it has listed none."""
+    slurm, why = _told(view)
+    if slurm is None:
+        return None, why
+    if slurm.controller.lower() != "up":
+        return None, Gap("the controller is not up")
+    if slurm.nodes is None:
+        host = controller_of(view)
+        none = "the controller's list of hosts was not read"
+        return None, view.facts[host.name].gap("slurm", none) if host else Gap(none)
+    return {node.name: node for node in slurm.nodes}, why
+
+
+def _node(site: Site, host: Host, node: SlurmNode | None) -> CheckResult:
+    if node is None:
+        return failed(
+            "slurm.nodes",
+            host.name,
+            f"Slurm does not know {host.name}",
+            f"{DEPLOY} (the host is missing in slurm.conf of the controller)",
+            limit="idle, mixed or allocated",
+        )
+    words = state_words(node.state)
+    owner = site.owner(host)
+    if owner is not Owner.SLURM:
+        return _given_away(host, node, words, owner)
+    if words and words <= WORKING:
+        return passed(
+            "slurm.nodes", host.name, node.state.lower(), limit="idle, mixed or allocated"
+        )
+    return failed(
+        "slurm.nodes",
+        host.name,
+        _out_of_work(node, words),
+        _back_to_work(host, node, words),
+        value=node.state.lower(),
+        limit="idle, mixed or allocated",
+        evidence="scontrol show node",
+        kind=Kind.TOO_FEW_GPUS if TOO_FEW in node.reason else Kind.OTHER,
+    )
+
+
+def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner) -> CheckResult:
+    """A host of somebody else is drained, or Slurm would give it jobs beside the owner's."""
+    limit = f"drained for {owner.value}"
+    if words & {"drain", "drained", "draining"}:
+        return passed("slurm.nodes", host.name, node.state.lower(), limit=limit)
+    takes = "takes jobs" if words <= WORKING else f"is {node.state.lower()}, but not drained"
+    cause = f"{takes}, and the site gives {host.name} to {owner.value}"
+    fix = f"{DEPLOY} --stage slurm"
+    return failed("slurm.nodes", host.name, cause, fix, value=node.state.lower(), limit=limit)
+
+
+def _out_of_work(node: SlurmNode, words: frozenset[str]) -> str:
+    state = next((w for w in OUT if w in words), node.state.lower() or "without a state")
+    silent = "not_responding" in words and not node.reason
+    return f"{state}: {node.reason or ('slurmd does not answer' if silent else 'no reason given')}"
+
+
+def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
+    if any(word.startswith("reboot") for word in words):
+        return f"it comes back once it has booted; as long as it only waits to: scontrol cancel_reboot {host.name}"
+    if words & MAINTENANCE and not words.intersection(OUT):
+        return "scontrol show reservation says whose it is and how long; then it takes jobs again"
+    if "not_responding" in words:
+        return f"journalctl -u slurmd on {host.name}, and the network to the controller"
+    if node.reason.startswith("appliance:"):
+        return f"mend that, then {DEPLOY} (it resumes the host)"
+    return f"once that is dealt with: scontrol update nodename={host.name} state=resume"
+
+
+def _gres(view: View) -> Iterator[CheckResult]:
+    nodes, why = _listed_by(view)
+    count = view.profile.hardware.gpu.count
+    for host in view.site.with_role(Role.GPU):
+        node = nodes.get(host.name) if nodes else None
+        if node is None:
+            unknown = Gap(f"Slurm does not know {host.name}")
+            yield not_assessed("slurm.gres", host.name, why if nodes is None else unknown)
+            continue
+        offered = gpus_offered(count, view.facts.get(host.name))
+        if _unread_parts(view.facts.get(host.name)):
+            cause = f"what the GPUs of {host.name} are divided into was not read"
+            yield not_assessed("slurm.gres", host.name, cause)
+        elif short := _registered_short(view, host, node):
+            yield short
+        elif any(offered):
+            yield _judge_parts(view, host, offered, node.gres)
+        else:
+            yield _judge_gres(view, host, gpus_in(node.gres), count, node.gres)
+
+
+def _unread_parts(facts: HostFacts | None) -> bool:
+    devices = facts.gpus.devices if facts and facts.gpus else ()
+    return any(gpu.mig_enabled and gpu.mig is None for gpu in devices)
+
+
+def _registered_short(view: View, host: Host, node: SlurmNode) -> CheckResult | None:
+    """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres goes on to show."""
+    short = SHORT.search(node.reason)
+    if short is None or state_words(node.state) <= WORKING:
+        return None
+    return failed(
+        "slurm.gres",
+        host.name,
+        f"slurmd has found {short[1]} of the {short[2]} GPUs of slurm.conf",
+        f"ls /dev/nvidia* on {host.name}, then {DEPLOY}",
+        value=int(short[1]),
+        unit="GPUs",
+        limit=int(short[2]),
+        limit_source="slurm.conf",
+        evidence=f"Reason={node.reason}",
+        simulated=_simulated(view, view.facts.get(host.name)),
+    )
+
+
+def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> CheckResult:
+    facts = view.facts.get(host.name)
+    told: dict[str, Any] = {
+        "value": found,
+        "unit": "GPUs",
+        "limit": count,
+        "limit_source": f"profile {view.profile.name}",
+        "evidence": f"Gres={gres or '(null)'}",
+        "simulated": _simulated(view, facts),
+    }
+    if found == count:
+        return passed("slurm.gres", host.name, **told)
+    cause = f"Slurm offers {found} of {count} GPUs"
+    fix = f"ls /dev/nvidia* on {host.name}, then {DEPLOY}"
+    return failed("slurm.gres", host.name, cause, fix, **told)
+
+
+def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> CheckResult:
+    """A host with divided GPUs: whole ones together, parts by their type."""
+    found = dict.fromkeys(there, 0)
+    for name, count in re.findall(r"(?:^|,)gpu:([^:,(]+):(\d+)(?=[,(]|$)", gres):
+        kind = name if name in there else ""
+        found[kind] = found.get(kind, 0) + int(count)
+    told: dict[str, Any] = {
+        "value": _listed(found),
+        "limit": _listed(there),
+        "limit_source": "what the GPUs are divided into",
+        "evidence": f"Gres={gres or '(null)'}",
+        "simulated": _simulated(view, view.facts.get(host.name)),
+    }
+    if found == there:
+        return passed("slurm.gres", host.name, **told)
+    cause = f"Slurm offers {_listed(found)}, the host has {_listed(there)}"
+    return failed("slurm.gres", host.name, cause, DEPLOY, **told)
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(
+        f"{count} x {name}" if name else f"{count} whole" for name, count in sorted(counts.items())
+    )
+
+
+def _simulated(view: View, facts: HostFacts | None) -> bool:
+    return any(
+        a.startswith("gpu") for a in (*view.site.simulated, *(facts.simulated if facts else ()))
+    )
+
+
+def _accounting(view: View) -> Iterator[CheckResult]:
+    slurm, why = _told(view)
+    cluster = view.site.slurm.cluster
+    if slurm is None or slurm.accounting is None:
+        none = "slurm.conf of the controller names no slurmdbd to ask"
+        yield not_assessed("slurm.accounting", "cluster", why if slurm is None else none)
+    elif slurm.accounting:
+        yield passed("slurm.accounting", "cluster", cluster, evidence="sacctmgr show cluster")
+    else:
+        yield failed(
+            "slurm.accounting",
+            "cluster",
+            f'slurmdbd does not answer, or does not know cluster "{cluster}"',
+            f"journalctl -u slurmdbd -u mariadb on the first control host, then {DEPLOY}",
+        )
+
+
+def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    del view
+    yield _unit("slurm.munge", host, facts, "munge")
+
+
+def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    first = controller_of(view)
+    units = ["slurmctld", "slurmdbd", "mariadb"] if first and host.name == first.name else []
+    for unit in units + (["slurmd"] if Role.GPU in host.roles else []):
+        yield _unit("slurm.daemons", host, facts, unit)
+
+
+def _unit(check: str, host: Host, facts: HostFacts, name: str) -> CheckResult:
+    target = host.name if check == "slurm.munge" else place(host.name, name)
+    unit = facts.units.get(f"{name}.service") or facts.units.get(name)
+    if unit is None or unit.active == "unknown":
+        why = facts.gap("units", f"the state of {name}.service was not read")
+        return not_assessed(check, target, why)
+    if unit.active == "active":
+        return passed(check, target, "active", limit="active")
+    state = "is not installed" if unit.load == "not-found" else f"is {unit.active} ({unit.sub})"
+    fix = f"journalctl -u {name} on {host.name}, then {DEPLOY}"
+    return failed(check, target, f"{name} {state}", fix, value=unit.active, limit="active")
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        "slurm.munge",
+        "munge runs",
+        frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
+        _munge,
+        "Every message between Slurm's daemons and commands is signed by munge. It stops when its key is missing or open to "
+        "others, and it rejects messages when the clocks of two hosts are more than five minutes apart.",
+    ),
+    HostCheck(
+        "slurm.daemons",
+        "Slurm's daemons run",
+        frozenset({Role.CONTROL, Role.GPU}),
+        _daemons,
+        "slurmctld, slurmdbd and their database on the first control host, slurmd on GPU hosts. A daemon that stopped says why "
+        "in its journal and in /var/log/slurm.",
+    ),
+    ClusterCheck(
+        "slurm.controller",
+        "The controller answers",
+        _controller,
+        "Without slurmctld no job starts; running jobs go on. Usual causes: the daemon was stopped, slurm.conf does not parse, "
+        "or accounting was not there when it started.",
+    ),
+    ClusterCheck(
+        "slurm.nodes",
+        "Every GPU host takes jobs",
+        _nodes,
+        "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means somebody, or a health check, "
+        "took it out, with a reason; down means slurmd stopped answering or the host came back with less than it had.",
+    ),
+    ClusterCheck(
+        "slurm.gres",
+        "Slurm offers every GPU",
+        _gres,
+        "The number of GPUs jobs can ask for on a host, against the profile. It is short when gres.conf and the device nodes "
+        "under /dev differ, usually after a GPU fell off the bus or the driver did not load.",
+    ),
+    ClusterCheck(
+        "slurm.accounting",
+        "Accounting knows the cluster",
+        _accounting,
+        "slurmdbd keeps who used what. Jobs go on without it for a while, but limits and shares are not updated. Usual causes: "
+        "the database is down or its disk is full.",
+    ),
+)

@@ -1,0 +1,204 @@
+"""Containers in Slurm jobs: Pyxis built for the Slurm that runs, enroot and what it needs of a host."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from appliance.checks.check import (
+    GPU_HOSTS,
+    Check,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.bound import Bound
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host, Role
+from appliance.stages.slurm.facts import Containers, Plugin
+from appliance.stages.slurm.variables.containers import container_folder
+
+PYXIS, ENROOT, ROOM = "slurm.pyxis", "slurm.enroot", "slurm.container_room"
+DEPLOY = "appliance deploy --stage slurm"
+NAMESPACES = "kernel.unprivileged_userns_clone"
+APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
+COUNTS = ("user.max_user_namespaces", "user.max_mnt_namespaces")
+REQUIREMENTS = "enroot, requirements (2026-11)"
+GIB = 1024**3
+ROOM_GIB = 100.0
+OWN_CHOICE = "own choice: a few images, packed and unpacked"
+"""Own choice: an image of a training framework is some 20 GiB, and lies there packed, cached and unpacked."""
+
+
+def _pyxis(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    seen = facts.containers
+    if view.site.slurm.containers is None:
+        if seen is not None and seen.plugin is not None:
+            cause = f"{seen.plugin.path} is still there, and the site has no containers"
+            yield failed(PYXIS, host.name, cause, DEPLOY, limit="none")
+        return
+    if "containers" in facts.errors:
+        yield not_assessed(PYXIS, host.name, facts.gap("containers"))
+    elif seen is None or seen.plugin is None:
+        yield failed(PYXIS, host.name, "Pyxis was not built on this host", DEPLOY)
+    else:
+        yield _plugin(view, host, seen, seen.plugin)
+
+
+def _plugin(view: View, host: Host, seen: Containers, plugin: Plugin) -> CheckResult:
+    running = seen.slurm
+    told: dict[str, Any] = {
+        "value": plugin.built_for,
+        "limit": running,
+        "limit_source": "the Slurm of this host",
+        "evidence": f"{plugin.path}, Pyxis {plugin.release or 'of an unknown release'}",
+    }
+    cause = _why_not(view, plugin, running)
+    if cause:
+        return failed(PYXIS, host.name, cause, DEPLOY, **told)
+    if plugin.problem:
+        fix = f"srun --help on {host.name}, then {DEPLOY}"
+        return failed(PYXIS, host.name, f"srun does not load it: {plugin.problem}", fix, **told)
+    if not running or plugin.offers is None:
+        return not_assessed(PYXIS, host.name, "there is no srun to ask", **told)
+    if not plugin.offers:
+        cause = "srun --help does not know --container-image"
+        return failed(PYXIS, host.name, cause, f"see PlugStackConfig, then {DEPLOY}", **told)
+    return passed(PYXIS, host.name, **told)
+
+
+def _why_not(view: View, plugin: Plugin, running: str) -> str:
+    wanted = _chosen(view, "pyxis")
+    if not plugin.there:
+        return f"{plugin.path} is not the plugin that was built here"
+    if running and plugin.built_for != running:
+        return f"built for Slurm {plugin.built_for or 'nothing'}, and {running} runs here"
+    if not plugin.configured:
+        return "Slurm is not told to load it"
+    if wanted and plugin.release and not _is_of(plugin.release, wanted):
+        return f"Pyxis {plugin.release} is there, {wanted} is chosen"
+    return ""
+
+
+def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    if view.site.slurm.containers is None:
+        return
+    seen = facts.containers
+    if "containers" in facts.errors:
+        yield not_assessed(ENROOT, host.name, facts.gap("containers"))
+        return
+    if seen is None or not seen.enroot:
+        yield failed(ENROOT, host.name, "enroot is not installed", DEPLOY)
+        return
+    wanted = _chosen(view, "enroot")
+    told: dict[str, Any] = {
+        "value": seen.enroot,
+        "limit": wanted or None,
+        "limit_source": "the site's choice",
+    }
+    cause, fix = _unfit(seen, wanted)
+    if cause:
+        yield failed(ENROOT, host.name, cause, fix, **told)
+    elif not seen.kernel.keys() >= set(COUNTS) or seen.overlay is None:
+        what = "whether it has overlays" if seen.kernel.keys() >= set(COUNTS) else "its namespaces"
+        yield not_assessed(ENROOT, host.name, f"the kernel does not tell of {what}", **told)
+    else:
+        yield passed(ENROOT, host.name, **told)
+
+
+def _unfit(seen: Containers, wanted: str) -> tuple[str, str]:
+    """What keeps enroot from working here, and the remedy; empty for nothing."""
+    kernel = seen.kernel
+    if wanted and not _is_of(seen.enroot, wanted):
+        return f"enroot {seen.enroot} is installed, {wanted} is chosen", DEPLOY
+    if seen.lacks:
+        missing = ", ".join(seen.lacks)
+        other = "stage gpu brings nvidia-container-cli, enroot's packages the rest"
+        return (
+            f"{missing} is not installed",
+            f"appliance deploy --stage gpu --stage slurm ({other})",
+        )
+    for name in COUNTS:
+        if name in kernel and kernel[name] in ("0", "1"):
+            return (
+                f"{name} is {kernel[name]}, users can make no containers",
+                f"sysctl -w {name}=65536 on the host; stages.sysctl of the profile keeps it",
+            )
+    if kernel.get(NAMESPACES) == "0":
+        return f"{NAMESPACES} is 0, only root makes containers", DEPLOY
+    if kernel.get(APPARMOR) == "1":
+        return f"{APPARMOR} is 1, AppArmor keeps users from containers", DEPLOY
+    if seen.overlay is False:
+        return (
+            "neither the kernel nor FUSE has overlays",
+            "modprobe overlay, or install fuse-overlayfs",
+        )
+    return "", ""
+
+
+def _room(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    folder = container_folder(view.site)
+    if not folder:
+        return
+    seen = facts.containers
+    least, source = view.number(ROOM) or (ROOM_GIB, OWN_CHOICE)
+    if seen is None or seen.free is None:
+        why = facts.gap("containers", f"{folder} could not be looked at")
+        yield not_assessed(ROOM, host.name, why)
+        return
+    free = round(seen.free / GIB, 1)
+    told: dict[str, Any] = {
+        "value": free,
+        "unit": "GiB free",
+        "limit": least,
+        "limit_source": source,
+    }
+    if free >= least:
+        yield passed(ROOM, host.name, evidence=folder, **told)
+        return
+    fix = f"du -sh {folder}/*/* on {host.name} shows whose images lie there"
+    yield warned(ROOM, host.name, f"{folder} has {free:g} GiB left", fix, **told)
+
+
+def _chosen(view: View, name: str) -> str:
+    return view.site.software.get(name) or getattr(view.profile.software, name) or ""
+
+
+def _is_of(found: str, wanted: str) -> bool:
+    """Compared as deep as the choice is written; a packager's own number does not count."""
+    numbers = found.rpartition(":")[2].partition("-")[0].split(".")
+    return numbers[: len(wanted.split("."))] == wanted.split(".")
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        PYXIS,
+        "Slurm takes containers (Pyxis)",
+        frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
+        _pyxis,
+        "Pyxis is a plugin of srun, sbatch and slurmd that runs a job in a container. Slurm refuses one that was built for another "
+        "release, and then no job starts at all. Usual causes: Slurm was upgraded beside the appliance, or the plugin's file was replaced.",
+        "built for the very release of Slurm on the host, loaded, and srun --help lists --container-image",
+    ),
+    HostCheck(
+        ENROOT,
+        "enroot can make containers",
+        GPU_HOSTS,
+        _enroot,
+        "enroot unpacks images and starts containers as the user, without privileges: the kernel must let users make namespaces, and have "
+        "overlays; GPUs come in by nvidia-container-cli. Usual causes: a hardened kernel parameter, or stage gpu without the container toolkit.",
+        f"the chosen release; {REQUIREMENTS}",
+    ),
+    HostCheck(
+        ROOM,
+        "There is room for images and containers",
+        GPU_HOSTS,
+        _room,
+        "Images are kept for the next job of the same user, unpacked containers until their job ends. Nothing is removed by itself "
+        "from a user's cache.",
+        f"{ROOM_GIB:g} GiB free (own choice)",
+        Bound("GiB", most=1_000_000),
+    ),
+)

@@ -1,0 +1,20 @@
+"""Stage slurm: jobs on GPUs, with accounting."""
+
+from appliance.models.site import Role
+from appliance.stages.slurm import checks
+from appliance.stages.slurm.checks import containers
+from appliance.stages.slurm.variables import variables
+from appliance.stages.stage import Stage
+
+STAGE = Stage(
+    name="slurm",
+    title="Slurm: controller, accounting, GPU hosts",
+    roles=frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
+    after=("base", "gpu", "storage"),
+    learns_from=("gpu", "mig", "fabric"),
+    ansible_roles=("slurm",),
+    variables=variables,
+    judges=(*checks.CHECKS, *containers.CHECKS),
+    units=checks.UNITS,
+    minutes=3.0,
+)

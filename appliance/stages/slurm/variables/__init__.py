@@ -1,0 +1,259 @@
+"""Variables of role slurm: one description of the cluster, the same on every host."""
+
+import re
+from dataclasses import asdict, dataclass
+
+from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Profile
+from appliance.models.site import Host, Role, Site
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.fabric.topology import slurm_switches
+from appliance.stages.gpu.facts import Gpu, MigPart
+from appliance.stages.slurm.variables.containers import containers
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+MARKETED = 0.95
+"""Part of the memory a data sheet names that the kernel of a healthy host offers at least."""
+
+WITHOUT_CGROUP_V2 = frozenset({"ubuntu-22.04"})
+"""Systems whose Slurm (21.08) knows no cgroup v2, which they boot with."""
+
+WITHOUT_DISABLED_CGROUPS = frozenset({"debian-12", "ubuntu-22.04", "rhel-9"})
+"""Systems whose Slurm is older than 23.11 and has no CgroupPlugin=disabled."""
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A GPU host as slurm.conf describes it; memory for jobs in MiB."""
+
+    name: str
+    address: str
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    gpus: int
+    gpu_type: str
+    gres: str
+    devices: list[dict[str, object]]
+
+    @property
+    def cpus(self) -> int:
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+    def variables(self) -> Variables:
+        return {**asdict(self), "cpus": self.cpus}
+
+
+def variables(context: RoleContext) -> Variables:
+    """All variables of role slurm. Raises ConfigError without a control host or its secrets."""
+    site = context.site
+    controller = _controller(site)
+    constrain = context.once(_constrains)
+    return {
+        "slurm_cluster": site.slurm.cluster,
+        "slurm_controller": context.host.name == controller.name,
+        "slurm_compute": Role.GPU in context.host.roles,
+        "slurm_controller_name": controller.name,
+        "slurm_controller_address": str(controller.address),
+        "slurm_nodes": context.once(_node_lines),
+        "slurm_memory_per_cpu_mib": context.once(_memory_per_cpu),
+        "slurm_partitions": context.once(_partitions),
+        "slurm_accounts": context.once(_accounts),
+        "slurm_constrain": constrain,
+        "slurm_cgroup_plugin": "autodetect" if constrain else _no_cgroups(context),
+        "slurm_munge_key": _secret(context, "munge_key"),
+        "slurm_database_password": (
+            _secret(context, "slurmdbd_password") if context.host.name == controller.name else ""
+        ),
+        "slurm_owner": site.owner(context.host).value,
+        "slurm_scratch": _scratch(context),
+        "slurm_switches": context.once(slurm_switches),
+        "slurm_containers": containers(context.site),
+    }
+
+
+def _nodes(context: RoleContext) -> list[_Node]:
+    return [
+        _node(context.profile, host, context.facts.get(host.name))
+        for host in context.site.with_role(Role.GPU)
+    ]
+
+
+def _node_lines(context: RoleContext) -> list[Variables]:
+    return [node.variables() for node in context.once(_nodes)]
+
+
+def _memory_per_cpu(context: RoleContext) -> int:
+    """What the smallest host has of it."""
+    return min((n.memory_mib // n.cpus for n in context.once(_nodes)), default=1024)
+
+
+def gpu_type(model: str) -> str:
+    """Slurm's name for a GPU model: "a100" of "NVIDIA A100-SXM4-80GB", "gpu" when it names none."""
+    found = re.search(r"\b([A-Z]{1,2}\d{2,4}[A-Z]?)\b", model)
+    return found.group(1).lower() if found else "gpu"
+
+
+def _controller(site: Site) -> Host:
+    hosts = site.with_role(Role.CONTROL)
+    if not hosts:
+        raise ConfigError(
+            "no host has the role control, which runs Slurm's controller",
+            "give one host of the site the role control",
+        )
+    return hosts[0]
+
+
+def _secret(context: RoleContext, name: str) -> str:
+    if name not in context.secrets:
+        raise ConfigError(
+            f"secrets.{name} is not given", f"name a file, env or vault for {name} under secrets"
+        )
+    return context.secrets[name]
+
+
+def _node(profile: Profile, host: Host, facts: HostFacts | None) -> _Node:
+    known = facts if facts and facts.cpu.threads and facts.memory.total else None
+    total = known.memory.total if known else profile.hardware.host.memory_gib * GIB * MARKETED
+    kind = gpu_type(_model(profile, facts))
+    return _Node(
+        host.name,
+        str(host.address),
+        *_topology(profile, known),
+        _offered(int(total / MIB), profile.stages.slurm_memory_reserve_mib),
+        profile.hardware.gpu.count,
+        kind,
+        *_resources(kind, profile.hardware.gpu.count, facts),
+    )
+
+
+def _topology(profile: Profile, facts: HostFacts | None) -> tuple[int, int, int]:
+    """Sockets, cores per socket, threads per core. Slurm drains a host that has less than it was told."""
+    if facts is None:
+        host = profile.hardware.host
+        return host.sockets, max(1, host.cores // host.sockets), 1
+    sockets, cores, threads = facts.cpu.sockets, facts.cpu.cores, facts.cpu.threads
+    if sockets and cores and not cores % sockets and not threads % cores:
+        return sockets, cores // sockets, threads // cores
+    return 1, threads, 1
+
+
+def gpus_offered(count: int, facts: HostFacts | None) -> dict[str, int]:
+    """What Slurm offers of a host's GPUs: parts by their type, and how many are whole (type "")."""
+    divided = _divided(facts)
+    whole = sum(1 for index in range(count) if index not in divided)
+    parts = [type_of(i.profile) for gpu in divided.values() for i in gpu.mig or () for _ in i.parts]
+    return ({"": whole} if whole else {}) | {name: parts.count(name) for name in sorted(set(parts))}
+
+
+def type_of(profile: str) -> str:
+    """Slurm's name for a MIG profile; a sign of an extra engine is no letter of a type."""
+    return profile.replace("+", ".")
+
+
+def _divided(facts: HostFacts | None) -> dict[int, Gpu]:
+    devices = facts.gpus.devices if facts and facts.gpus else ()
+    return {gpu.index: gpu for gpu in devices if gpu.mig_enabled and gpu.mig is not None}
+
+
+def _resources(
+    kind: str, count: int, facts: HostFacts | None
+) -> tuple[str, list[dict[str, object]]]:
+    """A host's Gres, and lines of gres.conf: a whole GPU is one file, a part of one needs several.
+
+    Slurm counts devices in the order of the types in Gres, so the lines have the same.
+    """
+    divided = _divided(facts)
+    offered = gpus_offered(count, facts)
+    gres = ",".join(f"gpu:{name or kind}:{number}" for name, number in offered.items())
+    whole = [index for index in range(count) if index not in divided]
+    known = {gpu.index: gpu.uuid for gpu in (facts.gpus.devices if facts and facts.gpus else ())}
+    uuids = [known.get(index) or str(index) for index in whole]
+    lines = [_line(kind, _files(whole), "File", uuids)] if whole else []
+    parts = [
+        _line(type_of(one.profile), _part_files(gpu, part), "MultipleFiles", [part.uuid])
+        for gpu in divided.values()
+        for one in gpu.mig or ()
+        for part in one.parts
+    ]
+    return gres, lines + sorted(parts, key=lambda line: str(line["type"]))
+
+
+def _line(kind: str, files: str, option: str, uuids: list[str]) -> dict[str, object]:
+    return {"type": kind, "files": files, "option": option, "uuids": uuids}
+
+
+def _part_files(gpu: Gpu, part: MigPart) -> str:
+    card = f"/dev/nvidia{gpu.index if gpu.minor is None else gpu.minor}"
+    return ",".join((card, *part.nodes))
+
+
+def _files(numbers: list[int]) -> str:
+    """``/dev/nvidia[0-3,6]``."""
+    if len(numbers) == 1:
+        return f"/dev/nvidia{numbers[0]}"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    spans = (f"{first}-{last}" if last > first else str(first) for first, last in runs)
+    return f"/dev/nvidia[{','.join(spans)}]"
+
+
+def _offered(total: int, reserve: int) -> int:
+    """MiB for jobs, in whole GiB so that another kernel's few MiB change nothing; small hosts keep 3/4."""
+    left = total - min(reserve, total // 4)
+    return left // 1024 * 1024 or left
+
+
+def _model(profile: Profile, facts: HostFacts | None) -> str:
+    devices = facts.gpus.devices if facts and facts.gpus else ()
+    seen = (device.name for device in devices if device.name in profile.hardware.gpu.models)
+    return next(seen, profile.hardware.gpu.models[0])
+
+
+def _partitions(context: RoleContext) -> list[Variables]:
+    """With the first one as default where the site chose none; Slurm would refuse jobs that name none."""
+    partitions = context.site.slurm.partitions
+    chosen = any(p.default for p in partitions)
+    return [
+        {"name": p.name, "default": p.default or (not chosen and i == 0), "max_time": p.max_time}
+        for i, p in enumerate(partitions)
+    ]
+
+
+def _accounts(context: RoleContext) -> list[Variables]:
+    return [
+        {"name": account.name, "users": list(dict.fromkeys(account.users))}
+        for account in context.site.slurm.accounts
+    ]
+
+
+def _constrains(context: RoleContext) -> bool:
+    """Whether all GPU hosts can hold jobs to their share by cgroup v2; slurm.conf says it for all."""
+    seen = [context.facts.get(h.name) for h in context.site.with_role(Role.GPU)]
+    return all(_can_constrain(facts) for facts in seen if facts)
+
+
+def _can_constrain(facts: HostFacts) -> bool:
+    return (
+        not facts.os.container
+        and facts.os.cgroup == "v2"
+        and facts.os.release not in WITHOUT_CGROUP_V2
+    )
+
+
+def _no_cgroups(context: RoleContext) -> str:
+    facts = context.facts.get(context.host.name)
+    old = facts is None or facts.os.release in WITHOUT_DISABLED_CGROUPS
+    return "cgroup/v1" if old else "disabled"
+
+
+def _scratch(context: RoleContext) -> str:
+    scratch = context.site.storage.scratch
+    return scratch.at if scratch and Role.GPU in context.host.roles else ""

@@ -1,0 +1,1 @@
+"""Stage storage: NFS server, mounts, local scratch."""

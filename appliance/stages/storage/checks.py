@@ -1,0 +1,292 @@
+"""Is storage served, mounted where the site says, and is there scratch of the size the class has."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import (
+    ALL_ROLES,
+    GPU_HOSTS,
+    Check,
+    HostCheck,
+    View,
+    failed,
+    not_assessed,
+    passed,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import Filesystem
+from appliance.models.gap import Gap
+from appliance.models.result import CheckResult, Place, place
+from appliance.models.site import Host, Role
+from appliance.stages.base.checks.room import is_remote
+from appliance.stages.storage.site import Export, NfsMount
+from appliance.stages.storage.variables import mount_unit, server_host, source
+
+UNITS = ("nfs-server.service", "nfs-ganesha.service")
+DEPLOY = "appliance deploy --stage storage"
+DISK_ERRORS = (
+    "journalctl -k -p err on the host names the disk; replace it, or fsck it and boot again"
+)
+GIB = 1 << 30
+MINIMUM_FREE_PERCENT = 5.0
+WITHOUT_INODE_COUNT = frozenset({"btrfs"})
+
+
+def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """One of the two NFS servers runs on the host that serves."""
+    if not _serves(view, host):
+        return []
+    known = {name: facts.units[name] for name in UNITS if name in facts.units}
+    if not known or any(unit.active == "unknown" for unit in known.values()):
+        why = facts.gap("units", "the NFS server's units were not read")
+        return [not_assessed("storage.server", host.name, why)]
+    active = [name for name, unit in known.items() if unit.active == "active"]
+    if active:
+        return [passed("storage.server", host.name, active[0])]
+    there = {name: unit for name, unit in known.items() if unit.load != "not-found"}
+    if not there:
+        cause = "no NFS server is installed"
+        return [failed("storage.server", host.name, cause, DEPLOY, value="absent")]
+    said = ", ".join(
+        f"{name} is {unit.active if unit.load == 'loaded' else unit.load}"
+        for name, unit in there.items()
+    )
+    units = " ".join(f"-u {name}" for name in there)
+    fix = f"journalctl {units} on {host.name} says why; then {DEPLOY}"
+    return [failed("storage.server", host.name, said, fix, value=said)]
+
+
+def judge_export(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The file system behind each export can be written and has room left."""
+    if not _serves(view, host):
+        return []
+    return [_judge_export(view, host, facts, export) for export in view.site.storage.exports]
+
+
+def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """A host that mounts has an NFS client: the kernel's, or in a container libnfs's tools."""
+    if not view.site.storage.mounts or _serves(view, host):
+        return []
+    if facts.nfs_client == "kernel" or (facts.nfs_client and facts.os.container):
+        return [passed("storage.client", host.name, facts.nfs_client)]
+    if "nfs" in facts.errors:
+        return [not_assessed("storage.client", host.name, facts.gap("nfs"))]
+    found = facts.nfs_client or "none"
+    return [
+        failed(
+            "storage.client",
+            host.name,
+            f"the kernel has no NFS client (found: {found})",
+            f"{DEPLOY}; if it stays, the running kernel lacks the module nfs: boot the distribution's own",
+            value=found,
+            limit="kernel",
+        )
+    ]
+
+
+def judge_mount(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every mount of the site is there, from the right server."""
+    return [_judge_mount(view, host, facts, wanted) for wanted in view.site.storage.mounts]
+
+
+def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Scratch is mounted and can be written."""
+    scratch = view.site.storage.scratch
+    if scratch is None:
+        return []
+    found = _at(facts, scratch.at)
+    if found is None and (said := _silence(facts, scratch.at)):
+        return [failed("storage.scratch", host.name, said, DISK_ERRORS)]
+    if found is None:
+        if why := _unread(facts):
+            return [not_assessed("storage.scratch", host.name, why)]
+        cause, fix = f"nothing is mounted at {scratch.at}", _unit_fix(scratch.at)
+        return [failed("storage.scratch", host.name, cause, fix)]
+    if found.read_only:
+        cause = f"{scratch.at} is read-only"
+        return [failed("storage.scratch", host.name, cause, DISK_ERRORS, value="read-only")]
+    if is_remote(found) and not facts.os.container:
+        cause = f"{scratch.at} is {found.source} ({found.type}), not a disk of this host"
+        fix = f"umount {scratch.at} on the host, then {DEPLOY}"
+        return [failed("storage.scratch", host.name, cause, fix, value=found.type)]
+    evidence = f"{found.source} ({found.type}) at {scratch.at}"
+    return [_room("storage.scratch", host.name, found, evidence)]
+
+
+def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Scratch is as large as the class says; a container borrows its machine's disk."""
+    scratch = view.site.storage.scratch
+    if scratch is None:
+        return []
+    wanted = view.profile.hardware.host.scratch_disk_gib
+    common = {"unit": "GiB", "limit": wanted, "limit_source": f"profile {view.profile.name}"}
+    found = _at(facts, scratch.at)
+    if found is None:
+        why = _unread(facts) or Gap(f"nothing can be measured at {scratch.at}")
+        return [not_assessed("storage.scratch_size", host.name, why, **common)]
+    size = found.size // GIB
+    if facts.os.container:
+        cause = "a container has no disk of its own: its size says nothing"
+        return [
+            not_assessed(
+                "storage.scratch_size", host.name, cause, value=size, required=False, **common
+            )
+        ]
+    root = _at(facts, "/")
+    shared = bool(wanted and root and root.source == found.source)
+    if size >= wanted and not shared and not is_remote(found):
+        return [passed("storage.scratch_size", host.name, size, **common)]
+    cause = f"{scratch.at} has {size} GiB, the class has {wanted}"
+    if shared:
+        cause = (
+            f"{scratch.at} lies on the system disk, the class has {wanted} GiB of its own for it"
+        )
+    elif is_remote(found):
+        cause = f"{scratch.at} is {found.type}, the class has {wanted} GiB of local disks for it"
+    fix = "name all scratch disks in storage.scratch.devices; lsblk shows whether one is missing"
+    return [failed("storage.scratch_size", host.name, cause, fix, value=size, **common)]
+
+
+def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> CheckResult:
+    target = place(host.name, export.path.removeprefix("/"))
+    holder = _holding(facts, export.path)
+    if holder is None:
+        why = facts.gap("filesystems", f"no file system is known to hold {export.path}")
+        return not_assessed("storage.export", target, why)
+    if holder.read_only and not export.read_only:
+        cause = f"{holder.at}, which holds {export.path}, is read-only"
+        return failed("storage.export", target, cause, DISK_ERRORS, value="read-only")
+    return _room("storage.export", target, holder, f"{holder.source} at {holder.at}")
+
+
+def _room(check_id: str, target: Place | str, found: Filesystem, evidence: str) -> CheckResult:
+    if not found.size:
+        return not_assessed(check_id, target, f"{found.at} does not tell its size")
+    percent = round(100 * found.free / found.size, 1)
+    common = {
+        "unit": "% free",
+        "limit": MINIMUM_FREE_PERCENT,
+        "limit_source": "own choice: file systems slow down when they are nearly full",
+        "evidence": evidence,
+    }
+    full = found.inodes_free == 0 and found.type not in WITHOUT_INODE_COUNT
+    if percent >= MINIMUM_FREE_PERCENT and not full:
+        return passed(check_id, target, percent, **common)
+    short = "no inodes" if full else f"{found.free // GIB} GiB"
+    cause = f"{found.at} has {short} left"
+    fix = f"du {'--inodes' if full else '-h'} -x -d2 {found.at} | sort {'-n' if full else '-h'} shows what fills it"
+    return failed(check_id, target, cause, fix, value=percent, **common)
+
+
+def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> CheckResult:
+    target = place(host.name, wanted.at.removeprefix("/"))
+    local = _serves(view, host) and any(e.path == wanted.export for e in view.site.storage.exports)
+    if local and wanted.at == wanted.export:
+        return passed("storage.mount", target, "local", evidence="the exported directory itself")
+    if not local and facts.os.container and facts.nfs_client != "kernel":
+        cause = "this container's kernel mounts no NFS; storage.roundtrip proves the data path"
+        return not_assessed("storage.mount", target, cause, required=False)
+    found = _at(facts, wanted.at)
+    origin = ":".join(source(view.site, host, wanted))
+    if found is None:
+        return _unmounted(facts, target, wanted, "" if local else f" from {origin}")
+    if local:
+        holder = _holding(facts, wanted.export)
+        if holder is None:
+            cause = f"no file system is known to hold {wanted.export}"
+            return not_assessed("storage.mount", target, cause)
+        origin = holder.source
+    if found.source == origin:
+        return passed("storage.mount", target, found.source, evidence=found.type)
+    cause = f"{wanted.at} comes from {found.source}, the site says {origin}"
+    fix = f"when nobody uses it: systemctl restart '{mount_unit(wanted.at)}' on {host.name}"
+    return failed("storage.mount", target, cause, fix, value=found.source, limit=origin)
+
+
+def _unmounted(facts: HostFacts, target: Place, wanted: NfsMount, origin: str) -> CheckResult:
+    silent = _silence(facts, wanted.at)
+    if not silent and (why := _unread(facts)):
+        return not_assessed("storage.mount", target, why)
+    cause = f"{wanted.at} is not mounted{origin}" + (f": {silent}" if silent else "")
+    return failed("storage.mount", target, cause, _unit_fix(wanted.at))
+
+
+def _silence(facts: HostFacts, at: str) -> str:
+    """What the probe says of a mount point whose file system gave no answer."""
+    said = (p.text for p in facts.problems if p.area == "filesystems" and p.at == at)
+    return next(said, "")
+
+
+def _unread(facts: HostFacts) -> Gap | None:
+    """Why the mount table is not known; None where it is, whatever single file systems do not answer."""
+    if facts.filesystems:
+        return None
+    return facts.gap("filesystems", "no file system was read")
+
+
+def _unit_fix(at: str) -> str:
+    unit = mount_unit(at)
+    return f"systemctl restart '{unit}', then journalctl -u '{unit}' says what is refused"
+
+
+def _serves(view: View, host: Host) -> bool:
+    return bool(view.site.storage.exports) and server_host(view.site) == host
+
+
+def _at(facts: HostFacts, at: str) -> Filesystem | None:
+    return next((f for f in facts.filesystems if f.at == at), None)
+
+
+def _holding(facts: HostFacts, path: str) -> Filesystem | None:
+    """The file system with the longest mount point above ``path``."""
+    above = [f for f in facts.filesystems if f"{path}/".startswith(f"{f.at.rstrip('/')}/")]
+    return max(above, key=lambda f: len(f.at), default=None)
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        id="storage.server",
+        title="The NFS server runs",
+        roles=frozenset({Role.STORAGE}),
+        judge=judge_server,
+        explain="The kernel's server, or nfs-ganesha in a container. Without it every host that mounts waits: hard "
+        "mounts hang rather than lose data.",
+    ),
+    HostCheck(
+        id="storage.export",
+        title="Exports can be written and have room",
+        roles=frozenset({Role.STORAGE}),
+        judge=judge_export,
+        explain="The file system behind each export: writable, with free space and inodes. A file system turns "
+        "read-only by itself when its disk fails.",
+    ),
+    HostCheck(
+        id="storage.client",
+        title="Hosts have an NFS client",
+        roles=ALL_ROLES,
+        judge=judge_client,
+        explain="Mounting needs the kernel's client. Containers of the virtual rack share a kernel that may have "
+        "none; libnfs's tools then stand in for it.",
+    ),
+    HostCheck(
+        id="storage.mount",
+        title="Shared directories are mounted",
+        roles=ALL_ROLES,
+        judge=judge_mount,
+        explain="Each mount of the site, by mount point and source. Not mounted means server down, export refused "
+        "(client's address not in the export's networks) or network; a wrong source is an older site's mount.",
+    ),
+    HostCheck(
+        id="storage.scratch",
+        title="Scratch is mounted and has room",
+        roles=GPU_HOSTS,
+        judge=judge_scratch,
+        explain="Local scratch takes what jobs write for themselves. Unmounted, they fill the system disk instead.",
+    ),
+    HostCheck(
+        id="storage.scratch_size",
+        title="Scratch has the class's size",
+        roles=GPU_HOSTS,
+        judge=judge_scratch_size,
+        explain="A smaller size means that a disk is missing from the array, or was never named in the site.",
+    ),
+)

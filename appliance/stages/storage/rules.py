@@ -1,0 +1,171 @@
+"""Rules over exports, mounts and scratch."""
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+from appliance.config.finding import Finding, KeyPath
+from appliance.config.rules.base import Case, Rule, nearest, repeated
+from appliance.config.rules.reserved import (
+    inside,
+    is_for_hosts,
+    is_state_of_ours,
+    is_system_folder,
+    server,
+)
+from appliance.models.site import Role
+from appliance.stages.storage.variables import mount_unit
+
+UNIT_NAME = 255
+"""Characters of a unit's name (systemd.unit(5))."""
+ELSEWHERE = "take one below /data, /home, /mnt or /srv"
+
+
+def exports(case: Case) -> Iterator[Finding]:
+    """An export's path names one export."""
+    for path, value, first in repeated(_exports(case)):
+        yield case.problem(path, f"{value} is also {case.also(first)}", "export it once")
+    for i, export in enumerate(case.site.storage.exports):
+        if is_system_folder(export.path):
+            message = f"{export.path} belongs to the operating system"
+            yield case.problem(("storage", "exports", i, "path"), message, ELSEWHERE)
+
+
+def mounts(case: Case) -> Iterator[Finding]:
+    """A mount has something to mount."""
+    known = [value for _, value in _exports(case)]
+    if not (
+        case.checked.listed("storage", "exports") and case.checked.listed("storage", "external")
+    ):
+        return
+    for i, mount in enumerate(case.site.storage.mounts):
+        if mount.export not in known:
+            path: KeyPath = ("storage", "mounts", i, "export")
+            yield case.problem(
+                path, f"nothing exports {mount.export}", nearest(mount.export, known, "exports")
+            )
+
+
+def mount_points(case: Case) -> Iterator[Finding]:
+    """Mount points are apart from each other, from scratch and from the system's own folders."""
+    points = list(_points(case))
+    for path, at in points:
+        if is_system_folder(at):
+            yield case.problem(
+                path,
+                f"{at} belongs to the operating system",
+                "mount below /data, /home, /mnt or /srv",
+            )
+        elif len(mount_unit(at)) > UNIT_NAME:
+            message = f"{at} is too long for the name of its unit: each - in it counts four times"
+            yield case.problem(path, message, "take a shorter one")
+    exported: list[tuple[KeyPath, str]] = [
+        (("storage", "exports", i, "path"), e.path) for i, e in enumerate(case.site.storage.exports)
+    ]
+    for (path, at), (first, export) in product(points, exported):
+        if at != export and (inside(export, at) or inside(at, export)):
+            how = "would hide" if inside(export, at) else "lies inside"
+            message = f"{at} {how} {export} of {case.also(first)}, which a host serves"
+            yield case.problem(path, message, "put them side by side")
+    for (first, a), (path, b) in combinations(points, 2):
+        if a == b:
+            yield case.problem(path, f"{b} is also {case.also(first)}", "take another folder")
+        elif inside(a, b) or inside(b, a):
+            how = "is inside" if inside(b, a) else "holds"
+            message = f"{b} {how} {a} of {case.also(first)}"
+            yield case.problem(
+                path, message, "put them side by side: what is mounted second hides the other"
+            )
+
+
+def scratch_devices(case: Case) -> Iterator[Finding]:
+    """A disk is given once."""
+    scratch = case.site.storage.scratch
+    given: list[tuple[KeyPath, str]] = [
+        (("storage", "scratch", "devices", i), device)
+        for i, device in enumerate(scratch.devices if scratch else ())
+    ]
+    for path, device, first in repeated(given):
+        yield case.problem(path, f"{device} is also {case.also(first)}", "keep one")
+
+
+def client_networks(case: Case) -> Iterator[Finding]:
+    """Clients are networks hosts can live in: not everybody."""
+    for i, export in enumerate(case.site.storage.exports):
+        for j, network in enumerate(export.clients):
+            if not is_for_hosts(network):
+                message = f"{network} is no network of hosts"
+                remedy = "name those that mount it, as 10.0.0.0/24"
+                yield case.problem(("storage", "exports", i, "clients", j), message, remedy)
+
+
+def kept_folders(case: Case) -> Iterator[Finding]:
+    """What gets a folder for itself, with its owner and mode, gets no folder of others."""
+    containers, cluster, tools = (
+        case.site.slurm.containers,
+        case.site.kubernetes,
+        case.site.workloads,
+    )
+    given: list[tuple[KeyPath, str | None]] = [
+        (("slurm", "containers", "at"), containers.at if containers else None),
+        (("kubernetes", "etcd_backup", "at"), cluster.etcd_backup.at if cluster else None),
+        (
+            ("workloads", "local_path", "path"),
+            tools.local_path.path if tools and tools.local_path else None,
+        ),
+    ]
+    for path, folder in given:
+        if folder is not None and not is_state_of_ours(folder):
+            message = f"{folder} is a folder of others too"
+            yield case.problem(path, message, "take one for this alone, as /srv/appliance/NAME")
+
+
+def clients(case: Case) -> Iterator[Finding]:
+    """Every host that mounts an export is one of its clients."""
+    mounted = {mount.export for mount in case.site.storage.mounts}
+    for i, export in enumerate(case.site.storage.exports):
+        if export.path not in mounted or not export.clients:
+            continue
+        for host in case.site.hosts:
+            own = (host.address, *host.addresses.values())
+            served = any(address in network for address in own for network in export.clients)
+            if not served and Role.STORAGE not in host.roles:
+                allowed = ", ".join(map(str, export.clients))
+                message = f"{host.name} ({', '.join(map(str, own))}) mounts {export.path} but is not in {allowed}"
+                remedy = (
+                    "add its network to clients, or leave clients out for the management network"
+                )
+                yield case.problem(("storage", "exports", i, "clients"), message, remedy)
+
+
+def _exports(case: Case) -> Iterator[tuple[KeyPath, str]]:
+    storage = case.site.storage
+    for i, export in enumerate(storage.exports):
+        yield ("storage", "exports", i, "path"), export.path
+    for i, external in enumerate(storage.external):
+        yield ("storage", "external", i, "path"), external.path
+
+
+def _points(case: Case) -> Iterator[tuple[KeyPath, str]]:
+    storage = case.site.storage
+    if storage.scratch and case.checked.whole("storage", "scratch"):
+        yield ("storage", "scratch", "at"), storage.scratch.at
+    for i, mount in enumerate(storage.mounts):
+        yield ("storage", "mounts", i, "at"), mount.at
+
+
+def external_servers(case: Case) -> Iterator[Finding]:
+    """External NFS servers are names or addresses."""
+    for i, external in enumerate(case.site.storage.external):
+        yield from server(case, ("storage", "external", i, "server"), external.server)
+
+
+RULES: tuple[Rule, ...] = (
+    exports,
+    mounts,
+    mount_points,
+    scratch_devices,
+    client_networks,
+    kept_folders,
+    clients,
+    external_servers,
+)

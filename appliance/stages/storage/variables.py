@@ -1,0 +1,144 @@
+"""From models to the variables of role ``storage``."""
+
+import re
+from ipaddress import IPv4Address, IPv4Network
+
+from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host, Role, Site
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.storage.site import Export, NfsMount
+
+NCONNECT_SINCE = (
+    5,
+    3,
+)  # https://docs.kernel.org/admin-guide/nfs : several TCP connections per mount
+NCONNECT = 8
+
+
+def variables(context: RoleContext) -> Variables:
+    """What this host serves, mounts and keeps as scratch. Raises ConfigError for a mount of an unknown export."""
+    facts = context.facts.get(context.host.name)
+    serves = server_host(context.site) == context.host and bool(context.site.storage.exports)
+    return {
+        "storage_server": _server(facts) if serves else "none",
+        "storage_exports": [_export(context.site, e) for e in context.site.storage.exports]
+        if serves
+        else [],
+        "storage_client": client(facts) if context.site.storage.mounts else "none",
+        "storage_mounts": [
+            mount
+            for wanted in context.site.storage.mounts
+            if (mount := _mount(context, facts, wanted)) is not None
+        ],
+        **_scratch(context),
+    }
+
+
+def server_host(site: Site) -> Host | None:
+    """The host that serves the site's own exports: its first storage host."""
+    return next(iter(site.with_role(Role.STORAGE)), None)
+
+
+def client(facts: HostFacts | None) -> str:
+    """ "kernel", or "libnfs" in a container whose machine's kernel cannot mount NFS."""
+    if facts and facts.os.container and facts.nfs_client != "kernel":
+        return "libnfs"
+    return "kernel"
+
+
+def source(site: Site, host: Host, wanted: NfsMount) -> tuple[str, str]:
+    """Server and path behind a mount as ``host`` reaches it: the storage network where both have it."""
+    if any(export.path == wanted.export for export in site.storage.exports):
+        return str(_address(site, host)), wanted.export
+    for external in site.storage.external:
+        if external.path == wanted.export:
+            return external.server, external.path
+    raise ConfigError(
+        f"storage.mounts: {wanted.at} wants {wanted.export}, which nobody exports",
+        "name a path of storage.exports or storage.external",
+    )
+
+
+def mount_unit(at: str) -> str:
+    """The name systemd demands for the unit that mounts ``at`` (systemd-escape --path --suffix=mount)."""
+    trimmed = re.sub("/+", "/", at).strip("/")
+    escaped = "".join(
+        "-" if c == "/" else c if _plain(c, i) else f"\\x{ord(c):02x}"
+        for i, c in enumerate(trimmed)
+    )
+    return f"{escaped or '-'}.mount"
+
+
+def _plain(character: str, position: int) -> bool:
+    return (character.isalnum() or character in ":_.") and not (position == 0 and character == ".")
+
+
+def _server(facts: HostFacts | None) -> str:
+    """A container has no kernel NFS server of its own: a server in user space serves there."""
+    return "ganesha" if facts and facts.os.container else "kernel"
+
+
+def _address(site: Site, host: Host) -> IPv4Address:
+    server = server_host(site)
+    if server is None:
+        raise ConfigError(
+            "storage.exports: no host has the role storage", "give one host of the site that role"
+        )
+    if "storage" in server.addresses and "storage" in host.addresses:
+        return server.addresses["storage"]
+    return server.address
+
+
+def _export(site: Site, export: Export) -> Variables:
+    clients = export.clients or _default_clients(site)
+    return {
+        "path": export.path,
+        "clients": [str(network) for network in clients],
+        "read_only": export.read_only,
+    }
+
+
+def _default_clients(site: Site) -> tuple[IPv4Network, ...]:
+    names = ("management", "storage")
+    return tuple(site.networks[name].cidr for name in names if name in site.networks)
+
+
+def _mount(context: RoleContext, facts: HostFacts | None, wanted: NfsMount) -> Variables | None:
+    """The unit behind one mount; None where there is nothing to mount.
+
+    The server binds its own directory: an NFS mount of oneself can deadlock when memory is short.
+    """
+    server, path = source(context.site, context.host, wanted)
+    own = any(export.path == path for export in context.site.storage.exports)
+    if own and server_host(context.site) == context.host:
+        return None if path == wanted.at else _unit(wanted.at, path, "none", "bind")
+    if client(facts) == "libnfs":
+        return None
+    return _unit(wanted.at, f"{server}:{path}", "nfs", _options(facts))
+
+
+def _unit(at: str, what: str, kind: str, options: str) -> Variables:
+    return {"at": at, "unit": mount_unit(at), "what": what, "type": kind, "options": options}
+
+
+def _options(facts: HostFacts | None) -> str:
+    options = ["nfsvers=4.2", "proto=tcp", "hard", "noatime", "_netdev"]
+    found = re.match(r"(\d+)\.(\d+)", facts.os.kernel) if facts else None
+    if found and (int(found[1]), int(found[2])) >= NCONNECT_SINCE:
+        options.append(f"nconnect={NCONNECT}")
+    return ",".join(options)
+
+
+def _scratch(context: RoleContext) -> Variables:
+    """Scratch belongs to GPU hosts; devices are for machines, a container gets a directory."""
+    scratch = context.site.storage.scratch
+    if scratch is None or Role.GPU not in context.host.roles:
+        return {"storage_scratch": "", "storage_scratch_unit": "", "storage_scratch_devices": []}
+    facts = context.facts.get(context.host.name)
+    devices = () if facts and facts.os.container else scratch.devices
+    return {
+        "storage_scratch": scratch.at,
+        "storage_scratch_unit": mount_unit(scratch.at),
+        "storage_scratch_devices": list(devices),
+    }

@@ -1,0 +1,1 @@
+"""Stage workloads: volumes, job operators, notebooks, serving."""

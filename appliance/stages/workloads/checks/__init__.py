@@ -1,0 +1,80 @@
+"""What users of the cluster find there: its releases, their pods, one default class of volumes, and who reaches them."""
+
+from collections.abc import Iterator
+
+from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.models.result import CheckResult
+from appliance.stages.scheduler import checks as scheduler
+from appliance.stages.scheduler.queues.charts import Release
+from appliance.stages.workloads.checks import network as workloads_network
+from appliance.stages.workloads.releases import releases
+
+
+def wanted(view: View) -> tuple[Release, ...]:
+    """The releases of the site."""
+    return releases(view.site)
+
+
+def default_classes(view: View) -> tuple[str, ...]:
+    """StorageClasses the site makes the default."""
+    options = view.site.workloads
+    given = (options.nfs_csi, options.local_path) if options else ()
+    return tuple(section.class_name for section in given if section and section.default_class)
+
+
+def _releases(view: View) -> Iterator[CheckResult]:
+    return scheduler.judge_releases("workloads.releases", view, wanted(view))
+
+
+def _pods(view: View) -> Iterator[CheckResult]:
+    return scheduler.judge_pods("workloads.pods", view, wanted(view))
+
+
+def _storage_class(view: View) -> Iterator[CheckResult]:
+    check = "workloads.storage_class"
+    for name in default_classes(view):
+        _, known, _ = scheduler.told(view)
+        if known is None or known.default_classes is None:
+            yield not_assessed(check, "cluster", scheduler.missing(view, "StorageClasses"))
+        elif known.default_classes == (name,):
+            yield passed(check, "cluster", name, limit=name)
+        else:
+            found = ", ".join(known.default_classes) or "none"
+            more = "; which one a claim gets is open" if len(known.default_classes) > 1 else ""
+            cause = f"default StorageClass is {found}, the site's is {name}{more}"
+            others = [c for c in known.default_classes if c != name]
+            # Kubernetes heeds the old annotation, too; taken away it does no harm where it never was.
+            mark = "is-default-class"
+            unmark = f"storageclass.kubernetes.io/{mark}=false storageclass.beta.kubernetes.io/{mark}- --overwrite"
+            fix = f"kubectl annotate storageclass {' '.join(others)} {unmark}" if others else ""
+            missing = name not in known.default_classes
+            remedy = " && ".join(w for w in (fix, scheduler.DEPLOY if missing else "") if w)
+            yield failed(check, "cluster", cause, remedy, value=found, limit=name)
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        "workloads.releases",
+        "Every add-on is installed at its pinned version",
+        _releases,
+        "What the site's section workloads names is a release of Helm each. It must be deployed at the version of the site or of "
+        "appliance/stages/workloads/table.yml. Pending means that an installation was cut off; failed that one was not rolled back.",
+        "the pinned version",
+    ),
+    ClusterCheck(
+        "workloads.pods",
+        "The pods of every add-on are ready",
+        _pods,
+        "All pods in an add-on's namespace count. Usual causes of one that is not ready: its image cannot be had, no host has room "
+        "for it, or its volume cannot be mounted.",
+    ),
+    ClusterCheck(
+        "workloads.storage_class",
+        "Claims that name no class get the site's",
+        _storage_class,
+        "Kubernetes gives a claim without a class the default StorageClass. With none such claims wait for ever; with two, the newer "
+        "one is taken (Kubernetes 1.26 and newer) or claims are refused.",
+        "the StorageClass the site makes the default",
+    ),
+    *workloads_network.CHECKS,
+)

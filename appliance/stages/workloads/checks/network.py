@@ -1,0 +1,135 @@
+"""Who reaches what is installed for the cluster's users: its NetworkPolicies, and a network that enforces them."""
+
+from collections.abc import Iterator, Sequence
+
+from appliance.checks.check import (
+    Check,
+    ClusterCheck,
+    Nature,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.result import CheckResult, Place, place
+from appliance.stages.scheduler import checks as scheduler
+from appliance.stages.scheduler.facts import NetworkPolicy, PolicyEnforcer
+from appliance.stages.scheduler.queues.manifest import Manifest, digest
+from appliance.stages.workloads.network import ENFORCING, NAME, kept, policies
+from appliance.stages.workloads.releases import wanted
+
+DEPLOY = "appliance deploy --stage workloads"
+NEVER = "never"
+"""Of Cilium's settings for enable-policy, the one that enforces nothing."""
+
+
+def _policies(view: View) -> Iterator[CheckResult]:
+    check = "workloads.policies"
+    host, known, _ = scheduler.told(view)
+    for addon, policy in zip(wanted(view.site), policies(view.site), strict=True):
+        target = place(host, addon.name)
+        if known is None or known.policies is None:
+            yield not_assessed(check, target, scheduler.missing(view, "NetworkPolicies"))
+            continue
+        found = [p for p in known.policies if p.namespace == addon.namespace]
+        yield _judged(check, target, policy, found)
+
+
+def _judged(
+    check: str, target: Place, policy: Manifest, found: Sequence[NetworkPolicy]
+) -> CheckResult:
+    space = policy["metadata"]["namespace"]
+    own = next((p for p in found if p.name == NAME), None)
+    others = [p.name for p in found if p.name != NAME and not p.release and p.admits]
+    if own is None:
+        cause = f"namespace {space} has no NetworkPolicy {NAME}: every pod of the cluster may reach its pods"
+        return failed(check, target, cause, DEPLOY, value="none", limit=NAME)
+    if own.digest != digest(policy["spec"]):
+        cause = f"NetworkPolicy {NAME} of namespace {space} is not the site's: it lets in others, or too few"
+        return failed(check, target, cause, DEPLOY, value="changed", limit=NAME)
+    if others:
+        names = " ".join(others)
+        cause = (
+            f"what is neither the site's nor the chart's lets in more: {names} in namespace {space}"
+        )
+        fix = f"kubectl -n {space} delete networkpolicy {names}; who needs it belongs under reached_from"
+        return warned(check, target, cause, fix, value=names, limit=NAME)
+    return passed(check, target, NAME, limit=NAME, evidence=f"namespace {space}")
+
+
+def _network(view: View) -> Iterator[CheckResult]:
+    check = "workloads.network"
+    if not wanted(view.site):
+        return
+    _, known, _ = scheduler.told(view)
+    if known is None or known.enforcers is None:
+        why = scheduler.missing(view, "the programs of the pod network")
+        yield not_assessed(check, "cluster", why)
+    elif not known.enforcers:
+        name = view.site.kubernetes.network if view.site.kubernetes else ""
+        cause = f"nobody is seen to enforce NetworkPolicies: {_exposed(view)}"
+        yield _not_kept(view, cause, _remedy(name), "nobody")
+    else:
+        most = max(known.enforcers, key=lambda one: one.ready)
+        yield _enforced(view, most, len(known.gpus or ()))
+
+
+def _enforced(view: View, one: PolicyEnforcer, hosts: int) -> CheckResult:
+    most = max(one.wanted, hosts)
+    where = f"{one.name} of namespace {one.namespace}"
+    if one.mode == NEVER:
+        cause = (
+            f"{where} is told to enforce no NetworkPolicy (enable-policy: never): {_exposed(view)}"
+        )
+        fix = f"kubectl -n {one.namespace} edit configmap cilium-config (enable-policy: default), and restart its pods"
+        return _not_kept(view, cause, fix, NEVER)
+    if one.ready < most or not most:
+        cause = f"{where} is ready on {one.ready} of {most} hosts: NetworkPolicies of pods on the others may not be kept"
+        fix = f"kubectl -n {one.namespace} get pods -o wide, and describe those of {one.name} that are not ready"
+        return failed("workloads.network", "cluster", cause, fix, value=one.ready, limit=most)
+    evidence = f"{where}; that it keeps a pod out was not tried"
+    return passed(
+        "workloads.network", "cluster", one.ready, limit=most, unit="hosts", evidence=evidence
+    )
+
+
+def _not_kept(view: View, cause: str, fix: str, value: str) -> CheckResult:
+    """A failure where somebody is meant to be kept out of what asks nobody who he is; else a warning."""
+    limit = " or ".join(ENFORCING)
+    judge = failed if kept(view.site) else warned
+    return judge("workloads.network", "cluster", cause, fix, value=value, limit=limit)
+
+
+def _exposed(view: View) -> str:
+    names = kept(view.site)
+    what = ", ".join(names) if names else "what the add-ons serve, as metrics,"
+    return f"every pod of the cluster reaches {what}"
+
+
+def _remedy(name: str) -> str:
+    if name in ENFORCING:
+        return f"kubectl get daemonsets -A: {name} of kubernetes.network does not run"
+    return f"kubernetes.network: {' or '.join(ENFORCING)}, which the cluster is made anew with"
+
+
+CHECKS: tuple[Check, ...] = (
+    ClusterCheck(
+        "workloads.policies",
+        "Every add-on is closed but for who may reach it",
+        _policies,
+        "Each add-on's namespace has a NetworkPolicy that lets in the API server's calls, pods of the projects the site names and the "
+        "namespaces under reached_from. Policies add up, so one of somebody else's lets in more. It differs after somebody changed it by hand.",
+        "the NetworkPolicy of the site's section workloads",
+    ),
+    ClusterCheck(
+        "workloads.network",
+        "The pod network enforces NetworkPolicies",
+        _network,
+        "The API takes a NetworkPolicy whether or not anybody enforces it. Calico and Cilium do, by a pod on every host; CNI's plugin bridge "
+        "(kubernetes.network: bridge) does not, nor does Cilium with enable-policy: never. That a pod is really kept out is shown by "
+        "appliance validate workloads.",
+        "ready on every host; others than Calico, Cilium, Canal, Antrea and kube-router are not known here",
+        nature=Nature.SYMPTOM,
+    ),
+)

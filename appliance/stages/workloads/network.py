@@ -1,0 +1,131 @@
+"""Who reaches an add-on, or a project: one NetworkPolicy in its namespace, which closes all pods but for what is named here."""
+
+from appliance.models.site import Site
+from appliance.stages.scheduler.queues.manifest import Manifest, manifest
+from appliance.stages.scheduler.queues.namespaces import namespace_of
+from appliance.stages.scheduler.queues.tree import leaf_name
+from appliance.stages.scheduler.site import Project
+from appliance.stages.workloads.notebooks import INTERACTIVE, NAMESPACE
+from appliance.stages.workloads.releases import NAME as STAGE_NAME
+from appliance.stages.workloads.releases import STAGE, section, wanted
+from appliance.stages.workloads.serving import QUEUE_LABEL, project_of, queue_of
+from appliance.stages.workloads.site import Addon as Section
+from appliance.stages.workloads.site import ServingAddon, WorkloadsOptions
+from appliance.stages.workloads.table import Addon
+
+NAME = "appliance"
+API = "networking.k8s.io/v1"
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""The API server itself gives it to every namespace (Kubernetes 1.21 and newer), so nobody can take another's."""
+ENFORCING = ("calico", "cilium")
+"""Of the networks a cluster may have; CNI's plugin bridge takes no notice of policies."""
+
+
+def projects(site: Site) -> tuple[Project, ...]:
+    """Those with a namespace of ours: Run:ai makes its own."""
+    scheduler = site.scheduler
+    return () if scheduler is None or scheduler.kind == "runai" else scheduler.projects
+
+
+def users(site: Site, given: Section) -> tuple[Project, ...]:
+    """Projects whose pods may use it: those it names, else the one of the section workloads."""
+    options = site.workloads or WorkloadsOptions()
+    if not isinstance(given, ServingAddon):
+        return ()
+    if given.projects is not None:
+        return tuple(p for p in projects(site) if p.name in given.projects)
+    own = project_of(site, options)
+    return (own,) if own else ()
+
+
+def kept(site: Site) -> tuple[str, ...]:
+    """What only the network keeps others out of, by name: add-ons that ask nobody who he is, and closed projects."""
+    addons = [key for key, given in _serving(site) if not given.open_to_cluster]
+    return (*addons, *(f"project {p.name}" for p in _closed(site)))
+
+
+def project_policies(site: Site) -> tuple[Manifest, ...]:
+    """One for each project that does not let in the whole cluster: Ray's dashboards and their like ask nobody who he is."""
+    options = site.workloads or WorkloadsOptions()
+    # An operator asks the heads and schedulers it has made how far they are.
+    operators = [_namespace(addon.namespace) for addon in wanted(site) if addon.holders]
+    return tuple(
+        _written(
+            site,
+            namespace_of(project.name),
+            [
+                {
+                    "from": [
+                        {"podSelector": {}},
+                        *operators,
+                        *_notebooks(site, options, project),
+                        *(_namespace(name) for name in project.reached_from or ()),
+                    ]
+                }
+            ],
+        )
+        for project in _closed(site)
+    )
+
+
+def _closed(site: Site) -> tuple[Project, ...]:
+    return tuple(p for p in projects(site) if p.reached_from is not None)
+
+
+def policies(site: Site) -> tuple[Manifest, ...]:
+    """One for each add-on of the site, in their order."""
+    options = site.workloads
+    return tuple(_policy(site, options, addon) for addon in wanted(site)) if options else ()
+
+
+def _serving(site: Site) -> tuple[tuple[str, ServingAddon], ...]:
+    options = site.workloads or WorkloadsOptions()
+    found = ((addon.key, section(options, addon)) for addon in wanted(site))
+    return tuple((key, given) for key, given in found if isinstance(given, ServingAddon))
+
+
+def _policy(site: Site, options: WorkloadsOptions, addon: Addon) -> Manifest:
+    given = section(options, addon)
+    assert given is not None
+    rules: list[Manifest] = []
+    if addon.api_ports:
+        rules.append({"ports": _ports(addon.api_ports)})
+    sources = [*_users(site, options, given), *(_namespace(name) for name in given.reached_from)]
+    if isinstance(given, ServingAddon) and given.open_to_cluster:
+        sources = [{"namespaceSelector": {}}]
+    if sources:
+        ports = {"ports": _ports(addon.user_ports)} if addon.user_ports else {}
+        rules.append({"from": sources, **ports})
+    return _written(site, addon.namespace, rules, {STAGE: STAGE_NAME})
+
+
+def _written(
+    site: Site, namespace: str, rules: list[Manifest], labels: dict[str, str] | None = None
+) -> Manifest:
+    # The API leaves an empty list away, and what is read back is compared with what was written.
+    body = {"podSelector": {}, "policyTypes": ["Ingress"], **({"ingress": rules} if rules else {})}
+    spec = {"spec": body}
+    return manifest(site.name, API, "NetworkPolicy", NAME, spec, namespace=namespace, labels=labels)
+
+
+def _users(site: Site, options: WorkloadsOptions, given: Section) -> list[Manifest]:
+    chosen = users(site, given)
+    found = [_namespace(namespace_of(project.name)) for project in chosen]
+    return [*found, *(n for project in chosen for n in _notebooks(site, options, project))]
+
+
+def _notebooks(site: Site, options: WorkloadsOptions, project: Project) -> list[Manifest]:
+    """A project's notebooks lie in their hub's namespace; the queue they wait in tells whose they are."""
+    if options.jupyter is None or project != project_of(site, options):
+        return []
+    queue = queue_of(project, options.jupyter.queue, INTERACTIVE)
+    leaf = leaf_name(project.name, queue.name) if queue else ""
+    return [{**_namespace(NAMESPACE), "podSelector": {"matchLabels": {QUEUE_LABEL: leaf}}}]
+
+
+def _namespace(name: str) -> Manifest:
+    return {"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: name}}}
+
+
+def _ports(numbers: tuple[int, ...]) -> list[Manifest]:
+    return [{"port": number, "protocol": "TCP"} for number in numbers]

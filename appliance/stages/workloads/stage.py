@@ -1,0 +1,26 @@
+"""Stage ``workloads``: what users of a cluster of the site's own making find there, by Helm."""
+
+from appliance.models.site import Role, Site
+from appliance.stages.kubernetes import stage as kubernetes
+from appliance.stages.stage import Stage
+from appliance.stages.workloads.checks import CHECKS
+from appliance.stages.workloads.variables import variables
+
+
+def wanted(site: Site) -> bool:
+    """Whether the site asks for anything on a cluster that is made here."""
+    return site.workloads is not None and kubernetes.wanted(site)
+
+
+STAGE = Stage(
+    name="workloads",
+    title="Workloads: volumes, job operators, notebooks, serving",
+    roles=frozenset({Role.CONTROL}),
+    after=("kubernetes", "scheduler"),
+    ansible_roles=("workloads",),
+    variables=variables,
+    judges=CHECKS,
+    minutes=5.0,
+    wanted=wanted,
+    leaves=True,
+)
