@@ -6,8 +6,9 @@ from pathlib import Path
 from appliance.actions.bounds import check_ids
 from appliance.actions.opening import Target, open_session
 from appliance.actions.validate import with_gates
-from appliance.benchmarks.gpt3 import Hardware, Recording, recording
+from appliance.benchmarks.gpt3.described import Hardware
 from appliance.benchmarks.gpt3.judge import THROUGHPUT
+from appliance.benchmarks.gpt3.recorded import Recording, recording
 from appliance.benchmarks.gpt3.reference import load
 from appliance.config.load import load_profile
 from appliance.engine.acceptance import keep_evidence

@@ -135,10 +135,14 @@ class Profile(Model):
     version: Literal[1] = Field(description="Of this file's schema")
     name: LabelValue = Field(description="Name of the hardware class")
     title: Line = Field(min_length=1, description="One line for people")
-    gpu_hosts: HostRange = Field(default=HostRange(), description="Size of an appliance")
+    gpu_hosts: HostRange = Field(
+        default=HostRange.model_construct(), description="Size of an appliance"
+    )
     hardware: Hardware = Field(description="What a GPU host is: checked")
     software: Software = Field(description="What runs: chosen, must go together")
-    stages: StageOptions = Field(default=StageOptions(), description="Choices per stage")
+    stages: StageOptions = Field(
+        default=StageOptions.model_construct(), description="Choices per stage"
+    )
     limits: Named[LimitName, Limit] = Field(
         default_factory=dict, description="What must be reached, by check id"
     )

@@ -132,7 +132,9 @@ class Host(Model):
 class Repositories(Model):
     """Package sources besides the distribution's."""
 
-    gpu: GpuRepository = Field(default=GpuRepository(), description="NVIDIA's packages")
+    gpu: GpuRepository = Field(
+        default=GpuRepository.model_construct(), description="NVIDIA's packages"
+    )
     doca: DocaRepository | None = Field(
         default=None, description="DOCA-OFED; needed with fabric.driver doca"
     )
@@ -146,22 +148,32 @@ class Site(Model):
     profile: ProfileName | None = Field(
         default=None, description="Hardware class: a name, or a file relative to the site's folder"
     )
-    access: Access = Field(default=Access(), description="How to log in")
+    access: Access = Field(default=Access.model_construct(), description="How to log in")
     networks: NamedFew[NetworkName, Network] = Field(description='Needs "management"')
     hosts: PerHost[Host] = Field(min_length=1, description="The machines")
     secrets: NamedFew[SecretName, SecretRef] = Field(
         default_factory=dict, description="Where each secret is kept: munge_key, slurmdbd_password"
     )
-    base: BaseOptions = Field(default=BaseOptions(), description="People, time, firewall")
-    repositories: Repositories = Field(
-        default=Repositories(), description="Where packages come from"
+    base: BaseOptions = Field(
+        default=BaseOptions.model_construct(), description="People, time, firewall"
     )
-    gpu: GpuOptions = Field(default=GpuOptions(), description="Driver changes")
-    mig: MigOptions = Field(default=MigOptions(), description="How GPUs are divided")
-    fabric: FabricOptions = Field(default=FabricOptions(), description="InfiniBand")
-    storage: StorageOptions = Field(default=StorageOptions(), description="NFS and scratch")
-    slurm: SlurmOptions = Field(default=SlurmOptions(), description="Partitions and accounts")
-    observe: ObserveOptions = Field(default=ObserveOptions(), description="Monitoring")
+    repositories: Repositories = Field(
+        default=Repositories.model_construct(), description="Where packages come from"
+    )
+    gpu: GpuOptions = Field(default=GpuOptions.model_construct(), description="Driver changes")
+    mig: MigOptions = Field(
+        default=MigOptions.model_construct(), description="How GPUs are divided"
+    )
+    fabric: FabricOptions = Field(default=FabricOptions.model_construct(), description="InfiniBand")
+    storage: StorageOptions = Field(
+        default=StorageOptions.model_construct(), description="NFS and scratch"
+    )
+    slurm: SlurmOptions = Field(
+        default=SlurmOptions.model_construct(), description="Partitions and accounts"
+    )
+    observe: ObserveOptions = Field(
+        default=ObserveOptions.model_construct(), description="Monitoring"
+    )
     kubernetes: KubernetesOptions | None = Field(
         default=None, description="A Kubernetes cluster; none: no cluster"
     )

@@ -142,7 +142,7 @@ class _Words:
         if key is None and name.lower() not in {model.lower() for model in accepted}:
             known = (*self.reference.gpus, *accepted)
             yield self._finding(path, f'no GPU is called "{name}"', near(name, known, "GPUs"))
-        elif self.hardware and not same_gpu(self.reference, name, accepted):
+        elif self.hardware and not self.reference.is_same_gpu(name, accepted):
             message = f"{name} is no GPU of {self.hardware.of} ({', '.join(accepted)})"
             yield self._finding(path, message, OTHER_CLASS)
 
@@ -159,12 +159,6 @@ class _Words:
         if self.read:
             return self.read.finding(path, message, remedy)
         return Finding(self.folder, 0, "", f"{self.folder}: {message}", remedy)
-
-
-def same_gpu(reference: Reference, name: str, accepted: tuple[str, ...]) -> bool:
-    """Whether ``name`` is one of the accepted NVML names, by the table of GPUs and whatever the case."""
-    known = {(reference.gpu(model) or model).lower() for model in accepted}
-    return (reference.gpu(name) or name).lower() in known
 
 
 def _description(folder: Path) -> tuple[Document | None, Description]:

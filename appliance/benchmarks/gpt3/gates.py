@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from appliance.benchmarks.benchmark import Requirement
-from appliance.benchmarks.gpt3.described import same_gpu
 from appliance.benchmarks.gpt3.judge import THROUGHPUT
 from appliance.benchmarks.gpt3.reference import Reference, load
 from appliance.benchmarks.gpt3.throughput import of_size
@@ -64,7 +63,7 @@ def _unpublished(view: View, reference: Reference) -> str:
     series = reference.appliance
     accepted = tuple(_gpus(view, reference)) or view.profile.hardware.gpu.models
     count = view.profile.hardware.gpu.count
-    if count == series.gpus_per_node and same_gpu(reference, series.gpu, accepted):
+    if count == series.gpus_per_node and reference.is_same_gpu(series.gpu, accepted):
         return ""
     mine = f"{count} x {' or '.join(sorted(accepted))}"
     return f"no figure is published for {mine} a host, so no log can be judged"

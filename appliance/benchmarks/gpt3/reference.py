@@ -92,6 +92,11 @@ class Reference(Model):
             None,
         )
 
+    def is_same_gpu(self, name: str, accepted: tuple[str, ...]) -> bool:
+        """Whether ``name`` is one of the accepted NVML names, by the table of GPUs and whatever the case."""
+        known = {(self.gpu(model) or model).lower() for model in accepted}
+        return (self.gpu(name) or name).lower() in known
+
 
 @cache
 def load() -> Reference:

@@ -106,8 +106,12 @@ class KubernetesOptions(Model):
     registry_mirrors: NamedFew[Registry, Url] = Field(
         default_factory=dict, description="Registry host to the URL of its mirror"
     )
-    kubelet: KubeletOptions = Field(default=KubeletOptions(), description="Policies of GPU hosts")
-    etcd_backup: EtcdBackup = Field(default=EtcdBackup(), description="Backups of etcd")
+    kubelet: KubeletOptions = Field(
+        default=KubeletOptions.model_construct(), description="Policies of GPU hosts"
+    )
+    etcd_backup: EtcdBackup = Field(
+        default=EtcdBackup.model_construct(), description="Backups of etcd"
+    )
 
     @model_validator(mode="after")
     def _external_is_alone(self) -> Self:

@@ -42,7 +42,9 @@ class Amount(Model):
 class Resources(Model):
     """What a queue gets of GPUs (devices), CPU (cores) and memory (GB, 10^9 bytes)."""
 
-    gpu: Amount = Field(default=Amount(), description="GPUs; parts of one where they are shared")
+    gpu: Amount = Field(
+        default=Amount.model_construct(), description="GPUs; parts of one where they are shared"
+    )
     cpu: Amount | None = Field(default=None, description="Cores; none: not shared out")
     memory: Amount | None = Field(default=None, description="GB; none: not shared out")
 
@@ -191,7 +193,9 @@ class SchedulerOptions(Model):
     departments: Many[Department] = Field(default=(), description="Groups of projects")
     projects: Many[Project] = Field(default=(), description="Teams")
     priorities: Many[Priority] = Field(default=(), description="More priority classes")
-    topology: Topology = Field(default=Topology(), description="What is near to what")
+    topology: Topology = Field(
+        default=Topology.model_construct(), description="What is near to what"
+    )
     limits: Literal["enforce", "report"] = Field(
         default="enforce",
         description="Work over its time or idle limit: is ended, or only reported (kinds kai and kai-resource-management)",

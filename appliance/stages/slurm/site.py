@@ -103,10 +103,11 @@ class SlurmOptions(Model):
 
     cluster: AccountName = Field(default="appliance", description="Name in accounting")
     partitions: Few[Partition] = Field(
-        default=(Partition(name="gpu", default=True),), description="Exactly one is the default"
+        default=(Partition.model_construct(name="gpu", default=True),),
+        description="Exactly one is the default",
     )
     accounts: Many[Account] = Field(
-        default=(Account(name="default", users=("root",)),), description="Who pays"
+        default=(Account.model_construct(name="default", users=("root",)),), description="Who pays"
     )
     containers: ContainerOptions | None = Field(
         default=None, description="Containers in jobs (Pyxis, enroot); none: no containers"

@@ -48,5 +48,5 @@ class StorageOptions(Model):
     external: Few[ExternalExport] = Field(default=(), description="What others serve")
     mounts: Few[NfsMount] = Field(default=(), description="What all hosts mount")
     scratch: Scratch | None = Field(
-        default=Scratch(), description="Local scratch of GPU hosts; null: none"
+        default=Scratch.model_construct(), description="Local scratch of GPU hosts; null: none"
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.benchmarks.gpt3 import Hardware, from_logs
+from appliance.benchmarks.gpt3.described import Hardware
+from appliance.benchmarks.gpt3.recorded import from_logs
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.steps import UnusableLog
 from appliance.config.finding import InvalidConfig
