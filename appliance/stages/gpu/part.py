@@ -11,10 +11,14 @@ from appliance.models.base import Model
 
 
 class GpuPart(Model):
-    """One product by its NVML name. TDP in W, speed of one NVLink in MB/s; None: not an SXM board."""
+    """One product by its NVML name. TDP in W, speed of one NVLink in MB/s; None: not an SXM board.
+
+    ``mig``: the name of its geometry in the table of stage mig; "": its placements are not known.
+    """
 
     name: str
     tdp: int = Field(gt=0)
+    mig: str = ""
     nvlinks: int | None = None
     nvlink_speed: int | None = None
     source: str

@@ -9,6 +9,7 @@ from appliance.errors import ConfigError
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
 from appliance.models.texts import minutes
+from appliance.stages.gpu.part import gpu_parts
 from appliance.stages.mig.table import DISABLED, Geometry, Layout, mig_table, written
 
 PART = re.compile(r"(?:(?P<count>[1-9]\d?)\s*[x*]\s*)?(?P<profile>\d+g\.\d+gb(?:\+[a-z]+)*)")
@@ -20,7 +21,7 @@ def geometry_of(model: str) -> Geometry:
     """How GPUs of this product are cut. Raises ConfigError for one whose placements are not known."""
     found = mig_table().of(model)
     if found is None:
-        known = ", ".join(m for g in mig_table().geometries for m in g.models)
+        known = ", ".join(part.name for part in gpu_parts().parts if part.mig)
         raise ConfigError(f"MIG placements of {model} are not known", f"known are {known}")
     return found
 

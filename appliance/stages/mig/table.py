@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from appliance.config.tables import load
 from appliance.models.base import Model
+from appliance.stages.gpu.part import gpu_parts
 
 Layout = Mapping[str, int]
 """Instances of one GPU: profile -> how many."""
@@ -37,11 +38,9 @@ class Placement(Model):
 
 
 class Geometry(Model):
-    """GPUs that are cut alike. ``devices``: PCI device ids; ``models``: NVML names."""
+    """GPUs that are cut alike."""
 
     name: str
-    devices: tuple[str, ...] = ()
-    models: tuple[str, ...]
     compute: int
     memory: int
     source: str
@@ -143,7 +142,8 @@ class MigTable(Model):
 
     def of(self, model: str) -> Geometry | None:
         """The geometry of a product by its NVML name."""
-        return next((g for g in self.geometries if model in g.models), None)
+        part = gpu_parts().find(model)
+        return next((g for g in self.geometries if part and g.name == part.mig), None)
 
 
 @cache

@@ -13,6 +13,7 @@ from appliance.config.load import load_profile
 from appliance.errors import ConfigError
 from appliance.mig import demand
 from appliance.models.site import Site
+from appliance.stages.gpu.part import gpu_parts
 from appliance.stages.mig.layouts import demands, geometry_of, on_demand, parse
 from appliance.stages.mig.table import Geometry, mig_table
 
@@ -157,6 +158,12 @@ def test_a_product_without_published_placements_is_refused_by_name() -> None:
 def test_named_layouts_of_the_table_are_legal() -> None:
     for geometry in mig_table().geometries:
         assert all(not geometry.refusal(bag) for bag in geometry.layouts.values())
+
+
+def test_every_product_is_cut_by_a_geometry_of_the_table_or_none() -> None:
+    known = {geometry.name for geometry in mig_table().geometries}
+    cut = {part.mig for part in gpu_parts().parts}
+    assert cut - {""} == known
 
 
 def test_a_table_with_an_impossible_layout_is_damaged() -> None:
