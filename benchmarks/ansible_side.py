@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from appliance.actions.opening import Target, open_session
-from appliance.actions.planned import Narrowing, plan_session
-from appliance.adapters import strays
+from appliance.actions.planned import Filters, plan_session
+from appliance.adapters import leftovers
 from appliance.adapters.ansible import Play, stage_in
 from appliance.adapters.process import run
 from appliance.cli.options import quiet
@@ -42,7 +42,7 @@ class Playbooks:
 def playbooks(site: Path) -> Iterator[Playbooks]:
     """Inventory and environment of ``site`` in a private folder of memory, which is removed at the end."""
     play, files = _everything(site)
-    folder = strays.private_folder(play.mark)
+    folder = leftovers.private_folder(play.mark)
     try:
         environment = stage_in(folder, play)
         argv = ("ansible-playbook", "-i", str(folder / "inventory"), *map(str, files))
@@ -50,13 +50,13 @@ def playbooks(site: Path) -> Iterator[Playbooks]:
         program = f"{environment['PATH'].split(':')[0]}/{argv[0]}"
         yield Playbooks((program, *argv[1:]), environment)
     finally:
-        strays.end(play.mark)
+        leftovers.end(play.mark)
 
 
 def _everything(site: Path) -> tuple[Play, list[Path]]:
     """One play with the variables of all stages; they do not meet, since each role's begin with its name."""
     with open_session(Target(site), "benchmark", quiet()) as session:
-        planned = plan_session(session, Narrowing(full=True))
+        planned = plan_session(session, Filters(full=True))
         plays = [
             play_of(
                 session,

@@ -13,7 +13,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 
 SHARED_RACK = {
     "test_alerts": "deployed",
@@ -111,4 +111,4 @@ def hears_hangups() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def process_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a test ends the program, the tests after it in this process do not end with it."""
-    monkeypatch.setattr(strays, "_swept", threading.Event())
+    monkeypatch.setattr(leftovers, "_swept", threading.Event())

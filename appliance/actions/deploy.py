@@ -9,7 +9,7 @@ from appliance import __version__
 from appliance.actions.interrupt import INTERRUPTED, interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import (
-    Narrowing,
+    Filters,
     Planned,
     names_of,
     plan_session,
@@ -46,22 +46,22 @@ class Deployed:
 
 def deploy(
     target: Target,
-    narrowing: Narrowing,
+    filters: Filters,
     observer: Observer,
     consent: Callable[[Plan], bool],
 ) -> Deployed:
     """Brings the site to its profile and proves it. ``consent`` sees the plan before anything changes."""
     with open_session(target, "deploy", observer, changes=True) as session:
         begun = time.monotonic()
-        _announce(session, target, names_of(select(session, narrowing), narrowing))
-        planned = plan_session(session, narrowing)
-        plan = with_validation(session, planned, narrowing)
+        _announce(session, target, names_of(select(session, filters), filters))
+        planned = plan_session(session, filters)
+        plan = with_validation(session, planned, filters)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in plan.pending()])
         if plan.changes and not consent(plan):
             session.journal.append(session.run, "run_finished", verdict="declined")
             return Deployed(None, 1)
         findings = Findings()
-        scope = scope_of(session.site, planned.stages, narrowing)
+        scope = scope_of(session.site, planned.stages, filters)
         with interruptible(session):
             found = _carry_out(session, planned, plan, findings, scope)
         if interrupted := session.cancelled.is_set():
@@ -140,7 +140,7 @@ def _carry_out(
         found = take_facts(
             session,
             lambda now: is_settled(session, now, findings.outcomes, scope),
-            seconds=max(stage.settles for stage in planned.stages if stage.name in ran),
+            seconds=max(stage.settle_seconds for stage in planned.stages if stage.name in ran),
         )
     view = view_of(session, found)
     judged = judge_all(view, found, ALL_CHECK_IDS)

@@ -60,8 +60,10 @@ def look(target: Target, observer: Observer) -> Seen:
     """Asks a control host what runs. Raises ConfigError without a cluster of the site's own, ApplianceError without an answer."""
     with open_session(target, "images", observer, only_looks=True) as session:
         site = session.site
-        if site.kubernetes is None or site.brings_cluster:
-            what = "the cluster is somebody else's" if site.brings_cluster else "it has no cluster"
+        if site.kubernetes is None or site.external_cluster:
+            what = (
+                "the cluster is somebody else's" if site.external_cluster else "it has no cluster"
+            )
             raise ConfigError(
                 f"images of site {site.name} are not the appliance's: {what}",
                 "describe one under kubernetes",

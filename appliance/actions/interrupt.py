@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.adapters.stopping import INTERRUPTED, let_go, listened
 from appliance.engine.session import Session
 from appliance.journal import Journal
@@ -40,7 +40,7 @@ def interruptible(session: Session) -> Iterator[None]:
         with noted(session.journal, session.run):
             yield
     except KeyboardInterrupt:
-        strays.end(strays.mark(session.folder_of_run))
+        leftovers.end(leftovers.mark(session.folder_of_run))
         raise
     finally:
         for signum, handler in before.items():

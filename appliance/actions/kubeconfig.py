@@ -58,7 +58,7 @@ def named(flag: Path | None) -> Path | None:
 
 def of_site(loaded: LoadedSite) -> Path:
     """As the site says, else ``kubeconfig`` in its folder."""
-    return loaded.folder / (loaded.site.brings_cluster or NAME)
+    return loaded.folder / (loaded.site.external_cluster or NAME)
 
 
 def find(flag: Path | None, target: Target, observer: Observer) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.opening import Target, open_session
-from appliance.actions.planned import Narrowing
+from appliance.actions.planned import Filters
 from appliance.adapters.answers import parsed
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.gather import DEFECT, PYTHON, each
@@ -80,7 +80,7 @@ def apply(
             remedy = "wait longer with --wait, or end them: scancel, kubectl delete pod"
             drain(session, hosts, Drain(Why.MIG, drain_for or 0.0, remedy=remedy))
         try:
-            return deploy(target, Narrowing(stages=("mig", "slurm")), observer, consent)
+            return deploy(target, Filters(stages=("mig", "slurm")), observer, consent)
         finally:
             if hosts:
                 resume(session, hosts)
@@ -107,7 +107,7 @@ def disable(target: Target, observer: Observer, hosts: tuple[str, ...]) -> Seen:
 
 def follow(target: Target, observer: Observer, consent: Callable[[Plan], bool]) -> Deployed:
     """Stage slurm after GPUs became whole by ``disable``."""
-    return deploy(target, Narrowing(stages=("slurm",)), observer, consent)
+    return deploy(target, Filters(stages=("slurm",)), observer, consent)
 
 
 def _planned(session: Session, hosts: tuple[str, ...]) -> Seen:

@@ -8,7 +8,7 @@ from appliance.actions.bounds import check_ids
 from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, locate, open_session
-from appliance.actions.planned import Narrowing
+from appliance.actions.planned import Filters
 from appliance.config.edit import candidate, give_owner
 from appliance.config.load import LoadedSite, load_site
 from appliance.engine.drain import Drain, drain, resume, schedulers
@@ -120,7 +120,7 @@ def assign(
         session.journal.append(session.run, "assigned", host=name, owner=owner.value)
         session.tell(Message(text=f"is free; the site gives it to {owner} now", host=name))
     stages = tuple(s for s in STAGES if s != "kubernetes" or loaded.site.kubernetes)
-    done = deploy(target, Narrowing(limit=(name,), stages=stages), observer, _agreed)
+    done = deploy(target, Filters(limit=(name,), stages=stages), observer, _agreed)
     if done.exit_code not in {0, 3}:
         text = f"is not with {owner} yet; once that is mended, the same command goes on"
         observer.handle(Message(text=text, level="warning", host=name))

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from appliance.actions.bounds import check_ids
 from appliance.actions.interrupt import noted
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.config import data
 from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
@@ -149,7 +149,7 @@ def open_session(
             if left:
                 _clear_up(runs, left, observer)
             stack.enter_context(noted(journal, run))
-        for dead in strays.clear():
+        for dead in leftovers.clear():
             text = f"run {dead} was killed; what it kept here in memory is removed"
             observer.handle(Message(text=text, level="warning"))
         redact = Redactor(secrets.values())
@@ -192,7 +192,7 @@ def _redacted(redact: Redactor) -> Callable[..., None]:
 
 
 def _clear_up(runs: Path, left: str, observer: Observer) -> None:
-    ended = strays.end(strays.mark(runs / left))
+    ended = leftovers.end(leftovers.mark(runs / left))
     text = f"run {left} was cut off; what is finished on the hosts is not repeated"
     if ended:
         text += f" ({ended} of its processes were still at work here and have been ended)"

@@ -8,9 +8,9 @@ from appliance.engine.earlier import known_facts, remember
 from appliance.engine.gather import Round
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import Preparation, prepare
+from appliance.engine.remaining import remaining
 from appliance.engine.session import Session
 from appliance.engine.survey import survey
-from appliance.engine.unmended import unmended
 from appliance.errors import ConfigError
 from appliance.models.events import FactsTaken
 from appliance.models.plan import VALIDATE, Plan
@@ -19,7 +19,7 @@ from appliance.stages.stage import Stage
 
 
 @dataclass(frozen=True)
-class Narrowing:
+class Filters:
     """What the user asked for on the command line; empty means everything."""
 
     limit: tuple[str, ...] = ()
@@ -49,52 +49,52 @@ def stage_names() -> tuple[str, ...]:
     return (*(s.name for s in STAGES), VALIDATE)
 
 
-def select(session: Session, narrowing: Narrowing) -> Selection:
+def select(session: Session, filters: Filters) -> Selection:
     """The hosts and stages asked for. Raises ConfigError for a name that does not exist."""
     known = {h.name for h in session.site.hosts}
-    for name in narrowing.limit:
+    for name in filters.limit:
         if name not in known:
             raise ConfigError(f"--limit {name}: no such host", f"hosts: {', '.join(sorted(known))}")
     names = stage_names()
-    for name in (*narrowing.stages, *([narrowing.until] if narrowing.until else [])):
+    for name in (*filters.stages, *([filters.until] if filters.until else [])):
         if name not in names:
             raise ConfigError(f"no stage is called {name}", f"stages: {', '.join(names)}")
     wanted = [s for s in STAGES if s.wanted(session.site)]
-    for name in narrowing.stages:
+    for name in filters.stages:
         if name != VALIDATE and name not in {s.name for s in wanted}:
             raise ConfigError(
                 f"--stage {name}: site {session.site.name} does not ask for it",
                 f"see docs/site.md for the section of site.yml that does; stages here: "
                 f"{', '.join(s.name for s in wanted)}",
             )
-    last = names.index(narrowing.until) if narrowing.until else len(names)
+    last = names.index(filters.until) if filters.until else len(names)
     chosen = tuple(
         s
         for s in wanted
-        if (not narrowing.stages or s.name in narrowing.stages) and names.index(s.name) <= last
+        if (not filters.stages or s.name in filters.stages) and names.index(s.name) <= last
     )
-    return Selection(frozenset(narrowing.limit), chosen, narrowing.full)
+    return Selection(frozenset(filters.limit), chosen, filters.full)
 
 
-def departing(session: Session, found: Round, chosen: Selection, narrowing: Narrowing) -> Selection:
+def departing(session: Session, found: Round, chosen: Selection, filters: Filters) -> Selection:
     """The same selection with the stages that hosts still have and the site no longer wants."""
     names = stage_names()
-    last = names.index(narrowing.until) if narrowing.until else len(names)
+    last = names.index(filters.until) if filters.until else len(names)
     hosts = [h for h in session.site.hosts if not chosen.hosts or h.name in chosen.hosts]
     gone = [
         s
         for s in STAGES
-        if not narrowing.stages
+        if not filters.stages
         and names.index(s.name) <= last
-        and any(s.departs(session.site, h, found.facts.get(h.name)) for h in hosts)
+        and any(s.is_removal(session.site, h, found.facts.get(h.name)) for h in hosts)
     ]
     stages = tuple(s for s in STAGES if s in chosen.stages or s in gone)
     return Selection(chosen.hosts, stages, chosen.full)
 
 
-def names_of(selection: Selection, narrowing: Narrowing) -> tuple[str, ...]:
+def names_of(selection: Selection, filters: Filters) -> tuple[str, ...]:
     """The stages a run will look at, the benchmarks included where they belong to it."""
-    return (*(s.name for s in selection.stages), *([VALIDATE] if narrowing.validates else []))
+    return (*(s.name for s in selection.stages), *([VALIDATE] if filters.validates else []))
 
 
 def take_facts(
@@ -118,12 +118,12 @@ def take_facts(
     return found
 
 
-def plan_session(session: Session, narrowing: Narrowing) -> Planned:
+def plan_session(session: Session, filters: Filters) -> Planned:
     """Takes facts and plans; changes nothing."""
-    selection = select(session, narrowing)
+    selection = select(session, filters)
     found = take_facts(session)
-    selection = departing(session, found, selection, narrowing)
+    selection = departing(session, found, selection, filters)
     prepared = prepare(session, known_facts(session, found), selection.stages)
     plan = make_plan(session, found, prepared, selection)
-    left = unmended(session, found, selection, plan)
+    left = remaining(session, found, selection, plan)
     return Planned(found, plan.model_copy(update={"results": left}), selection.stages, prepared)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from appliance.actions.planned import Narrowing
+from appliance.actions.planned import Filters
 from appliance.benchmarks import BENCHMARKS
 from appliance.engine.judge import REACHABLE
 from appliance.models.plan import VALIDATE
@@ -45,39 +45,37 @@ class Scope:
         return (self.left_out, *([seen] if beside else []))
 
 
-def scope_of(site: Site, stages: Sequence[Stage], narrowing: Narrowing) -> Scope:
+def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
     """The scope of a run of these stages."""
     names = frozenset(h.name for h in site.hosts)
-    if not (narrowing.limit or narrowing.stages or narrowing.until not in {None, VALIDATE}):
+    if not (filters.limit or filters.stages or filters.until not in {None, VALIDATE}):
         return Scope(names, frozenset())
-    hosts = frozenset(narrowing.limit) or names
+    hosts = frozenset(filters.limit) or names
     ids = {REACHABLE, *(i for s in stages for i in (f"stage.{s.name}", *s.checks, *s.symptoms))}
-    if not (narrowing.stages or narrowing.until):
+    if not (filters.stages or filters.until):
         ids |= {check.id for check in HARDWARE}
-    if narrowing.validates:
+    if filters.validates:
         ids |= {f"stage.{VALIDATE}", *(i for b in BENCHMARKS for i in b.checks)}
     return Scope(
         hosts,
         frozenset(ids),
         is_whole=False,
-        has_all_hosts=not narrowing.limit,
-        words=_words(narrowing),
-        left_out=_left_out(site, stages, hosts, narrowing),
+        has_all_hosts=not filters.limit,
+        words=_words(filters),
+        left_out=_left_out(site, stages, hosts, filters),
     )
 
 
-def _words(narrowing: Narrowing) -> str:
-    flags = [f"--limit {name}" for name in narrowing.limit]
-    flags += [f"--stage {name}" for name in narrowing.stages]
-    return " ".join(flags + ([f"--until {narrowing.until}"] if narrowing.until else []))
+def _words(filters: Filters) -> str:
+    flags = [f"--limit {name}" for name in filters.limit]
+    flags += [f"--stage {name}" for name in filters.stages]
+    return " ".join(flags + ([f"--until {filters.until}"] if filters.until else []))
 
 
-def _left_out(
-    site: Site, stages: Sequence[Stage], hosts: frozenset[str], narrowing: Narrowing
-) -> str:
+def _left_out(site: Site, stages: Sequence[Stage], hosts: frozenset[str], filters: Filters) -> str:
     absent = [s.name for s in STAGES if s.wanted(site) and s not in stages]
-    absent += [] if narrowing.validates else [VALIDATE]
+    absent += [] if filters.validates else [VALIDATE]
     others = [h.name for h in site.hosts if h.name not in hosts]
     parts = [f"stages {', '.join(absent)}"] if absent else []
     parts += [f"hosts {fold(others)}"] if others else []
-    return f"not judged, because of {_words(narrowing)}: {'; '.join(parts) or 'nothing'}"
+    return f"not judged, because of {_words(filters)}: {'; '.join(parts) or 'nothing'}"

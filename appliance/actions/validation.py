@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from appliance import __version__
-from appliance.actions.planned import Narrowing, Planned
+from appliance.actions.planned import Filters, Planned
 from appliance.actions.validate import run_benchmarks
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks.check import View
@@ -95,10 +95,10 @@ def _marked(text: str, mark: str) -> str:
     return f"{text}; {mark}" if text else mark
 
 
-def with_validation(session: Session, planned: Planned, narrowing: Narrowing) -> Plan:
+def with_validation(session: Session, planned: Planned, filters: Filters) -> Plan:
     """The plan with its last stage: the benchmarks run when anything they rest on is new."""
     plan = planned.plan
-    if not narrowing.validates:
+    if not filters.validates:
         return plan
     last = session.journal.last("validated")
     same = (
@@ -106,7 +106,7 @@ def with_validation(session: Session, planned: Planned, narrowing: Narrowing) ->
         and not _worked_since(session, last)
         and last.data["digest"] == _state_of(session, planned.found)
     )
-    wanted = plan.changes or not same or VALIDATE in narrowing.stages or narrowing.full
+    wanted = plan.changes or not same or VALIDATE in filters.stages or filters.full
     why = "after the changes" if plan.changes else "not validated in this state"
     cells = []
     for host in session.site.hosts:

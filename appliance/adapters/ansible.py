@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appliance.adapters import openssh, strays
+from appliance.adapters import leftovers, openssh
 from appliance.adapters.forks import forks
 from appliance.errors import AnsibleFailed, ConfigError
 
@@ -37,7 +37,7 @@ TICKET = "JOB_ID"
 class Play:
     """A playbook and the hosts it is for. ``hosts`` maps host names to their variables, connection included.
 
-    ``plays``: what is run of it. ``mark`` is what its processes are found by, see strays.mark. ``private_key`` None
+    ``plays``: what is run of it. ``mark`` is what its processes are found by, see leftovers.mark. ``private_key`` None
     means the agent or the user's own keys. All paths are absolute.
     """
 
@@ -99,7 +99,7 @@ def play(
 
     outcome = {name: HostPlay(name) for name in request.hosts}
     stray: list[str] = []
-    folder = strays.private_folder(request.mark)
+    folder = leftovers.private_folder(request.mark)
     ticket = secrets.randbits(63)
     try:
         environment = {**stage_in(folder, request), TICKET: str(ticket)}
@@ -117,7 +117,7 @@ def play(
             settings={"pexpect_timeout": 0.2, "suppress_ansible_output": True},
         )
     finally:
-        strays.discard(folder)
+        leftovers.discard(folder)
     if runner.status == "canceled":
         return outcome
     for host in outcome.values():
@@ -225,7 +225,7 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         # Ansible splits these paths at colons and expands variables in them.
         (folder / name).symlink_to(target)
     return {
-        strays.VARIABLE: request.mark,
+        leftovers.VARIABLE: request.mark,
         # The ansible-playbook of this very installation, whoever calls it and from where.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),

@@ -14,7 +14,7 @@ NONE = 1
 def forbid() -> None:
     """No core dump of this process, nor of the programs it starts; no other process of this user may look into it.
 
-    What it starts may be looked into again: execve(2) gives that back, and strays.end reads their environment.
+    What it starts may be looked into again: execve(2) gives that back, and leftovers.end reads their environment.
     """
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     wanted = NONE if hard == resource.RLIM_INFINITY else min(NONE, hard)

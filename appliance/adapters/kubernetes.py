@@ -293,7 +293,7 @@ class KubernetesApi:
         if answer.status == 401:
             return ClusterFailed(
                 f"{doing}: {self.server} does not accept the token or certificate of {self.kubeconfig}",
-                "it has expired or been withdrawn: fetch a new kubeconfig (appliance kubeconfig, or from the owner of a cluster you brought)",
+                "it has expired or been withdrawn: fetch a new kubeconfig (appliance kubeconfig, or from the owner of an external cluster)",
             )
         if hook := WEBHOOK.search(answer.message):
             return ClusterFailed(

@@ -6,7 +6,7 @@ import signal
 import termios
 from types import FrameType
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, kill, and the end of the terminal or of the connection it came over."""
@@ -51,5 +51,5 @@ def _stop(signum: int, frame: FrameType | None) -> None:
 def _end(signum: int, frame: FrameType | None) -> None:
     for other in STOPPING:
         signal.signal(other, signal.SIG_IGN)
-    strays.sweep()
+    leftovers.sweep()
     os._exit(INTERRUPTED)

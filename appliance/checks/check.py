@@ -12,7 +12,7 @@ from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Place, Status, Value, place
 from appliance.models.site import Host, Role, Site
-from appliance.stages.kubernetes.facts import BroughtCluster
+from appliance.stages.kubernetes.facts import ExternalCluster
 
 Made = TypeVar("Made")
 
@@ -21,7 +21,7 @@ Made = TypeVar("Made")
 class View:
     """All a check may look at. ``facts`` holds only hosts that answered, ``before`` an earlier answer of each.
 
-    ``brought``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
+    ``external``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
     ``lock``: images that were accepted; None where nobody locked any.
     """
 
@@ -29,7 +29,7 @@ class View:
     site: Site
     facts: Mapping[str, HostFacts]
     before: Mapping[str, HostFacts] = field(default_factory=dict)
-    brought: BroughtCluster | None = None
+    external: ExternalCluster | None = None
     lock: ImageLock | None = None
     _made: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -73,7 +73,7 @@ class HostCheck:
 
     ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
     what it is measured against, and whose number that is; ``bound`` what a limit of site or profile may be, None where
-    they can set none. ``of_brought``: judged, too, where the site's cluster is somebody else's.
+    they can set none. ``of_external``: judged, too, where the site's cluster is somebody else's.
     """
 
     id: str
@@ -84,7 +84,7 @@ class HostCheck:
     limit: str = ""
     bound: Bound | None = None
     nature: Nature = Nature.PROOF
-    of_brought: bool = False
+    of_external: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ClusterCheck:
     limit: str = ""
     bound: Bound | None = None
     nature: Nature = Nature.PROOF
-    of_brought: bool = False
+    of_external: bool = False
 
 
 Check = HostCheck | ClusterCheck

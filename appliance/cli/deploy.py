@@ -48,7 +48,7 @@ def deploy(
     with watcher:
         done = action.deploy(
             target,
-            options.narrowing(limit, stages, until, full),
+            options.filters(limit, stages, until, full),
             watcher,
             consent,
         )

@@ -7,7 +7,7 @@ from io import StringIO
 import click
 
 from appliance import __version__
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.cli.machine import of_machine
 from appliance.cli.spoken import advice
 from appliance.cli.streams import loss, settle
@@ -62,7 +62,7 @@ def main() -> None:
     loss(sys.stderr)
     if at_once:
         # Threads may hang with their hosts.
-        strays.sweep()
+        leftovers.sweep()
         os._exit(code)
     sys.exit(code)
 

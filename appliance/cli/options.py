@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from appliance.actions.opening import Target, site_here
-from appliance.actions.planned import Narrowing, stage_names
+from appliance.actions.planned import Filters, stage_names
 from appliance.cli.spoken import advice, advice_elsewhere, speak_of
 from appliance.models.events import Event, Message, Observer
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
@@ -103,13 +103,13 @@ def require_answer(yes: bool, as_json: bool = False) -> None:
         )
 
 
-def narrowing(
+def filters(
     limit: tuple[str, ...], stages: tuple[str, ...], until: str | None, full: bool
-) -> Narrowing:
-    """The Narrowing the flags name. ``--stage`` and ``--until`` exclude each other."""
+) -> Filters:
+    """The Filters the flags name. ``--stage`` and ``--until`` exclude each other."""
     if stages and until:
         raise click.UsageError("--stage and --until exclude each other")
-    return Narrowing(tuple(n for item in limit for n in item.split(",")), stages, until, full)
+    return Filters(tuple(n for item in limit for n in item.split(",")), stages, until, full)
 
 
 class Advised:

@@ -36,7 +36,7 @@ def plan(
     try:
         made = action.make(
             options.target(inventory, profile),
-            options.narrowing(limit, stages, until, full),
+            options.filters(limit, stages, until, full),
             options.quiet(),
         )
     except ApplianceError as error:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from appliance.config.document import Document
 from appliance.config.finding import Finding, KeyPath
-from appliance.config.words import explain
+from appliance.config.objections import explain
 
 M = TypeVar("M", bound=BaseModel)
 ROUNDS = 200

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from appliance.config.encodings import spellings
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.reading import TooLarge, read_bytes
-from appliance.config.spellings import spellings
 from appliance.config.vault import Vault
 from appliance.errors import ConfigError
 from appliance.models.site import SecretRef, Site

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 
-from appliance.engine.learn import relearn
 from appliance.engine.prepare import Preparation
+from appliance.engine.replan import replan
 from appliance.engine.roll import run_stage
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone
@@ -30,7 +30,7 @@ class _Progress:
 
     def is_ready(self, stage: Stage, names: set[str]) -> bool:
         """Whether all it waits for, as far as this run has it at all, is through."""
-        return self.done >= names.intersection(stage.after + stage.learns_from)
+        return self.done >= names.intersection(stage.after + stage.facts_from)
 
     def lost(self, stages: Iterable[str]) -> dict[str, str]:
         """Hosts that have not come through one of these stages, with the first such stage."""
@@ -46,7 +46,7 @@ class _Progress:
     def teachers(self, stage: Stage) -> list[str]:
         """The stages it learns from that were played somewhere."""
         played = {o.stage for o in self.outcomes if o.state in {StageState.DONE, StageState.FAILED}}
-        return [name for name in stage.learns_from if name in played]
+        return [name for name in stage.facts_from if name in played]
 
 
 def apply(
@@ -87,7 +87,7 @@ def _work(
     cells = list(plan.by_stage(stage.name))
     if cells and (teachers := progress.teachers(stage)):
         silent = frozenset(progress.gone)
-        cells, prepared = relearn(session, stage, cells, prepared, teachers, silent)
+        cells, prepared = replan(session, stage, cells, prepared, teachers, silent)
     lost = progress.lost(stage.after)
     left_out = [o for c in cells if c.action.changes if (o := _left_out(c, progress.gone, lost))]
     left_out += [

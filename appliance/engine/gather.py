@@ -12,7 +12,7 @@ from appliance.engine.threads import threads
 from appliance.errors import ApplianceError, OutOfFiles
 from appliance.models.facts import HostFacts
 from appliance.probe.bundle import command, payload
-from appliance.stages.kubernetes.facts import BroughtCluster
+from appliance.stages.kubernetes.facts import ExternalCluster
 from appliance.text import one_line, quoted, shortened
 
 T = TypeVar("T")
@@ -46,11 +46,11 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of questions: facts by host, the hosts that gave none, and a cluster that was brought."""
+    """One round of questions: facts by host, the hosts that gave none, and an external cluster."""
 
     facts: Mapping[str, HostFacts]
     unanswered: Mapping[str, Unanswered]
-    brought: BroughtCluster | None = None
+    external: ExternalCluster | None = None
 
 
 def gather(remote: Reachable, requests: Mapping[str, Mapping[str, object]]) -> Round:

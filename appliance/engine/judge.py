@@ -15,7 +15,7 @@ from appliance.stages.stage import Stage
 REACHABLE = "host.reachable"
 RECEIPTS = "host.receipts"
 OF_HARDWARE = frozenset(check.id for check in HARDWARE)
-OF_BROUGHT = frozenset(check.id for check in CHECKS if check.of_brought)
+OF_EXTERNAL = frozenset(check.id for check in CHECKS if check.of_external)
 
 
 def judge_host(view: View, host: Host, ids: Iterable[str]) -> list[CheckResult]:
@@ -64,8 +64,8 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     absent = {
         i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms
     }
-    if view.site.brings_cluster:
-        absent -= OF_BROUGHT
+    if view.site.external_cluster:
+        absent -= OF_EXTERNAL
     results += judge_cluster(view, wanted - absent)
     return explain([_with_remedy(view, result) for result in results])
 

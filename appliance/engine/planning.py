@@ -10,8 +10,8 @@ from appliance.engine.fingerprint import ALL_MODULES
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_host
 from appliance.engine.prepare import Preparation, Prepared
+from appliance.engine.rollout import behind, in_rollout_order
 from appliance.engine.session import Session
-from appliance.engine.turns import behind, with_turns
 from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
@@ -65,7 +65,7 @@ def _in_order(
         why = f"waits for {first}, which {gone}"
         blocked = {"action": Action.BLOCKED, "why": f"{why} and comes first", "minutes": 0.0}
         return [c.model_copy(update=blocked) if c.action.changes else c for c in cells]
-    return with_turns(session.site, stage, cells)
+    return in_rollout_order(session.site, stage, cells)
 
 
 def lagging(
@@ -76,7 +76,7 @@ def lagging(
     prepared: Preparation,
 ) -> str:
     """See turns.behind."""
-    if not cells or not stage.leads:
+    if not cells or not stage.rolls_first:
         return ""
     variables = {host: p.variables for (name, host), p in prepared.items() if name == stage.name}
     return behind(session.site, stage, cells, facts, variables)
@@ -88,7 +88,7 @@ def _learning(cells: Sequence[HostStage], stages: tuple[Stage, ...]) -> list[Hos
     notes = {
         stage.name: f"looked at again after {first_few(teachers)}"
         for stage in stages
-        if (teachers := [t for t in stage.learns_from if t in pending])
+        if (teachers := [t for t in stage.facts_from if t in pending])
     }
     return [
         c.model_copy(update={"why": notes[c.stage]})
@@ -121,7 +121,7 @@ def _cell(
     pins = {d.name: d.expected for d in drifted if d.kind == "package"}
     drain = action.changes and stage.drains(host, latest[host.name], known.variables)
     if drain and action is Action.RUN:
-        why = stage.tells(session.site, host, latest[host.name], known.variables) or why
+        why = stage.plan_note(session.site, host, latest[host.name], known.variables) or why
     return HostStage(
         stage=stage.name,
         host=host.name,
@@ -154,7 +154,7 @@ def _reason(
             Action.RUN,
             f"failed last time: {failed.data.get('cause')}" if failed else "not done yet",
         )
-    if stage.departs(session.site, host, view.facts[host.name]):
+    if stage.is_removal(session.site, host, view.facts[host.name]):
         return Action.RUN, "the site no longer asks for it: what it made is taken away"
     if full:
         return Action.RUN, "--full"

@@ -44,5 +44,5 @@ def concerned(stage: Stage, session: Session, facts: Mapping[str, HostFacts]) ->
     return tuple(
         h
         for h in site.hosts
-        if stage.concerns(site, h) or stage.departs(site, h, facts.get(h.name))
+        if stage.concerns(site, h) or stage.is_removal(site, h, facts.get(h.name))
     )

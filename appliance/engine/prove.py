@@ -23,7 +23,7 @@ Managed = Mapping[tuple[str, str], object]
 """The (kind, name) pairs of resources a playbook reported on one host."""
 
 
-class Peers:
+class SettleClock:
     """Whether the stage's playbook is over on all hosts: only then the settling time of a proof begins to run."""
 
     def __init__(self, settles: float) -> None:
@@ -60,7 +60,12 @@ class Proof:
 
 
 def prove(
-    session: Session, stage: Stage, host: str, managed: Managed, prepared: Prepared, peers: Peers
+    session: Session,
+    stage: Stage,
+    host: str,
+    managed: Managed,
+    prepared: Prepared,
+    peers: SettleClock,
 ) -> Proof:
     """Asks the host for fresh facts until the checks pass or the settling time is over; then writes its receipt.
 
@@ -90,7 +95,7 @@ def _receipted(session: Session, stage: Stage, proof: Proof, prepared: Prepared)
         return proof
     host = session.site.host(proof.facts.host)
     try:
-        if stage.departs(session.site, host, proof.facts):
+        if stage.is_removal(session.site, host, proof.facts):
             forget(session.remote, host.name, stage.name)
         else:
             write_receipt(session.remote, session.run, stage.name, prepared, proof.facts)

@@ -12,9 +12,9 @@ from appliance import __version__
 from appliance.checks.check import judged, not_assessed
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
+from appliance.engine.stopwatch import Stopwatch
 from appliance.engine.survey import view_of
 from appliance.engine.user import user_name
-from appliance.engine.watch import Watch
 from appliance.journal import New
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
@@ -42,7 +42,7 @@ AGAIN = "deploy again: only what is not finished is done"
 class Findings:
     """What a verb has learned so far. ``narrowed``: the flags that made it look at a part, ``left_out`` what at not."""
 
-    watch: Watch = field(default_factory=Watch)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
     outcomes: list[StageOutcome] = field(default_factory=list)
     results: list[CheckResult] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
@@ -66,8 +66,8 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         site=session.site.name,
         profile=session.profile.name,
         profile_title=session.profile.title,
-        started=findings.watch.started,
-        finished=findings.watch.now,
+        started=findings.stopwatch.started,
+        finished=findings.stopwatch.now,
         user=user_name(),
         appliance=__version__,
         control_host=socket.gethostname(),
@@ -97,7 +97,7 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
 
 def _images(session: Session, found: Round) -> tuple[RunningImage, ...]:
     """Of the cluster that is made here; none where they are not known, which their check says."""
-    if session.site.kubernetes is None or session.site.brings_cluster:
+    if session.site.kubernetes is None or session.site.external_cluster:
         return ()
     _, images, _ = running(view_of(session, found))
     return images or ()

@@ -8,10 +8,10 @@ from appliance.engine.earlier import known_facts
 from appliance.engine.gather import Round, Unanswered, ask, each
 from appliance.engine.planning import lagging
 from appliance.engine.prepare import Preparation
+from appliance.engine.rollout import leads
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
-from appliance.engine.turns import leads
-from appliance.engine.watch import Watch
+from appliance.engine.stopwatch import Stopwatch
 from appliance.errors import ApplianceError, ClusterFailed
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
@@ -39,7 +39,7 @@ def run_stage(
     """Brings the hosts of these cells through the stage, turn by turn. One outcome per cell."""
     if not cells:
         return []
-    watch = Watch()
+    stopwatch = Stopwatch()
     announce(session, stage, cells)
     outcomes: list[StageOutcome] = []
     # A leading host that did not come through an earlier stage is not among the cells.
@@ -50,8 +50,8 @@ def run_stage(
         if failed or (turn and session.cancelled.is_set()):
             outcomes += _kept(session, stage, wave, failed)
         else:
-            outcomes += _wave(session, stage, wave, prepared, gone, watch)
-    sum_up(session, stage, outcomes, watch)
+            outcomes += _wave(session, stage, wave, prepared, gone, stopwatch)
+    sum_up(session, stage, outcomes, stopwatch)
     by_host = {outcome.host: outcome for outcome in outcomes}
     return [by_host[cell.host] for cell in cells]
 
@@ -68,7 +68,7 @@ def _wave(
     cells: Sequence[HostStage],
     prepared: Preparation,
     gone: Gone,
-    watch: Watch,
+    stopwatch: Stopwatch,
 ) -> list[StageOutcome]:
     drained = [c.host for c in cells if c.drain]
     before = {host: _answering(f) for host, f in _known(session).items() if f.gpus}
@@ -78,7 +78,7 @@ def _wave(
         if outcome
     }
     free = [c for c in cells if c.host not in busy]
-    outcomes = play_and_prove(session, stage, free, prepared, gone, watch)
+    outcomes = play_and_prove(session, stage, free, prepared, gone, stopwatch)
     for cell, outcome in zip(free, outcomes, strict=True):
         if cell.drain:
             _end(session, outcome, before.get(outcome.host, session.profile.hardware.gpu.count))
@@ -91,7 +91,7 @@ def _wave(
 def _freed(session: Session, stage: Stage, host: str) -> StageOutcome | None:
     """Drains a host; why it cannot be had, and None where it is free."""
     given = session.site.gpu
-    wanted = Drain(stage.drained_for, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
+    wanted = Drain(stage.drain_reason, given.drain_minutes * 60, given.interrupt_jobs, REMEDY)
     patience = PATIENCE if _is_left(session, host) else 0.0
     # Before it: a run that is killed on the way leaves word of it.
     session.journal.append(session.run, DRAINED, host=host)

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, TaskEvent, play
 from appliance.engine.changes import note
 from appliance.engine.diagnose import Diagnosis, diagnose, full_filesystem
 from appliance.engine.gather import Unanswered, ask
 from appliance.engine.playbook import last_plays, plays_of
 from appliance.engine.prepare import Preparation, Prepared
-from appliance.engine.prove import Peers, Proof, prove
+from appliance.engine.prove import Proof, SettleClock, prove
 from appliance.engine.session import Session
+from appliance.engine.stopwatch import Stopwatch
 from appliance.engine.threads import threads
-from appliance.engine.watch import Watch
 from appliance.errors import AnsibleFailed, ApplianceError, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, Message, StageDone, StageStarted
 from appliance.models.plan import HostStage, expected_minutes
@@ -32,13 +32,13 @@ def play_and_prove(
     cells: Sequence[HostStage],
     prepared: Preparation,
     gone: Gone,
-    watch: Watch,
+    stopwatch: Stopwatch,
 ) -> list[StageOutcome]:
     """Plays the stage on the hosts of these cells; each is proved as soon as it is through. One outcome per cell."""
     if not cells:
         return []
     note(session, stage.name, [prepared[stage.name, c.host] for c in cells])
-    peers = Peers(stage.settles)
+    peers = SettleClock(stage.settle_seconds)
     ends: dict[str, Future[StageOutcome]] = {}
     with threads(len(cells)) as pool:
 
@@ -46,7 +46,7 @@ def play_and_prove(
             if play.host not in ends:
                 known = prepared[stage.name, play.host]
                 ends[play.host] = pool.submit(
-                    _finish, session, stage, play, known, peers, gone, watch
+                    _finish, session, stage, play, known, peers, gone, stopwatch
                 )
 
         try:
@@ -69,7 +69,9 @@ def announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> None
         )
 
 
-def sum_up(session: Session, stage: Stage, outcomes: Sequence[StageOutcome], watch: Watch) -> None:
+def sum_up(
+    session: Session, stage: Stage, outcomes: Sequence[StageOutcome], stopwatch: Stopwatch
+) -> None:
     """Says how the stage ended."""
     good = sum(o.state is StageState.DONE for o in outcomes)
     session.tell(
@@ -78,7 +80,7 @@ def sum_up(session: Session, stage: Stage, outcomes: Sequence[StageOutcome], wat
             state=StageState.DONE if good == len(outcomes) else StageState.FAILED,
             done=good,
             hosts=len(outcomes),
-            seconds=watch.seconds,
+            seconds=stopwatch.seconds,
             changes=sum(o.changes for o in outcomes),
         )
     )
@@ -136,7 +138,7 @@ def play_of(
         groups=groups,
         known_hosts=session.folder / access.known_hosts,
         private_key=session.folder / access.private_key if access.private_key else None,
-        mark=strays.mark(session.folder_of_run),
+        mark=leftovers.mark(session.folder_of_run),
     )
 
 
@@ -164,9 +166,9 @@ def _finish(
     stage: Stage,
     result: HostPlay,
     prepared: Prepared,
-    peers: Peers,
+    peers: SettleClock,
     gone: Gone,
-    watch: Watch,
+    stopwatch: Stopwatch,
 ) -> StageOutcome:
     """Proves a host that is through, and says in journal and on the screen how it ended."""
     proof = None
@@ -185,9 +187,9 @@ def _finish(
         host=result.host,
         state=state,
         why="interrupted" if state is StageState.NOT_RUN else "",
-        seconds=watch.seconds,
+        seconds=stopwatch.seconds,
         changes=result.changes,
-        started=watch.started,
+        started=stopwatch.started,
         cause=session.redact(problem.cause) if problem else "",
         fix=session.redact(problem.fix) if problem else "",
         away=bool(problem and problem.away),

@@ -1,4 +1,4 @@
-"""One look at a whole site: every host, and beside them a cluster that was brought."""
+"""One look at a whole site: every host, and beside them an external cluster."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -13,7 +13,7 @@ from appliance.engine.session import Session
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
 from appliance.stages.kubernetes.collect import node
-from appliance.stages.kubernetes.facts import BroughtCluster, KubernetesNode
+from appliance.stages.kubernetes.facts import ExternalCluster, KubernetesNode
 
 WAITS_S = (1.0,)
 """A look tries once more; whoever waits for it would rather know that the API is silent."""
@@ -23,26 +23,26 @@ def survey(session: Session, hosts: Sequence[str] | None = None) -> Round:
     """Asks these hosts (None: all of the site) everything the checks look at."""
     names = [h.name for h in session.site.hosts] if hosts is None else list(hosts)
     requests = {name: request_for(session, name) for name in names}
-    if session.site.brings_cluster is None:
+    if session.site.external_cluster is None:
         return gather(session.remote, requests)
     with threads(1) as pool:
-        answer: Future[BroughtCluster] = pool.submit(_ask_cluster, session)
+        answer: Future[ExternalCluster] = pool.submit(_ask_cluster, session)
         found = gather(session.remote, requests)
-        return replace(found, brought=answer.result())
+        return replace(found, external=answer.result())
 
 
 def view_of(session: Session, found: Round) -> View:
     """What the checks may look at after this round."""
     before = earlier_facts(session)
-    return View(session.profile, session.site, found.facts, before, found.brought, session.lock)
+    return View(session.profile, session.site, found.facts, before, found.external, session.lock)
 
 
-def _ask_cluster(session: Session) -> BroughtCluster:
-    kubeconfig = session.folder / str(session.site.brings_cluster)
+def _ask_cluster(session: Session) -> ExternalCluster:
+    kubeconfig = session.folder / str(session.site.external_cluster)
     try:
         with KubernetesApi(kubeconfig, waits=WAITS_S) as api:
             found = api.find("v1", "Node", "")
     except ApplianceError as error:
-        return BroughtCluster(api=error.message, fix=error.hint)
+        return ExternalCluster(api=error.message, fix=error.hint)
     nodes = tuple(KubernetesNode.model_validate(node(item)) for item in found)
-    return BroughtCluster(api="ok", nodes=nodes)
+    return ExternalCluster(api="ok", nodes=nodes)

@@ -208,7 +208,7 @@ class Site(Model):
         return tuple(host for host in self.with_role(Role.GPU) if self.owner(host) is owner)
 
     @property
-    def brings_cluster(self) -> str | None:
+    def external_cluster(self) -> str | None:
         """The kubeconfig of a Kubernetes cluster of somebody else's, relative to the site's folder."""
         return self.kubernetes.external if self.kubernetes else None
 

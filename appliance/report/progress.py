@@ -16,7 +16,7 @@ from appliance.models.events import (
     StageStarted,
 )
 from appliance.models.run import StageState
-from appliance.report import narration
+from appliance.report import event_lines
 from appliance.report.plain import ascii_text
 from appliance.report.running import Running
 
@@ -64,7 +64,7 @@ class PlainObserver(_Entered):
             return
         stamp = f"{event.time.astimezone():%H:%M:%S}"
         with self._lock:
-            for line in narration.lines(event):
+            for line in event_lines.lines(event):
                 self._print(f"{stamp}  {line}")
 
     def _print(self, line: str) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from appliance.models import events
 from appliance.models.run import StageState
-from appliance.report import narration
+from appliance.report import event_lines
 from appliance.report.symbols import STATE, Sign
 from appliance.report.wording import duration, fold, one_line, plural
 
@@ -89,7 +89,7 @@ class Running:
         counts = f"{event.done}/{event.hosts}"
         note = event.note or plural(event.changes, "change")
         head = f"{event.stage:<{_NAME}} {counts:<7} {duration(event.seconds):>7}   {note}"
-        word = f"   {sign.word}" if narration.failed(event.state) else ""
+        word = f"   {sign.word}" if event_lines.failed(event.state) else ""
         line = Text.assemble("  ", self._mark(sign), " ", head, (word, sign.style))
         ended = stage.ended.values() if stage else ()
         return [line, *self._failures([e for e in ended if e.state is StageState.FAILED])]
@@ -106,7 +106,7 @@ class Running:
         return told
 
     def _told(self, event: events.Event) -> list[RenderableType]:
-        return [Text(line) for line in narration.lines(event)]
+        return [Text(line) for line in event_lines.lines(event)]
 
     def _mark(self, sign: Sign) -> tuple[str, str]:
         return (sign.glyph(self.ascii_only), sign.style)

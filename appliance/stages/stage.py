@@ -44,14 +44,14 @@ class Stage:
     one host. ``judges``: its checks, and what of its area speaks of the machines themselves. ``units``: those the probe
     must be asked for. ``minutes``: first estimate for a bare host.
 
-    ``wanted``: whether a site has this stage at all. ``learns_from``: stages that change facts the variables are made
+    ``wanted``: whether a site has this stage at all. ``facts_from``: stages that change facts the variables are made
     from; where one of them ran, this one's are made again before it starts. ``reboots``: whether applying the
     variables would reboot a host or unload its drivers, judged by its latest facts. ``drains``: whether a host must be
-    free of work for that; such hosts go through in waves. ``drained_for``: what their schedulers are told of it.
-    ``leads``: hosts with one of these roles are drained before all others, one after the other, and as long as one of
-    them is behind nobody else is changed. ``tells``: what the plan says of a change for which a host is drained.
-    ``settles``: seconds after the last change anywhere within which its checks must pass, for daemons take a while to
-    find their peers. ``leaves``: where the site no longer wants it, hosts that had it run it once more, and it takes
+    free of work for that; such hosts go through in waves. ``drain_reason``: what their schedulers are told of it.
+    ``rolls_first``: hosts with one of these roles are drained before all others, one after the other, and as long as one of
+    them is behind nobody else is changed. ``plan_note``: what the plan says of a change for which a host is drained.
+    ``settle_seconds``: seconds after the last change anywhere within which its checks must pass, for daemons take a while to
+    find their peers. ``removable``: where the site no longer wants it, hosts that had it run it once more, and it takes
     away what it made.
     """
 
@@ -65,14 +65,14 @@ class Stage:
     minutes: float
     units: tuple[str, ...] = ()
     wanted: Callable[[Site], bool] = always
-    learns_from: tuple[str, ...] = ()
+    facts_from: tuple[str, ...] = ()
     reboots: Callable[[Host, HostFacts | None, Variables], bool] = never
     drains: Callable[[Host, HostFacts | None, Variables], bool] = never
-    drained_for: Why = Why.DRIVER
-    settles: float = 60.0
-    leads: frozenset[Role] = frozenset()
-    tells: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
-    leaves: bool = False
+    drain_reason: Why = Why.DRIVER
+    settle_seconds: float = 60.0
+    rolls_first: frozenset[Role] = frozenset()
+    plan_note: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
+    removable: bool = False
 
     @cached_property
     def checks(self) -> tuple[str, ...]:
@@ -91,9 +91,12 @@ class Stage:
         """Whether ``host`` takes part."""
         return self.wanted(site) and not self.roles.isdisjoint(host.roles)
 
-    def departs(self, site: Site, host: Host, facts: HostFacts | None) -> bool:
+    def is_removal(self, site: Site, host: Host, facts: HostFacts | None) -> bool:
         """Whether ``host`` has it still, though the site wants it no more."""
         had = bool(facts and self.name in facts.receipts)
         return (
-            self.leaves and had and not self.wanted(site) and not self.roles.isdisjoint(host.roles)
+            self.removable
+            and had
+            and not self.wanted(site)
+            and not self.roles.isdisjoint(host.roles)
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from appliance.config.words import PATTERNS
+from appliance.config.objections import PATTERNS
 from appliance.models import site, texts
 from appliance.models.base import Model
 from appliance.models.images import ImageLock

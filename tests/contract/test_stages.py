@@ -86,7 +86,7 @@ def test_only_the_facts_its_roles_read_are_gathered(stage: Stage) -> None:
 @each_stage
 def test_a_stage_waits_only_for_stages_before_it(stage: Stage) -> None:
     names = [known.name for known in STAGES]
-    assert {*stage.after, *stage.learns_from} <= set(names[: names.index(stage.name)])
+    assert {*stage.after, *stage.facts_from} <= set(names[: names.index(stage.name)])
 
 
 def test_every_check_speaks_of_the_hardware_or_proves_exactly_one_stage() -> None:

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.adapters.process import Completed, run
 from appliance.lab import cgroups, faults, network, processes, rack
 from appliance.lab import ssh as lab_ssh
@@ -225,7 +225,7 @@ def raised(spec: RackSpec, logs: Path, kind: type[SomeBench]) -> Iterator[SomeBe
             deployment.stop()
         with suppress(sqlite3.Error):
             for run_id in {entry["run"] for entry in bench.journal()}:
-                strays.end(strays.mark(bench.site / "runs" / run_id))
+                leftovers.end(leftovers.mark(bench.site / "runs" / run_id))
         rack.down(spec.name)
 
 
@@ -249,7 +249,7 @@ def survivors(before: set[Identity]) -> list[str]:
 
 def private_folders(bench: Bench) -> list[Path]:
     """Folders in memory that hold this site's variables."""
-    found = strays.MEMORY.glob("appliance-*/inventory/*")
+    found = leftovers.MEMORY.glob("appliance-*/inventory/*")
     return [file.parent.parent for file in found if _mentions(file, str(bench.site))]
 
 

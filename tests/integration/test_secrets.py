@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.process import run
-from appliance.config.spellings import spellings
+from appliance.config.encodings import spellings
 from appliance.lab.spec import RackSpec
 from tests.integration.rack import PROGRAM, Bench, own_name, raised
 

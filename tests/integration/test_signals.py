@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.adapters.process import run
 from tests.integration.rack import PROGRAM, own_name
 from tests.ssh_server import SshServer, serving
@@ -77,7 +77,7 @@ class Work:
     @property
     def left(self) -> list[Path]:
         """Private folders of this site."""
-        notes = strays.MEMORY.glob(f"{strays.PREFIX}*/inventory/hosts.json")
+        notes = leftovers.MEMORY.glob(f"{leftovers.PREFIX}*/inventory/hosts.json")
         return [note.parent.parent for note in notes if str(ADDRESS) in note.read_text()]
 
     def journal(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -230,7 +230,7 @@ def test_run_that_was_started_by_nohup_goes_on_when_its_terminal_ends(work: Work
 def test_no_process_of_a_run_may_dump_its_memory(work: Work, hang: str) -> None:
     program = work.start(*DEPLOY, hang=hang)
     work.until_it_hangs(program)
-    here = [program.pid, *strays._processes(f"{work.left[0]}/" if work.left else "\0none")]
+    here = [program.pid, *leftovers._processes(f"{work.left[0]}/" if work.left else "\0none")]
     limits = [re.search(r"Max core file size +(\d+)", _limits(pid)) for pid in here]
     assert [found and found[1] for found in limits] == ["1"] * len(here)
     program.terminate()

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from appliance.config.finding import Finding, KeyPath
+from appliance.config.objections import shown
 from appliance.config.rules.base import nearest
 from appliance.config.schema import Checked
-from appliance.config.words import shown
 from appliance.models.bound import Bound, Bounds, bound_of
 from appliance.models.profile import Limit, Profile
 from appliance.models.site import Site

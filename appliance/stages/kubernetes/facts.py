@@ -21,7 +21,7 @@ class KubernetesNode(Numerous):
     )
 
 
-class BroughtCluster(Numerous):
+class ExternalCluster(Numerous):
     """A cluster of somebody else's (``kubernetes.external``), as its API answers whoever runs the program."""
 
     api: Line = Field(description='"ok" or why it did not answer')

@@ -23,5 +23,5 @@ STAGE = Stage(
     units=(*checks.UNITS, *demand.UNITS),
     minutes=0.3,
     wanted=_declared,
-    leaves=True,
+    removable=True,
 )

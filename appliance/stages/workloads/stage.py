@@ -22,5 +22,5 @@ STAGE = Stage(
     judges=CHECKS,
     minutes=5.0,
     wanted=wanted,
-    leaves=True,
+    removable=True,
 )

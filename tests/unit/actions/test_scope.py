@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.actions.planned import Narrowing, select
+from appliance.actions.planned import Filters, select
 from appliance.actions.scope import Scope, scope_of
 from appliance.engine.session import Session
 from appliance.models.result import CheckResult, Status
@@ -12,8 +12,8 @@ __all__ = ["hosts", "recorder", "session"]
 
 
 def scope(session: Session, **flags: object) -> Scope:
-    narrowing = Narrowing(**flags)  # type: ignore[arg-type]
-    return scope_of(session.site, select(session, narrowing).stages, narrowing)
+    filters = Filters(**flags)  # type: ignore[arg-type]
+    return scope_of(session.site, select(session, filters).stages, filters)
 
 
 def result(check: str, target: str, status: Status = Status.PASS) -> CheckResult:

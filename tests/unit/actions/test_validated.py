@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from appliance.actions import validation
-from appliance.actions.planned import Narrowing, Planned
+from appliance.actions.planned import Filters, Planned
 from appliance.actions.validate import run_benchmarks
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.benchmarks.benchmark import Benchmark, Outcome
@@ -75,7 +75,7 @@ def _planned(session: Session, facts: dict[str, HostFacts]) -> Planned:
 def _first_run(session: Session) -> str:
     """A deployment that finds the fabric unknown and leaves it known; returns the fingerprint it left."""
     planned = _planned(session, _facts(""))
-    plan = with_validation(session, planned, Narrowing())
+    plan = with_validation(session, planned, Filters())
     assert {c.action for c in plan.by_stage("validate")} == {Action.RUN}
     after = _facts("kernel")
     view = View(session.profile, session.site, after)
@@ -84,7 +84,7 @@ def _first_run(session: Session) -> str:
 
 
 def _again(session: Session, facts: dict[str, HostFacts], **flags: object) -> set[Action]:
-    plan = with_validation(session, _planned(session, facts), Narrowing(**flags))  # type: ignore[arg-type]
+    plan = with_validation(session, _planned(session, facts), Filters(**flags))  # type: ignore[arg-type]
     return {c.action for c in plan.by_stage("validate")}
 
 
@@ -139,9 +139,9 @@ def test_part_of_a_site_whose_benchmarks_could_not_run_is_not_called_good(
     silent = {"gpu-2": Unanswered("gpu-2", "it does not answer", "power it on")}
     del facts["gpu-2"]
     found = Round(facts, silent)
-    narrowing = Narrowing(limit=("gpu-1",), stages=("validate",))
+    filters = Filters(limit=("gpu-1",), stages=("validate",))
     planned = Planned(found, Plan(site="acme", profile="hpc", hosts=HOSTS, stages=()), (), {})
-    plan = with_validation(session, planned, narrowing)
+    plan = with_validation(session, planned, filters)
     good = CheckResult(id="host.reachable", target="gpu-1", status=Status.PASS)
     findings = Findings(results=[good])
     view = View(session.profile, session.site, facts)
@@ -180,7 +180,7 @@ def test_recalled_tables_and_figures_say_which_run_they_are_of(
     monkeypatch.setattr(validation, "run_benchmarks", lambda *_: done)
     fingerprint = _first_run(session)
     facts = _facts("kernel", fingerprint)
-    plan = with_validation(session, _planned(session, facts), Narrowing())
+    plan = with_validation(session, _planned(session, facts), Filters())
     findings = Findings()
     view = View(session.profile, session.site, facts)
     validate_cluster(session, plan, view, Round(facts, {}), findings)
@@ -198,7 +198,7 @@ def test_a_benchmark_that_failed_is_the_cause_of_its_stage(
     failed = Outcome((CheckResult.model_validate(known),))
     monkeypatch.setattr(validation, "run_benchmarks", lambda *_: (failed, StageState.FAILED, 1.0))
     facts = _facts("kernel", "x")
-    plan = with_validation(session, _planned(session, facts), Narrowing())
+    plan = with_validation(session, _planned(session, facts), Filters())
     findings = Findings()
     view = View(session.profile, session.site, facts)
     validate_cluster(session, plan, view, Round(facts, {}), findings)

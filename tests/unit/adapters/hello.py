@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, play
 from appliance.engine.playbook import plays_of
 from tests.ssh_server import SshServer
@@ -33,7 +33,7 @@ def hello(site: Path, data: Path, server: SshServer, key: Path) -> Play:
         groups={},
         known_hosts=site / "known_hosts",
         private_key=key,
-        mark=strays.mark(site / "runs" / "r1"),
+        mark=leftovers.mark(site / "runs" / "r1"),
     )
 
 

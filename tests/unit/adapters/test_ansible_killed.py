@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 from appliance.adapters.ansible import DEAD_WORKER, KILLED, _killed_by
 from appliance.errors import AnsibleFailed
 from tests.ssh_server import serving
@@ -49,7 +49,7 @@ def test_playbook_that_is_killed_is_no_defect_of_it(
     (tmp_path / "home").mkdir()
     with serving(tmp_path / "home") as server:
         request = hello(tmp_path, tmp_path / "data", server, tmp_path / "key")
-        folder = f"/dev/shm/{strays._prefix(request.mark)}"
+        folder = f"/dev/shm/{leftovers._prefix(request.mark)}"
 
         def kill(command: str) -> bool:
             os.kill(_playbook(folder), number)

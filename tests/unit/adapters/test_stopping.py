@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import strays
+from appliance.adapters import leftovers
 
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from appliance.adapters import stopping, strays
-strays.MEMORY = Path(sys.argv[1])
+from appliance.adapters import stopping, leftovers
+leftovers.MEMORY = Path(sys.argv[1])
 stopping.listen()
-strays.private_folder("/runs/r1")
+leftovers.private_folder("/runs/r1")
 try:
     print("at work", flush=True)
     time.sleep(60)
@@ -54,10 +54,10 @@ def test_first_is_ctrl_c_and_second_ends_it_at_once(
 ) -> None:
     program.send_signal(first)
     assert _line(program) == "stops"
-    assert len(list(tmp_path.glob(f"{strays.PREFIX}*"))) == 1
+    assert len(list(tmp_path.glob(f"{leftovers.PREFIX}*"))) == 1
     program.send_signal(second)
     assert program.wait(30) == 130
-    assert list(tmp_path.glob(f"{strays.PREFIX}*")) == []
+    assert list(tmp_path.glob(f"{leftovers.PREFIX}*")) == []
 
 
 @pytest.mark.parametrize("program", ["nohup"], indirect=True)

@@ -86,7 +86,7 @@ def on_head(check_id: str, cluster: Kubernetes | None, **given: Any) -> CheckRes
     return judge(check_id, seen)["head"]
 
 
-OWN = [check.id for check in kubernetes.CHECKS if check.id != "kubernetes.brought"]
+OWN = [check.id for check in kubernetes.CHECKS if check.id != "kubernetes.external"]
 
 
 @pytest.mark.parametrize("check_id", OWN)

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from appliance.actions.opening import Target, open_session
+from appliance.adapters.leftovers import mark
 from appliance.adapters.process import run
-from appliance.adapters.strays import mark
 from appliance.cli import options
 from appliance.cli.main import cli
 from appliance.config.load import load_site

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from appliance.actions import node as action
 from appliance.actions.deploy import Deployed
-from appliance.actions.planned import Narrowing
+from appliance.actions.planned import Filters
 from appliance.cli.main import cli
 from appliance.config.load import load_site
 from appliance.engine import drain as draining
@@ -51,7 +51,7 @@ class Bench:
         self.file = folder / "site.yml"
         self.file.write_text(SITE.replace("[control, gpu]", "[login, gpu]") + CLUSTER)
         self.world = world
-        self.deployed: list[tuple[Narrowing, str, str]] = []
+        self.deployed: list[tuple[Filters, str, str]] = []
         self.code = 0
 
     def run(self, *argv: str) -> Result:
@@ -82,8 +82,8 @@ def bench(
         object.__setattr__(session, "site", load_site(made.file).site)
         yield session
 
-    def deployed(_: object, narrowing: Narrowing, *__: object) -> Deployed:
-        made.deployed.append((narrowing, made.file.read_text(), made.world.reasons["gpu-1"]))
+    def deployed(_: object, filters: Filters, *__: object) -> Deployed:
+        made.deployed.append((filters, made.file.read_text(), made.world.reasons["gpu-1"]))
         return Deployed(None, made.code)
 
     monkeypatch.setattr(action, "open_session", opened)
@@ -143,8 +143,8 @@ def test_a_move_drains_then_writes_then_deploys_that_host_alone(bench: Bench) ->
     bench.world.reasons["gpu-1"] = GIVEN_AWAY
     done = bench.move("gpu-1", "slurm")
     assert done.return_value == 0, done.output
-    narrowing, text, _ = bench.deployed[0]
-    assert narrowing == Narrowing(limit=("gpu-1",), stages=("kubernetes", "slurm"))
+    filters, text, _ = bench.deployed[0]
+    assert filters == Filters(limit=("gpu-1",), stages=("kubernetes", "slurm"))
     assert "- name: gpu-1\n    owner: slurm\n" in text
     assert bench.world.cordoned  # Until stage kubernetes has put the taint in its place.
 

@@ -251,7 +251,7 @@ def test_what_is_taken_out_of_the_site_is_taken_away_last_first(tmp_path: Path) 
 def test_a_site_without_the_section_leaves_the_stage(tmp_path: Path) -> None:
     loaded = load(tmp_path, "")
     assert not stage.STAGE.wanted(loaded.site)
-    assert stage.STAGE.leaves
+    assert stage.STAGE.removable
     found = given(loaded)
     assert found["workloads_releases"] == []
     assert len(found["workloads_unwanted"]) == len(KEYS)

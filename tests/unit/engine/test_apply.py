@@ -11,7 +11,7 @@ import pytest
 from appliance.adapters.ansible import HostPlay, Play, TaskEvent
 from appliance.checks.check import View
 from appliance.engine import apply as engine
-from appliance.engine import learn, prove, roll, stage_run, watch
+from appliance.engine import prove, replan, roll, stage_run, stopwatch
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
@@ -260,7 +260,7 @@ def test_proof_that_needs_its_peers_waits_for_them(
         return [CheckResult(id="x.nodes", target=host.name, status=status, cause="gpu-2 missing")]
 
     monkeypatch.setattr(prove, "judge_host", judge)
-    outcomes = apply(session, (stage_of("one", settles=60.0),))
+    outcomes = apply(session, (stage_of("one", settle_seconds=60.0),))
     assert {o.state for o in outcomes.values()} == {StageState.DONE}
     assert looks["head"] >= 2
     assert looks["gpu-1"] == 1
@@ -289,9 +289,9 @@ def test_host_that_went_away_is_not_tried_in_stages_that_follow(
         asked.extend(names)
         return Round({}, {})
 
-    monkeypatch.setattr(learn, "survey", ask_again)
+    monkeypatch.setattr(replan, "survey", ask_again)
     stages = (stage_of("one"), stage_of("two", "one"), stage_of("three", "two"))
-    independent = replace(stages[2], roles=frozenset({Role.GPU}), after=(), learns_from=("one",))
+    independent = replace(stages[2], roles=frozenset({Role.GPU}), after=(), facts_from=("one",))
     ansible.unreachable.add(("one", "gpu-2"))
     hosts.down.add("gpu-2")
     outcomes = apply(session, (*stages[:2], independent))
@@ -342,7 +342,7 @@ def taught(context: RoleContext) -> Variables:
 def test_stage_is_made_anew_from_what_the_one_before_it_changed(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages = (stage_of("one"), stage_of("two", learns_from=("one",), variables=taught))
+    stages = (stage_of("one"), stage_of("two", facts_from=("one",), variables=taught))
     before = {h: facts_of(h) for h in HOSTS}
     prepared = prepare(session, before, stages)
     receipts = {
@@ -354,7 +354,7 @@ def test_stage_is_made_anew_from_what_the_one_before_it_changed(
         for h in HOSTS
     }
     now = Round({h: facts_of(h, nfs_client="kernel") for h in HOSTS}, {})
-    monkeypatch.setattr(learn, "survey", lambda *_: now)
+    monkeypatch.setattr(replan, "survey", lambda *_: now)
     found = Round({h: facts_of(h, receipts=receipts[h]) for h in HOSTS}, {})
     plan = make_plan(session, found, prepared, Selection(stages=stages))
     assert {c.action for c in plan.by_stage("two")} == {Action.SKIP}
@@ -375,7 +375,7 @@ def test_a_reboot_that_was_learned_in_the_run_waits_for_a_plan_that_names_it(
 ) -> None:
     two = stage_of(
         "two",
-        learns_from=("one",),
+        facts_from=("one",),
         variables=taught,
         reboots=lambda host, facts, variables: bool(facts and facts.nfs_client),
     )
@@ -385,7 +385,7 @@ def test_a_reboot_that_was_learned_in_the_run_waits_for_a_plan_that_names_it(
     plan = make_plan(session, Round(before, {}), prepared, Selection(stages=stages))
     assert plan.reboots == ()
     now = {**before, "gpu-1": facts_of("gpu-1", nfs_client="kernel")}
-    monkeypatch.setattr(learn, "survey", lambda *_: Round(now, {}))
+    monkeypatch.setattr(replan, "survey", lambda *_: Round(now, {}))
     outcomes = {
         o.host: o for o in engine.apply(session, plan, stages, prepared) if o.stage == "two"
     }
@@ -401,7 +401,7 @@ def test_a_reboot_that_was_learned_in_the_run_waits_for_a_plan_that_names_it(
 def test_what_a_stage_left_behind_is_forgotten_once_it_has_taken_it_away(
     session: Session, ansible: FakeAnsible, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages = (stage_of("one", wanted=lambda site: False, leaves=True),)
+    stages = (stage_of("one", wanted=lambda site: False, removable=True),)
     had = {h: facts_of(h, receipts={"one": receipt_of("one", "any")}) for h in HOSTS}
     monkeypatch.setattr(prove, "ask", lambda remote, host, request: had[host])
     prepared = prepare(session, had, stages)
@@ -416,7 +416,7 @@ def test_what_a_stage_left_behind_is_forgotten_once_it_has_taken_it_away(
 def test_stage_that_learns_nothing_new_stays_finished(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages = (stage_of("one"), stage_of("two", learns_from=("one",)))
+    stages = (stage_of("one"), stage_of("two", facts_from=("one",)))
     prepared = prepare(session, {}, stages)
     found = Round(
         {
@@ -425,7 +425,7 @@ def test_stage_that_learns_nothing_new_stays_finished(
         },
         {},
     )
-    monkeypatch.setattr(learn, "survey", lambda *_: found)
+    monkeypatch.setattr(replan, "survey", lambda *_: found)
     plan = make_plan(session, found, prepared, Selection(stages=stages))
     outcomes = engine.apply(session, plan, stages, prepared)
     assert {o.state for o in outcomes if o.stage == "two"} == {StageState.SKIPPED}
@@ -438,8 +438,8 @@ def test_stage_learns_nothing_where_its_teacher_did_not_run(
     def asked(*_: object) -> Round:
         raise AssertionError("nobody is to be asked")
 
-    monkeypatch.setattr(learn, "survey", asked)
-    apply(session, (stage_of("two", learns_from=("one",)),))
+    monkeypatch.setattr(replan, "survey", asked)
+    apply(session, (stage_of("two", facts_from=("one",)),))
     assert [name for name, _ in ansible.played] == ["two"]
 
 
@@ -457,7 +457,7 @@ class Stepped(datetime):
 def test_clock_that_is_set_back_during_a_run_leaves_times_a_plan_can_read(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (roll, stage_run, watch):
+    for module in (roll, stage_run, stopwatch):
         monkeypatch.setattr(module, "datetime", Stepped, raising=False)
     outcomes = apply(session)
     assert all(o.seconds >= 0 for o in outcomes.values())
@@ -487,6 +487,6 @@ def test_a_full_disk_is_told_at_once_for_no_waiting_empties_it(
         return [CheckResult.model_validate({"id": "storage.export", "target": host.name, **known})]
 
     monkeypatch.setattr(prove, "judge_host", judge)
-    outcomes = apply(session, (stage_of("one", settles=3600.0),))
+    outcomes = apply(session, (stage_of("one", settle_seconds=3600.0),))
     assert {o.cause for o in outcomes.values()} == {"storage.export: /srv is full"}
     assert sorted(looks) == sorted(HOSTS)

@@ -139,7 +139,7 @@ def test_finished_host_does_not_reboot(session: Session) -> None:
 
 
 def test_stage_that_learns_from_one_that_will_run_is_announced_as_open(session: Session) -> None:
-    stages = (stage_of("two"), stage_of("one", learns_from=("two",)))
+    stages = (stage_of("two"), stage_of("one", facts_from=("two",)))
     facts = finished(session)
     prepared = prepare(session, facts, stages)
     plan = make_plan(session, Round(facts, {}), prepared, Selection(stages=stages))
@@ -151,7 +151,7 @@ def test_stage_that_learns_from_one_that_will_run_is_announced_as_open(session: 
 
 
 def test_a_stage_taken_out_of_the_site_runs_once_more_where_it_was(session: Session) -> None:
-    stage = stage_of("one", wanted=lambda site: False, leaves=True)
+    stage = stage_of("one", wanted=lambda site: False, removable=True)
     facts = {h: facts_of(h) for h in HOSTS}
     facts["gpu-1"] = facts_of("gpu-1", receipts={"one": receipt_of("one", "any")})
     plan = cells(session, Round(facts, {}), stage)

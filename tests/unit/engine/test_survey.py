@@ -39,7 +39,7 @@ def test_nodes_are_asked_beside_the_hosts(
         mine = bringing(session, hosts, api, tmp_path)
         found = survey(mine)
         assert set(found.facts) == {h.name for h in mine.site.hosts}
-        brought = view_of(mine, found).brought
+        brought = view_of(mine, found).external
     assert brought is not None
     assert brought.api == "ok"
     assert [(n.name, n.ready, n.version) for n in brought.nodes or ()] == [
@@ -53,11 +53,11 @@ def test_a_refusal_is_a_value_with_its_remedy(
     with serving() as api:
         api.faults.append(status(401))
         found = survey(bringing(session, hosts, api, tmp_path))
-    assert found.brought is not None
-    assert found.brought.nodes is None
-    assert "does not accept the token" in found.brought.api
-    assert "fetch a new kubeconfig" in found.brought.fix
+    assert found.external is not None
+    assert found.external.nodes is None
+    assert "does not accept the token" in found.external.api
+    assert "fetch a new kubeconfig" in found.external.fix
 
 
 def test_a_site_without_such_a_cluster_asks_none(session: Session) -> None:
-    assert survey(session).brought is None
+    assert survey(session).external is None

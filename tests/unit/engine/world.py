@@ -37,7 +37,7 @@ def stage_of(name: str, *after: str, **more: Any) -> Stage:
         "variables": lambda context: {"x_name": context.host.name},
         "judges": (),
         "minutes": 1.0,
-        "settles": 0.0,
+        "settle_seconds": 0.0,
     }
     return Stage(name=name, after=after, **(plain | more))
 

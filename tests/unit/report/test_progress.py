@@ -10,7 +10,7 @@ from rich.console import Console
 from appliance.models import events
 from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import StageState
-from appliance.report import narration
+from appliance.report import event_lines
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 from appliance.report.running import Running
 
@@ -190,4 +190,4 @@ def test_threads_may_report_at_once() -> None:
 
 
 def test_no_event_is_without_words() -> None:
-    assert all(narration.lines(event) for event in RUN)
+    assert all(event_lines.lines(event) for event in RUN)

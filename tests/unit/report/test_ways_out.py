@@ -16,7 +16,7 @@ from appliance.models import events
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.run import RunRecord
-from appliance.report import nagios, narration, prometheus
+from appliance.report import event_lines, nagios, prometheus
 from appliance.report.console import findings_list, plan_table, run_summary
 from appliance.report.fabric import rails_table
 from appliance.report.findings import findings
@@ -83,7 +83,7 @@ def test_nothing_a_host_says_acts_on_what_shows_it(way: str) -> None:
 @pytest.mark.parametrize("kind", EVENTS)
 def test_events_are_harmless_wherever_they_are_shown(kind: type[BaseModel]) -> None:
     event = made(kind)
-    for line in narration.lines(event):
+    for line in event_lines.lines(event):
         assert line.isprintable()
     into = io.StringIO()
     JsonObserver(into).handle(event)

@@ -36,8 +36,8 @@ LATE = 2
 
 
 def members(view: View) -> tuple[Host, ...]:
-    """Hosts of the cluster; of one that was brought, those it gives work to."""
-    if view.site.brings_cluster:
+    """Hosts of the cluster; of an external one, those it gives work to."""
+    if view.site.external_cluster:
         return tuple(
             h for h in view.site.with_role(Role.GPU) if view.site.owner(h) is Owner.KUBERNETES
         )
@@ -143,10 +143,10 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
 
 def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
     """The nodes as the first control plane that answers has them, or why nobody does."""
-    if view.site.brings_cluster:
-        if view.brought is None:
-            return None, Gap("the cluster that was brought was not asked")
-        return view.brought.nodes, Gap(view.brought.api)
+    if view.site.external_cluster:
+        if view.external is None:
+            return None, Gap("the external cluster was not asked")
+        return view.external.nodes, Gap(view.external.api)
     why = Gap("no host has the role control")
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
@@ -163,17 +163,17 @@ def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
     return None, why
 
 
-def _brought(view: View) -> Iterator[CheckResult]:
-    check, brought = "kubernetes.brought", view.brought
-    if not view.site.brings_cluster:
+def _external(view: View) -> Iterator[CheckResult]:
+    check, found = "kubernetes.external", view.external
+    if not view.site.external_cluster:
         return
-    if brought is None:
+    if found is None:
         yield not_assessed(check, "cluster", "it was not asked")
-    elif brought.api != "ok":
-        yield failed(check, "cluster", brought.api, brought.fix, limit="answers")
+    elif found.api != "ok":
+        yield failed(check, "cluster", found.api, found.fix, limit="answers")
     else:
-        count = len(brought.nodes or ())
-        evidence = f"{count} nodes, by {view.site.brings_cluster}"
+        count = len(found.nodes or ())
+        evidence = f"{count} nodes, by {view.site.external_cluster}"
         yield passed(check, "cluster", "answers", limit="answers", evidence=evidence)
 
 
@@ -188,7 +188,7 @@ def _nodes(view: View) -> Iterator[CheckResult]:
         elif node is None:
             cause = f"the cluster has no node {host.name}"
             fix = f"{DEPLOY} --limit {host.name}"
-            if view.site.brings_cluster:
+            if view.site.external_cluster:
                 fix = f"join {host.name} to the cluster under this name, or give it owner: slurm"
             yield failed(check, host.name, cause, fix, limit="ready")
         else:
@@ -238,19 +238,19 @@ def _versions(view: View) -> Iterator[CheckResult]:
         return
     found = sorted({node.version for node in nodes})
     minors = {".".join(version.split(".")[:2]) for version in found}
-    wanted = "one release" if view.site.brings_cluster else _wanted(view)
+    wanted = "one release" if view.site.external_cluster else _wanted(view)
     told: dict[str, Any] = {"value": ", ".join(found), "limit": wanted}
     if "" in found:
         yield not_assessed(check, "cluster", "a node does not say its kubelet's release")
-    elif (view.site.brings_cluster and len(minors) == 1) or minors == {
+    elif (view.site.external_cluster and len(minors) == 1) or minors == {
         f"v{'.'.join(wanted.split('.')[:2])}"
     }:
         yield passed(check, "cluster", **told)
     else:
         cause = f"kubelets run {' and '.join(found)}, the site asks for {wanted}"
         fix = f"{DEPLOY}: it upgrades what is behind, host by host (docs/kubernetes.md)"
-        if view.site.brings_cluster:
-            fix = "finish the upgrade of the cluster that was brought"
+        if view.site.external_cluster:
+            fix = "finish the upgrade of the external cluster"
         yield failed(check, "cluster", cause, fix, **told)
 
 
@@ -278,12 +278,12 @@ CHECKS: tuple[Check, ...] = (
         "starts. Usual causes: etcd's disk is full or slow, a certificate expired, a static pod's manifest is broken.",
     ),
     ClusterCheck(
-        "kubernetes.brought",
-        "The cluster that was brought answers",
-        _brought,
+        "kubernetes.external",
+        "The external cluster answers",
+        _external,
         "A site may bring a Kubernetes cluster of somebody else's (kubernetes.external). Its API is asked for its nodes by whoever "
         "runs the command, with that kubeconfig. Usual causes: the token has expired, the network does not reach the API server.",
-        of_brought=True,
+        of_external=True,
     ),
     ClusterCheck(
         "kubernetes.nodes",
@@ -291,7 +291,7 @@ CHECKS: tuple[Check, ...] = (
         _nodes,
         "Each control and GPU host must be a node of the cluster, ready and not cordoned, and its taint must name the owner the site "
         "gives it: a host of Slurm takes no pods.",
-        of_brought=True,
+        of_external=True,
     ),
     HostCheck(
         "kubernetes.topology",
@@ -309,7 +309,7 @@ CHECKS: tuple[Check, ...] = (
         _versions,
         "kubelets of several minor releases are an upgrade that was not finished. Kubernetes supports that for a while only, and "
         "never a kubelet that is newer than the API.",
-        of_brought=True,
+        of_external=True,
     ),
     HostCheck(
         "kubernetes.dns",

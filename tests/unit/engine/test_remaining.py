@@ -4,8 +4,8 @@ from typing import Any
 
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection
+from appliance.engine.remaining import remaining
 from appliance.engine.session import Session
-from appliance.engine.unmended import unmended
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult
 from appliance.stages.catalog import STAGES
@@ -29,7 +29,7 @@ def wrong(
     session: Session, found: Round, *cells: HostStage, hosts: tuple[str, ...] = ()
 ) -> set[tuple[str, str]]:
     selection = Selection(frozenset(hosts), STAGES)
-    results: tuple[CheckResult, ...] = unmended(session, found, selection, plan(*cells))
+    results: tuple[CheckResult, ...] = remaining(session, found, selection, plan(*cells))
     return {(r.id, r.target) for r in results}
 
 

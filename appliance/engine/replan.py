@@ -14,7 +14,7 @@ from appliance.stages.stage import Stage
 from appliance.text import first_few
 
 
-def relearn(
+def replan(
     session: Session,
     stage: Stage,
     cells: Sequence[HostStage],

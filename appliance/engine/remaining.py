@@ -15,7 +15,7 @@ from appliance.stages.catalog import STAGES
 BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
 
 
-def unmended(
+def remaining(
     session: Session, found: Round, selection: Selection, plan: Plan
 ) -> tuple[CheckResult, ...]:
     """What the hardware, and the finished ones of the chosen stages, complain of beyond what the plan is to mend."""

@@ -39,9 +39,9 @@ def is_old(host: Host, facts: HostFacts | None, variables: object) -> bool:
 STAGE = stage_of(
     "kubernetes",
     drains=is_old,
-    drained_for=Why.UPGRADE,
-    leads=frozenset({Role.CONTROL}),
-    tells=lambda site, host, facts, variables: "upgrade 1.20.2 → 1.21",
+    drain_reason=Why.UPGRADE,
+    rolls_first=frozenset({Role.CONTROL}),
+    plan_note=lambda site, host, facts, variables: "upgrade 1.20.2 → 1.21",
 )
 BASE = stage_of("one")
 
@@ -215,7 +215,7 @@ def test_a_control_plane_that_failed_an_earlier_stage_holds_the_others_back(
 ) -> None:
     world.with_base = True
     ansible.failures["one", "head-1"] = "disk is full"
-    stage = stage_of("kubernetes", "one", drains=is_old, leads=STAGE.leads)
+    stage = stage_of("kubernetes", "one", drains=is_old, rolls_first=STAGE.rolls_first)
     world.plan(everywhere(OLD))
     plan = world.plan(everywhere(OLD))
     world.stages = (BASE, stage)

@@ -9,7 +9,7 @@ from appliance.engine.judge import judge_all
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.kubernetes.checks import CHECKS
-from appliance.stages.kubernetes.facts import BroughtCluster, KubernetesNode
+from appliance.stages.kubernetes.facts import ExternalCluster, KubernetesNode
 
 SITE = Site.model_validate(
     {
@@ -28,15 +28,15 @@ GOOD = KubernetesNode(name="gpu-1", ready=True, version="v1.34.1")
 OTHER = KubernetesNode(name="theirs", ready=True, version="v1.34.3")
 
 
-def judged(brought: BroughtCluster | None) -> dict[str, CheckResult]:
+def judged(brought: ExternalCluster | None) -> dict[str, CheckResult]:
     view = View(load_profile("hpc"), SITE, {}, {}, brought)
     found = judge_all(view, Round({}, {}, brought), [check.id for check in CHECKS])
     return {r.name: r for r in found if r.id.startswith("kubernetes.")}
 
 
 def test_a_good_cluster_passes_and_a_host_of_slurm_need_not_be_in_it() -> None:
-    found = judged(BroughtCluster(api="ok", nodes=(GOOD, OTHER)))
-    assert {r.id for r in found.values()} == {check.id for check in CHECKS if check.of_brought}
+    found = judged(ExternalCluster(api="ok", nodes=(GOOD, OTHER)))
+    assert {r.id for r in found.values()} == {check.id for check in CHECKS if check.of_external}
     assert {r.status for r in found.values()} == {Status.PASS}
     assert {r.target for r in found.values()} == {"cluster", "gpu-1"}
 
@@ -53,7 +53,7 @@ def test_a_good_cluster_passes_and_a_host_of_slurm_need_not_be_in_it() -> None:
 def test_a_fault_trips_its_check_alone(
     nodes: tuple[KubernetesNode, ...], check: str, cause: str
 ) -> None:
-    found = judged(BroughtCluster(api="ok", nodes=nodes))
+    found = judged(ExternalCluster(api="ok", nodes=nodes))
     (wrong,) = (r for r in found.values() if r.status is not Status.PASS)
     assert (wrong.id, wrong.status) == (check, Status.FAIL)
     assert cause in wrong.cause
@@ -61,10 +61,10 @@ def test_a_fault_trips_its_check_alone(
 
 
 def test_an_api_that_is_silent_fails_and_its_nodes_are_unknown() -> None:
-    found = judged(BroughtCluster(api="https://c takes no connection", fix="see whether it runs"))
-    assert found["kubernetes.brought cluster"].status is Status.FAIL
-    assert found["kubernetes.brought cluster"].fix == "see whether it runs"
-    rest = [r for r in found.values() if r.id != "kubernetes.brought"]
+    found = judged(ExternalCluster(api="https://c takes no connection", fix="see whether it runs"))
+    assert found["kubernetes.external cluster"].status is Status.FAIL
+    assert found["kubernetes.external cluster"].fix == "see whether it runs"
+    rest = [r for r in found.values() if r.id != "kubernetes.external"]
     assert {r.status for r in rest} == {Status.NOT_ASSESSED}
     assert {r.cause for r in rest} == {"https://c takes no connection"}
 
@@ -74,6 +74,6 @@ def test_a_cluster_that_nobody_asked_is_unknown() -> None:
 
 
 def test_a_cluster_without_nodes_is_not_good() -> None:
-    found = judged(BroughtCluster(api="ok", nodes=()))
+    found = judged(ExternalCluster(api="ok", nodes=()))
     assert found["kubernetes.nodes gpu-1"].status is Status.FAIL
     assert found["kubernetes.versions cluster"].status is Status.NOT_ASSESSED

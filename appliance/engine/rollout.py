@@ -10,7 +10,7 @@ from appliance.stages.context import Variables
 from appliance.stages.stage import Stage
 
 
-def with_turns(site: Site, stage: Stage, cells: Sequence[HostStage]) -> list[HostStage]:
+def in_rollout_order(site: Site, stage: Stage, cells: Sequence[HostStage]) -> list[HostStage]:
     """The cells with their turns: hosts that lead one after the other, then what is not drained, then so many hosts at a time."""
     changing = [c for c in cells if c.action.changes]
     if not any(c.drain for c in changing):
@@ -29,7 +29,7 @@ def with_turns(site: Site, stage: Stage, cells: Sequence[HostStage]) -> list[Hos
 
 def leads(site: Site, stage: Stage, host: str) -> bool:
     """Whether a host comes before those that do not lead."""
-    return not stage.leads.isdisjoint(site.host(host).roles)
+    return not stage.rolls_first.isdisjoint(site.host(host).roles)
 
 
 def behind(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 @dataclass(frozen=True)
-class Watch:
+class Stopwatch:
     """Runs from the moment it is made. ``started``: the time of day then."""
 
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
