@@ -21,6 +21,9 @@ GIVEN: dict[str, Any] = {
     "values": {"global": {"password": "hidden-word"}},
     "timeout": 60,
 }
+VIEW = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 60s config view"
+GET = "kubectl --request-timeout 60s get"
+CONTEXT = {"cluster": "kubernetes", "user": "kubernetes-admin"}
 CONFIGURED = "Error: UPGRADE FAILED: context deadline exceeded"
 
 
@@ -54,6 +57,7 @@ def cluster(host: Any) -> Any:
     host.answer("helm get values", (0, json.dumps(GIVEN["values"]), ""))
     host.answer("helm get manifest", (0, "kind: ConfigMap\n", ""))
     host.answer("kubectl", (0, "", ""))
+    host.answer(VIEW, (0, json.dumps({"contexts": [{"context": CONTEXT}]}), ""))
     host.answer("helm upgrade", (0, "", ""))
     host.answer("helm uninstall", (0, "", ""))
     return host
@@ -78,7 +82,7 @@ def test_what_is_as_asked_is_left_alone(run: Run, cluster: Any) -> None:
         ("helm get values", (0, "null", ""), "value global"),
         ("helm get values", (0, '{"global": {"password": "old"}}', ""), "value global.password"),
         (
-            "kubectl",
+            GET,
             (1, "", 'Error from server (NotFound): configmaps "a" not found'),
             "configmaps a is gone",
         ),
@@ -97,6 +101,28 @@ def test_what_differs_is_told_without_its_value_and_brought(
     assert len(cluster.called("helm upgrade")) == 1
 
 
+def test_objects_of_another_namespace_are_looked_at_in_theirs(
+    run: Run, cluster: Any, tmp_path: Path
+) -> None:
+    """kubectl refuses them where its option names one (seen with KAI's chart)."""
+    run("helm_release", **GIVEN)
+    (asked,) = cluster.called(GET)
+    assert "--namespace" not in asked
+    written = json.loads((tmp_path / "state/kai.context").read_text())
+    (context,) = written["contexts"]
+    assert context["context"] == {**CONTEXT, "namespace": "kai"}
+    assert context["name"] == written["current-context"]
+
+
+@pytest.mark.parametrize("said", [(1, "", "no such file"), (0, "[]", ""), (0, "x", "")])
+def test_a_kubeconfig_without_a_context_is_named(
+    run: Run, cluster: Any, said: tuple[int, str, str]
+) -> None:
+    cluster.answer(VIEW, said)
+    answer = run("helm_release", **GIVEN)
+    assert answer["msg"].startswith("/etc/kubernetes/admin.conf cannot be read: ")
+
+
 def test_a_chart_may_leave_out_the_v_of_its_version(run: Run, cluster: Any) -> None:
     cluster.answer("helm history", history(revision(1, "deployed", "0.17.0")))
     assert not run("helm_release", **GIVEN)["changed"]
@@ -105,8 +131,8 @@ def test_a_chart_may_leave_out_the_v_of_its_version(run: Run, cluster: Any) -> N
 @pytest.mark.parametrize(
     ("version", "flags"),
     [
-        ("v3.14.2+g1", "--atomic"),
-        ("v4.3.0", "--rollback-on-failure --server-side=false"),
+        ("v3.14.2+g1", "--wait --atomic"),
+        ("v4.3.0", "--wait=legacy --rollback-on-failure --server-side=false"),
     ],
 )
 def test_flags_are_those_of_helms_release(run: Run, cluster: Any, version: str, flags: str) -> None:

@@ -37,6 +37,12 @@ VOLUMES = (
 )
 PENDING = ("pending-install", "pending-upgrade", "pending-rollback", "uninstalling")
 SOUND = ("deployed", "superseded")
+FLAGS_OF_3 = ("--wait", "--atomic")
+FLAGS = ("--wait=legacy", "--rollback-on-failure", "--server-side=false")
+"""Helm 4 waits for conditions some operators leave as they are for ever (KAI 0.12), and applies on the server by default, where
+operators' own changes are conflicts: both are told to be as before.
+"""
+EMPTY = {"apiVersion": "v1", "kind": "Config"}
 _VERSION = re.compile(r"v(\d+)\.(\d+)")
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.\d+)? ?(Z|[+-]\d\d:?\d\d)?")
 _GONE = re.compile(r'\(NotFound\): (\S+) "([^"]+)"')
@@ -259,13 +265,33 @@ class Helm:
             raise Problem(f"the manifest of {wanted.name} cannot be read: {telling_line(err)}")
         if not re.search(r"^kind:|\"kind\":", manifest, re.M):
             return []
-        words = ["get", "--filename", "-", "--output", "name", "--namespace", wanted.namespace]
-        code, _, err = self._kubectl(words, data=manifest)
+        words = ["get", "--filename", "-", "--output", "name"]
+        code, _, err = self._kubectl(words, data=manifest, home=self._home(wanted))
         lost = [f"{kind} {name}" for kind, name in _GONE.findall(err)]
         lost += [f"the kind {kind}" for kind in _UNKNOWN_KIND.findall(err)]
         if code and not lost:
             raise Problem(f"the objects of {wanted.name} cannot be looked at: {telling_line(err)}")
         return lost
+
+    def _home(self, wanted: Wanted) -> str:
+        """A file that makes the release's namespace the one of objects that name none, as Helm has it.
+
+        With ``--namespace`` kubectl refuses objects of another one, and charts have such. It names the credentials, no more.
+        """
+        code, out, err = self._kubectl(["config", "view", "--minify", "--output", "json"])
+        try:
+            known = json.loads(out)["contexts"][0]["context"] if not code else None
+        except (ValueError, LookupError, TypeError):
+            known = None
+        if not isinstance(known, dict):
+            why = telling_line(err) or "it names no context"
+            raise Problem(f"{self._kubeconfig} cannot be read: {why}")
+        os.makedirs(STATE, mode=0o700, exist_ok=True)
+        path = os.path.join(STATE, f"{wanted.namespace}.context")
+        context = {"name": "release", "context": {**known, "namespace": wanted.namespace}}
+        with open(path, "w") as file:
+            json.dump({**EMPTY, "current-context": "release", "contexts": [context]}, file)
+        return path
 
     def recover(self, wanted: Wanted, found: Found) -> None:
         """Clear away what Helm would refuse to go on from."""
@@ -336,11 +362,7 @@ class Helm:
         self._remember(wanted)
         words = ["upgrade", wanted.name, place, "--install", "--create-namespace", "--reset-values"]
         words += ["--version", wanted.version, "--values", "-", "--history-max", HISTORY]
-        words += ["--wait", "--timeout", f"{wanted.timeout}s"]
-        # Helm 4 renamed the one and applies on the server by default, where operators' own changes are conflicts.
-        words += (
-            ["--atomic"] if self.major < 4 else ["--rollback-on-failure", "--server-side=false"]
-        )
+        words += ["--timeout", f"{wanted.timeout}s", *(FLAGS if self.major >= 4 else FLAGS_OF_3)]
         if repository:
             words += ["--repo", repository]
         code, out, err = self._helm(words, wanted.namespace, json.dumps(wanted.values))
@@ -360,9 +382,15 @@ class Helm:
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{number}\n".encode(), 0)
 
-    def _kubectl(self, words: list[str], data: str | None = None) -> tuple[int, str, str]:
+    def _kubectl(
+        self, words: list[str], data: str | None = None, home: str = ""
+    ) -> tuple[int, str, str]:
         known = ["kubectl", "--kubeconfig", self._kubeconfig, "--request-timeout", "60s"]
-        answer: tuple[int, str, str] = self._run([*known, *words], data=data)
+        where = {}
+        if home:
+            # Of several files the first that has a setting wins; the option would be the only file.
+            known, where = ["kubectl", *known[3:]], {"KUBECONFIG": f"{home}:{self._kubeconfig}"}
+        answer: tuple[int, str, str] = self._run([*known, *words], data=data, environ_update=where)
         return answer
 
 
