@@ -13,6 +13,7 @@ import jinja2
 import pytest
 import yaml  # noqa: TID251 - reads what Ansible would
 from ansible.plugins.test.core import version_compare
+from ansible_collections.appliance.host.plugins.module_utils import kubelet
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 from ansible_collections.appliance.host.plugins.modules import (
     containerd_images as images,
@@ -115,6 +116,41 @@ def test_kubeadms_reason_is_its_error_not_its_last_line() -> None:
     assert control.complaint("") == "no reason given"
 
 
+CGROUPS = (
+    "I1123 20:00:01.0 1 server.go:1] started\n"
+    'E1123 20:00:01.1 1 run.go:72] "command failed" err="failed to run Kubelet: cgroup v1 is \\"off\\""\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("active", "logged", "told"),
+    [
+        (0, CGROUPS, ""),
+        (3, CGROUPS, '; kubelet ends: failed to run Kubelet: cgroup v1 is "off"'),
+        (3, "panic: no disk\n", "; kubelet ends: panic: no disk"),
+        (3, "", "; kubelet does not run (journalctl -u kubelet)"),
+    ],
+)
+def test_a_kubelet_that_ends_says_why_in_its_own_words(active: int, logged: str, told: str) -> None:
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        return (active, "", "") if argv[0] == "systemctl" else (0, logged, "")
+
+    assert kubelet.last_words(run) == told
+
+
+def test_kubeadms_vain_wait_is_told_with_kubelets_last_line(tmp_path: Path) -> None:
+    class Module(Told):
+        params: ClassVar[dict[str, Any]] = {"config": "x", "skip": [], "wait": 0}
+
+        def run_command(self, argv: list[str], **_: Any) -> tuple[int, str, str]:
+            if argv[0] == "kubeadm":
+                return (1, "", "error execution phase wait-control-plane: timed out")
+            return (3, "", "") if argv[0] == "systemctl" else (0, CGROUPS, "")
+
+    with pytest.raises(Refused, match=r'timed out; kubelet ends: failed to run .* is "off"$'):
+        control.Control(Module()).make()
+
+
 def test_a_control_plane_remembers_what_it_was_brought_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +208,8 @@ def test_a_join_that_fails_tells_what_could_not_be_reset_before(
         params: ClassVar[dict[str, Any]] = {**GIVEN, "skip": []}
 
         def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+            if argv[0] == "systemctl":
+                return (0, "", "")
             return reset if argv[1] == "reset" else (1, "", "[ERROR FileAvailable--x]: it exists")
 
     (tmp_path / "ca.crt").touch()

@@ -35,6 +35,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.kubelet import last_words
+
 ADMIN = "/etc/kubernetes/admin.conf"
 STAMP = "/var/lib/appliance/kubernetes/control.sha256"
 KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "10s")
@@ -101,14 +103,16 @@ class Control:
                 return
             if time.monotonic() > end:
                 said = complaint(err or out)
-                self.module.fail_json(msg=f"the API is not ready: {said} (journalctl -u kubelet)")
+                why = last_words(self.run) or " (journalctl -u kubelet)"
+                self.module.fail_json(msg=f"the API is not ready: {said}{why}")
             time.sleep(2)
 
     def kubeadm(self, *words: str) -> None:
         """Run kubeadm; its failure ends the module."""
         code, out, err = self.run(["kubeadm", *words])
         if code:
-            self.module.fail_json(msg=f"kubeadm {words[0]}: {complaint(err + out)}")
+            why = f"{complaint(err + out)}{last_words(self.run)}"
+            self.module.fail_json(msg=f"kubeadm {words[0]}: {why}")
 
     def run(self, argv: list[str]) -> tuple[int, str, str]:
         """A program, to its end."""

@@ -48,6 +48,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.kubelet import last_words
+
 MEMORY = "/run"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 CREDENTIALS = "/etc/kubernetes/kubelet.conf"
@@ -128,7 +130,8 @@ def _join(module: Any) -> None:
     finally:
         os.unlink(path)
     if code:
-        module.fail_json(msg=f"kubeadm join: {_complaint(err + out)}{left}")
+        why = f"{_complaint(err + out)}{last_words(module.run_command)}"
+        module.fail_json(msg=f"kubeadm join: {why}{left}")
 
 
 def _desk(module: Any) -> str:
