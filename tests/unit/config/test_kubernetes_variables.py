@@ -245,6 +245,19 @@ def test_a_container_sets_nothing_of_its_machine() -> None:
     assert found["containerd_systemd_cgroups"] is False
 
 
+@pytest.mark.parametrize(
+    ("version", "container", "told"),
+    [("1.35", "systemd-nspawn", True), ("1.30", "systemd-nspawn", False), ("1.35", "", False)],
+)
+def test_kubelet_runs_on_the_cgroups_a_container_has(
+    version: str, container: str, told: bool
+) -> None:
+    """Real hosts keep kubelet's own refusal of cgroup v1."""
+    found = of("head-1", site(version=version), facts("head-1", container=container))
+    assert ("failCgroupV1" in found["kubernetes_kubelet"]) is told
+    assert found["kubernetes_kubelet"].get("failCgroupV1", False) is False
+
+
 def test_pods_resolve_through_the_hosts_own_servers_not_a_stub() -> None:
     given = site(version="1.35")
     found = of("gpu-1", given, facts("gpu-1", os="ubuntu"))["kubernetes_kubelet"]
