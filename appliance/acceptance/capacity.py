@@ -12,6 +12,7 @@ PARTS = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI for a part of a GPU; with NVIDIA's fractions there is one for each container, with .gpu-memory. in it."""
 TRIAL = "appliance/acceptance"
 QUEUES = "queues.scheduling.run.ai"
+GROUPS = "podgroups.scheduling.run.ai"
 CLASSES = ("train", "build", "inference")
 """Priority classes KAI ships: 50, 100 and 125; from 100 on a pod is never evicted."""
 SHUT = ("NoSchedule", "NoExecute")
@@ -54,6 +55,11 @@ class Capacity:
     def queues(self) -> bool:
         """Whether the cluster knows queues."""
         return QUEUES in self.definitions
+
+    @property
+    def groups(self) -> bool:
+        """Whether the cluster knows groups of pods."""
+        return GROUPS in self.definitions
 
     def lacks(self, *, gpus: int = 1, hosts: int = 1, queues: bool = False) -> str:
         """Why a trial that needs this much says nothing here, "" where it can be made."""

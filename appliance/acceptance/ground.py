@@ -8,7 +8,16 @@ from typing import Any, Protocol
 from appliance.acceptance import capacity as capacities
 from appliance.acceptance.capacity import CLASSES, TRIAL, Capacity
 from appliance.acceptance.timeline import Moment, Seen, Timeline
-from appliance.acceptance.workload import NAMESPACE, PREFIX, WORKLOAD, Work, job, queue, queue_name
+from appliance.acceptance.workload import (
+    GROUP_FORM,
+    NAMESPACE,
+    PREFIX,
+    WORKLOAD,
+    Work,
+    queue,
+    queue_name,
+    resources,
+)
 from appliance.errors import ApplianceError
 
 Resource = dict[str, Any]
@@ -21,6 +30,7 @@ LIMITS = "appliance-limits"
 RBAC = "rbac.authorization.k8s.io"
 LEFT = (
     ("batch/v1", "Job"),
+    GROUP_FORM,
     ("v1", "Pod"),
     ("v1", "ConfigMap"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
@@ -87,6 +97,7 @@ class Ground:
         self._series = series
         self._began = clock.now()
         self._phase = "start"
+        self._grouped: dict[str, Resource] = {}
 
     @property
     def settings(self) -> Settings:
@@ -135,20 +146,26 @@ class Ground:
     def submit(self, *works: Work) -> None:
         """Hands work to the cluster."""
         for work in works:
-            self._door.apply(
-                job(
-                    work,
-                    image=self._settings.image,
-                    scheduler=self._settings.scheduler,
-                    classes=self.capacity.classes,
-                )
-            )
+            for resource in resources(
+                work,
+                image=self._settings.image,
+                scheduler=self._settings.scheduler,
+                classes=self.capacity.classes,
+                groups=self.capacity.groups,
+            ):
+                self._door.apply(resource)
+                if resource["kind"] == "Pod":
+                    self._grouped[resource["metadata"]["name"]] = resource
 
     def remove(self, *names: str) -> None:
         """Takes workloads back, and waits until their pods are gone. Raises ApplianceError where they stay."""
         for name in names:
             self._door.delete(("batch/v1", "Job", name, NAMESPACE))
+            for pod in self._grouped.copy():
+                if self._grouped[pod]["metadata"]["labels"][WORKLOAD] == name:
+                    del self._grouped[pod]
             self._delete("v1", "Pod", f"{MINE},{WORKLOAD}={name}")
+            self._delete(*GROUP_FORM, f"{MINE},{WORKLOAD}={name}")
         self._await_gone(lambda moment: not any(moment.of(name) for name in names))
 
     def phase(self, name: str) -> None:
@@ -195,10 +212,18 @@ class Ground:
             )
 
     def _observe(self) -> Moment:
-        pods = tuple(map(_seen, self._door.find("v1", "Pod", MINE)))
+        found = self._door.find("v1", "Pod", MINE)
+        self._make_again({pod["metadata"]["name"] for pod in found})
+        pods = tuple(map(_seen, found))
         moment = Moment(self._phase, self._clock.now() - self._began, pods)
         self.timeline.moments.append(moment)
         return moment
+
+    def _make_again(self, there: set[str]) -> None:
+        """The pods of a group have no controller: what was evicted comes back by us, as it would by one, but without its back-off."""
+        for name, pod in self._grouped.items():
+            if name not in there:
+                self._door.apply(pod)
 
     def _delete(self, api_version: str, kind: str, selector: str) -> None:
         for found in self._door.find(api_version, kind, selector):
@@ -207,6 +232,7 @@ class Ground:
 
     def _clear(self) -> None:
         """Takes away the workloads and queues of the promise before."""
+        self._grouped.clear()
         for api_version, kind in LEFT[:-1]:
             self._delete(api_version, kind, MINE)
         self._phase = "before"

@@ -1,4 +1,4 @@
-"""Work for a trial, as a batch Job: its controller makes a new pod for each one that is evicted."""
+"""Work for a trial: a batch Job, whose controller makes a new pod for each one that is evicted, or a group of pods of its own."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +9,11 @@ NAMESPACE = "appliance-acceptance"
 WORKLOAD = "appliance/workload"
 QUEUE_LABEL = "kai.scheduler/queue"
 MIN_MEMBER = "kai.scheduler/batch-min-member"
+GROUP_OF_POD = "pod-group-name"
+"""Annotation of a pod: its group. KAI's pod-grouper leaves a pod without owner that has it alone, in every release (0.12 to 0.18);
+what it makes of a Job differs between them.
+"""
+GROUP_FORM = ("scheduling.run.ai/v2alpha2", "PodGroup")
 PREFIX = "appliance-acceptance"
 
 SUCCEEDED_OVER_CAP = 42
@@ -28,7 +33,8 @@ A third of that, which it may have, comes first: where even that is refused the 
 
 @dataclass(frozen=True)
 class Work:
-    """``pods`` pods, each with ``gpus`` GPUs; of which ``gang`` start together or none (1: each for itself).
+    """``pods`` pods, each with ``gpus`` GPUs. ``gang``: they are one group, of which so many start together or none (0: a Job,
+    each pod for itself).
 
     ``seconds``: how long each runs. ``kind``: its priority class, where the cluster has it. ``part``: of one GPU, in
     place of whole ones. ``near``: topology and level within which all must be. ``pinned``: a host.
@@ -37,7 +43,7 @@ class Work:
     name: str
     pods: int = 1
     gpus: int = 0
-    gang: int = 1
+    gang: int = 0
     kind: str = "train"
     queue: str = "work"
     seconds: int = 7200
@@ -50,41 +56,53 @@ class Work:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def job(work: Work, *, image: str, scheduler: str, classes: frozenset[str]) -> dict[str, Any]:
-    """The Job as the API takes it."""
-    labels = {
-        TRIAL: "true",
-        WORKLOAD: work.name,
-        QUEUE_LABEL: queue_name(work.queue),
-        **work.labels,
-    }
-    template: dict[str, Any] = {
-        "metadata": {"labels": labels, "annotations": _marks(work)},
-        "spec": {
-            "schedulerName": scheduler,
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 1,
-            "automountServiceAccountToken": False,
-            "tolerations": [{"key": GPU, "operator": "Exists"}],
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 65534,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [_container(work, image)],
+def resources(
+    work: Work, *, image: str, scheduler: str, classes: frozenset[str], groups: bool
+) -> list[dict[str, Any]]:
+    """What the API is given. ``groups``: whether the cluster knows KAI's groups; where not, a gang is pods and no more."""
+    template = _template(work, image, scheduler, classes)
+    if not work.gang:
+        return [_job(work, template)]
+    pods = [_pod(work, template, number) for number in range(work.pods)]
+    return [*([_group(work, classes)] if groups else []), *pods]
+
+
+def _template(
+    work: Work, image: str, scheduler: str, classes: frozenset[str]
+) -> dict[str, dict[str, Any]]:
+    spec: dict[str, Any] = {
+        "schedulerName": scheduler,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "tolerations": [{"key": GPU, "operator": "Exists"}],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "containers": [_container(work, image)],
     }
     if work.kind in classes:
-        template["spec"]["priorityClassName"] = work.kind
+        spec["priorityClassName"] = work.kind
     if work.pinned:
-        template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": work.pinned}
+        spec["nodeSelector"] = {"kubernetes.io/hostname": work.pinned}
+    return {"metadata": {"labels": _labels(work), "annotations": _marks(work)}, "spec": spec}
+
+
+def _labels(work: Work) -> dict[str, str]:
+    queue = queue_name(work.queue)
+    return {TRIAL: "true", WORKLOAD: work.name, QUEUE_LABEL: queue, **work.labels}
+
+
+def _job(work: Work, template: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": work.name,
             "namespace": NAMESPACE,
-            "labels": labels,
+            "labels": _labels(work),
             "annotations": _marks(work),
         },
         "spec": {
@@ -94,6 +112,24 @@ def job(work: Work, *, image: str, scheduler: str, classes: frozenset[str]) -> d
             "template": template,
         },
     }
+
+
+def _pod(work: Work, template: dict[str, dict[str, Any]], number: int) -> dict[str, Any]:
+    name = {"name": f"{work.name}-{number}", "namespace": NAMESPACE}
+    metadata = {**template["metadata"], **name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def _group(work: Work, classes: frozenset[str]) -> dict[str, Any]:
+    version, kind = GROUP_FORM
+    spec: dict[str, Any] = {"minMember": work.gang, "queue": queue_name(work.queue)}
+    if work.kind in classes:
+        spec["priorityClassName"] = work.kind
+    if work.near:
+        topology, level = work.near
+        spec["topologyConstraint"] = {"topology": topology, "requiredTopologyLevel": level}
+    metadata = {"name": work.name, "namespace": NAMESPACE, "labels": _labels(work)}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _container(work: Work, image: str) -> dict[str, Any]:
@@ -115,12 +151,9 @@ def _container(work: Work, image: str) -> dict[str, Any]:
 
 
 def _marks(work: Work) -> dict[str, str]:
-    marks = {MIN_MEMBER: str(work.gang)}
+    marks = {GROUP_OF_POD: work.name} if work.gang else {MIN_MEMBER: "1"}
     if work.part:
         marks["gpu-fraction"] = f"{work.part:g}"
-    if work.near:
-        marks["kai.scheduler/topology"] = work.near[0]
-        marks["kai.scheduler/topology-required-placement"] = work.near[1]
     return marks
 
 

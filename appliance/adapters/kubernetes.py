@@ -57,6 +57,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("rolebindings", True),
     ("scheduling.k8s.io/v1", "PriorityClass"): ("priorityclasses", False),
     ("scheduling.run.ai/v2", "Queue"): ("queues", False),
+    ("scheduling.run.ai/v2alpha2", "PodGroup"): ("podgroups", True),
     ("sparkoperator.k8s.io/v1beta2", "SparkApplication"): ("sparkapplications", True),
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): ("trainjobs", True),
     ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): ("trainingruntimes", True),

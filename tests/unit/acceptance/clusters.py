@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from appliance.acceptance.capacity import GPU, MIG, QUEUES
+from appliance.acceptance.capacity import GPU, GROUPS, MIG, QUEUES
 from appliance.acceptance.ground import Name
-from appliance.acceptance.workload import MIN_MEMBER, QUEUE_LABEL, SUCCEEDED_OVER_CAP
+from appliance.acceptance.workload import GROUP_OF_POD, QUEUE_LABEL, SUCCEEDED_OVER_CAP, WORKLOAD
 from appliance.errors import ApplianceError
 
 Resource = dict[str, Any]
@@ -59,6 +59,7 @@ class Pod:
     phase: str = "Pending"
     bound: float = 0.0
     exit_code: int | None = None
+    group: Resource = field(default_factory=dict)
 
     @property
     def asked(self) -> dict[str, str]:
@@ -91,7 +92,11 @@ class Pod:
 
     @property
     def gang(self) -> int:
-        return int(self.marks.get(MIN_MEMBER, 1))
+        return int(self.group.get("minMember", 1))
+
+    @property
+    def near(self) -> bool:
+        return "topologyConstraint" in self.group
 
     @property
     def holds(self) -> bool:
@@ -103,7 +108,7 @@ class Pod:
             status["containerStatuses"] = [{"state": {"terminated": {"exitCode": self.exit_code}}}]
         meta = {
             "name": self.name,
-            "uid": self.name,
+            "uid": f"{self.name} {self.born:g}",
             "labels": self.labels,
             "annotations": self.marks,
         }
@@ -127,6 +132,7 @@ class Cluster:
         self.time = 0.0
         self._made = 0
         self._born: dict[str, float] = {}
+        self._awaited: dict[str, tuple[float, Resource]] = {}
 
     def now(self) -> float:
         return self.time
@@ -159,7 +165,7 @@ class Cluster:
         elif kind == "Pod":
             yield from (pod.resource() for pod in self.pods.values())
         elif kind == "CustomResourceDefinition" and self.knows:
-            yield {"metadata": {"name": QUEUES}}
+            yield from ({"metadata": {"name": name}} for name in (QUEUES, GROUPS))
         elif kind == "PriorityClass" and self.knows:
             yield from ({"metadata": {"name": name}} for name in PRIORITY)
         elif kind == "Topology" and self.knows:
@@ -178,6 +184,9 @@ class Cluster:
         meta = resource["metadata"]
         if resource["kind"] == "Queue" and not self.knows:
             raise ApplianceError("the cluster does not know Queue", "")
+        if resource["kind"] == "Pod":
+            self._awaited.setdefault(meta["name"], (self.time, copy.deepcopy(resource)))
+            return
         key = (resource["kind"], meta.get("namespace", ""), meta["name"])
         self._born[meta["name"]] = self.time
         self.things[key] = copy.deepcopy(resource)
@@ -186,6 +195,7 @@ class Cluster:
         _, kind, called, namespace = name
         if kind == "Pod" and "pods stay" not in self.faults:
             self.pods.pop(called, None)
+            self._awaited.pop(called, None)
         self.things.pop((kind, namespace, called), None)
 
     def jobs(self) -> dict[str, Resource]:
@@ -224,6 +234,22 @@ class Cluster:
                 self.pods[called] = Pod(
                     called, name, template["spec"], meta["labels"], meta["annotations"], self.time
                 )
+
+        self._make_grouped()
+
+    def _make_grouped(self) -> None:
+        """Pods somebody made without a controller."""
+        late = LATE_S if "late pods" in self.faults else 0.0
+        for name, (asked, resource) in list(self._awaited.items()):
+            if self.time - asked < late or name in self.pods:
+                continue
+            del self._awaited[name]
+            meta = resource["metadata"]
+            key = ("PodGroup", meta["namespace"], meta["annotations"][GROUP_OF_POD])
+            group = self.things.get(key, {}).get("spec", {})
+            known = (meta["labels"], meta["annotations"], self.time)
+            job = meta["labels"][WORKLOAD]
+            self.pods[name] = Pod(name, job, resource["spec"], *known, group=group)
 
     def _run_pods(self) -> None:
         for pod in self.pods.values():

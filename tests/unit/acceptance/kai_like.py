@@ -191,7 +191,7 @@ class KaiLike(Cluster):
 
     def _fit(self, unit: list[Pod]) -> Plan | None:
         """Where all of the unit fit, or None."""
-        near = unit[0].marks.get("kai.scheduler/topology-required-placement")
+        near = unit[0].near
         if near and self._has("never near"):
             return None
         if not near or self._has("nearness ignored"):

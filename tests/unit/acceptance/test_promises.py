@@ -10,9 +10,18 @@ import pytest
 
 from appliance.acceptance import PROMISES
 from appliance.acceptance.capacity import GPU, read
-from appliance.acceptance.ground import Settings
+from appliance.acceptance.ground import LEFT, Ground, Settings, survey
 from appliance.acceptance.trial import run
-from appliance.acceptance.workload import ALLOCATE, SUCCEEDED_OVER_CAP
+from appliance.acceptance.workload import (
+    ALLOCATE,
+    GROUP_FORM,
+    GROUP_OF_POD,
+    SUCCEEDED_OVER_CAP,
+    Work,
+    queue_name,
+    resources,
+)
+from appliance.adapters.kubernetes import KINDS
 from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from tests.unit.acceptance.clusters import FOUR_HOSTS, ONE_HOST, Cluster, Stock, node
@@ -20,6 +29,7 @@ from tests.unit.acceptance.kai_like import KaiLike
 
 SETTINGS = Settings(gpu_image="pytorch", patience=60.0, quiet=20.0)
 IDS = [promise.id for promise in PROMISES]
+GANG = Work("gang", pods=2, gpus=1, gang=2, near=("fabric", "leaf"))
 
 FAULTS = {
     "scheduler.gang": ("gangs in parts",),
@@ -272,3 +282,37 @@ def test_gpus_are_held_in_every_way_there_is(spec: dict[str, Any], marks: dict[s
     pod = {"metadata": {"annotations": marks}, "spec": {"containers": [{}], **spec}}
     assert read((node("n1", 8),), (pod,)).taken == 1
     assert read((node("n1", 8),), ({"metadata": {}, "spec": {"containers": [{}]}},)).taken == 0
+
+
+def test_a_gang_is_a_group_of_our_own_whose_pods_no_release_groups_anew() -> None:
+    known: dict[str, Any] = {"image": "i", "scheduler": "s", "classes": frozenset({"train"})}
+    group, *pods = resources(GANG, groups=True, **known)
+    assert (group["apiVersion"], group["kind"]) == GROUP_FORM
+    assert group["spec"] == {
+        "minMember": 2,
+        "queue": queue_name("work"),
+        "priorityClassName": "train",
+        "topologyConstraint": {"topology": "fabric", "requiredTopologyLevel": "leaf"},
+    }
+    assert [pod["metadata"]["annotations"] for pod in pods] == [{GROUP_OF_POD: "gang"}] * 2
+    assert not any("ownerReferences" in pod["metadata"] for pod in pods)
+    assert resources(GANG, groups=False, **known) == pods
+
+
+def test_the_door_to_a_cluster_knows_all_that_a_trial_makes() -> None:
+    assert set(LEFT) <= set(KINDS)
+
+
+def test_an_evicted_pod_of_a_group_comes_back_until_the_group_is_removed() -> None:
+    cluster = KaiLike(FOUR_HOSTS)
+    settings = Settings(patience=60, quiet=6)
+    ground = Ground(cluster, cluster, settings, survey(cluster, settings, metrics=False))
+    ground.open()
+    ground.submit(Work("gang", pods=2, gpus=1, gang=2))
+    assert ground.until_placed("gang", pods=2)
+    cluster.evict(next(iter(cluster.pods.values())))
+    assert ground.until_placed("gang", pods=2)
+    ground.remove("gang")
+    ground.watch()
+    assert not cluster.pods
+    assert not cluster.find(*GROUP_FORM, "")
