@@ -35,6 +35,22 @@ def test_operators_come_before_the_scheduler_each_at_its_version(loaded: LoadedS
     assert (given["scheduler_first"], given["scheduler_source"]) == (True, "/opt/source")
 
 
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [("0.12", "nvidia/kai-scheduler"), ("0.16", "kai-scheduler/kai-scheduler")],
+)
+def test_a_chart_is_looked_for_where_its_line_was_published(
+    loaded: LoadedSite, line: str, place: str
+) -> None:
+    software = loaded.profile.software.model_copy(update={"kai": line})
+    other = loaded.profile.model_copy(update={"software": software})
+    given = variables(RoleContext(other, loaded.site, loaded.site.host("head"), {}, {}))
+    releases = given["scheduler_releases"]
+    assert isinstance(releases, list)
+    assert releases[-1]["chart"] == f"oci://ghcr.io/{place}/kai-scheduler"
+    assert releases[-1]["version"].startswith(f"v{line}.")
+
+
 def test_a_release_line_without_an_exact_version_is_refused(loaded: LoadedSite) -> None:
     software = loaded.profile.software.model_copy(update={"kai": "0.13"})
     other = loaded.profile.model_copy(update={"software": software})

@@ -23,7 +23,10 @@ SHARING_MODES = {
 
 
 class Chart(Model):
-    """Where a chart comes from; ``versions``: the exact one by release line of ``component``."""
+    """Where a chart comes from; ``versions``: the exact one by release line of ``component``.
+
+    ``earlier``: where lines lie that were published elsewhere.
+    """
 
     name: str
     component: str
@@ -31,6 +34,7 @@ class Chart(Model):
     repository: str = ""
     namespace: str
     versions: dict[str, str]
+    earlier: dict[str, str] = Field(default_factory=dict)
     source: str
     date: str
 
@@ -88,7 +92,7 @@ def _release(chart: Chart, profile: Profile, values: Manifest) -> Release:
     line = ".".join(release.split(".")[:2])
     return Release(
         name=chart.name,
-        chart=chart.chart,
+        chart=chart.earlier.get(line, chart.chart),
         repository=chart.repository,
         namespace=chart.namespace,
         line=release,
