@@ -1,0 +1,219 @@
+"""Programs of others, compiled by name: which modules at which versions stands in go.mod and go.sum below modules/."""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.adapters.process import run
+from appliance.errors import ApplianceError
+from appliance.lab import building, go, mounts
+from appliance.lab.building import Progress
+from appliance.lab.go import MODULES
+from appliance.lab.recipe import digest
+
+CACHE = "go"
+"""Below the rack's cache: what is downloaded, and what Go keeps of a build for the next."""
+KEPT = BUILDS, SOURCES = ("build", "modules")
+BUILD_SECONDS = 3600.0
+FETCH_SECONDS = 1200.0
+NEEDED_GIB = 14
+
+BUILT_AT = "2026-11-23T00:00:00Z"
+"""What programs that tell when they were built are told: the same bytes come of the same sources."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One folder below modules/. ``stamps``: variables of the programs that are given the version of ``main``."""
+
+    name: str
+    main: str
+    programs: tuple[tuple[str, str], ...]
+    stamps: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """Of the main module, without the v."""
+        found = re.search(rf"\b{re.escape(self.main)} v(\S+)", self._text("go.mod"))
+        assert found
+        return found[1]
+
+    @property
+    def folder_name(self) -> str:
+        """Names what a build makes."""
+        texts = (self._text("go.mod"), self._text("go.sum"), repr(self), BUILT_AT)
+        return f"programs-{self.name}-{digest(''.join(texts))}"
+
+    def _text(self, file: str) -> str:
+        return (MODULES / self.name / file).read_text(encoding="utf-8")
+
+    def flags(self) -> str:
+        """What the linker is told."""
+        major, minor = self.version.split(".")[:2]
+        known = {
+            "gitVersion": f"v{self.version}",
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+            "buildDate": BUILT_AT,
+            "version": f"v{self.version}",
+        }
+        words = (f"-X {stamp}={known[stamp.rpartition('.')[2]]}" for stamp in self.stamps)
+        return " ".join(("-s -w -buildid=", *words))
+
+
+_STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+_KUBERNETES_STAMPS = ("gitVersion", "gitMajor", "gitMinor", "gitTreeState", "buildDate")
+KUBERNETES = Module(
+    "kubernetes",
+    "k8s.io/kubernetes",
+    tuple(
+        (name, f"k8s.io/kubernetes/cmd/{name}")
+        for name in (
+            "kubeadm",
+            "kubelet",
+            "kubectl",
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kube-proxy",
+        )
+    ),
+    tuple(f"{place}.{name}" for place in _STAMPED for name in _KUBERNETES_STAMPS),
+)
+ETCD = Module(
+    "etcd",
+    "go.etcd.io/etcd/server/v3",
+    (
+        ("etcd", "go.etcd.io/etcd/server/v3"),
+        ("etcdctl", "go.etcd.io/etcd/etcdctl/v3"),
+        ("etcdutl", "go.etcd.io/etcd/etcdutl/v3"),
+    ),
+)
+COREDNS = Module(
+    "coredns", "github.com/coredns/coredns", (("coredns", "github.com/coredns/coredns"),)
+)
+HELM = Module(
+    "helm",
+    "helm.sh/helm/v4",
+    (("helm", "helm.sh/helm/v4/cmd/helm"),),
+    ("helm.sh/helm/v4/internal/version.version",),
+)
+HELM_BEFORE = Module(
+    "helm3",
+    "helm.sh/helm/v3",
+    (("helm", "helm.sh/helm/v3/cmd/helm"),),
+    ("helm.sh/helm/v3/internal/version.version",),
+)
+_KAI = "github.com/NVIDIA/KAI-scheduler"
+KAI_PREFIX = "kai-"
+"""Before the names of its programs, one of which is called scheduler."""
+KAI = Module(
+    "kai",
+    _KAI,
+    tuple(
+        (f"{KAI_PREFIX}{name}", f"{_KAI}/cmd/{name}")
+        for name in (
+            "admission",
+            "binder",
+            "operator",
+            "podgroupcontroller",
+            "podgrouper",
+            "queuecontroller",
+            "scheduler",
+        )
+    ),
+)
+
+
+def is_built(cache: Path, *modules: Module) -> bool:
+    """Whether all programs of these are there already."""
+    return all((cache / module.folder_name).exists() for module in modules)
+
+
+def built(cache: Path, module: Module, progress: Progress) -> Path:
+    """The folder with the module's programs, compiled where the cache lacks them."""
+    target = cache / module.folder_name
+    if target.exists():
+        os.utime(target)
+        return target
+    if mounts.free_gib(cache) < NEEDED_GIB:
+        raise ApplianceError(f"{cache} needs {NEEDED_GIB} GiB of free space to compile programs")
+    fresh = cache / f"making-{target.name}"
+    mounts.remove(fresh)
+    fresh.mkdir(parents=True)
+    client = Client(cache, go.program(cache / CACHE, progress))
+    client.fetch(module, progress)
+    names = [name for name, _ in module.programs]
+    title = f"compiling {_spoken(names)} of {module.main} v{module.version}, once"
+    with building.told(progress, title, lambda: _how_far(fresh, names)):
+        for name, package in module.programs:
+            client.build(module, package, fresh / f".{name}")
+            (fresh / f".{name}").rename(fresh / name)
+    fresh.rename(target)
+    return target
+
+
+def forget(cache: Path) -> None:
+    """Remove what builds read and kept for the next; programs and a fetched compiler stay."""
+    for name in KEPT:
+        mounts.remove(cache / CACHE / name)
+
+
+def source(cache: Path, module: Module, progress: Progress) -> Path:
+    """The downloaded source of the module's main module, as the registry gave it and the checksums prove."""
+    client = Client(cache, go.program(cache / CACHE, progress))
+    return client.source(module)
+
+
+class Client:
+    """Go on the rack's own store of modules, told to take nothing but what the sums name."""
+
+    def __init__(self, cache: Path, program: Path) -> None:
+        self._program = str(program)
+        self._env = {
+            "CGO_ENABLED": "0",
+            "GOCACHE": str(cache / CACHE / BUILDS),
+            # -modcacherw: what cannot be written cannot be removed either, by anybody but root.
+            "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false -modcacherw",
+            "GOMODCACHE": str(cache / CACHE / SOURCES),
+            "GOTOOLCHAIN": "local",
+            "GOWORK": "off",
+        }
+
+    def fetch(self, module: Module, progress: Progress) -> None:
+        """Download what the module names."""
+        with building.told(progress, f"fetching {module.main} v{module.version}", lambda: ""):
+            self._run(module, ("mod", "download"), FETCH_SECONDS)
+
+    def build(self, module: Module, package: str, target: Path) -> None:
+        """Compile one program, static and without what only a debugger reads."""
+        words = ("build", "-ldflags", module.flags(), "-o", str(target), package)
+        self._run(module, words, BUILD_SECONDS)
+
+    def source(self, module: Module) -> Path:
+        """Where the main module's source lies."""
+        said = self._run(module, ("mod", "download", "-json", module.main), FETCH_SECONDS)
+        return Path(json.loads(said)["Dir"])
+
+    def _run(self, module: Module, words: Sequence[str], seconds: float) -> str:
+        done = run(
+            (self._program, *words),
+            timeout=seconds,
+            env=self._env,
+            cwd=MODULES / module.name,
+            hint="is Go's module registry reachable? try: go env GOPROXY",
+        )
+        return done.stdout
+
+
+def _how_far(folder: Path, names: Sequence[str]) -> str:
+    done = [name for name in names if (folder / name).exists()]
+    return f"{len(done)} of {len(names)} programs compiled"
+
+
+def _spoken(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} programs"
