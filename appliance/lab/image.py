@@ -30,10 +30,10 @@ def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
     """The image's layers by name, built where they are missing; each is a folder. ``cluster``: Kubernetes too."""
     found = _layers(progress)
     if cluster:
-        made = kubernetes_build.layer(cache_root() / "lab", Path(found["base"]), progress)
-        found[CLUSTER_LAYER] = str(made)
-        with _locked(cache_root() / "lab" / "lock", progress):
-            found[CHARTS_LAYER] = str(helm.layer(cache_root() / "lab", progress))
+        cache = cache_root() / "lab"
+        with kubernetes_build.one_build(cache, progress):
+            made = kubernetes_build.layer(cache, Path(found["base"]), progress)
+            found |= {CLUSTER_LAYER: str(made), CHARTS_LAYER: str(helm.layer(cache, progress))}
     return found
 
 

@@ -1,9 +1,12 @@
-"""Real Kubernetes for the rack, built once from Debian's source package, as an offline source for the roles."""
+"""Real Kubernetes for the rack, compiled once from its makers' modules, as an offline source for the roles."""
 
 import fcntl
 import json
+import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from appliance.adapters.process import run
@@ -12,11 +15,24 @@ from appliance.errors import ApplianceError
 from appliance.lab import archives, building, mounts
 from appliance.lab.building import Progress
 from appliance.lab.device_plugin.bundle import LIBRARIES
+from appliance.lab.programs import (
+    COREDNS,
+    ETCD,
+    KAI,
+    KAI_PREFIX,
+    KUBERNETES,
+    built,
+    forget,
+    is_built,
+    source,
+)
 from appliance.lab.recipe import digest, role_packages
 from appliance.lab.spec import racks
+from appliance.stages.kubernetes.variables.containerd import sandbox_image
 
-RELEASE = "1.20.2"
+RELEASE = KUBERNETES.version
 CONTAINERD = "1.6"
+MODULES = (KUBERNETES, ETCD, COREDNS, KAI)
 SOURCES = Path(__file__).with_name("kubernetes_source")
 CLUSTER_ROLES = ("containerd", "kubernetes")
 PLACE = "opt/appliance/kubernetes"
@@ -26,47 +42,53 @@ MOUNT_NFS = "opt/appliance/lab/mount.nfs"
 LAYER_SOURCES = (
     "trees.sh",
     "address-holder",
-    "resolver.yaml",
     "kubelet.service",
     "10-kubeadm.conf",
     "mount_nfs.c",
 )
 OWN_PACKAGES = ("kubeadm", "kubelet", "kubectl")
-PROGRAMS = (
-    *OWN_PACKAGES,
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kube-proxy",
-    "pause",
-    "rack-resolver",
-)
+KAI_REGISTRY = "ghcr.io/nvidia/kai-scheduler"
+"""Where its makers publish the images of this release (README of the module)."""
+KAI_TOOLS = f"{KAI_PREFIX}crd-upgrader"
+"""The image of the chart's hooks: kubectl, a shell, and what lies in the module."""
+KAI_IMAGES = (*(name for name, _ in KAI.programs), KAI_TOOLS)
 CONTROL_IMAGES = {
-    "kube-apiserver": f"k8s.gcr.io/kube-apiserver:v{RELEASE}",
-    "kube-controller-manager": f"k8s.gcr.io/kube-controller-manager:v{RELEASE}",
-    "kube-scheduler": f"k8s.gcr.io/kube-scheduler:v{RELEASE}",
-    # The name kubeadm asks for; the program is Debian's 3.4.23.
-    "etcd": "k8s.gcr.io/etcd:3.4.13-0",
-    "rack-resolver": "appliance.local/rack-resolver:1",
+    "kube-apiserver": f"registry.k8s.io/kube-apiserver:v{RELEASE}",
+    "kube-controller-manager": f"registry.k8s.io/kube-controller-manager:v{RELEASE}",
+    "kube-scheduler": f"registry.k8s.io/kube-scheduler:v{RELEASE}",
+    # The names kubeadm asks for; the programs are of the releases in go.mod.
+    "etcd": "registry.k8s.io/etcd:3.6.6-0",
+    "coredns": "registry.k8s.io/coredns/coredns:v1.13.1",
     # The name the role asks for; the program is the rack's own.
     "kube-vip": "ghcr.io/kube-vip/kube-vip:v0.8.9",
 }
 HOST_IMAGES = {
-    "kube-proxy": f"k8s.gcr.io/kube-proxy:v{RELEASE}",
-    "pause": "k8s.gcr.io/pause:3.2",
+    "kube-proxy": f"registry.k8s.io/kube-proxy:v{RELEASE}",
+    "pause": sandbox_image(int(RELEASE.split(".")[1])),
     "busybox": "appliance.local/busybox:1",
+    **{
+        name: f"{KAI_REGISTRY}/{name.removeprefix(KAI_PREFIX)}:v{KAI.version}"
+        for name in KAI_IMAGES
+    },
 }
 ENTRYPOINTS = {
     "pause": ("/pause",),
     "busybox": ("sh",),
     "kube-vip": ("/usr/local/bin/busybox", "sh", "/address-holder"),
+    KAI_TOOLS: ("/bin/bash", "/apply-crds.sh"),
 }
+SOURCES_OF_MODULES = (
+    # The one program of Kubernetes that is C.
+    (KUBERNETES, "build/pause/linux/pause.c"),
+    (KAI, "deployments/crd-upgrader/apply-crds.sh"),
+    (KAI, "deployments/kai-scheduler/crds"),
+)
+"""What images hold of a module as it lies in it."""
 NEEDED_GIB = 8
-COMPILE_SECONDS = 5400.0
 GATHER_SECONDS = 900.0
 
 STALE_SECONDS = 7 * 24 * 3600
-OWN_PREFIXES = ("kubernetes-", "cluster-", "making-")
+OWN_PREFIXES = ("programs-", "kubernetes-", "cluster-", "charts-", "making-", "go")
 """What the cache keeps of this module; image layers of other racks are cleared by other rules."""
 
 # A build is killed with the process that started it, and its mounts end with its namespace.
@@ -84,7 +106,33 @@ CONFINED = (
 
 
 def layer(cache: Path, base: Path, progress: Progress) -> Path:
-    """The image layer that carries the offline source, made where the cache lacks it."""
+    """The image layer that carries the offline source, made where the cache lacks it. To be called in ``one_build``."""
+    return _source_layer(cache, base, gathered(cache, progress), progress)
+
+
+def gathered(cache: Path, progress: Progress) -> Path:
+    """All compiled programs in one folder, with what images hold of a module as it lies in it."""
+    places = [built(cache, module, progress) for module in MODULES]
+    wanted = [str(path) for _, path in SOURCES_OF_MODULES]
+    target = cache / f"kubernetes-{digest(json.dumps([p.name for p in places] + wanted))}"
+    if target.exists():
+        os.utime(target)
+        return target
+    fresh = cache / f"making-{target.name}"
+    fresh.mkdir()
+    for program in (file for place in places for file in place.iterdir()):
+        os.link(program, fresh / program.name)
+    for module, path in SOURCES_OF_MODULES:
+        found = source(cache, module, progress) / path
+        (shutil.copytree if found.is_dir() else shutil.copy)(found, fresh / found.name)
+    fresh.rename(target)
+    return target
+
+
+@contextmanager
+def one_build(cache: Path, progress: Progress) -> Iterator[None]:
+    """Hold the compiler for oneself; what an interrupted build left is cleared away first."""
+    cache.mkdir(parents=True, exist_ok=True)
     # A lock of its own: racks without a cluster need not wait for a compiler.
     with (cache / "kubernetes.lock").open("w", encoding="utf-8") as lock:
         try:
@@ -94,15 +142,15 @@ def layer(cache: Path, base: Path, progress: Progress) -> Path:
             fcntl.flock(lock, fcntl.LOCK_EX)
         for folder in cache.glob("making-*"):
             mounts.remove(folder)
-        programs = _programs(cache, base, progress)
-        made = _source_layer(cache, base, programs, progress)
-        _clear(cache, {programs, made})
-        return made
+        yield
+        # Ten GB, of use only to a build of other versions.
+        forget(cache)
+        _clear(cache)
 
 
 def is_compiled(cache: Path) -> bool:
     """Whether the programs are there already; without them a first rack takes ten minutes more."""
-    return _target(cache).exists()
+    return is_built(cache, *MODULES)
 
 
 def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -> Path:
@@ -111,13 +159,14 @@ def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -
     key = digest(json.dumps([programs.name, wanted, scripts, CONTROL_IMAGES, HOST_IMAGES]))
     target = cache / f"cluster-{key}"
     if target.exists():
+        os.utime(target)
         return target
     if mounts.free_gib(cache) < NEEDED_GIB:
         raise ApplianceError(f"{cache} needs {NEEDED_GIB} GiB of free space for Kubernetes")
     fresh = cache / f"making-{target.name}"
     out = fresh / "out"
     out.mkdir(parents=True)
-    script = _chroot(fresh, base, {"out": out, "bin-of-kubernetes": programs / "bin"}, "trees.sh")
+    script = _chroot(fresh, base, {"out": out, "bin-of-kubernetes": programs}, "trees.sh")
     with building.told(
         progress,
         "gathering packages and images for Kubernetes",
@@ -125,7 +174,7 @@ def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -
     ):
         run((*CONFINED, "sh", "-euc", script, "trees.sh", *wanted), timeout=GATHER_SECONDS)
         made = fresh / "layer"
-        _offline_source(programs / "bin", out, made / PLACE)
+        _offline_source(programs, out, made / PLACE)
         shutil.copytree(out / "libraries", made / LIBRARIES, symlinks=True)
         shutil.copy(out / "mount.nfs", made / MOUNT_NFS)
     made.rename(target)
@@ -133,43 +182,14 @@ def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -
     return target
 
 
-def _programs(cache: Path, base: Path, progress: Progress) -> Path:
-    """The compiled programs, about ten minutes on two processors."""
-    target = _target(cache)
-    if target.exists():
-        return target
-    fresh = cache / f"making-{target.name}"
-    out = fresh / "out"
-    (out / "bin").mkdir(parents=True)
-    script = _chroot(fresh, base, {"out": out}, "compile.sh")
-    title = f"compiling Kubernetes {RELEASE} from Debian's source, once (about ten minutes)"
-    with building.told(progress, title, lambda: _compiled(out / "bin")):
-        run((*CONFINED, "sh", "-euc", script, "compile.sh"), timeout=COMPILE_SECONDS)
-    out.rename(target)
-    mounts.remove(fresh)
-    return target
-
-
-def _target(cache: Path) -> Path:
-    files = sorted(path for path in SOURCES.rglob("*") if path.name in {"compile.sh", "main.go"})
-    return (
-        cache / f"kubernetes-{digest(''.join(file.read_text(encoding='utf-8') for file in files))}"
-    )
-
-
-def _clear(cache: Path, current: set[Path]) -> None:
-    """Remove what older versions of the build left, a week after it was made."""
+def _clear(cache: Path) -> None:
+    """Remove what nothing was made of for a week."""
     used = {path for rack in racks() for path in rack.layers.values()}
     for prefix in OWN_PREFIXES:
-        for folder in set(cache.glob(f"{prefix}*")) - current:
+        for folder in cache.glob(f"{prefix}*"):
             stale = time.time() - folder.stat().st_mtime > STALE_SECONDS
             if folder.is_dir() and stale and str(folder) not in used:
                 mounts.remove(folder)
-
-
-def _compiled(folder: Path) -> str:
-    done = [name for name in PROGRAMS if (folder / name).exists()]
-    return f"{len(done)} of {len(PROGRAMS)} programs compiled"
 
 
 def _wanted() -> tuple[str, ...]:
@@ -212,7 +232,6 @@ def _offline_source(programs: Path, out: Path, place: Path) -> None:
         for name, tag in images.items():
             target = place / "images" / group / f"{name}.tar"
             archives.image(out / "trees" / name, tag, ENTRYPOINTS.get(name, (name,)), target)
-    shutil.copy(SOURCES / "resolver.yaml", place / "manifests")
 
 
 def _own_package(programs: Path, name: str, root: Path, target: Path) -> None:
@@ -231,6 +250,6 @@ def _own_package(programs: Path, name: str, root: Path, target: Path) -> None:
         "Version": f"{RELEASE}-1",
         "Architecture": "amd64",
         "Maintainer": "appliance lab",
-        "Description": f"{name}, compiled from Debian's source package for a virtual rack",
+        "Description": f"{name}, compiled from its makers' module for a virtual rack",
     }
     archives.package(root, control, target)

@@ -14,6 +14,7 @@ from appliance.config.fresh import write_cluster_key, write_secrets
 from appliance.config.template import filled
 from appliance.lab import containers, kubernetes_build, repository
 from appliance.lab.building import Progress
+from appliance.lab.programs import KAI
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import Rack
 
@@ -113,6 +114,7 @@ def render(
         release=kubernetes_build.RELEASE,
         containerd=kubernetes_build.CONTAINERD,
         source=f"/{kubernetes_build.PLACE}",
+        kai=".".join(KAI.version.split(".")[:2]),
         mirror=repository.address(rack),
         key=repository.KEY,
         fingerprint=repository.fingerprint(rack),

@@ -24,7 +24,7 @@ def built() -> Path | None:
     """The newest folder of the cache that holds both programs."""
     found = [
         folder
-        for folder in CACHE.glob("kubernetes-*/bin")
+        for folder in CACHE.glob("kubernetes-*")
         if all(os.access(folder / name, os.X_OK) for name in PROGRAMS)
     ]
     return max(found, key=lambda folder: folder.stat().st_mtime, default=None)

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -13,42 +12,32 @@ from appliance.lab import archives
 from appliance.lab.kubernetes_build import OWN_PACKAGES, PLACE, RELEASE
 from appliance.lab.spec import RackHost
 
-NEXT = "1.21.2"
-PAUSE = ("k8s.gcr.io/pause:3.2", "k8s.gcr.io/pause:3.4.1")
+NEXT = "1.36.4"
 COMPONENTS = {
     "control": ("kube-apiserver", "kube-controller-manager", "kube-scheduler"),
-    "hosts": ("kube-proxy", "pause"),
-}
-STAND_INS = {
-    # kubeadm asks for images through crictl, which Debian 12 does not package; the offline source has brought them.
-    "crictl": "#!/bin/sh\n",
+    "hosts": ("kube-proxy",),
 }
 
 
-def stamped(data: bytes, release: str = NEXT) -> bytes:
-    """A program that says it is of a release; what is replaced is of one length, so nothing moves."""
-    assert len(release) == len(RELEASE)
-    told = f"v{release}+".encode()
-    # What the API server tells comes from elsewhere, and Debian's source leaves it without a release.
-    bare = re.sub(rb"v0\.0\.0-master\+[0-9a-f]{13}", lambda m: told.ljust(len(m[0]), b"0"), data)
-    return bare.replace(f"v{RELEASE}".encode(), f"v{release}".encode())
+def stamped(data: bytes) -> bytes:
+    """A program that says it is of the next release; what is replaced is of one length, so nothing moves."""
+    assert len(NEXT) == len(RELEASE)
+    return data.replace(f"v{RELEASE}".encode(), f"v{NEXT}".encode())
 
 
-def image(archive: Path, target: Path, release: str = NEXT) -> None:
-    """The same image of a release, under the name kubeadm and containerd ask for."""
+def image(archive: Path, target: Path) -> None:
+    """The same image of the next release, under the name kubeadm asks for."""
     with tarfile.open(archive) as opened:
         members = {m.name: opened.extractfile(m) for m in opened.getmembers()}
         data = {name: file.read() for name, file in members.items() if file}
     (entry,) = json.loads(data["manifest.json"])
-    layer = stamped(data["layer.tar"], release)
+    layer = stamped(data["layer.tar"])
     config = json.loads(data[entry["Config"]])
     config["rootfs"]["diff_ids"] = [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
     text = json.dumps(config, sort_keys=True).encode()
     entry["Config"] = f"{hashlib.sha256(text).hexdigest()}.json"
     (name,) = entry["RepoTags"]
-    entry["RepoTags"] = [name.replace(RELEASE, release)]
-    if release == NEXT:
-        entry["RepoTags"] = [tag.replace(*PAUSE) for tag in entry["RepoTags"]]
+    entry["RepoTags"] = [name.replace(RELEASE, NEXT)]
     made = {
         "layer.tar": layer,
         entry["Config"]: text,
@@ -95,21 +84,11 @@ def made(source: Path, folder: Path) -> Path:
     return place
 
 
-def with_a_release(head: RackHost) -> None:
-    """Lets the API server of the rack's own release say which that is."""
-    archive = head.root / PLACE / "images/control/kube-apiserver.tar"
-    image(archive, archive, RELEASE)
-
-
 def offered(host: RackHost, place: Path) -> None:
     """Puts the next release beside the first into the offline source of a host."""
     source = host.root / PLACE
     shutil.copytree(place, source, dirs_exist_ok=True)
     (source / "packages/Packages").write_text(archives.package_list(source / "packages"))
-    for name, text in STAND_INS.items():
-        file = host.root / "usr/local/bin" / name
-        file.write_text(text)
-        file.chmod(0o755)
 
 
 def replaced(host: RackHost, folder: Path, program: bytes = b"") -> None:

@@ -25,8 +25,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     more = tmp_path_factory.mktemp("next")
     spec = RackSpec(own_name("raise"), 4, kubernetes=True, control=3)
     with raised(spec, tmp_path_factory.mktemp("raise"), Cluster) as found:
-        for head in HEADS:
-            next_release.with_a_release(found.rack.host(head))
         found.brought_up()
         place = next_release.made(found.rack.host("head").root / PLACE, more)
         for host in found.rack.hosts:

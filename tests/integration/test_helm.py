@@ -1,4 +1,4 @@
-"""Releases by Helm's own engine on a real API server: installed, left alone, upgraded, rolled back, recovered.
+"""Releases by Helm 4 and by Helm 3 on a real API server: installed, left alone, upgraded, rolled back, recovered.
 
 The API server, its etcd and the controllers of deployments are those the rack's cluster is built from; where they have not
 been built yet, this is skipped. Charts are the rack's look-alikes; there are no hosts, so that a chart that asks for a pod
@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # noqa: TID251 - reads a chart's own values
 
 from appliance.adapters.process import run as program
 from appliance.config.load import load_site
-from appliance.lab import charts, helm
+from appliance.lab import charts, helm, kubernetes_build
 from appliance.lab.charts import LookAlike
-from appliance.lab.spec import cache_root
+from appliance.lab.programs import HELM, HELM_BEFORE, KAI, Module
 from appliance.probe.ask import Ask
 from appliance.stages.scheduler.collect import scheduler as collector
 from appliance.stages.scheduler.facts import SchedulerFacts
@@ -30,7 +31,7 @@ from appliance.stages.scheduler.queues.manifest import digest
 from appliance.stages.workloads import network
 from appliance.stages.workloads import releases as workloads
 from tests.integration import api_server
-from tests.integration.api_server import until
+from tests.integration.api_server import CACHE, until
 from tests.integration.test_queues import site
 from tests.unit.config.test_queue_rendering import PROFILES, VARIANTS
 from tests.unit.config.test_workloads import ALL
@@ -68,7 +69,8 @@ Answer = dict[str, Any]
 class Place:
     """A cluster, an offline source and who works there."""
 
-    def __init__(self, kubeconfig: Path, programs: Path, source: Path) -> None:
+    def __init__(self, kubeconfig: Path, programs: Path, source: Path, major: int) -> None:
+        self.major = major
         self.kubeconfig = kubeconfig
         self.programs = programs
         self.source = source
@@ -137,18 +139,44 @@ class Place:
         return [(r["status"], r["chart"]) for r in self.helm("history", name)]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+@pytest.fixture(scope="module", params=[HELM, HELM_BEFORE], ids=lambda module: module.name)
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
     programs = api_server.built()
     if programs is None or not os.access(programs / "kube-controller-manager", os.X_OK):
         pytest.skip(api_server.MISSING)
     folder = tmp_path_factory.mktemp("helm")
-    helm.source(cache_root() / "lab", folder / "source", lambda _: None)
+    module: Module = request.param
+    with kubernetes_build.one_build(CACHE, lambda _: None):
+        helm.source(CACHE, folder / "source", lambda _: None, module)
     with (
         api_server.running(programs, folder) as kubeconfig,
         api_server.controlled(programs, kubeconfig, folder, CONTROLLERS),
     ):
-        yield Place(kubeconfig, programs, folder / "source")
+        yield Place(kubeconfig, programs, folder / "source", int(module.version[0]))
+
+
+def test_helm_is_the_real_program_of_its_release(place: Place) -> None:
+    said = program((str(place.source / "bin/helm"), "version", "--short")).stdout
+    wanted = next(m.version for m in (HELM, HELM_BEFORE) if m.version[0] == str(place.major))
+    assert said.startswith(f"v{wanted}"), said
+
+
+def test_objects_of_another_namespace_are_looked_at_in_theirs(place: Place) -> None:
+    """As charts of operators have them; kubectl refuses to look for them with an option that names one namespace."""
+    there = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}}
+    here: Answer = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "here"}}
+    away = {**here, "metadata": {"name": "away", "namespace": "elsewhere"}}
+    texts = "---\n".join(f"{json.dumps(item)}\n" for item in (there, here, away))
+    about = {"apiVersion": "v2", "name": "apart", "version": OLD}
+    files = {"Chart.yaml": json.dumps(about), "templates/objects.yaml": texts}
+    charts.archive("apart", OLD, files, place.source / "charts")
+    assert place.release("apart", OLD)["changed"]
+    assert place.release("apart", OLD)["changed"] is False
+    place.kubectl("delete", "configmap", "away", "--namespace", "elsewhere")
+    assert place.release("apart", OLD)["differences"] == ["configmaps away is gone"]
+    assert place.release("apart", OLD)["changed"] is False
 
 
 def test_installed_then_left_alone_then_upgraded(place: Place, tmp_path: Path) -> None:
@@ -292,12 +320,41 @@ def test_every_sites_values_pass_the_charts_schema_and_the_server_takes_what_is_
         program(
             (
                 *(str(place.source / "bin/helm"), "upgrade", release.name, str(chart)),
-                *("--install", "--create-namespace", "--wait", "--server-side=false"),
+                *("--install", "--create-namespace", "--wait"),
+                *(("--server-side=false",) if place.major >= 4 else ()),
                 *("--values", str(values), *known),
             )
         )
         # KAI and its resource management bring the same objects, so one makes room for the other.
         program((str(place.source / "bin/helm"), "uninstall", release.name, "--wait", *known))
+
+
+def test_every_value_kai_is_given_is_one_its_own_chart_has(tmp_path: Path) -> None:
+    """The chart has no schema: a value that it does not know would be lost without a word."""
+    chart = helm.kai(CACHE, lambda _: None)
+    known = yaml.safe_load(chart["values.yaml"])
+    loaded = load_site(site(tmp_path, "flat", "hpc"))
+    software = loaded.profile.software.model_copy(update={"kai": KAI.version[:4]})
+    profile = loaded.profile.model_copy(update={"software": software})
+    assert loaded.site.scheduler is not None
+    (given,) = (
+        r
+        for r in releases(loaded.site, profile, loaded.site.scheduler)
+        if r.name == "kai-scheduler"
+    )
+    assert given.version == f"v{KAI.version}"
+    assert list(_unknown(given.values, known)) == []
+    assert list(_unknown({"binder": {"plugins": {}}}, known)) == ["binder.plugins"]
+
+
+def _unknown(given: Any, known: Any, path: str = "") -> Iterator[str]:
+    """Paths of values that a chart does not have."""
+    for key, value in given.items():
+        below = f"{path}.{key}" if path else key
+        if not isinstance(known, dict) or key not in known:
+            yield below
+        elif isinstance(value, dict):
+            yield from _unknown(value, known[key], below)
 
 
 def test_the_policies_of_add_ons_are_taken_and_read_back_as_they_were_written(

@@ -34,7 +34,6 @@ def cluster(more: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
     spec = RackSpec(own_name("upgrade"), 2, kubernetes=True)
     with raised(spec, tmp_path_factory.mktemp("upgrade"), Cluster) as found:
         head, gpu = (found.rack.host(host) for host in ("head", "gpu-1"))
-        next_release.with_a_release(head)
         first = found.deploy(*UNTIL)
         assert first.end(SECONDS) in (0, 3), first.tail
         place = next_release.made(head.root / PLACE, more)

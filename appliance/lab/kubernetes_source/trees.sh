@@ -19,7 +19,7 @@ apt-get -qq --yes --no-install-recommends install gcc libc6-dev libfuse3-dev lib
 gcc -std=gnu11 -D_FILE_OFFSET_BITS=64 -O2 -Wall -Wextra -Werror -I/usr/include/fuse3 -o /out/mount.nfs /source/mount_nfs.c \
     -Wl,--wrap=socket,-Bstatic -lfuse3 -lnfs -Wl,-Bdynamic -ldl -lpthread
 
-apt-get -qq --yes --no-install-recommends install etcd-server etcd-client busybox-static iptables conntrack >/dev/null
+apt-get -qq --yes --no-install-recommends install busybox-static iptables conntrack >/dev/null
 
 tree() { # NAME PROGRAM...: the programs below usr/local/bin, with the libraries they load
     root=/out/trees/$1
@@ -37,16 +37,24 @@ tree() { # NAME PROGRAM...: the programs below usr/local/bin, with the libraries
 for component in kube-apiserver kube-controller-manager kube-scheduler; do
     tree "$component" "/bin-of-kubernetes/$component"
 done
-tree etcd /usr/bin/etcd /usr/bin/etcdctl
-tree pause /bin-of-kubernetes/pause
-mv /out/trees/pause/usr/local/bin/pause /out/trees/pause/pause
-tree rack-resolver /bin-of-kubernetes/rack-resolver
+tree etcd /bin-of-kubernetes/etcd /bin-of-kubernetes/etcdctl /bin-of-kubernetes/etcdutl
+mkdir -p /out/trees/pause
+gcc -Os -static -o /out/trees/pause/pause /bin-of-kubernetes/pause.c
+tree coredns /bin-of-kubernetes/coredns
+for program in /bin-of-kubernetes/kai-*; do tree "${program##*/}" "$program"; done
+# The image of KAI's hooks has a shell, kubectl, and the definitions as they lie in KAI's module.
+tools=/out/trees/kai-crd-upgrader
+tree kai-crd-upgrader /bin/bash /bin/busybox /bin-of-kubernetes/kubectl
+mkdir -p "$tools/bin"
+mv "$tools/usr/local/bin/bash" "$tools/bin/"
+cp /bin-of-kubernetes/apply-crds.sh "$tools/"
+cp -r /bin-of-kubernetes/crds "$tools/internal-crds"
 tree busybox /bin/busybox
 tree kube-vip /bin/busybox /bin-of-kubernetes/kubectl
 cp /source/address-holder /out/trees/kube-vip/
-for name in busybox kube-vip; do
+for name in busybox kube-vip kai-crd-upgrader; do
     mkdir -p "/out/trees/$name/bin"
-    for applet in $(/bin/busybox --list); do ln -s /usr/local/bin/busybox "/out/trees/$name/bin/$applet"; done
+    for applet in $(/bin/busybox --list); do [ -e "/out/trees/$name/bin/$applet" ] || ln -s /usr/local/bin/busybox "/out/trees/$name/bin/$applet"; done
 done
 
 # kube-proxy calls iptables, which finds its extensions where it was built to look for them.
