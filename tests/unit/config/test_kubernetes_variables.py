@@ -25,7 +25,7 @@ from appliance.stages.kubernetes.variables.releases import parse
 from tests.facts import facts_of
 
 KEY = Secret("k" * 43 + "=")
-RELEASES = {"1.20.2": "v1beta2", "1.29": "v1beta3", "1.33": "v1beta4", "1.35.1": "v1beta4"}
+RELEASES = {"1.28.2": "v1beta3", "1.29": "v1beta3", "1.33": "v1beta4", "1.35.1": "v1beta4"}
 
 
 def hosts(control: int) -> list[dict[str, Any]]:
@@ -157,20 +157,12 @@ def test_every_host_knows_all_control_planes_and_one_makes_the_cluster(host: str
     assert (found["kubernetes_virtual_address"] != "") == host.startswith("head")
 
 
-@pytest.mark.parametrize(
-    ("version", "taint", "socket"),
-    [
-        ("1.20.2", "node-role.kubernetes.io/master", "/run/containerd/containerd.sock"),
-        ("1.29", "node-role.kubernetes.io/control-plane", "unix:///run/containerd/containerd.sock"),
-    ],
-)
-def test_control_planes_are_kept_free_under_the_name_of_their_release(
-    version: str, taint: str, socket: str
-) -> None:
-    given = site(version=version)
+def test_control_planes_are_kept_free_of_pods() -> None:
+    given = site(version="1.35")
     registration = of("head-1", given)["kubernetes_registration"]
+    taint = "node-role.kubernetes.io/control-plane"
     assert registration["taints"] == [{"key": taint, "effect": "NoSchedule"}]
-    assert registration["criSocket"] == socket
+    assert registration["criSocket"] == "unix:///run/containerd/containerd.sock"
     assert of("gpu-1", given)["kubernetes_registration"]["taints"] == []
 
 
@@ -223,20 +215,10 @@ def test_memory_kept_from_pods_is_spread_over_the_nodes_without_rest(nodes: int)
     assert len(reserved) == nodes
     # kubelet demands exactly kube and system reserve and the hard eviction threshold.
     assert sum(reserved) == 5000 + 1024 + 512
-    old = of("gpu-1", site(version="1.20", kubelet={"memory_manager": "static"}))
-    assert "memoryManagerPolicy" not in old["kubernetes_kubelet"]
-
-
-def test_settings_a_release_does_not_know_are_left_out() -> None:
-    old = of("gpu-1", site(version="1.20.2"), facts("gpu-1"))["kubernetes_kubelet"]
-    new = of("gpu-1", site(version="1.35"), facts("gpu-1"))["kubernetes_kubelet"]
-    later = {"seccompDefault", "shutdownGracePeriod", "containerRuntimeEndpoint"}
-    assert not later & set(old)
-    assert later <= set(new)
 
 
 def test_a_container_sets_nothing_of_its_machine() -> None:
-    given = site(version="1.20.2", containerd="1.6")
+    given = site(version="1.28.2", containerd="1.6")
     found = of("head-1", given, facts("head-1", container="systemd-nspawn"))
     assert found["kubernetes_kubelet"]["cgroupDriver"] == "cgroupfs"
     assert "cpuManagerPolicy" not in found["kubernetes_kubelet"]
@@ -266,7 +248,7 @@ def test_pods_resolve_through_the_hosts_own_servers_not_a_stub() -> None:
 
 
 def test_bridged_hosts_have_parts_of_their_own_and_routes_to_all_others() -> None:
-    given = site(version="1.20.2", network="bridge")
+    given = site(version="1.28.2", network="bridge")
     found = of("gpu-1", given)
     assert found["kubernetes_pod_subnet"] == "10.244.11.0/24"
     assert found["kubernetes_pod_routes"] == [
@@ -277,7 +259,7 @@ def test_bridged_hosts_have_parts_of_their_own_and_routes_to_all_others() -> Non
 
 
 def test_a_hosts_part_stays_when_others_come_and_go() -> None:
-    fewer = site(version="1.20.2", network="bridge", given=[*hosts(1)[:1], hosts(1)[2]])
+    fewer = site(version="1.28.2", network="bridge", given=[*hosts(1)[:1], hosts(1)[2]])
     assert of("gpu-2", fewer)["kubernetes_pod_subnet"] == "10.244.12.0/24"
 
 
@@ -311,8 +293,7 @@ def test_containerd_gets_the_schema_of_its_release(
 @pytest.mark.parametrize(
     ("minor", "image"),
     [
-        (20, "k8s.gcr.io/pause:3.2"),
-        (25, "registry.k8s.io/pause:3.8"),
+        (28, "registry.k8s.io/pause:3.9"),
         (29, "registry.k8s.io/pause:3.9"),
         (33, "registry.k8s.io/pause:3.10"),
         (35, "registry.k8s.io/pause:3.10.1"),
@@ -339,7 +320,7 @@ def test_mirrors_stand_before_their_registries() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["1.19", "1.99", "2.1", "1.x", "1", "1.20.1.1"])
+@pytest.mark.parametrize("text", ["1.27", "1.99", "2.1", "1.x", "1", "1.28.1.1"])
 def test_a_release_without_tables_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not known here"):
         parse(text)

@@ -183,7 +183,6 @@ def test_what_cannot_be_is_refused_with_its_line(
         ("kubernetes: {external: kubeconfig}\n", "somebody else's cluster"),
         ("kubernetes: {version: '1.27', source: /opt/source}\n", "wants Kubernetes from 1.31"),
         ("kubernetes: {version: '1.35'}\n", "kubernetes.source is not given"),
-        ("kubernetes: {version: '1.20', source: /opt/source}\n", "mpi-operator 0.8.0 wants"),
     ],
 )
 def test_a_cluster_that_cannot_carry_it_is_refused(cluster: str, says: str, tmp_path: Path) -> None:

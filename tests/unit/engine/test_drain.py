@@ -119,7 +119,7 @@ def merged(into: dict[str, Any], patch: dict[str, Any]) -> None:
 def world(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) -> World:
     """A site with both."""
     monkeypatch.setattr(draining, "PAUSE", 0.0)
-    both = session.site.model_copy(update={"kubernetes": KubernetesOptions(version="1.20.2")})
+    both = session.site.model_copy(update={"kubernetes": KubernetesOptions(version="1.28.2")})
     object.__setattr__(session, "site", both)
     return World(hosts)
 

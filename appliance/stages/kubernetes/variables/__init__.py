@@ -10,7 +10,14 @@ from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.topology import label_families, node_labels
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables.kubelet import kubelet
-from appliance.stages.kubernetes.variables.releases import Release, options, refuse_leap, release
+from appliance.stages.kubernetes.variables.releases import (
+    CONTROL_TAINT,
+    SOCKET,
+    Release,
+    options,
+    refuse_leap,
+    release,
+)
 
 API_PORT = 6443
 SETTINGS = "/etc/kubernetes/appliance"
@@ -51,7 +58,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_virtual_subnet": takes_subnet(given.address_image or KUBE_VIP),
         "kubernetes_kubeadm_api": chosen.kubeadm_api,
         "kubernetes_learners": chosen.learners,
-        "kubernetes_socket": chosen.socket,
+        "kubernetes_socket": SOCKET,
         "kubernetes_kubeadm": kubeadm(context, chosen, container) if is_control else [],
         "kubernetes_registration": registration(site, host, chosen),
         "kubernetes_kubelet": kubelet(context, chosen, dns_address(site), container),
@@ -132,10 +139,10 @@ def kubeadm(context: RoleContext, chosen: Release, container: bool) -> list[Docu
 def registration(site: Site, host: Host, chosen: Release) -> Document:
     """How a host enters the cluster: its name, runtime, taints and address."""
     control = Role.CONTROL in host.roles
-    taints = [{"key": chosen.control_taint, "effect": "NoSchedule"}] if control else []
+    taints = [{"key": CONTROL_TAINT, "effect": "NoSchedule"}] if control else []
     return {
         "name": host.name,
-        "criSocket": chosen.socket,
+        "criSocket": SOCKET,
         "taints": taints,
         "kubeletExtraArgs": chosen.arguments({"node-ip": str(host.address)}),
     }

@@ -6,17 +6,13 @@ from appliance.stages.base.variables import in_container
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.variables.releases import options, release
 
-PAUSE = {20: "3.2", 21: "3.4.1", 22: "3.5", 23: "3.6", 24: "3.7", 25: "3.8", 26: "3.9"}
-"""The sandbox image kubeadm of a minor release names (cmd/kubeadm/app/constants), 1.27 and 1.28 as 1.26."""
-PAUSE_LATER = {29: "3.9", 31: "3.10", 34: "3.10.1"}
-"""The same from a minor release on."""
+PAUSE = {28: "3.9", 31: "3.10", 34: "3.10.1"}
+"""The sandbox image kubeadm names from a minor release on (cmd/kubeadm/app/constants)."""
 UPSTREAM_PLUGINS = "/opt/cni/bin"
 """Where Calico and Cilium put their plugins."""
 GPU_RUNTIME = "/usr/bin/nvidia-container-runtime"
 """Of the toolkit stage gpu brings. The GPU Operator's own pods, and KAI's with a part of a GPU, ask for a runtime of the name nvidia
 (GPU Operator v26.3.2 and v26.7.0, where its toolkit is off; KAI's chart v0.16.8), and nobody else tells containerd of it."""
-REGISTRY_MOVED = 25
-"""From 1.25 on the project's images are at registry.k8s.io; before, at k8s.gcr.io."""
 
 
 def variables(context: RoleContext) -> Variables:
@@ -56,10 +52,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def sandbox_image(minor: int) -> str:
     """The pause image of a Kubernetes release, as kubeadm names it."""
-    later = [tag for since, tag in PAUSE_LATER.items() if minor >= since]
-    tag = later[-1] if later else PAUSE.get(minor, "3.9")
-    registry = "registry.k8s.io" if minor >= REGISTRY_MOVED else "k8s.gcr.io"
-    return f"{registry}/pause:{tag}"
+    tag = [tag for since, tag in PAUSE.items() if minor >= since][-1]
+    return f"registry.k8s.io/pause:{tag}"
 
 
 def _containerd(context: RoleContext) -> str:

@@ -28,31 +28,28 @@ def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) ->
         "failSwapOn": not container,
         "containerLogMaxSize": "50Mi",
         "resolvConf": _resolver(context),
+        "seccompDefault": True,
+        "containerRuntimeEndpoint": SOCKET,
         **_reserved(context, container),
     }
-    if chosen.minor >= 21 and not container:
+    if not container:
         found |= {"shutdownGracePeriod": "60s", "shutdownGracePeriodCriticalPods": "20s"}
-    if chosen.minor >= 25:
-        found["seccompDefault"] = True
-    if chosen.minor >= 27:
-        found["containerRuntimeEndpoint"] = f"unix://{SOCKET}"
     if chosen.minor >= 31 and container:
         # From 1.35 on kubelet refuses to run on cgroup v1 by default, and a container has what its machine has.
         found["failCgroupV1"] = False
     if Role.GPU in context.host.roles and not container:
-        found |= _policies(context, chosen)
+        found |= _policies(context)
     return found
 
 
-def _policies(context: RoleContext, chosen: Release) -> dict[str, object]:
+def _policies(context: RoleContext) -> dict[str, object]:
     wanted = options(context.site).kubelet
     found: dict[str, object] = {
         "cpuManagerPolicy": wanted.cpu_manager,
         "topologyManagerPolicy": wanted.topology,
+        "topologyManagerScope": "pod",
     }
-    if chosen.minor >= 21:
-        found["topologyManagerScope"] = "pod"
-    if wanted.memory_manager == "static" and chosen.minor >= 22:
+    if wanted.memory_manager == "static":
         found |= {"memoryManagerPolicy": "Static", "reservedMemory": _per_node(context)}
     return found
 

@@ -8,16 +8,19 @@ from appliance.models.site import Site
 from appliance.stages.context import RoleContext
 from appliance.stages.kubernetes.site import KubernetesOptions
 
-OLDEST, NEWEST = 20, 36
-KUBEADM_API = {20: "v1beta2", 22: "v1beta3", 31: "v1beta4"}
-"""kubeadm's configuration API from a minor release on (Kubernetes changelogs 1.22 and 1.31)."""
+OLDEST, NEWEST = 28, 36
+KUBEADM_API = {28: "v1beta3", 31: "v1beta4"}
+"""kubeadm's configuration API from a minor release on (Kubernetes changelog 1.31)."""
 LEARNERS = 29
 """From here on kubeadm adds members of etcd as learners, which do not count before they have caught up (changelog 1.29)."""
 UPGRADE_PHASES = 32
 """From here on kubeadm puts its CoreDNS into every cluster it upgrades unless that phase is skipped; before, only where kube-system
 has a ConfigMap of CoreDNS or kube-dns (kubernetes pull requests 126032 and 89593, seen 2026-11-22)."""
 VERSION = re.compile(r"^v?1\.(\d+)(?:\.(\d+))?")
-SOCKET = "/run/containerd/containerd.sock"
+SOCKET = "unix:///run/containerd/containerd.sock"
+"""containerd's."""
+CONTROL_TAINT = "node-role.kubernetes.io/control-plane"
+"""Keeps pods off control planes."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,6 @@ class Release:
         return [api for since, api in KUBEADM_API.items() if self.minor >= since][-1]
 
     @property
-    def socket(self) -> str:
-        """containerd's socket; a URL since dockershim went."""
-        return f"unix://{SOCKET}" if self.minor >= 24 else SOCKET
-
-    @property
     def learners(self) -> bool:
         """Whether etcd keeps its quorum while a second control plane joins."""
         return self.minor >= LEARNERS
@@ -49,12 +47,6 @@ class Release:
     def upgrade_phases(self) -> bool:
         """Whether a phase of kubeadm's upgrade can be skipped."""
         return self.minor >= UPGRADE_PHASES
-
-    @property
-    def control_taint(self) -> str:
-        """The taint that keeps pods off control planes."""
-        role = "control-plane" if self.minor >= 24 else "master"
-        return f"node-role.kubernetes.io/{role}"
 
     def arguments(self, given: dict[str, str]) -> object:
         """Extra arguments as kubeadm's API wants them: a list since v1beta4."""
