@@ -289,7 +289,14 @@ reclaimPolicy: {{ .reclaimPolicy }}
 {{- end }}{{- end }}
 """
 _MARKED = '{storageclass.kubernetes.io/is-default-class: "{{ .defaultClass }}"}'
+_RUNTIME = """apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: nvidia}
+handler: nvidia
+"""
 MADE: Mapping[str, str] = {
+    # KAI's webhook asks for it in every pod with a GPU (v0.12.0), and the operator's reconciler makes it.
+    "gpu-operator": _RUNTIME,
     "csi-driver-nfs": _CLASS.replace("ANNOTATIONS", "{{ .annotations | toJson }}").replace(
         "PROVISIONER", "nfs.csi.k8s.io"
     ),

@@ -85,7 +85,12 @@ def others(branch: str) -> tuple[Package, ...]:
             "nvidia-container-toolkit",
             TOOLKIT,
             f"NVIDIA container toolkit ({SIMULATED})",
-            {"usr/bin/nvidia-ctk": File(ctk, PROGRAM)},
+            {
+                "usr/bin/nvidia-ctk": File(ctk, PROGRAM),
+                "usr/bin/nvidia-container-runtime": File(
+                    _read("nvidia-container-runtime"), PROGRAM
+                ),
+            },
             relations={"Depends": "libnvidia-container-tools"},
         ),
         Package(
