@@ -1,4 +1,4 @@
-"""Simulated GPUs on a real cluster: what its device plugin advertises, who gets them, and the scheduler's promises tried there."""
+"""Simulated GPUs on a real cluster with the real KAI: what is advertised, who gets them, and promises tried on both schedulers."""
 
 import json
 import signal
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from appliance.acceptance import PROMISES
 from appliance.acceptance.ground import MINE, Settings
+from appliance.acceptance.trial import run
 from appliance.actions import scheduler
 from appliance.adapters.kubernetes import KubernetesApi
+from appliance.lab.programs import KAI
 from appliance.lab.spec import RackSpec
 from appliance.models.result import CheckResult, Status
 from tests.integration.rack import PROGRAM, Deployment, own_name, raised
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A control plane and two GPU hosts, with an administrator's kubeconfig, and KAI's resources without KAI."""
+    """A control plane and two GPU hosts, with an administrator's kubeconfig, and KAI of the release the rack carries."""
     spec = RackSpec(own_name("gpus"), 3, kubernetes=True)
     with raised(spec, tmp_path_factory.mktemp("gpus"), Cluster) as found:
         site = found.site / "site.yml"
@@ -118,6 +121,31 @@ def left(cluster: Cluster) -> list[str]:
         found += [*api.find("batch/v1", "Job", MINE)]
         found += api.find("scheduling.run.ai/v2", "Queue", MINE)
     return [f"{item['kind']} {item['metadata']['name']}" for item in found]
+
+
+def test_kai_runs_and_the_stage_ended_no_earlier(cluster: Cluster) -> None:
+    deployed = "-n kai-scheduler get deployments -o jsonpath='{.items[*].spec.template.spec.containers[*].image}'"
+    images = cluster.kubectl(deployed).split()
+    assert len(images) == len(KAI.programs)
+    assert {image.rpartition(":")[2] for image in images} == {f"v{KAI.version}"}
+    done = cluster.program("health", "--json", "--check", "scheduler.pods")
+    results = [r for r in json.loads(done.stdout)["results"] if r["id"] == "scheduler.pods"]
+    assert {r["status"] for r in results} == {"pass"}
+
+
+def test_kais_own_scheduler_keeps_gangs_whole_and_packs(cluster: Cluster) -> None:
+    offers(cluster, "gpu-1", "8")
+    offers(cluster, "gpu-2", "8")
+    settings = Settings(image=IMAGE, patience=120.0, quiet=12.0)
+    chosen = [p for p in PROMISES if p.id in {"scheduler.gang", "scheduler.packing"}]
+    with KubernetesApi(cluster.site / "kubeconfig") as api:
+        door = scheduler.Api(api)
+        verdicts = {r.id: r for r in run(door, scheduler.WallClock(), settings, promises=chosen)}
+    said = {name: (r.status.value, r.cause) for name, r in verdicts.items()}
+    assert {r.status for r in verdicts.values()} == {Status.PASS}, said
+    events = cluster.kubectl("get events -A --field-selector reason=Bound -o json")
+    sources = {e["source"].get("component") for e in json.loads(events)["items"]}
+    assert sources == {"binder"}, sources
 
 
 def test_an_interrupted_trial_leaves_nothing(cluster: Cluster) -> None:
