@@ -31,7 +31,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Capacity:
-    """``taken``: GPUs and parts of GPUs that pods of others hold. ``topologies``: name and level labels."""
+    """``taken``: GPUs and parts of GPUs that pods of others hold. ``topologies``: name and level labels.
+
+    ``shared``: whether the scheduler hands out parts of GPUs, where it says.
+    """
 
     nodes: tuple[Node, ...]
     taken: int = 0
@@ -40,6 +43,7 @@ class Capacity:
     topologies: tuple[tuple[str, tuple[str, ...]], ...] = ()
     gpu_image: str = ""
     metrics: bool = False
+    shared: bool = True
 
     @property
     def gpu_nodes(self) -> tuple[Node, ...]:

@@ -37,6 +37,13 @@ def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT if seen.asked("three", "half-3") else unasked("the third half")
 
 
+def lacks_fractions(capacity: Capacity) -> str:
+    """Needs a scheduler that may share GPUs: with none its admission refuses the pods, as it was told to."""
+    if not capacity.shared:
+        return "the site shares no GPUs (scheduler.sharing: none)"
+    return capacity.lacks(gpus=1)
+
+
 def play_memory(ground: Ground) -> None:
     """A pod with half a GPU asks for three quarters of its memory."""
     size = int(_memory(ground.capacity) * 2**20 * 0.75)
@@ -66,7 +73,7 @@ def lacks_memory(capacity: Capacity) -> str:
         return "no image with PyTorch was named (--gpu-image)"
     if not _memory(capacity):
         return f"hosts carry no label {MEMORY} (GPU feature discovery)"
-    return capacity.lacks(gpus=1)
+    return lacks_fractions(capacity)
 
 
 def _memory(capacity: Capacity) -> int:
@@ -115,7 +122,7 @@ PROMISES = (
         "scheduler.fractions",
         "Two pods share a GPU, a third one waits",
         "All GPUs but one are held. Two pods that ask for half a GPU must share the last one; a third must wait.",
-        lambda capacity: capacity.lacks(gpus=1),
+        lacks_fractions,
         play_fractions,
         judge_fractions,
         "set scheduler.sharing in the site, then appliance deploy --stage scheduler; kubectl get pods -n kai-resource-reservation",

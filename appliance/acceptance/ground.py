@@ -269,8 +269,14 @@ def survey(door: Door, settings: Settings, *, metrics: bool) -> Capacity:
         classes=frozenset(c["metadata"]["name"] for c in classes).intersection(CLASSES),
         topologies=tuple(levels),
         gpu_image=settings.gpu_image,
+        shared=not any(map(_shares_none, door.find("kai.scheduler/v1", "Config", ""))),
         metrics=metrics,
     )
+
+
+def _shares_none(config: Resource) -> bool:
+    """Whether KAI's admission refuses parts of GPUs, as the site's ``sharing: none`` has it."""
+    return config.get("spec", {}).get("admission", {}).get("gpuSharing") is False
 
 
 def _seen(pod: Resource) -> Seen:

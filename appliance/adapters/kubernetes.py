@@ -43,6 +43,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("kai.resources/v1alpha1", "Department"): ("departments", False),
     ("kai.resources/v1alpha1", "NodePool"): ("nodepools", False),
     ("kai.resources/v1alpha1", "Project"): ("projects", False),
+    ("kai.scheduler/v1", "Config"): ("configs", False),
     ("kai.scheduler/v1", "SchedulingShard"): ("schedulingshards", False),
     ("kai.scheduler/v1alpha1", "Topology"): ("topologies", False),
     ("kubeflow.org/v2beta1", "MPIJob"): ("mpijobs", True),

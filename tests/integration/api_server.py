@@ -103,7 +103,6 @@ def controlled(programs: Path, kubeconfig: Path, folder: Path, names: str) -> It
         f"--kubeconfig={kubeconfig}",
         f"--controllers={names}",
         "--leader-elect=false",
-        "--port=0",
         "--secure-port=0",
     ]
     with at_work(folder, controllers=argv):

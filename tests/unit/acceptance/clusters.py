@@ -166,6 +166,12 @@ class Cluster:
             yield from (pod.resource() for pod in self.pods.values())
         elif kind == "CustomResourceDefinition" and self.knows:
             yield from ({"metadata": {"name": name}} for name in (QUEUES, GROUPS))
+        elif kind == "Config" and self.knows:
+            sharing = "shares none" not in self.faults
+            yield {
+                "metadata": {"name": "kai-config"},
+                "spec": {"admission": {"gpuSharing": sharing}},
+            }
         elif kind == "PriorityClass" and self.knows:
             yield from ({"metadata": {"name": name}} for name in PRIORITY)
         elif kind == "Topology" and self.knows:

@@ -299,6 +299,16 @@ def test_a_gang_is_a_group_of_our_own_whose_pods_no_release_groups_anew() -> Non
     assert resources(GANG, groups=False, **known) == pods
 
 
+def test_a_site_that_shares_no_gpus_promises_no_parts_of_them() -> None:
+    """KAI's admission refuses such pods then, which was taken for a broken promise."""
+    cluster = KaiLike(FOUR_HOSTS, "shares none", "parts are whole")
+    verdict = tried(cluster, "scheduler.fractions")["scheduler.fractions"]
+    assert (verdict.status, verdict.cause) == (
+        Status.NOT_ASSESSED,
+        "the site shares no GPUs (scheduler.sharing: none)",
+    )
+
+
 def test_the_door_to_a_cluster_knows_all_that_a_trial_makes() -> None:
     assert set(LEFT) <= set(KINDS)
 
