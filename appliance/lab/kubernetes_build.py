@@ -47,6 +47,9 @@ LAYER_SOURCES = (
     "mount_nfs.c",
 )
 OWN_PACKAGES = ("kubeadm", "kubelet", "kubectl")
+"""One program each, of the release."""
+ETCD_PACKAGE, ETCD_TOOLS = "etcd-client", ("etcdctl", "etcdutl")
+"""Debian's own tools are of 3.4: they save a newer etcd, but cannot restore it."""
 KAI_REGISTRY = "ghcr.io/nvidia/kai-scheduler"
 """Where its makers publish the images of this release (README of the module)."""
 KAI_TOOLS = f"{KAI_PREFIX}crd-upgrader"
@@ -156,7 +159,8 @@ def is_compiled(cache: Path) -> bool:
 def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -> Path:
     wanted = _wanted()
     scripts = "".join((SOURCES / name).read_text(encoding="utf-8") for name in LAYER_SOURCES)
-    key = digest(json.dumps([programs.name, wanted, scripts, CONTROL_IMAGES, HOST_IMAGES]))
+    images = [CONTROL_IMAGES, HOST_IMAGES, ETCD_PACKAGE]
+    key = digest(json.dumps([programs.name, wanted, scripts, images]))
     target = cache / f"cluster-{key}"
     if target.exists():
         os.utime(target)
@@ -196,7 +200,8 @@ def _wanted() -> tuple[str, ...]:
     """Packages of Debian the two roles install."""
     found = role_packages(data.root() / "roles")
     names = [name for role in CLUSTER_ROLES for name in found.get(role, ())]
-    return ("containerd", *(name for name in names if name not in OWN_PACKAGES))
+    own = (*OWN_PACKAGES, ETCD_PACKAGE)
+    return ("containerd", *(name for name in names if name not in own))
 
 
 def _chroot(fresh: Path, base: Path, binds: dict[str, Path], program: str) -> str:
@@ -223,8 +228,11 @@ def _offline_source(programs: Path, out: Path, place: Path) -> None:
         (place / name).mkdir(parents=True)
     for file in (out / "packages").glob("*.deb"):
         shutil.move(file, place / "packages" / file.name)
-    for name in OWN_PACKAGES:
-        _own_package(programs, name, out / "own" / name, place / "packages")
+    packages = {name: (RELEASE, (name,)) for name in OWN_PACKAGES}
+    for name, (version, tools) in {**packages, ETCD_PACKAGE: (ETCD.version, ETCD_TOOLS)}.items():
+        root = out / "own" / name
+        _files(programs, name, tools, root)
+        archives.package(root, _control(name, version), place / "packages")
     (place / "packages/Packages").write_text(
         archives.package_list(place / "packages"), encoding="utf-8"
     )
@@ -234,22 +242,26 @@ def _offline_source(programs: Path, out: Path, place: Path) -> None:
             archives.image(out / "trees" / name, tag, ENTRYPOINTS.get(name, (name,)), target)
 
 
-def _own_package(programs: Path, name: str, root: Path, target: Path) -> None:
-    """A package with the files upstream's has under the same names."""
-    binary = root / "usr/bin" / name
-    binary.parent.mkdir(parents=True)
-    shutil.copy(programs / name, binary)
-    binary.chmod(0o755)
+def _files(programs: Path, name: str, tools: tuple[str, ...], root: Path) -> None:
+    """What its makers' package has, under the same names."""
+    folder = root / "usr/bin"
+    folder.mkdir(parents=True)
+    for tool in tools:
+        shutil.copy(programs / tool, folder)
+        (folder / tool).chmod(0o755)
     if name == "kubelet":
+        (root / "etc/kubernetes/manifests").mkdir(parents=True)
         units = root / "usr/lib/systemd/system"
         (units / "kubelet.service.d").mkdir(parents=True)
         shutil.copy(SOURCES / "kubelet.service", units)
         shutil.copy(SOURCES / "10-kubeadm.conf", units / "kubelet.service.d")
-    control = {
+
+
+def _control(name: str, version: str) -> dict[str, str]:
+    return {
         "Package": name,
-        "Version": f"{RELEASE}-1",
+        "Version": f"{version}-1",
         "Architecture": "amd64",
         "Maintainer": "appliance lab",
         "Description": f"{name}, compiled from its makers' module for a virtual rack",
     }
-    archives.package(root, control, target)

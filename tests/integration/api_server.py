@@ -17,7 +17,9 @@ from appliance.errors import ApplianceError
 CACHE = Path("/var/cache/appliance/lab")
 PROGRAMS = ("etcd", "kube-apiserver")
 LIMIT_S = 120.0
-MISSING = f"no kube-apiserver and etcd in {CACHE}/kubernetes-*: the rack builds them"
+MISSING = (
+    f"no kube-apiserver and etcd in {CACHE}/kubernetes-*: appliance lab up --kubernetes builds them"
+)
 
 
 def built() -> Path | None:
