@@ -28,7 +28,11 @@ from appliance.models.texts import (
 from appliance.stages.base.site import BaseOptions
 from appliance.stages.fabric.site import DocaRepository, FabricOptions
 from appliance.stages.gpu.site import GpuOptions, GpuRepository
-from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.kubernetes.site import (
+    ContainerdRepository,
+    KubernetesOptions,
+    KubernetesRepository,
+)
 from appliance.stages.mig.site import MigOptions
 from appliance.stages.observe.site import ObserveOptions
 from appliance.stages.scheduler.site import SchedulerOptions
@@ -137,6 +141,12 @@ class Repositories(Model):
     )
     doca: DocaRepository | None = Field(
         default=None, description="DOCA-OFED; needed with fabric.driver doca"
+    )
+    containerd: ContainerdRepository = Field(
+        default=ContainerdRepository.model_construct(), description="containerd of Kubernetes hosts"
+    )
+    kubernetes: KubernetesRepository = Field(
+        default=KubernetesRepository.model_construct(), description="kubeadm, kubelet and kubectl"
     )
 
 

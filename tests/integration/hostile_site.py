@@ -61,6 +61,14 @@ SITE: Document = {
     "repositories": {
         "gpu": {"mirror": "http://mirror.example/gpu", "key": "key.asc", "fingerprint": "A" * 40},
         "doca": {"mirror": "http://mirror.example/doca", "fingerprint": "A" * 40},
+        **{
+            name: {
+                "mirror": f"http://mirror.example/{name}",
+                "key": "key.asc",
+                "fingerprint": "A" * 40,
+            }
+            for name in ("containerd", "kubernetes")
+        },
     },
     "gpu": {},
     "mig": {
@@ -103,6 +111,7 @@ SITE: Document = {
         "address": "10.0.0.100",
         "address_image": f"mirror/kube-vip:v1.0.0@sha256:{DIGEST}",
         "source": "/srv/offline",
+        "source_parts": ["images", "charts", "manifests"],
         "registry_mirrors": {"docker.io": "http://mirror.example/docker"},
         "kubelet": {},
         "etcd_backup": {"at": "/var/backups/etcd"},

@@ -4,28 +4,13 @@ from collections.abc import Iterator
 
 from appliance.config.finding import Finding
 from appliance.config.rules.base import Case, Rule
+from appliance.config.rules.repositories import signed
 from appliance.stages.gpu.variables import only_open
-
-OF_A_MIRROR = ("mirror", "key", "fingerprint")
 
 
 def repository(case: Case) -> Iterator[Finding]:
-    """A key of somebody else's is named by its fingerprint; the distribution's packages need no repository."""
-    found, path = case.site.repositories.gpu, ("repositories", "gpu")
-    if found.source == "distribution":
-        for name in OF_A_MIRROR:
-            if getattr(found, name):
-                yield case.problem(
-                    (*path, name),
-                    "speaks of NVIDIA's repository, and source is distribution",
-                    f"leave {name} out, or write source: nvidia",
-                )
-    elif found.key and not found.fingerprint:
-        yield case.problem(
-            (*path, "key"),
-            "names a key without its fingerprint, so any key would do",
-            "add fingerprint: 40 hexadecimal digits, as gpg --show-keys FILE prints them",
-        )
+    """The distribution's packages need no repository."""
+    yield from signed(case, ("repositories", "gpu"), case.site.repositories.gpu, "NVIDIA's")
 
 
 def kernel_modules(case: Case) -> Iterator[Finding]:

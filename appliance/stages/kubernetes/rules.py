@@ -8,6 +8,7 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, repeated
 from appliance.errors import ConfigError
 from appliance.models.site import Owner, Role
+from appliance.stages.kubernetes import repository_rules
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
 from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse
@@ -58,7 +59,7 @@ def address_image(case: Case) -> Iterator[Finding]:
     path: KeyPath = (SECTION, "address_image")
     if given.address is None and given.address_image is not None:
         yield case.problem(path, "there is no address to hold", "take this line out")
-    if given.address is not None and not (given.address_image or given.source):
+    if given.address is not None and not (given.address_image or given.offline("images")):
         yield case.problem(
             path,
             "kube-vip would be fetched by a tag, which can be given to another image",
@@ -153,6 +154,7 @@ def kubeconfig(case: Case) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
+    *repository_rules.RULES,
     control_planes,
     address_image,
     networks,

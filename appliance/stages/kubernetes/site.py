@@ -6,19 +6,24 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from appliance.models.base import Model
-from appliance.models.texts import ABSOLUTE_PATH, PATH_LENGTH, File, NamedFew
+from appliance.models.texts import (
+    ABSOLUTE_PATH,
+    PATH_LENGTH,
+    Few,
+    File,
+    Fingerprint,
+    KeyFile,
+    MirrorUrl,
+    NamedFew,
+)
 
 RELEASE = r"^1\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 CONTAINERD = r"^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 REGISTRY = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
 PINNED_IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
-URL = (
-    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?"
-    r"(/[A-Za-z0-9_~-][A-Za-z0-9._~+-]*)*/?$"
-)
 
 Registry = Annotated[str, Field(pattern=REGISTRY)]
-Url = Annotated[str, Field(pattern=URL, max_length=1000)]
+SourcePart = Literal["packages", "images", "charts", "manifests"]
 
 
 class KubeletOptions(Model):
@@ -101,9 +106,13 @@ class KubernetesOptions(Model):
         default=None,
         pattern=ABSOLUTE_PATH,
         max_length=PATH_LENGTH,
-        description="Folder on the hosts with packages, images and manifests for a site without Internet",
+        description="Folder on the hosts with what a site without Internet needs",
     )
-    registry_mirrors: NamedFew[Registry, Url] = Field(
+    source_parts: Few[SourcePart] = Field(
+        default=("packages", "images", "charts", "manifests"),
+        description="What source brings, charts with Helm's program; the rest comes from its makers",
+    )
+    registry_mirrors: NamedFew[Registry, MirrorUrl] = Field(
         default_factory=dict, description="Registry host to the URL of its mirror"
     )
     kubelet: KubeletOptions = Field(
@@ -113,6 +122,10 @@ class KubernetesOptions(Model):
         default=EtcdBackup.model_construct(), description="Backups of etcd"
     )
 
+    def offline(self, part: SourcePart) -> str:
+        """The folder that brings ``part``; "" where that comes from its maker."""
+        return self.source if self.source and part in self.source_parts else ""
+
     @model_validator(mode="after")
     def _external_is_alone(self) -> Self:
         if self.external is not None and self.model_fields_set - {"external"}:
@@ -120,6 +133,45 @@ class KubernetesOptions(Model):
                 "external is a cluster of somebody else's: give no other key beside it"
             )
         return self
+
+
+class ContainerdRepository(Model):
+    """Where containerd comes from on a site whose ``kubernetes.source`` brings no packages."""
+
+    source: Literal["docker", "distribution"] = Field(
+        default="docker",
+        description="Docker's repository, which has containerd 2.x, or the distribution's own package",
+    )
+    mirror: MirrorUrl | None = Field(
+        default=None,
+        description="Mirror of Docker's repository for the hosts' system; none: Docker's own",
+    )
+    key: KeyFile | None = Field(
+        default=None, description="File of the signing key in the mirror; none: Docker's own"
+    )
+    fingerprint: Fingerprint | None = Field(
+        default=None, description="Of the signing key, 40 hexadecimal digits; none: Docker's own"
+    )
+
+
+class KubernetesRepository(Model):
+    """Where kubeadm, kubelet and kubectl come from on a site whose ``kubernetes.source`` brings no packages."""
+
+    source: Literal["kubernetes", "hosts"] = Field(
+        default="kubernetes",
+        description="The project's repositories, one per minor release, or what the hosts' own sources carry",
+    )
+    mirror: MirrorUrl | None = Field(
+        default=None,
+        description="Mirror of the project's repositories, with v1.35/deb and v1.35/rpm in it; none: the project's own",
+    )
+    key: KeyFile | None = Field(
+        default=None, description="File of the signing key in the mirror; none: the project's own"
+    )
+    fingerprint: Fingerprint | None = Field(
+        default=None,
+        description="Of the signing key, 40 hexadecimal digits; none: the project's own",
+    )
 
 
 WORDS = {

@@ -22,7 +22,7 @@ def variables(context: RoleContext) -> Variables:
         "scheduler_releases": [_release(release) for release in wanted] if first else [],
         "scheduler_mark": f"{MANAGED_BY}={OURS}",
         "scheduler_network": [network] if first and network else [],
-        "scheduler_source": options(site).source or "",
+        "scheduler_source": options(site).offline("charts"),
     }
 
 

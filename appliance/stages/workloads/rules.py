@@ -48,13 +48,11 @@ def cluster(case: Case) -> Iterator[Finding]:
 def charts(case: Case) -> Iterator[Finding]:
     """Each chart can be had from somewhere."""
     own = case.site.kubernetes
-    if own is None or own.source is not None or not case.checked.whole("kubernetes"):
+    if own is None or own.offline("charts") or not case.checked.whole("kubernetes"):
         return
     for addon in wanted(case.site):
         if not addon.published:
-            message = (
-                f"nobody publishes a chart of {addon.name}, and kubernetes.source is not given"
-            )
+            message = f"nobody publishes a chart of {addon.name}, and kubernetes.source brings none"
             remedy = (
                 f"put charts/{addon.name}-{addon.version}.tgz into an offline source, as "
                 "docs/workloads.md says, and name its folder under kubernetes.source"
@@ -282,7 +280,7 @@ def images(case: Case) -> Iterator[Finding]:
         elif ":" not in image.rpartition("/")[2]:
             remedy = "name it with its digest, or in an offline source with its tag"
             yield case.problem(path, f"{image} has neither tag nor digest", remedy)
-        elif own is not None and own.source is None and case.checked.whole("kubernetes"):
+        elif own is not None and not own.offline("images") and case.checked.whole("kubernetes"):
             message = f"{image} would be fetched by a tag, which can be given to another image"
             remedy = f"name it with its digest: skopeo inspect --format '{{{{.Digest}}}}' docker://{image} prints it"
             yield case.problem(path, message, remedy)

@@ -39,7 +39,7 @@ def variables(context: RoleContext) -> Variables:
         "workloads_policies": list(policies(site)) if first else [],
         "workloads_releases": wanted if first else [],
         "workloads_unwanted": [_unwanted(addon) for addon in unwanted(site)] if first else [],
-        "workloads_source": options(site).source or "",
+        "workloads_source": options(site).offline("charts"),
     }
 
 

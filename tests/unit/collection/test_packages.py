@@ -319,3 +319,67 @@ def test_apt_that_fails_has_not_answered(host: Host, debian: ModuleType) -> None
         debian.Apt(SimpleNamespace(run_command=lambda *a, **k: host(None, *a, **k))).offered(
             ["bash"]
         )
+
+
+KUBELET = "kubelet\tii \t1.35.4-1.1\t\n"
+HELD = KUBELET.replace("ii", "hi")
+OFFERED = "kubelet | 1.35.10-1.1 | u\nkubelet | 1.35.4-1.1 | u\nkubelet | 1.36.0-1.1 | u\n"
+
+
+@pytest.mark.parametrize(("release", "exact"), [("1.35", "1.35.10-1.1"), ("1.35.4", "1.35.4-1.1")])
+def test_the_newest_package_of_a_release_is_installed_and_held(
+    run: Run, host: Host, release: str, exact: str
+) -> None:
+    there = KUBELET.replace("1.35.4-1.1", exact)
+    host.answer(QUERY, (0, BASH, ""), (0, BASH + there, ""), (0, BASH + HELD, ""))
+    host.answer("apt-cache madison kubelet", (0, OFFERED, ""))
+    host.answer("apt-get", (0, ONE, ""))
+    host.answer("apt-mark", (0, "", ""))
+    assert run("packages", present=["kubelet"], releases={"kubelet": release})["changed"]
+    (call,) = host.called("apt-get")
+    assert call.endswith(f"install kubelet={exact}")
+    assert host.called("apt-mark") == ["apt-mark hold kubelet"]
+
+
+def test_a_package_of_its_release_stays_though_there_is_a_newer_one(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, HELD, ""))
+    assert not run("packages", present=["kubelet"], releases={"kubelet": "1.35"})["changed"]
+    assert len(host.calls) == 1
+
+
+def test_a_hold_that_somebody_took_away_is_put_back(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, KUBELET, ""), (0, HELD, ""))
+    host.answer("apt-mark", (0, "", ""))
+    assert run("packages", releases={"kubelet": "1.35"})["changed"]
+    assert host.called("apt-mark") == ["apt-mark hold kubelet"]
+
+
+def test_a_release_that_nobody_offers_is_told_with_what_there_is(run: Run, host: Host) -> None:
+    host.answer("apt-cache madison kubelet", (0, OFFERED, ""))
+    host.answer("apt-get -q update", (0, "", ""))
+    answer = run("packages", present=["kubelet"], releases={"kubelet": "1.35.5"})
+    assert (
+        "no repository of this host offers kubelet 1.35.5 (there is 1.35.10-1.1, 1.35.4-1.1"
+        in answer["msg"]
+    )
+    assert len(host.called("apt-get -q update")) == 1
+
+
+def test_a_repair_brings_back_the_very_version(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, HELD, ""), (0, HELD.replace("1.35.4", "1.35.3"), ""))
+    host.answer("apt-get", (0, ONE, ""))
+    pins = {"kubelet": "1.35.3-1.1"}
+    assert run("packages", pins=pins, releases={"kubelet": "1.35"})["changed"]
+    assert host.called("apt-get")[0].endswith("install kubelet=1.35.3-1.1")
+
+
+def test_dnf_lifts_what_a_repositorys_file_excludes_for_an_exact_version_alone(
+    run: Run, red_hat: Host
+) -> None:
+    new = "bash\t5.2-1\nkubelet\t1.35.4-1\n"
+    red_hat.answer("rpm -qa", (0, "bash\t5.2-1\n", ""), (0, new, ""))
+    red_hat.answer("dnf", (0, "", ""))
+    red_hat.answer("dnf -q --disableexcludes=all repoquery", (0, "kubelet 0:1.35.4-1\n", ""))
+    assert run("packages", present=["kubelet"], releases={"kubelet": "1.35"})["changed"]
+    (call,) = [c for c in red_hat.called("dnf") if "repoquery" not in c]
+    assert call.endswith("--disableexcludes=all install kubelet-1.35.4-1")

@@ -11,7 +11,7 @@ from appliance.config.load import load_profile
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
-from appliance.models.site import Site
+from appliance.models.site import Repositories, Site
 from appliance.stages.base.variables import networks as let_in
 from appliance.stages.context import RoleContext
 from appliance.stages.fabric.facts import Topology
@@ -278,16 +278,41 @@ def test_owner_is_the_cluster_unless_the_site_says_slurm() -> None:
         ("1.7", 2, "containerd", True),
         ("2.0", 3, "containerd.io", True),
         ("2.2.1", 3, "containerd.io", True),
-        ("2.3", 4, "containerd.io", True),
+        ("2.3", 3, "containerd.io", True),
     ],
 )
 def test_containerd_gets_the_schema_of_its_release(
     version: str, schema: int, package: str, devices: bool
 ) -> None:
-    found = of("gpu-1", site(version="1.35", containerd=version))
+    found = of("gpu-1", site(version="1.35", containerd=version, source="/opt/source"))
     assert found["containerd_schema"] == schema
     assert found["containerd_package"] == package
+    assert found["containerd_release"] == version
     assert found["containerd_devices"] is devices
+
+
+@pytest.mark.parametrize(("source", "name"), [("docker", ".io"), ("distribution", "")])
+def test_containerd_is_called_as_its_repository_calls_it(source: str, name: str) -> None:
+    given = site(version="1.35", containerd="1.7")
+    chosen = Repositories.model_validate({"containerd": {"source": source}})
+    found = of("gpu-1", given.model_copy(update={"repositories": chosen}))
+    assert found["containerd_package"] == f"containerd{name}"
+    assert found["containerd_repository"] == source
+
+
+PARTS = ("packages", "images", "charts", "manifests")
+
+
+@pytest.mark.parametrize("brought", [(), PARTS, *((part,) for part in PARTS)])
+def test_parts_of_the_offline_source_stand_alone(brought: tuple[str, ...]) -> None:
+    found = of("head-1", site(version="1.35", source="/opt/source", source_parts=brought))
+    has = {part: "/opt/source" if part in brought else "" for part in PARTS}
+    assert found["containerd_source"] == has["packages"]
+    assert found["kubernetes_source"] == has["manifests"]
+    images = [f"/opt/source/images/{name}" for name in ("hosts", "control")]
+    assert found["containerd_image_folders"] == (images if has["images"] else [])
+    online = ("docker", "kubernetes") if not has["packages"] else ("", "")
+    assert (found["containerd_repository"], found["kubernetes_repository"]) == online
 
 
 @pytest.mark.parametrize(

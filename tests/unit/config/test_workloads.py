@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused_with_its_line(
         ("", "the site has no cluster"),
         ("kubernetes: {external: kubeconfig}\n", "somebody else's cluster"),
         ("kubernetes: {version: '1.27', source: /opt/source}\n", "wants Kubernetes from 1.31"),
-        ("kubernetes: {version: '1.35'}\n", "kubernetes.source is not given"),
+        ("kubernetes: {version: '1.35'}\n", "kubernetes.source brings none"),
     ],
 )
 def test_a_cluster_that_cannot_carry_it_is_refused(cluster: str, says: str, tmp_path: Path) -> None:

@@ -72,10 +72,23 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_pod_network": str(given.pod_network),
         "kubernetes_pod_subnet": str(pod_subnet(site, host)) if given.network == "bridge" else "",
         "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
-        "kubernetes_source": given.source or "",
+        "kubernetes_source": given.offline("manifests"),
+        **repository(site),
         "kubernetes_container": container,
         "kubernetes_encryption_key": _encryption_key(context) if is_control else "",
         "kubernetes_backup": given.etcd_backup.model_dump() if is_control else {},
+    }
+
+
+def repository(site: Site) -> Variables:
+    """Where kubeadm, kubelet and kubectl come from; "" where the offline source brings them."""
+    found = site.repositories.kubernetes
+    offline = bool(options(site).offline("packages"))
+    return {
+        "kubernetes_repository": "" if offline else found.source,
+        "kubernetes_repository_mirror": found.mirror or "",
+        "kubernetes_repository_key": found.key or "",
+        "kubernetes_repository_fingerprint": found.fingerprint or "",
     }
 
 

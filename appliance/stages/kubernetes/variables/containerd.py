@@ -19,15 +19,20 @@ def variables(context: RoleContext) -> Variables:
     """All variables of role containerd. Raises ConfigError where nobody chose a release."""
     given = options(context.site)
     container = in_container(context.site, context.facts.get(context.host.name))
-    version = _containerd(context)
+    version = containerd_release(context)
     is_control = Role.CONTROL in context.host.roles
+    images = given.offline("images")
     return {
+        **_repository(context, version),
         "containerd_schema": schema(version),
-        "containerd_package": "containerd" if schema(version) == 2 else "containerd.io",
         "containerd_devices": _numbers(version) >= (1, 7),
         "containerd_gpu_runtime": GPU_RUNTIME if Role.GPU in context.host.roles else "",
         "containerd_cni_folder": "" if given.network == "bridge" else UPSTREAM_PLUGINS,
-        "containerd_image_sets": ["hosts", *(["control"] if is_control else [])],
+        "containerd_image_folders": [
+            f"{images}/images/{name}"
+            for name in ("hosts", *(("control",) if is_control else ()))
+            if images
+        ],
         "containerd_sandbox_image": sandbox_image(release(context).minor),
         "containerd_systemd_cgroups": not container,
         "containerd_container": container,
@@ -35,15 +40,31 @@ def variables(context: RoleContext) -> Variables:
             {"registry": name, "server": _server(name), "mirror": url}
             for name, url in sorted(given.registry_mirrors.items())
         ],
-        "containerd_source": given.source or "",
+        "containerd_source": given.offline("packages"),
+    }
+
+
+def _repository(context: RoleContext, version: str) -> Variables:
+    """Where the package is from, how it is called there, and the release it is held at."""
+    found = context.site.repositories.containerd
+    offline = bool(options(context.site).offline("packages"))
+    upstream = schema(version) > 2 if offline else found.source == "docker"
+    return {
+        "containerd_package": "containerd.io" if upstream else "containerd",
+        "containerd_release": version,
+        "containerd_repository": "" if offline else found.source,
+        "containerd_repository_mirror": found.mirror or "",
+        "containerd_repository_key": found.key or "",
+        "containerd_repository_fingerprint": found.fingerprint or "",
     }
 
 
 def schema(version: str) -> int:
-    """Version of the configuration file's schema that a release of containerd writes itself."""
-    if _numbers(version) < (2, 0):
-        return 2
-    return 4 if _numbers(version) >= (2, 3) else 3
+    """Version of the configuration file's schema: 2 for containerd 1.x, 3 for all of 2.x.
+
+    2.3 has a schema 4, and reads 3 as well; a host whose package is older would not start with it.
+    """
+    return 2 if _numbers(version) < (2, 0) else 3
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -56,7 +77,8 @@ def sandbox_image(minor: int) -> str:
     return f"registry.k8s.io/pause:{tag}"
 
 
-def _containerd(context: RoleContext) -> str:
+def containerd_release(context: RoleContext) -> str:
+    """What the site or its profile chose. Raises ConfigError where nobody did."""
     chosen = (
         options(context.site).containerd
         or context.site.software.get("containerd")

@@ -155,6 +155,15 @@ class Apt:
             self._give_up(f"holding {' '.join(names)}", out + err)
         self.read()
 
+    def keep(self, names: Sequence[str]) -> None:
+        """The same for those that are not held yet."""
+        loose = [n for n in names if self.version(n) and self.installed[n].desired != "h"]
+        if not loose:
+            return
+        self.changed = True
+        if not self.module.check_mode:
+            self.hold(loose)
+
     def refresh(self) -> None:
         """Fetch the package lists; in check mode they stay as they are."""
         self.refreshed = True

@@ -32,6 +32,7 @@ class Dnf:
         self.changed = False
         self.versions: dict[str, set[str]] = {}
         self.providers: dict[str, str] = {}
+        self.pinned: set[str] = set()
 
     def read(self) -> None:
         """Take stock of all packages with one query."""
@@ -50,6 +51,7 @@ class Dnf:
         """What dnf must be asked for, pins as name-version."""
         plain = [name for name in names if name not in pins and not self.real_name(name)]
         pinned = [f"{n}-{v}" for n, v in pins.items() if v not in self.versions.get(n, ())]
+        self.pinned = set(pinned)
         return plain + pinned
 
     def unwanted(self, names: Sequence[str]) -> list[str]:
@@ -82,6 +84,9 @@ class Dnf:
         if not self.module.check_mode:
             self.read()
 
+    def keep(self, names: Sequence[str]) -> None:
+        """Nothing: the file of their repository excludes them from upgrades."""
+
     def refresh(self) -> None:
         """Fetch the package lists; in check mode they stay as they are."""
         if self.module.check_mode:
@@ -105,7 +110,9 @@ class Dnf:
 
     def _transact(self, verb: str, names: list[str], doing: str) -> None:
         self.changed = True
-        argv = ["dnf", *OPTIONS, verb, *names]
+        # What a repository's file excludes is had by its version only.
+        lifted = ["--disableexcludes=all"] if self.pinned.intersection(names) else []
+        argv = ["dnf", *OPTIONS, *lifted, verb, *names]
         if self.module.check_mode:
             argv.insert(1, "--setopt=tsflags=test")
         code, out, err = self._run(argv)

@@ -57,6 +57,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+from ansible_collections.appliance.host.plugins.module_utils.releases import newest, numbers
 
 FOLDER = "/var/lib/appliance/kubernetes"
 PACKAGES = ("kubeadm", "kubectl", "kubelet")
@@ -67,22 +68,9 @@ CRASHES = 3
 """So many starts of kubelet in a row say that the next one fails, too."""
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """1.35.2 of "1.35.2-1.1", "0:1.35.2-1" and "v1.35.2"."""
-    plain = re.split(r"[-~+]", version.rpartition(":")[2].lstrip("v"))[0]
-    return tuple(int(part) for part in plain.split(".") if part.isdigit())
-
-
 def plain(version: str) -> str:
     """The release without what packagers add."""
     return ".".join(map(str, numbers(version)))
-
-
-def newest(versions: list[str], release: str) -> str:
-    """The newest package of a release; empty for none."""
-    wanted = numbers(release)
-    fitting = [v for v in versions if numbers(v)[: len(wanted)] == wanted]
-    return max(fitting, key=numbers, default="")
 
 
 def complaint(text: str) -> str:

@@ -15,6 +15,12 @@ options:
   present: {description: Names; a virtual name is met by any installed provider., type: list, elements: str, default: []}
   absent: {description: Names., type: list, elements: str, default: []}
   pins: {description: Name to the exact version; newer ones are downgraded., type: dict, default: {}}
+  releases:
+    description:
+      - Name to the release, as 1.35 or 1.35.4. A version of it that is installed stays, else the newest one on offer is
+        installed. Held against upgrades by anybody else; with dnf the file of the repository does that. A pin comes before it.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -22,6 +28,7 @@ EXAMPLES = r"""
   appliance.host.packages:
     present: "{{ __daemon_packages }}"
     pins: "{{ appliance_repair_pins | default({}) }}"
+    releases: {daemon: "2.3"}
 """
 
 RETURN = r"""
@@ -36,11 +43,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+from ansible_collections.appliance.host.plugins.module_utils.releases import chosen
 
 SPEC = {
     "present": {"type": "list", "elements": "str", "default": []},
     "absent": {"type": "list", "elements": "str", "default": []},
     "pins": {"type": "dict", "default": {}},
+    "releases": {"type": "dict", "default": {}},
 }
 
 
@@ -56,12 +65,15 @@ def _apply(module: Any) -> dict[str, Any]:
     tools = _tools(module)
     names = list(module.params["present"])
     pins = {name: str(version) for name, version in module.params["pins"].items()}
+    releases = {n: str(r) for n, r in module.params["releases"].items()}
     tools.read()
     tools.mend()
+    pins = {**chosen(tools, {n: r for n, r in releases.items() if n not in pins}), **pins}
     wanted = tools.missing(names, pins)
     unwanted = tools.unwanted(module.params["absent"])
     if wanted or unwanted:
         tools.apply(wanted, unwanted)
+    tools.keep(list(releases))
     return _result(module, tools, [*names, *(name for name in pins if name not in names)])
 
 

@@ -8,6 +8,8 @@ module: signing_key
 short_description: A repository's OpenPGP key, accepted by its fingerprint only
 description:
   - Fetches the key where the file is not there or is another one; nothing is written unless its fingerprint is the one given.
+  - Fetches it again where it expires within 30 days. A maker gives the same key a longer life, and apt refuses what is signed
+    by a copy that does not know.
 options:
   url: {description: Where the key is., type: str, required: true}
   fingerprint: {description: Forty hexadecimal digits., type: str, required: true}
@@ -31,11 +33,20 @@ import binascii
 import hashlib
 import os
 import re
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 
-PUBLIC_KEY = 6
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PUBLIC_KEY, SIGNATURE = 6, 2
+OF_ITSELF = (0x10, 0x11, 0x12, 0x13, 0x1F)
+"""Signatures over a primary key that may say how long it lives (RFC 4880, 5.2.1)."""
+LIFETIME = 9
+SPARE_SECONDS = 30 * 86400
 MOST = 1 << 20
 
 
@@ -52,9 +63,9 @@ def unarmoured(text: bytes) -> bytes:
         return b""
 
 
-def fingerprints(data: bytes) -> list[str]:
-    """Of the primary keys of version 4 among the packets (RFC 4880, 4.2 and 12.2)."""
-    found, at = [], 0
+def packets(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Tag and body of each packet (RFC 4880, 4.2)."""
+    at = 0
     while at < len(data) and data[at] & 0x80:
         head = data[at]
         if head & 0x40:
@@ -63,21 +74,51 @@ def fingerprints(data: bytes) -> list[str]:
             tag, size = head >> 2 & 0xF, (1, 2, 4, 0)[head & 3]
             start = at + 1 + size
             length = int.from_bytes(data[at + 1 : start], "big") if size else len(data) - start
-        body = data[start : start + length]
-        if tag == PUBLIC_KEY and body[:1] == b"\4":
-            framed = b"\x99" + len(body).to_bytes(2, "big") + body
-            found.append(hashlib.sha1(framed).hexdigest().upper())
+        yield tag, data[start : start + length]
         if start + length <= at:
-            break
+            return
         at = start + length
-    return found
+
+
+def fingerprints(data: bytes) -> list[str]:
+    """Of the primary keys of version 4 among the packets (RFC 4880, 12.2)."""
+    framed = [b"\x99" + len(body).to_bytes(2, "big") + body for body in _keys(data)]
+    return [hashlib.sha1(text).hexdigest().upper() for text in framed]
+
+
+def expires(data: bytes) -> int:
+    """When the first primary key does, in seconds since 1970; 0 for never (RFC 4880, 5.2.3.6)."""
+    made = next((int.from_bytes(body[1:5], "big") for body in _keys(data)), 0)
+    lives = [
+        int.from_bytes(text, "big")
+        for tag, body in packets(data)
+        if tag == SIGNATURE and body[:1] == b"\4" and body[1:2] and body[1] in OF_ITSELF
+        for kind, text in _told(body)
+        if kind == LIFETIME
+    ]
+    return made + max(lives) if lives else 0
+
+
+def _keys(data: bytes) -> list[bytes]:
+    return [body for tag, body in packets(data) if tag == PUBLIC_KEY and body[:1] == b"\4"]
+
+
+def _told(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of what a signature of version 4 covers beside the key."""
+    at, end = 6, 6 + int.from_bytes(body[4:6], "big")
+    while at < min(end, len(body)):
+        length, start = _new_length(body, at)
+        if length < 1 or start >= len(body):
+            return
+        yield body[start] & 0x7F, body[start + 1 : start + length]
+        at = start + length
 
 
 def _new_length(data: bytes, at: int) -> tuple[int, int]:
     first = data[at] if at < len(data) else 0
     if first < 192:
         return first, at + 1
-    if first < 224:
+    if first < 255:
         second = data[at + 1] if at + 1 < len(data) else 0
         return (first - 192 << 8) + second + 192, at + 2
     return int.from_bytes(data[at + 1 : at + 5], "big"), at + 5
@@ -101,11 +142,14 @@ def main() -> None:
             there = file.read()
     except OSError:
         there = b""
-    if fingerprints(unarmoured(there)) == [wanted]:
+    ours, end = fingerprints(unarmoured(there)) == [wanted], expires(unarmoured(there))
+    if ours and not 0 < end < time.time() + SPARE_SECONDS:
         module.exit_json(changed=False, resources=resources)
     try:
         text = open_url(url, timeout=30, http_agent="appliance").read(MOST)
     except Exception as error:  # noqa: BLE001 - the library raises what urllib, ssl and sockets do
+        if ours:
+            module.exit_json(changed=False, resources=resources)
         module.fail_json(msg=f"the signing key cannot be fetched from {url}: {error}")
     found = fingerprints(unarmoured(text))
     # A second key in the file would be trusted as much as the first.
@@ -115,13 +159,13 @@ def main() -> None:
             msg=f"the key at {url} is not the one that was named: its fingerprint is {told}, wanted is {wanted};"
             " ask whose repository this is before you change its fingerprint in section repositories"
         )
-    if not module.check_mode:
+    if text != there and not module.check_mode:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         with open(f"{path}.new", "wb") as file:
             file.write(text)
         os.chmod(f"{path}.new", 0o644)
         os.replace(f"{path}.new", path)
-    module.exit_json(changed=True, resources=resources)
+    module.exit_json(changed=text != there, resources=resources)
 
 
 if __name__ == "__main__":

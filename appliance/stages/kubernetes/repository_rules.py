@@ -1,0 +1,74 @@
+"""Rules over where a cluster's packages come from: whose key signs them, and whether they can be had at all."""
+
+from collections.abc import Iterator
+
+from appliance.config.finding import Finding
+from appliance.config.rules.base import Case, Rule
+from appliance.config.rules.repositories import signed
+from appliance.errors import ConfigError
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.kubernetes.variables.releases import parse
+
+UPSTREAM_SINCE = 24
+"""The project's repositories begin with this minor release; those before it went away in March 2024 (kubernetes.io)."""
+
+
+def keys(case: Case) -> Iterator[Finding]:
+    """Of containerd and of Kubernetes."""
+    found = case.site.repositories
+    yield from signed(case, ("repositories", "containerd"), found.containerd, "Docker's")
+    yield from signed(case, ("repositories", "kubernetes"), found.kubernetes, "the project's")
+
+
+def cluster(case: Case) -> Iterator[Finding]:
+    """The packages of a cluster come from one place, and there is one."""
+    own = case.site.kubernetes
+    if own is None or own.external is not None or not case.checked.whole("kubernetes"):
+        return
+    if own.source is None and "source_parts" in own.model_fields_set:
+        yield case.problem(
+            ("kubernetes", "source_parts"),
+            "says what source brings, and there is no source",
+            "name the folder under kubernetes.source, or leave this out",
+        )
+    if own.offline("packages"):
+        yield from _twice(case)
+    else:
+        yield from _nowhere(case, own)
+    if own.dns == "supplied" and not own.offline("manifests"):
+        yield case.problem(
+            ("kubernetes", "dns"),
+            "wants a manifest of the offline source, which brings none",
+            "name its folder under kubernetes.source with manifests among source_parts, or write coredns",
+        )
+
+
+def _twice(case: Case) -> Iterator[Finding]:
+    found = case.site.repositories
+    for name, section in (("containerd", found.containerd), ("kubernetes", found.kubernetes)):
+        if section.model_fields_set:
+            yield case.problem(
+                ("repositories", name),
+                "is not asked: the packages come from kubernetes.source",
+                "leave it out, or name what else source brings in kubernetes.source_parts, without packages",
+            )
+
+
+def _nowhere(case: Case, own: KubernetesOptions) -> Iterator[Finding]:
+    found = case.site.repositories.kubernetes
+    text = own.version or case.site.software.get("kubernetes")
+    text = text or (case.profile.software.kubernetes if case.profile else None)
+    try:
+        chosen = parse(text) if text else None
+    except ConfigError:
+        return
+    if not chosen or chosen.minor >= UPSTREAM_SINCE or found.source == "hosts" or found.mirror:
+        return
+    yield case.problem(
+        ("kubernetes", "version") if own.version else ("kubernetes",),
+        f"packages of Kubernetes {chosen} can be had from nowhere: the project's repositories begin with 1.{UPSTREAM_SINCE}",
+        f"take 1.{UPSTREAM_SINCE} or newer, or name a mirror in repositories.kubernetes.mirror, or an offline source in kubernetes.source",
+    )
+
+
+RULES: tuple[Rule, ...] = (keys, cluster)
