@@ -328,6 +328,17 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         when=on("kube-scheduler", "kube-controller-manager"),
     ),
     Consequence(
+        "kubernetes.swap",
+        ("kubernetes.kubelet",),
+        "kubelet does not start beside swap",
+    ),
+    Consequence(
+        "kubernetes.ground",
+        ("kubernetes.kubelet",),
+        "kubelet does not start on control groups of version 1",
+        when=is_of("cgroups"),
+    ),
+    Consequence(
         "kubernetes.kubelet",
         ("kubernetes.nodes",),
         "a node is ready while its kubelet says so",

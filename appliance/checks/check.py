@@ -63,6 +63,8 @@ class Nature(StrEnum):
     """The stage: it is finished where this passes, and running it again mends what fails."""
     SYMPTOM = "symptom"
     """The host, judged where the stage is finished; running the stage again would mend nothing."""
+    NEED = "need"
+    """What the stage needs of a host: what fails, or is not known, keeps it from being changed for the first time."""
     HARDWARE = "hardware"
     """The machine itself: judged on every look, whichever stages are finished."""
 

@@ -10,7 +10,7 @@ from appliance.engine.fingerprint import ALL_MODULES
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_host
 from appliance.engine.prepare import Preparation, Prepared
-from appliance.engine.rollout import behind, in_rollout_order
+from appliance.engine.rollout import behind, in_rollout_order, leads
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
@@ -59,6 +59,7 @@ def _in_order(
     cells: list[HostStage],
 ) -> list[HostStage]:
     """The cells with their turns; blocked where a host that leads is behind, and this plan does not change it."""
+    cells = _behind_unfit(session, stage, cells)
     changing = [c for c in cells if c.action.changes]
     if first := lagging(session, stage, changing, latest, prepared):
         gone = "does not answer" if first in found.unanswered else "is left out"
@@ -66,6 +67,20 @@ def _in_order(
         blocked = {"action": Action.BLOCKED, "why": f"{why} and comes first", "minutes": 0.0}
         return [c.model_copy(update=blocked) if c.action.changes else c for c in cells]
     return in_rollout_order(session.site, stage, cells)
+
+
+def _behind_unfit(session: Session, stage: Stage, cells: list[HostStage]) -> list[HostStage]:
+    """Hosts wait where one that leads is blocked, and none that leads has the stage."""
+    leading = [c for c in cells if leads(session.site, stage, c.host)]
+    unfit = [c.host for c in leading if c.action is Action.BLOCKED]
+    if not unfit or any(c.known for c in leading):
+        return cells
+    update = {
+        "action": Action.BLOCKED,
+        "why": f"waits for {unfit[0]}, which comes first",
+        "minutes": 0.0,
+    }
+    return [c.model_copy(update=update) if c.action.changes else c for c in cells]
 
 
 def lagging(
@@ -117,6 +132,8 @@ def _cell(
     facts = found.facts[host.name]
     receipt = facts.receipts.get(stage.name)
     action, why = _reason(session, view, stage, host, known, receipt, full)
+    if action.changes and receipt is None and (lacks := _lacks(view, stage, host)):
+        return HostStage(stage=stage.name, host=host.name, action=Action.BLOCKED, why=lacks)
     drifted = receipt.drift if receipt and action is Action.REPAIR else ()
     pins = {d.name: d.expected for d in drifted if d.kind == "package"}
     drain = action.changes and stage.drains(host, latest[host.name], known.variables)
@@ -170,6 +187,13 @@ def _reason(
     if broken:
         return Action.REPAIR, first_few([_short(r) for r in broken])
     return Action.SKIP, ""
+
+
+def _lacks(view: View, stage: Stage, host: Host) -> str:
+    """What a host lacks for a stage it has never had; what is not known is lacking."""
+    found = judge_host(view, host, stage.needs)
+    open_ = [r for r in found if r.status not in {Status.PASS, Status.WARN}]
+    return "; ".join(f"{r.cause}: {r.fix}" if r.fix else f"not known: {r.cause}" for r in open_)
 
 
 def _changed(session: Session, stage: Stage, receipt: Receipt, known: Prepared) -> str:

@@ -12,7 +12,7 @@ from appliance.engine.requests import request_for
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError
-from appliance.stages.kubernetes.collect import node
+from appliance.stages.kubernetes.collect.cluster import node
 from appliance.stages.kubernetes.facts import ExternalCluster, KubernetesNode
 
 WAITS_S = (1.0,)

@@ -32,7 +32,7 @@ from appliance.models.gap import Gap
 from appliance.models.result import Kind
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 from appliance.stages.gpu.facts import Gpus, Xid
-from appliance.stages.kubernetes.facts import Kubernetes
+from appliance.stages.kubernetes.facts import Ground, Kubernetes
 from appliance.stages.limits.facts import Limits
 from appliance.stages.mig.facts import MigDemand
 from appliance.stages.observe.facts import Observe
@@ -143,6 +143,7 @@ class HostFacts(Numerous):
     slurm: Slurm | None = None
     containers: Containers | None = None
     kubernetes: Kubernetes | None = None
+    ground: Ground | None = Field(default=None, description="What a cluster is built on")
     scheduler: SchedulerFacts | None = None
     observe: Observe | None = None
     limits: Limits | None = None

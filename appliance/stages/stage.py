@@ -82,10 +82,15 @@ class Stage:
     @cached_property
     def symptoms(self) -> tuple[str, ...]:
         """Ids that speak of the host, judged with the stage but neither mended nor proved by running it."""
-        return self._of(Nature.SYMPTOM)
+        return self._of(Nature.SYMPTOM, Nature.NEED)
 
-    def _of(self, nature: Nature) -> tuple[str, ...]:
-        return tuple(check.id for check in self.judges if check.nature is nature)
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """Ids that must pass on a host before it is changed for the first time; what they find blocks it in the plan."""
+        return self._of(Nature.NEED)
+
+    def _of(self, *natures: Nature) -> tuple[str, ...]:
+        return tuple(check.id for check in self.judges if check.nature in natures)
 
     def concerns(self, site: Site, host: Host) -> bool:
         """Whether ``host`` takes part."""

@@ -1,9 +1,11 @@
 """What a host of a Kubernetes cluster says of itself, and a control plane of the cluster."""
 
+from ipaddress import IPv4Network
+
 from pydantic import Field
 
 from appliance.models.base import Numerous
-from appliance.models.fact_types import Line, NodeName, Number, Real
+from appliance.models.fact_types import Count, Line, NodeName, Number, Real
 
 
 class KubernetesNode(Numerous):
@@ -48,3 +50,22 @@ class Kubernetes(Numerous):
     )
     backups: Number | None = Field(default=None, description="Backups of etcd on this host")
     backup_age_h: Real | None = Field(default=None, description="Hours since the newest")
+
+
+class Ground(Numerous):
+    """Swap, modules, ports, routes and clusters. Of a host that is in the site's cluster only the first two are read."""
+
+    ours: bool = Field(description="Stage kubernetes has begun here")
+    swaps: dict[Line, Count] = Field(description="Bytes in use, by device or file")
+    modules: dict[Line, Line] = Field(
+        description='"loaded", "there" where it could be, "" where it cannot'
+    )
+    listeners: dict[Line, Line] = Field(
+        default_factory=dict, description="Program by port, of those a cluster needs"
+    )
+    routes: tuple[Line, ...] = Field(default=(), description="Network and interface")
+    clusters: tuple[Line, ...] = Field(default=(), description="What a cluster has left here")
+
+    def ways_to(self, network: IPv4Network) -> list[str]:
+        """Routes to a part of a network."""
+        return [route for route in self.routes if network.overlaps(IPv4Network(route.split()[0]))]

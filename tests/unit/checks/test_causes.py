@@ -190,6 +190,16 @@ CASES = (
         of("kubernetes.services", "head/kube-proxy"),
     ),
     Case(
+        of("kubernetes.swap", "gpu-1"),
+        of("kubernetes.kubelet", "gpu-1"),
+        of("kubernetes.api", "gpu-1"),
+    ),
+    Case(
+        of("kubernetes.ground", "gpu-1/cgroups"),
+        of("kubernetes.kubelet", "gpu-1"),
+        of("kubernetes.api", "gpu-1"),
+    ),
+    Case(
         of("kubernetes.kubelet", "gpu-1"),
         of("kubernetes.nodes", "gpu-1", value="not ready"),
         of("kubernetes.nodes", "gpu-1", value="cordoned"),

@@ -6,8 +6,9 @@ from appliance.engine.prepare import prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
-from appliance.models.site import Host
+from appliance.models.site import Host, Role
 from appliance.stages.context import Variables
+from appliance.stages.kubernetes.checks.ground import CHECKS
 from appliance.stages.stage import Stage
 from tests.facts import facts_of
 from tests.unit.engine.world import receipt_of, stage_of
@@ -172,3 +173,40 @@ def test_what_a_repair_restores_is_known_to_who_judges_reboots(session: Session)
     )
     plan = cells(session, Round(facts, {}), stage_of("one", reboots=driver_moves))
     assert all(cell.reboot for cell in plan.values())
+
+
+GROUND = {"ours": False, "swaps": {}, "modules": {"overlay": "loaded"}}
+FIT = {"ground": GROUND, "os": {"container": "nspawn"}}
+TAKEN = {**FIT, "ground": {**GROUND, "listeners": {"10250": "k3s"}}}
+PICKY = stage_of("one", judges=CHECKS, rolls_first=frozenset({Role.CONTROL}))
+
+
+def test_a_host_that_lacks_what_a_stage_needs_is_blocked_with_the_reason(session: Session) -> None:
+    found = {h: facts_of(h, **FIT) for h in HOSTS} | {"gpu-1": facts_of("gpu-1", **TAKEN)}
+    plan = cells(session, Round(found, {}), PICKY)
+    assert plan["gpu-1"].action is Action.BLOCKED
+    assert "port 10250 is taken by k3s, and kubelet needs it: ss -lntp" in plan["gpu-1"].why
+    assert {plan[h].action for h in ("head", "gpu-2")} == {Action.RUN}
+
+
+def test_what_a_stage_needs_and_nobody_measured_blocks_it(session: Session) -> None:
+    found = {h: facts_of(h, **FIT) for h in HOSTS} | {"gpu-1": facts_of("gpu-1")}
+    plan = cells(session, Round(found, {}), PICKY)
+    assert plan["gpu-1"].action is Action.BLOCKED
+    assert plan["gpu-1"].why.startswith("not known: ")
+
+
+def test_all_wait_for_a_host_that_leads_and_is_not_fit(session: Session) -> None:
+    found = {h: facts_of(h, **FIT) for h in HOSTS} | {"head": facts_of("head", **TAKEN)}
+    plan = cells(session, Round(found, {}), PICKY)
+    assert {c.action for c in plan.values()} == {Action.BLOCKED}
+    assert plan["gpu-1"].why == "waits for head, which comes first"
+
+
+def test_a_host_that_has_the_stage_is_not_asked_for_what_it_needs(session: Session) -> None:
+    done = finished(session)
+    late = {
+        h: f.model_copy(update={"ground": facts_of(h, **TAKEN).ground}) for h, f in done.items()
+    }
+    plan = cells(session, Round(late, {}), PICKY, full=True)
+    assert {c.action for c in plan.values()} == {Action.RUN}

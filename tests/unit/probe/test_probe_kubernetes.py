@@ -16,7 +16,7 @@ import pytest
 from appliance.adapters.certificates import KeyPair
 from appliance.adapters.process import run
 from appliance.probe.ask import Ask, Unreadable
-from appliance.stages.kubernetes import collect as kubernetes
+from appliance.stages.kubernetes.collect import cluster as kubernetes
 from tests.unit.adapters.authority import Authority
 
 Grow = Callable[[dict[str, Any]], str]

@@ -1,0 +1,210 @@
+"""Whether a host can carry its part of a cluster: judged before stage kubernetes changes anything, and afterwards."""
+
+from collections.abc import Iterable, Iterator
+
+from appliance.checks.check import Check, HostCheck, Nature, View, failed, not_assessed, passed
+from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import Filesystem
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host, Role
+from appliance.stages.context import RoleContext, Shared
+from appliance.stages.kubernetes.facts import Ground
+from appliance.stages.kubernetes.variables.containerd import containerd_release
+from appliance.stages.kubernetes.variables.releases import options, release
+
+GROUND, SWAP = "kubernetes.ground", "kubernetes.swap"
+MEMBERS = frozenset({Role.CONTROL, Role.GPU})
+CGROUP_2_SINCE = 35
+"""kubelet of this release does not start on control groups of version 1, unless its configuration says so (changelog 1.35)."""
+LEAST_ROOM = 10 << 30
+"""Own choice: the control plane's images, the operators' and some logs."""
+STATE = "/var/lib"
+PORTS = {
+    "2379": "etcd",
+    "2380": "etcd",
+    "6443": "the API server",
+    "10250": "kubelet",
+    "10256": "kube-proxy",
+    "10257": "kube-controller-manager",
+    "10259": "kube-scheduler",
+}
+EVERYWHERE = ("10250", "10256")
+CARRIED = {("debian", "12"): "1.6", ("debian", "13"): "1.7"}
+"""containerd of the distributions whose release does not move; the RHEL family has none."""
+
+
+def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Every obstacle of its own, or that there is none."""
+    found = facts.ground
+    if found is None or "ground" in facts.errors:
+        return [not_assessed(GROUND, host.name, facts.gap("ground"))]
+    container = bool(facts.os.container)
+    obstacles = [*_always(view, host, facts)]
+    if not container:
+        obstacles += _kernel(host, found)
+    if not found.ours:
+        obstacles += _strangers(view, host, found)
+        if not container:
+            obstacles += [
+                *_swapped(host, facts, found),
+                *_room(host, facts),
+                *_carried(view, host, facts),
+            ]
+    return obstacles or [passed(GROUND, host.name, evidence="fit for a cluster")]
+
+
+def judge_swap(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Nothing is swapped to: kubelet does not start beside it."""
+    del view
+    found = facts.ground
+    if facts.os.container:
+        told = "swap is the machine's, and kubelet is told to bear it"
+        return [passed(SWAP, host.name, evidence=told)]
+    if found is None or "ground" in facts.errors:
+        return [not_assessed(SWAP, host.name, facts.gap("ground"))]
+    if not found.swaps:
+        return [passed(SWAP, host.name, "off", evidence="/proc/swaps")]
+    cause = f"swap is on: {', '.join(found.swaps)}; kubelet does not start again beside it"
+    fix = "appliance deploy turns it off; what turned it on is in: systemctl list-dependencies swap.target"
+    return [failed(SWAP, host.name, cause, fix, value="on")]
+
+
+def _always(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    """What stops kubelet at its next start, too."""
+    context = RoleContext(view.profile, view.site, host, {}, view.facts, Shared())
+    try:
+        chosen = release(context)
+    except ConfigError:
+        return
+    if chosen.minor < CGROUP_2_SINCE or facts.os.container:
+        return
+    at = place(host.name, "cgroups")
+    if not facts.os.cgroup:
+        yield not_assessed(GROUND, at, facts.gap("os", "no control groups were found"))
+    elif facts.os.cgroup != "v2":
+        cause = (
+            f"control groups are {facts.os.cgroup}, and kubelet {chosen} starts on version 2 only"
+        )
+        fix = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line, or choose Kubernetes 1.34"
+        yield failed(GROUND, at, cause, fix, value=facts.os.cgroup)
+
+
+def _kernel(host: Host, found: Ground) -> Iterator[CheckResult]:
+    for name, state in found.modules.items():
+        if not state:
+            cause = f"the kernel has no module {name}, and it cannot be loaded"
+            fix = "install the modules of the kernel that runs (Ubuntu: linux-modules-extra), or boot a kernel that has them"
+            yield failed(GROUND, place(host.name, name), cause, fix)
+
+
+def _strangers(view: View, host: Host, found: Ground) -> Iterator[CheckResult]:
+    """Of a host that has no part in the cluster yet."""
+    if found.clusters:
+        cause = f"it belongs to a cluster already: {', '.join(found.clusters)}"
+        fix = "take it out of that cluster (kubeadm reset, k3s-uninstall.sh), or out of this site"
+        yield failed(GROUND, place(host.name, "cluster"), cause, fix)
+    needed = PORTS if Role.CONTROL in host.roles else EVERYWHERE
+    for port, program in sorted(found.listeners.items()):
+        if port in needed and not found.clusters:
+            cause = f"port {port} is taken by {program or 'somebody'}, and {PORTS[port]} needs it"
+            yield failed(
+                GROUND,
+                place(host.name, port),
+                cause,
+                f"ss -lntp 'sport = :{port}' shows who; stop it",
+            )
+    given = options(view.site)
+    for key in ("pod_network", "service_network"):
+        network = getattr(given, key)
+        for way in found.ways_to(network):
+            cause = f"it has a route to {way.replace(' ', ' by ')}, which is in kubernetes.{key} ({network})"
+            yield failed(
+                GROUND, place(host.name, key), cause, f"give kubernetes.{key} addresses of its own"
+            )
+
+
+def _swapped(host: Host, facts: HostFacts, found: Ground) -> Iterator[CheckResult]:
+    used = sum(found.swaps.values())
+    at = place(host.name, "swap")
+    if used and not facts.memory.total:
+        yield not_assessed(GROUND, at, facts.gap("cpu"))
+    elif used > facts.memory.available:
+        cause = (
+            f"swap cannot be turned off: {', '.join(found.swaps)} hold {used >> 20} MiB,"
+            f" and {facts.memory.available >> 20} MiB of memory are available"
+        )
+        yield failed(
+            GROUND, at, cause, "end what uses the memory: ps aux --sort=-rss on the host shows it"
+        )
+
+
+def _room(host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    held, at = _of(facts, STATE), place(host.name, STATE)
+    if held is None:
+        yield not_assessed(
+            GROUND, at, facts.gap("filesystems", f"no file system of {STATE} was read")
+        )
+    elif held.free < LEAST_ROOM:
+        cause = f"{STATE} has {held.free >> 20} MiB free (on {held.at}), and images need {LEAST_ROOM >> 30} GiB"
+        yield failed(
+            GROUND,
+            at,
+            cause,
+            f"du -xh -d2 {held.at} | sort -h shows what fills it",
+            value=held.free,
+        )
+
+
+def _of(facts: HostFacts, path: str) -> Filesystem | None:
+    """The file system a folder lies on."""
+    around = [
+        f for f in facts.filesystems if path == f.at or path.startswith(f.at.rstrip("/") + "/")
+    ]
+    return max(around, key=lambda f: len(f.at), default=None)
+
+
+def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+    """Of containerd as the distribution packages it."""
+    if view.site.repositories.containerd.source != "distribution" or options(view.site).offline(
+        "packages"
+    ):
+        return
+    wanted = containerd_release(
+        RoleContext(view.profile, view.site, host, {}, view.facts, Shared())
+    )
+    version = facts.os.version_id.split(".")[0]
+    system = f"{facts.os.id} {version}"
+    lacks = "rhel" in (facts.os.id, *facts.os.like)
+    there = CARRIED.get((facts.os.id, version), "" if lacks else wanted)
+    if wanted.split(".")[:2] == there.split(".")[:2]:
+        return
+    cause = f"{system} carries {f'containerd {there}' if there else 'no containerd'}, and the site asks for {wanted}"
+    fix = "set repositories.containerd.source: docker" + (
+        f', or kubernetes.containerd: "{there}"' if there else ""
+    )
+    yield failed(GROUND, place(host.name, "containerd"), cause, fix)
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        GROUND,
+        "The host can carry its part of a cluster",
+        MEMBERS,
+        judge_ground,
+        "Before stage kubernetes changes a host it must have what a later step would stop without: control groups of version 2 (from "
+        "1.35 on), the modules br_netfilter and overlay, free ports, no other cluster, no route into the cluster's networks, swap that "
+        "can be turned off and room for images. A host that lacks one, or cannot tell, is blocked in the plan with the reason. "
+        "Afterwards only control groups and modules are judged.",
+        "10 GiB free for /var/lib; own choice",
+        nature=Nature.NEED,
+    ),
+    HostCheck(
+        SWAP,
+        "Swap is off",
+        MEMBERS,
+        judge_swap,
+        "kubelet keeps pods to the memory they were promised and does not start beside swap. The stage turns it off, takes it out of "
+        "/etc/fstab and masks swap.target. Usual causes of its return: a partition or file added later, zram, swapon by hand.",
+    ),
+)

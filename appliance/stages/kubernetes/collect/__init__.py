@@ -1,0 +1,1 @@
+"""What the probe asks of this stage's area."""
