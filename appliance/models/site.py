@@ -29,7 +29,9 @@ from appliance.stages.base.site import BaseOptions
 from appliance.stages.fabric.site import DocaRepository, FabricOptions
 from appliance.stages.gpu.site import GpuOptions, GpuRepository
 from appliance.stages.kubernetes.site import (
+    HELM,
     ContainerdRepository,
+    HelmProgram,
     KubernetesOptions,
     KubernetesRepository,
 )
@@ -148,6 +150,7 @@ class Repositories(Model):
     kubernetes: KubernetesRepository = Field(
         default=KubernetesRepository.model_construct(), description="kubeadm, kubelet and kubectl"
     )
+    helm: HelmProgram = Field(default=HELM, description="Helm's program; not given: 3.21.4")
 
 
 class Site(Model):

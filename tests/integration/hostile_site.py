@@ -69,6 +69,7 @@ SITE: Document = {
             }
             for name in ("containerd", "kubernetes")
         },
+        "helm": {"url": "http://mirror.example/helm.tar.gz", "sha256": DIGEST},
     },
     "gpu": {},
     "mig": {

@@ -27,16 +27,22 @@ class World:
     makers: Makers
     plain: str
 
-    def choose(self, version: str = "1.35.4", fingerprint: str = "", **containerd: str) -> None:
+    def choose(
+        self, version: str = "1.35.4", fingerprint: str = "", helm: str = "", **containerd: str
+    ) -> None:
         """What the owner writes into site.yml."""
         at = f"http://{self.bench.rack.gateway}:{PORT}"
         signed = f"fingerprint: {fingerprint or self.makers.fingerprint}"
         docker = f"{{mirror: {at}/docker, {signed}}}"
         own = "{source: distribution}" if containerd else docker
         more = f"  containerd: {own}\n  kubernetes: {{mirror: {at}/kubernetes, {signed}}}\n"
+        more += f"  helm: {helm}\n" if helm else ""
         text = self.plain.replace("\nrepositories:\n", f"\nrepositories:\n{more}")
         release = containerd.get("release", "2.3")
-        cluster = f'kubernetes: {{version: "{version}", containerd: "{release}", network: bridge}}'
+        network = "calico" if helm else "bridge"
+        cluster = (
+            f'kubernetes: {{version: "{version}", containerd: "{release}", network: {network}}}'
+        )
         (self.bench.site / "site.yml").write_text(f"{text}\n{cluster}\n")
 
     def cause(self) -> str:
@@ -141,6 +147,17 @@ def test_a_hold_that_was_taken_away_is_put_back(world: World) -> None:
     world.said("apt-mark unhold kubelet")
     assert LOOK_ALIKE in world.cause()
     assert "kubelet" in world.said("apt-mark showhold").split()
+
+
+def test_helm_is_brought_by_its_digest_or_not_at_all(world: World) -> None:
+    name, digest = world.makers.publish_helm("v3.21.4")
+    url = f"http://{world.bench.rack.gateway}:{PORT}/{name}"
+    world.choose(helm=f'{{url: {url}, sha256: "{digest[::-1]}"}}')
+    assert "is another archive than the one pinned" in world.cause()
+    assert world.said("ls /usr/local/lib/appliance/helm 2>/dev/null || echo none") == "none"
+    world.choose(helm=f'{{url: {url}, sha256: "{digest}"}}')
+    assert LOOK_ALIKE in world.cause()
+    assert world.said("/usr/local/lib/appliance/helm version") == "v3.21.4"
 
 
 def test_the_distributions_own_containerd_takes_the_place_of_dockers(world: World) -> None:

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.texts import (
+    SHA256,
     ABSOLUTE_PATH,
     PATH_LENGTH,
     Few,
@@ -172,6 +173,20 @@ class KubernetesRepository(Model):
         default=None,
         description="Of the signing key, 40 hexadecimal digits; none: the project's own",
     )
+
+
+class HelmProgram(Model):
+    """Helm 3.14 or newer, or 4, on a site whose ``kubernetes.source`` brings no charts."""
+
+    url: MirrorUrl = Field(description="Its maker's archive for linux-amd64, or a copy of it")
+    sha256: str = Field(pattern=SHA256, description="Of the archive, as sha256sum prints it")
+
+
+HELM = HelmProgram(
+    url="https://get.helm.sh/helm-v3.21.4-linux-amd64.tar.gz",
+    sha256="61f88ab166748cb19604d7884cb100ae9ccb13804ddeb98e08af167eacbb6a14",
+)
+"""The newest Helm 3 that was seen (2026-11), with the digest two projects pin it by."""
 
 
 WORDS = {

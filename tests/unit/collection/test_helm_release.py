@@ -43,6 +43,7 @@ NONE = (1, "", "Error: release: not found")
 
 @pytest.fixture(autouse=True)
 def places(plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin("module_utils.helm_archive"), "PROGRAM", "helm")
     module = plugin("module_utils.helm")
     monkeypatch.setattr(module, "LOCKS", str(tmp_path / "lock"))
     monkeypatch.setattr(module, "STATE", str(tmp_path / "state"))
@@ -224,8 +225,8 @@ def test_a_host_without_helm_says_what_to_do(run: Run, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(AnsibleModule, "run_command", nothing)
     assert run("helm_release", **GIVEN)["msg"] == (
-        "helm does not run (No such file or directory): install Helm 3.14 or newer on this host, "
-        "or name an offline source that has it in bin/helm"
+        "helm does not run (No such file or directory): appliance deploy --stage kubernetes brings "
+        "Helm 3.14 or newer; an offline source has it in bin/helm"
     )
 
 

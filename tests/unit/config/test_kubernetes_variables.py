@@ -1,5 +1,6 @@
 """What becomes of a site in the variables of roles containerd and kubernetes, release by release."""
 
+import re
 import tomllib
 from typing import Any
 
@@ -502,3 +503,23 @@ def test_no_threshold_of_eviction_is_lost_by_giving_others() -> None:
     kubelet = of("gpu-1", site(version="1.35"))["kubernetes_kubelet"]
     assert kubelet["evictionHard"]["nodefs.inodesFree"] == "5%"
     assert kubelet["evictionHard"]["imagefs.inodesFree"] == "5%"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "more", "brought"),
+    [
+        ({"network": "calico"}, {}, True),
+        ({"network": "bridge"}, {}, False),
+        ({"network": "bridge"}, {"scheduler": {"projects": []}}, True),
+        ({"network": "calico", "source": "/opt/source"}, {}, False),
+        ({"network": "calico", "source": "/opt/source", "source_parts": ["images"]}, {}, True),
+    ],
+)
+def test_helm_is_brought_by_its_digest_where_something_is_installed_by_it(
+    cluster: dict[str, Any], more: dict[str, Any], brought: bool
+) -> None:
+    given = Site.model_validate({**site(version="1.35", **cluster).model_dump(mode="json"), **more})
+    found = of("head-1", given)["kubernetes_helm"]
+    assert bool(found) is brought
+    assert not brought or re.fullmatch("[0-9a-f]{64}", found["sha256"])
+    assert of("gpu-1", given)["kubernetes_helm"] == {}

@@ -74,6 +74,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
         "kubernetes_source": given.offline("manifests"),
         **repository(site),
+        "kubernetes_helm": helm(site) if is_control else {},
         "kubernetes_container": container,
         "kubernetes_encryption_key": _encryption_key(context) if is_control else "",
         "kubernetes_backup": given.etcd_backup.model_dump() if is_control else {},
@@ -90,6 +91,13 @@ def repository(site: Site) -> Variables:
         "kubernetes_repository_key": found.key or "",
         "kubernetes_repository_fingerprint": found.fingerprint or "",
     }
+
+
+def helm(site: Site) -> dict[str, str]:
+    """The archive of Helm's program; nothing where the offline source has it, or nothing is installed by it."""
+    needed = site.scheduler or site.workloads or options(site).network != "bridge"
+    brought = not needed or options(site).offline("charts")
+    return {} if brought else site.repositories.helm.model_dump()
 
 
 def _upgrade_skip(given: KubernetesOptions, chosen: Release) -> list[str]:

@@ -161,7 +161,7 @@ class Helm:
         self.major = self._major()
 
     def _major(self) -> int:
-        remedy = "install Helm 3.14 or newer on this host, or name an offline source that has it in bin/helm"
+        remedy = "appliance deploy --stage kubernetes brings Helm 3.14 or newer; an offline source has it in bin/helm"
         try:
             _, out, err = self._run([self._program, "version", "--short"], handle_exceptions=False)
         except OSError as error:

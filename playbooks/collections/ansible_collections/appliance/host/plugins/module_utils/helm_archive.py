@@ -7,6 +7,9 @@ import os
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
+PROGRAM = "/usr/local/lib/appliance/helm"
+"""Where role kubernetes puts it, by the digest of its maker's archive."""
+
 
 def proved(path: str, pinned: str = "") -> str:
     """The path, where the file is what the digest beside it says, and the one pinned if any. Raises Problem."""
@@ -26,8 +29,8 @@ def proved(path: str, pinned: str = "") -> str:
 
 
 def program_of(source: str) -> str:
-    """Helm's program: the offline source's, or the host's own."""
-    return proved(os.path.join(source, "bin/helm")) if source else "helm"
+    """Helm's program: the offline source's, or the one that was brought."""
+    return proved(os.path.join(source, "bin/helm")) if source else PROGRAM
 
 
 def chart_of(source: str, chart: str, title: str, pinned: str) -> str:

@@ -21,8 +21,8 @@ options:
   repository: {description: Chart repository; not asked where there is a source, empty for a chart that names its registry., type: str, default: ""}
   values: {description: What differs from the chart's own values., type: dict, default: {}}
   source:
-    description: Folder with C(bin/helm) and C(charts/CHART-VERSION.tgz), each with its C(.sha256); empty takes C(helm) of the
-      host and the chart from its registry.
+    description: Folder with C(bin/helm) and C(charts/CHART-VERSION.tgz), each with its C(.sha256); empty takes the program
+      that role kubernetes has brought, and the chart from its registry.
     type: str
     default: ""
   sha256: {description: Digest the chart's archive must have; empty for any., type: str, default: ""}
