@@ -7,9 +7,9 @@ from pydantic import Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.texts import (
-    SHA256,
     ABSOLUTE_PATH,
     PATH_LENGTH,
+    SHA256,
     Few,
     File,
     Fingerprint,

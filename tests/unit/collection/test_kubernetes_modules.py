@@ -412,6 +412,21 @@ def test_kube_vip_has_the_kubeconfig_that_is_there(
     assert rendered_vip(version, makes, seen) == file
 
 
+def test_the_rights_that_cannot_be_taken_back_are_held_while_the_cluster_is_made_alone() -> None:
+    tasks = yaml.safe_load((root() / "roles/kubernetes/tasks/service.yml").read_text())
+    held = [
+        (number, task)
+        for number, task in enumerate(tasks)
+        if task.get("appliance.host.files", {}).get("files") == "{{ __kubernetes_vip_files }}"
+    ]
+    made = [n for n, task in enumerate(tasks) if "appliance.host.kubeadm_control" in task]
+    (first, during), (last, after) = held
+    assert first < made[0] < last
+    assert "__kubernetes_before.desk | length == 0" in during["when"]
+    assert after["vars"] == {"__kubernetes_super": False}
+    assert after["when"] == "kubernetes_virtual_address | length > 0"
+
+
 @pytest.mark.parametrize(
     ("policy", "state", "stays"),
     [

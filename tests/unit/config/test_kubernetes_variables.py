@@ -11,7 +11,7 @@ from appliance.config.data import root
 from appliance.config.load import load_profile
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
-from appliance.models.facts import HostFacts
+from appliance.models.facts import HostFacts, Unit
 from appliance.models.site import Repositories, Site
 from appliance.stages.base.variables import networks as let_in
 from appliance.stages.context import RoleContext
@@ -241,10 +241,22 @@ def test_kubelet_runs_on_the_cgroups_a_container_has(
     assert found["kubernetes_kubelet"].get("failCgroupV1", False) is False
 
 
-def test_pods_resolve_through_the_hosts_own_servers_not_a_stub() -> None:
-    given = site(version="1.35")
-    found = of("gpu-1", given, facts("gpu-1", os="ubuntu"))["kubernetes_kubelet"]
-    assert found["resolvConf"] == "/run/systemd/resolve/resolv.conf"
+@pytest.mark.parametrize(
+    ("os", "state", "file"),
+    [
+        ("ubuntu", "active", "/run/systemd/resolve/resolv.conf"),
+        ("debian", "active", "/run/systemd/resolve/resolv.conf"),
+        ("ubuntu", "inactive", "/etc/resolv.conf"),
+        ("ubuntu", None, "/etc/resolv.conf"),
+    ],
+)
+def test_pods_resolve_through_the_hosts_own_servers_not_a_stub(
+    os: str, state: str | None, file: str
+) -> None:
+    units = {"systemd-resolved.service": Unit(load="loaded", active=state)} if state else {}
+    host = facts("gpu-1", os=os).model_copy(update={"units": units})
+    found = of("gpu-1", site(version="1.35"), host)["kubernetes_kubelet"]
+    assert found["resolvConf"] == file
     assert found["clusterDNS"] == ["10.96.0.10"]
 
 
@@ -323,6 +335,7 @@ def test_parts_of_the_offline_source_stand_alone(brought: tuple[str, ...]) -> No
         (29, "registry.k8s.io/pause:3.9"),
         (33, "registry.k8s.io/pause:3.10"),
         (35, "registry.k8s.io/pause:3.10.1"),
+        (36, "registry.k8s.io/pause:3.10.2"),
     ],
 )
 def test_the_sandbox_image_is_the_one_kubeadm_names(minor: int, image: str) -> None:

@@ -28,7 +28,10 @@ DEPLOY = "appliance deploy"
 ON_DEMAND = "appliance: MIG on demand"
 """Why a host cordons itself while it divides its GPUs for a pod."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
-UNITS = ("containerd.service", "kubelet.service", "appliance-etcd.timer")
+UNITS = (
+    *("containerd.service", "kubelet.service", "appliance-etcd.timer"),
+    *("appliance-certificates.timer", "systemd-resolved.service"),
+)
 """What the probe must be asked for."""
 """What is judged of a cluster of somebody else's; no stage makes it."""
 LATE = 2

@@ -6,7 +6,7 @@ from appliance.stages.base.variables import in_container
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.variables.releases import options, release
 
-PAUSE = {28: "3.9", 31: "3.10", 34: "3.10.1"}
+PAUSE = {28: "3.9", 31: "3.10", 34: "3.10.1", 36: "3.10.2"}
 """The sandbox image kubeadm names from a minor release on (cmd/kubeadm/app/constants)."""
 UPSTREAM_PLUGINS = "/opt/cni/bin"
 """Where Calico and Cilium put their plugins."""

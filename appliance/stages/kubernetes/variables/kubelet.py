@@ -87,7 +87,8 @@ def _per_node(context: RoleContext) -> list[dict[str, object]]:
 
 
 def _resolver(context: RoleContext) -> str:
-    """Where the host's own name servers stand; systemd-resolved's stub is of no use inside a pod."""
+    """Where the host's own name servers stand; systemd-resolved's stub is of no use inside a pod. kubeadm asks for the unit, too."""
     facts = context.facts.get(context.host.name)
-    stub = facts is not None and facts.os.id == "ubuntu"
+    unit = facts.units.get("systemd-resolved.service") if facts else None
+    stub = unit is not None and unit.active == "active"
     return "/run/systemd/resolve/resolv.conf" if stub else "/etc/resolv.conf"

@@ -1,0 +1,133 @@
+"""The program that renews a control plane's certificates, on real ones, with kubeadm and the parts pretended."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from appliance.adapters.process import run
+from tests.unit.roles.loading import program
+
+FILE = Path("roles/kubernetes/files/usr/local/sbin/appliance-certificates")
+OWN = ("apiserver.crt", "etcd/server.crt")
+AUTHORITIES = ("ca.crt", "etcd/ca.crt")
+
+
+def certify(file: Path, days: int) -> None:
+    """A certificate that lives so many days."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    made = ("-subj", "/CN=x", "-days", str(days), "-keyout", "/dev/null", "-out", str(file))
+    run(("openssl", "req", "-x509", *key, *made))
+
+
+class Plane:
+    """A control plane: its certificates, what was called, and what kubeadm does."""
+
+    def __init__(self, module: ModuleType, pki: Path) -> None:
+        self.module = module
+        self.pki = pki
+        self.calls: list[tuple[str, ...]] = []
+        self.real: Callable[..., tuple[int, str]] = module.run
+        self.renews = 365
+        self.says = (0, "")
+        for name in AUTHORITIES:
+            certify(pki / name, 5)
+        for name in OWN:
+            certify(pki / name, 300)
+
+    def run(self, *argv: str) -> tuple[int, str]:
+        if argv[0] == "openssl":
+            return self.real(*argv)
+        self.calls.append(argv)
+        if argv[0] == "kubeadm" and self.renews:
+            for name in OWN:
+                certify(self.pki / name, self.renews)
+        return self.says if argv[0] == "kubeadm" else (0, "")
+
+    def main(self, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+        monkeypatch.setattr("sys.argv", ["appliance-certificates", *words])
+        code = self.module.main()
+        assert isinstance(code, int)
+        return code
+
+
+@pytest.fixture
+def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plane:
+    module = program(FILE)
+    made = Plane(module, tmp_path / "pki")
+    for name, value in (("PKI", str(tmp_path / "pki")), ("PARKED", str(tmp_path / "parked"))):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "run", made.run)
+    monkeypatch.setattr(module, "is_ready", lambda: True)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    return made
+
+
+def test_certificates_with_time_left_are_left_alone(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert plane.main(monkeypatch) == 0
+    assert plane.calls == []
+
+
+def test_all_are_renewed_before_the_first_expires_and_every_part_takes_them_up(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certify(plane.pki / "etcd/server.crt", 59)
+    assert plane.main(monkeypatch) == 0
+    assert plane.calls[0] == ("kubeadm", "certs", "renew", "all")
+    ended = [argv[-1] for argv in plane.calls[1:]]
+    assert ended == ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-vip"]
+    assert "etcd/server.crt" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("renews", "says", "line"),
+    [
+        (0, (1, "cannot read ca.key\n"), "kubeadm certs renew all: cannot read ca.key"),
+        (0, (0, ""), "was not renewed by kubeadm"),
+    ],
+)
+def test_what_kubeadm_does_not_do_is_told(
+    plane: Plane,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    renews: int,
+    says: tuple[int, str],
+    line: str,
+) -> None:
+    certify(plane.pki / "apiserver.crt", 10)
+    plane.renews, plane.says = renews, says
+    assert plane.main(monkeypatch) == 1
+    assert line in capsys.readouterr().err
+
+
+def test_a_part_that_does_not_come_back_ends_it(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certify(plane.pki / "apiserver.crt", 10)
+    monkeypatch.setattr(plane.module, "is_ready", lambda: False)
+    monkeypatch.setattr(plane.module, "WAIT", -1)
+    assert plane.main(monkeypatch) == 1
+    assert [argv[0] for argv in plane.calls] == ["kubeadm", "pkill"]
+    assert "the API is not ready" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_certificate_is_named(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (plane.pki / "apiserver.crt").write_text("nothing")
+    assert plane.main(monkeypatch) == 1
+    assert "apiserver.crt" in capsys.readouterr().err
+    assert plane.calls == []
+
+
+def test_nothing_is_renewed_while_etcd_is_restored(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    certify(plane.pki / "apiserver.crt", 10)
+    (tmp_path / "parked").mkdir()
+    assert plane.main(monkeypatch) == 1
+    assert plane.calls == []
