@@ -34,6 +34,7 @@ PATTERNS: Mapping[str, tuple[str, str]] = {
     site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
     texts.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
     texts.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),
+    texts.CHART_VERSION: ("a version of a chart", "as 1.7.0 or v4.13.4"),
     texts.DEVICE: ("a block device", "as /dev/nvme0n1 or /dev/disk/by-id/..."),
     images.IDENTITY: (
         "what an image is known by",

@@ -89,6 +89,7 @@ Area = Literal["gpu", "fabric"]
 
 ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 ACCOUNT_NAME = r"^[a-z_][a-z0-9_-]{0,30}$"
+CHART_VERSION = r"^v?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+][0-9A-Za-z.-]{1,32})?$"
 DEVICE = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9._:+-]*)+$"
 DURATION = r"^[1-9][0-9]{0,4}[mhd]$"
 FINGERPRINT = r"^[0-9A-Fa-f]{40}$"

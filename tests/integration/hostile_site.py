@@ -109,6 +109,7 @@ SITE: Document = {
     "kubernetes": {
         "version": "1.35",
         "containerd": "2.3",
+        "network_version": "v3.32.1",
         "address": "10.0.0.100",
         "address_image": f"mirror/kube-vip:v1.0.0@sha256:{DIGEST}",
         "source": "/srv/offline",

@@ -108,6 +108,14 @@ def bridge(case: Case) -> Iterator[Finding]:
         yield case.problem(path, message, "take a larger kubernetes.pod_network, or calico")
 
 
+def network_version(case: Case) -> Iterator[Finding]:
+    """Plain routes have no chart."""
+    given = _own(case)
+    if given is not None and given.network == "bridge" and given.network_version:
+        path: KeyPath = (SECTION, "network_version")
+        yield case.problem(path, "bridge has no chart", "take this line out")
+
+
 def releases(case: Case) -> Iterator[Finding]:
     """The release is one there are tables for, and goes with what the profile runs on it."""
     given = _own(case)
@@ -159,6 +167,7 @@ RULES: tuple[Rule, ...] = (
     address_image,
     networks,
     bridge,
+    network_version,
     releases,
     owners,
     kubeconfig,

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from appliance.models.base import Model
 from appliance.models.texts import (
     ABSOLUTE_PATH,
+    CHART_VERSION,
     PATH_LENGTH,
     SHA256,
     Few,
@@ -99,6 +100,11 @@ class KubernetesOptions(Model):
     network: Literal["calico", "cilium", "bridge"] = Field(
         default="calico",
         description="Pod network; bridge: plain routes in one Ethernet segment, enforces no NetworkPolicy",
+    )
+    network_version: str | None = Field(
+        default=None,
+        pattern=CHART_VERSION,
+        description="Version of calico's or cilium's chart; none: v3.32.1, 1.20.1",
     )
     dns: Literal["coredns", "supplied"] = Field(
         default="coredns", description="supplied: a manifest among those of source"

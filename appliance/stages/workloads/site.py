@@ -7,6 +7,7 @@ from pydantic import Field
 from appliance.models.base import Model
 from appliance.models.texts import (
     ABSOLUTE_PATH,
+    CHART_VERSION,
     PATH_LENGTH,
     SHA256,
     HubClass,
@@ -17,7 +18,6 @@ from appliance.models.texts import (
 )
 from appliance.stages.scheduler.site import Label, Namespace
 
-CHART_VERSION = r"^v?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+][0-9A-Za-z.-]{1,32})?$"
 STORAGE = r"^[1-9][0-9]{0,6}(Mi|Gi|Ti)$"
 BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
 AUTHENTICATOR = r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$"
@@ -198,7 +198,6 @@ class WorkloadsOptions(Model):
 
 
 WORDS = {
-    CHART_VERSION: ("a version of a chart", "as 1.7.0 or v4.13.4"),
     AUTHENTICATOR: ("a name of an authenticator", "as generic-oauth"),
     STORAGE: ("a size", "as 50Gi"),
     BELOW: ("a folder below the export", "as llama/3-8b, without a leading /"),

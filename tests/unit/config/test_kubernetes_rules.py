@@ -47,6 +47,8 @@ def test_a_sound_cluster_is_accepted(site_folder: Path) -> None:
         ('{version: "1.32"}', "kubernetes"),
         ("{external: nowhere}", "nowhere is not a file"),
         ("{network: flannel}", "is not accepted"),
+        ("{network: bridge, network_version: v3.32.1}", "bridge has no chart"),
+        ("{network_version: newest}", "network_version"),
         ("{registry_mirrors: {Docker: x}}", "registry_mirrors"),
     ],
 )

@@ -536,3 +536,29 @@ def test_helm_is_brought_by_its_digest_where_something_is_installed_by_it(
     assert bool(found) is brought
     assert not brought or re.fullmatch("[0-9a-f]{64}", found["sha256"])
     assert of("gpu-1", given)["kubernetes_helm"] == {}
+
+
+def test_calico_is_two_releases_whose_pods_stay_on_network_management() -> None:
+    first, second = of("head-1", site(version="1.35"))["kubernetes_network_releases"]
+    assert (first["chart"], second["chart"]) == ("crd.projectcalico.org.v1", "tigera-operator")
+    assert first["version"] == second["version"] == "v3.32.1"
+    calico = second["values"]["installation"]["calicoNetwork"]
+    assert calico["ipPools"][0]["cidr"] == "10.244.0.0/16"
+    assert calico["nodeAddressAutodetectionV4"] == {"cidrs": ["10.0.0.0/24"]}
+    assert of("gpu-1", site(version="1.35"))["kubernetes_network_releases"] == []
+
+
+@pytest.mark.parametrize(("members", "operators"), [(1, 1), (3, 2)])
+def test_cilium_has_no_more_operators_than_hosts(members: int, operators: int) -> None:
+    given = site(
+        version="1.35", network="cilium", network_version="1.19.3", given=hosts(1)[:members]
+    )
+    (release,) = of("head-1", given)["kubernetes_network_releases"]
+    assert release["version"] == "1.19.3"
+    assert release["values"]["operator"]["replicas"] == operators
+    assert release["values"]["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"] == ["10.244.0.0/16"]
+
+
+def test_plain_routes_have_no_chart() -> None:
+    given = site(version="1.35", network="bridge")
+    assert of("head-1", given)["kubernetes_network_releases"] == []

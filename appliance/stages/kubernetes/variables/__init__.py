@@ -3,6 +3,7 @@
 import re
 from ipaddress import IPv4Network
 
+from appliance.stages.kubernetes.variables.network import releases
 from appliance.errors import ConfigError
 from appliance.models.site import Host, Role, Site
 from appliance.stages.base.variables import in_container
@@ -68,11 +69,12 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_dns": given.dns,
         "kubernetes_upgrade_skip": _upgrade_skip(given, chosen),
         "kubernetes_network": given.network,
-        "kubernetes_network_cidr": str(site.networks["management"].cidr),
+        "kubernetes_network_releases": releases(context) if host.name == first.name else [],
         "kubernetes_pod_network": str(given.pod_network),
         "kubernetes_pod_subnet": str(pod_subnet(site, host)) if given.network == "bridge" else "",
         "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
         "kubernetes_source": given.offline("manifests"),
+        "kubernetes_charts": given.offline("charts"),
         **repository(site),
         "kubernetes_helm": helm(site) if is_control else {},
         "kubernetes_container": container,
