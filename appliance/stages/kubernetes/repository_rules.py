@@ -5,12 +5,7 @@ from collections.abc import Iterator
 from appliance.config.finding import Finding
 from appliance.config.rules.base import Case, Rule
 from appliance.config.rules.repositories import signed
-from appliance.errors import ConfigError
 from appliance.stages.kubernetes.site import KubernetesOptions
-from appliance.stages.kubernetes.variables.releases import parse
-
-UPSTREAM_SINCE = 24
-"""The project's repositories begin with this minor release; those before it went away in March 2024 (kubernetes.io)."""
 
 
 def keys(case: Case) -> Iterator[Finding]:
@@ -55,19 +50,15 @@ def _twice(case: Case) -> Iterator[Finding]:
 
 
 def _nowhere(case: Case, own: KubernetesOptions) -> Iterator[Finding]:
-    found = case.site.repositories.kubernetes
-    text = own.version or case.site.software.get("kubernetes")
-    text = text or (case.profile.software.kubernetes if case.profile else None)
-    try:
-        chosen = parse(text) if text else None
-    except ConfigError:
+    """Profiles ask for Docker's releases; which one a distribution carries only the owner knows."""
+    if case.site.repositories.containerd.source != "distribution" or own.containerd:
         return
-    if not chosen or chosen.minor >= UPSTREAM_SINCE or found.source == "hosts" or found.mirror:
-        return
+    asked = case.site.software.get("containerd")
+    asked = asked or (case.profile.software.containerd if case.profile else "not known")
     yield case.problem(
-        ("kubernetes", "version") if own.version else ("kubernetes",),
-        f"packages of Kubernetes {chosen} can be had from nowhere: the project's repositories begin with 1.{UPSTREAM_SINCE}",
-        f"take 1.{UPSTREAM_SINCE} or newer, or name a mirror in repositories.kubernetes.mirror, or an offline source in kubernetes.source",
+        ("repositories", "containerd", "source"),
+        f"takes the distribution's containerd, and the release asked for is {asked}, which may come from nowhere",
+        "name the distribution's in kubernetes.containerd, as apt-cache policy containerd shows it on a host, or write docker",
     )
 
 

@@ -3,7 +3,6 @@
 import re
 from ipaddress import IPv4Network
 
-from appliance.stages.kubernetes.variables.network import releases
 from appliance.errors import ConfigError
 from appliance.models.site import Host, Role, Site
 from appliance.stages.base.variables import in_container
@@ -11,6 +10,7 @@ from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.topology import label_families, node_labels
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables.kubelet import kubelet
+from appliance.stages.kubernetes.variables.network import releases
 from appliance.stages.kubernetes.variables.releases import (
     CONTROL_TAINT,
     SOCKET,
