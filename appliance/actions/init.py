@@ -15,7 +15,7 @@ from pathlib import Path
 
 from appliance.adapters import process
 from appliance.config.finding import InvalidConfig, printable
-from appliance.config.fresh import write_secrets
+from appliance.config.fresh import write_cluster_key, write_secrets
 from appliance.config.load import LoadedSite, load_profile, load_site
 from appliance.config.template import filled
 from appliance.errors import CommandFailed, ConfigError
@@ -39,9 +39,15 @@ class Seat:
 
 
 def init(
-    folder: Path, hosts: int, profile: str, name: str | None, network: IPv4Network
+    folder: Path,
+    hosts: int,
+    profile: str,
+    name: str | None,
+    network: IPv4Network,
+    *,
+    kubernetes: bool = False,
 ) -> LoadedSite:
-    """Write a site of ``hosts`` machines into ``folder``, and load it again.
+    """Write a site of ``hosts`` machines into ``folder``, and load it again. ``kubernetes``: with a cluster.
 
     Raises ConfigError: folder in use, too many hosts for the network or the profile, an unusable name.
     """
@@ -52,6 +58,8 @@ def init(
     _refuse_used(folder)
     with _built_beside(folder) as draft:
         secrets = write_secrets(draft / "secrets")
+        if kubernetes:
+            secrets = (*secrets, write_cluster_key(draft / "secrets"))
         _key_pair(draft / "secrets/id_ed25519", site_name)
         (draft / ".gitignore").write_text(IGNORED, encoding="utf-8")
         values = {
@@ -62,6 +70,7 @@ def init(
             "gateway": network.network_address + 1,
             "hosts": seats,
             "secrets": [file.name for file in secrets],
+            "kubernetes": kubernetes,
         }
         (draft / "site.yml").write_text(_render(values), encoding="utf-8")
         _refuse_unsound(draft, profile)

@@ -33,12 +33,15 @@ def _network(context: click.Context, parameter: click.Parameter, value: str) -> 
     show_default=True,
     help="Management network.",
 )
-def init(folder: Path, hosts: int, profile: str, name: str | None, network: IPv4Network) -> int:
+@click.option("--kubernetes", is_flag=True, help="With a Kubernetes cluster beside Slurm.")
+def init(
+    folder: Path, hosts: int, profile: str, name: str | None, network: IPv4Network, kubernetes: bool
+) -> int:
     """Write a new site into DIR. That is a site.yml with comments, fresh secrets, a key pair.
 
     DIR must be new or empty. Nothing is contacted. Exit: 0 written, 2 refused.
     """
-    loaded = action.init(folder, hosts, profile, name, network)
+    loaded = action.init(folder, hosts, profile, name, network, kubernetes=kubernetes)
     click.echo(_summary(loaded))
     return 0
 

@@ -47,8 +47,9 @@ def test_every_setting_of_a_profile_is_written_out(file: Path) -> None:
     assert set(written["software"]) == set(load_profile(file).software.model_dump())
 
 
-def test_example_site_waits_only_for_its_owner() -> None:
-    loaded = load_site(ROOT / "inventories/example", check_ids=check_ids())
+@pytest.mark.parametrize("name", ["example", "kubernetes"])
+def test_example_site_waits_only_for_its_owner(name: str) -> None:
+    loaded = load_site(ROOT / "inventories" / name, check_ids=check_ids())
     assert {todo.level for todo in loaded.todo} <= {"todo"}
 
 
@@ -75,7 +76,10 @@ def test_schema_is_a_valid_schema(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("file", "kind"),
-    [*((f, "profile") for f in PROFILES), (ROOT / "inventories/example/site.yml", "site")],
+    [
+        *((f, "profile") for f in PROFILES),
+        *((ROOT / f"inventories/{name}/site.yml", "site") for name in ("example", "kubernetes")),
+    ],
     ids=lambda v: getattr(v, "stem", v),
 )
 def test_what_ships_satisfies_the_schema_its_first_line_names(file: Path, kind: str) -> None:

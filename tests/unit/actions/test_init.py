@@ -41,6 +41,17 @@ def test_new_site_waits_for_host_keys_only(tmp_path: Path, hosts: int, profile: 
     assert loaded.profile.name == profile
 
 
+@pytest.mark.parametrize("hosts", [1, 4])
+def test_new_site_with_a_cluster_lacks_nothing_either(tmp_path: Path, hosts: int) -> None:
+    action.init(tmp_path / "acme", hosts, "hpc", None, NETWORK, kubernetes=True)
+    loaded = load_site(tmp_path / "acme", check_ids=check_ids())
+    assert [(t.key, t.level) for t in loaded.todo] == [("access.known_hosts", "todo")]
+    assert loaded.site.kubernetes is not None
+    key = tmp_path / "acme/secrets/kubernetes_encryption_key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert len(base64.b64decode(key.read_text())) == 32
+
+
 def test_everything_secret_is_fresh_and_closed(tmp_path: Path) -> None:
     texts = []
     for name in ("a", "b"):
