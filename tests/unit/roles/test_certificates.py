@@ -83,6 +83,13 @@ def test_all_are_renewed_before_the_first_expires_and_every_part_takes_them_up(
     assert "etcd/server.crt" in capsys.readouterr().out
 
 
+def test_more_days_than_a_certificate_lives_renew_all_at_once(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert plane.main(monkeypatch, "--days", "400") == 0
+    assert plane.calls[0] == ("kubeadm", "certs", "renew", "all")
+
+
 @pytest.mark.parametrize(
     ("renews", "says", "line"),
     [
