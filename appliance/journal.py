@@ -185,6 +185,17 @@ class Journal:
             return None
         return _entry(row)
 
+    def last_of_each(self, *kinds: str) -> Iterator[Entry]:
+        """Of each stage on each host the newest entry of any of these kinds."""
+        of_kinds = ",".join("?" * len(kinds))
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT seq, time, run, kind, stage, host, data FROM entry WHERE seq IN"
+                f" (SELECT max(seq) FROM entry WHERE kind IN ({of_kinds}) GROUP BY stage, host)",
+                kinds,
+            ).fetchall()
+        yield from map(_entry, rows)
+
 
 def _written(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds")

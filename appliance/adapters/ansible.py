@@ -63,7 +63,8 @@ class TaskEvent:
 
 @dataclass
 class HostPlay:
-    """How a playbook ended on one host. ``resources`` are the (kind, name) pairs its modules reported.
+    """How a playbook ended on one host. ``resources``: the (kind, name) pairs its modules reported, each with the
+    fields of its state that were wanted, as far as the module said so.
 
     ``remedy`` stands where ansible-playbook itself did not come to its end: the host is not to blame.
     """
@@ -76,7 +77,7 @@ class HostPlay:
     remedy: str = ""
     unreachable: bool = False
     finished: bool = False
-    resources: dict[tuple[str, str], None] = field(default_factory=dict)
+    resources: dict[tuple[str, str], Json] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -307,7 +308,9 @@ def _collect(host: HostPlay, result: Json) -> None:
     if isinstance(items, list):
         for item in items:
             if isinstance(item, dict) and {"kind", "name"} <= item.keys():
-                host.resources[str(item["kind"]), str(item["name"])] = None
+                wanted = item.get("wanted")
+                key = str(item["kind"]), str(item["name"])
+                host.resources[key] = wanted if isinstance(wanted, dict) else {}
 
 
 def _reason(result: Json) -> str:

@@ -22,7 +22,8 @@ class View:
     """All a check may look at. ``facts`` holds only hosts that answered, ``before`` an earlier answer of each.
 
     ``external``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
-    ``lock``: images that were accepted; None where nobody locked any.
+    ``lock``: images that were accepted; None where nobody locked any. ``unproved``: why a stage failed on a host where
+    it has not been proved since.
     """
 
     profile: Profile
@@ -31,6 +32,7 @@ class View:
     before: Mapping[str, HostFacts] = field(default_factory=dict)
     external: ExternalCluster | None = None
     lock: ImageLock | None = None
+    unproved: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _made: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, make: "Callable[[View], Made]") -> Made:

@@ -91,6 +91,7 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
         if not ids or not stage.concerns(view.site, host):
             continue
         if _finished(view.facts[host.name], stage):
+            results += _unproved(view, host, stage)
             results += judge_host(view, host, ids)
         else:
             results.append(
@@ -102,6 +103,16 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
                 )
             )
     return results
+
+
+def _unproved(view: View, host: Host, stage: Stage) -> list[CheckResult]:
+    """Whatever its checks say now, nobody has seen the stage come through since it failed."""
+    cause = view.unproved.get((stage.name, host.name))
+    if cause is None:
+        return []
+    why = f"stage {stage.name} failed here and was not proved since: {cause}"
+    fix = f"appliance deploy --limit {host.name}"
+    return [not_assessed(f"stage.{stage.name}", host.name, why, fix=fix)]
 
 
 def _unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResult]:

@@ -12,6 +12,7 @@ from appliance.engine.judge import judge_host
 from appliance.engine.prepare import Preparation, Prepared
 from appliance.engine.rollout import behind, in_rollout_order, leads
 from appliance.engine.session import Session
+from appliance.engine.unproved import unproved
 from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
@@ -31,7 +32,8 @@ class Selection:
 
 def make_plan(session: Session, found: Round, prepared: Preparation, selection: Selection) -> Plan:
     """One cell per stage and host."""
-    view = View(session.profile, session.site, found.facts)
+    failed = unproved(session, found.facts)
+    view = View(session.profile, session.site, found.facts, unproved=failed)
     hosts = [h for h in session.site.hosts if not selection.hosts or h.name in selection.hosts]
     latest = known_facts(session, found)
     cells: list[HostStage] = []
@@ -186,6 +188,8 @@ def _reason(
     broken = [r for r in judge_host(view, host, stage.checks) if r.status is Status.FAIL]
     if broken:
         return Action.REPAIR, first_few([_short(r) for r in broken])
+    if cause := view.unproved.get((stage.name, host.name)):
+        return Action.REPAIR, f"not proved since it failed: {cause}"
     return Action.SKIP, ""
 
 

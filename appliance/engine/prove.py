@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from appliance.checks.check import View
@@ -13,14 +12,12 @@ from appliance.engine.prepare import Prepared
 from appliance.engine.receipts import forget, wanted, write_receipt
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
+from appliance.engine.wanted import Managed, still_adrift, unlike
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.stages.base.checks.room import is_of_room
 from appliance.stages.stage import Stage
-
-Managed = Mapping[tuple[str, str], object]
-"""The (kind, name) pairs of resources a playbook reported on one host."""
 
 
 class SettleClock:
@@ -71,14 +68,14 @@ def prove(
 
     ``managed``: what the playbook manages there.
     """
-    while (proof := _look(session, stage, host, managed)).problem:
+    while (proof := _look(session, stage, host, managed, prepared)).problem:
         if proof.lasts or peers.settled or session.cancelled.is_set():
             return proof
         peers.pause(session.cancelled)
     return _receipted(session, stage, proof, prepared)
 
 
-def _look(session: Session, stage: Stage, host: str, managed: Managed) -> Proof:
+def _look(session: Session, stage: Stage, host: str, managed: Managed, prepared: Prepared) -> Proof:
     request = request_for(session, host) | {"resources": wanted(managed)}
     facts = ask(session.remote, host, request)
     if isinstance(facts, Unanswered):
@@ -87,7 +84,9 @@ def _look(session: Session, stage: Stage, host: str, managed: Managed) -> Proof:
     results = tuple(judge_host(view, session.site.host(host), stage.checks))
     bad = next((r for r in results if r.status in {Status.FAIL, Status.ERROR}), None)
     problem = Diagnosis(f"{bad.id}: {bad.cause}", bad.fix) if bad else None
-    return Proof(facts, results, problem, lasts=any(map(is_of_room, results)))
+    astray = unlike(facts, managed) or still_adrift(facts, stage.name, managed, prepared)
+    lasts = any(map(is_of_room, results)) or (not problem and astray is not None)
+    return Proof(facts, results, problem or astray, lasts=lasts)
 
 
 def _receipted(session: Session, stage: Stage, proof: Proof, prepared: Prepared) -> Proof:

@@ -11,6 +11,7 @@ from appliance.engine.gather import Round, gather
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
+from appliance.engine.unproved import unproved
 from appliance.errors import ApplianceError
 from appliance.stages.kubernetes.collect.cluster import node
 from appliance.stages.kubernetes.facts import ExternalCluster, KubernetesNode
@@ -34,7 +35,10 @@ def survey(session: Session, hosts: Sequence[str] | None = None) -> Round:
 def view_of(session: Session, found: Round) -> View:
     """What the checks may look at after this round."""
     before = earlier_facts(session)
-    return View(session.profile, session.site, found.facts, before, found.external, session.lock)
+    failed = unproved(session, found.facts)
+    return View(
+        session.profile, session.site, found.facts, before, found.external, session.lock, failed
+    )
 
 
 def _ask_cluster(session: Session) -> ExternalCluster:

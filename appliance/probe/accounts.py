@@ -17,6 +17,7 @@ class Accounts:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
+        self._shadow: dict[str, str] | None = None
         self.users = _table(files.read(ask.path("/etc/passwd")), 7)
         self.groups = _table(files.read(ask.path("/etc/group")), 4)
         self._user_of = {int(user[2]): name for name, user in reversed(list(self.users.items()))}
@@ -42,12 +43,23 @@ class Accounts:
             "home": row[5],
             "groups": sorted(g for g, fields in self.groups.items() if name in _words(fields[3])),
             "keys_sha256": self._keys(row[5]),
+            "password": self._password(name),
         }
 
     def group_state(self, name: str) -> Facts:
         """Fields of the resource kind ``group``."""
         row = self.groups.get(name)
         return {"exists": False} if row is None else {"gid": int(row[2])}
+
+    def _password(self, name: str) -> str:
+        """What opens the account: "locked" (no password does), "set", or "none" (it is open). Raises PermissionError."""
+        if self._shadow is None:
+            said = files.read(self._ask.path("/etc/shadow"))
+            self._shadow = dict(line.split(":")[:2] for line in said.splitlines() if ":" in line)
+        secret = self._shadow.get(name, self.users[name][1])
+        if not secret:
+            return "none"
+        return "locked" if secret.startswith(("*", "!")) else "set"
 
     def _keys(self, home: str) -> str | None:
         """Digest of the authorized keys, whatever their order and remarks between them."""

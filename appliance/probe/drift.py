@@ -8,18 +8,43 @@ if TYPE_CHECKING:
 
 TRANSIENT = frozenset({"activating", "reloading", "deactivating", "refreshing", "maintenance"})
 """States a unit only passes through; what comes of them is a check's business."""
-MUTE = frozenset({"kind", "name", "size", "load"})
-"""Fields that say nothing beyond the others: size beside the digest, load beside active and enabled."""
+MUTE = frozenset({"kind", "name", "size", "load", "lines"})
+"""Fields that say nothing beyond the others: size and lines beside the digest, load beside active and enabled."""
+LATER = frozenset({"password", "definition", "stale"})
+"""Fields that receipts of earlier releases lack: of those nothing is known."""
+MADE_OF = {"definition": None, "stale": None}
 ARTICLE = {"directory": "a directory", "link": "a link", "file": "a file"}
+
+
+def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
+    """Kind, expected and found of each difference; of a unit its state and what it is made of are two."""
+    kind = str(was["kind"])
+    made_of = _definition(was, now) if kind == "unit" else None
+    state = compare(*({**s, **MADE_OF} if kind == "unit" else s for s in (was, now)))
+    told = ((kind, state), ("unit file", made_of))
+    return [(what, *words) for what, words in told if words]
 
 
 def compare(was: Facts, now: Facts) -> tuple[str, str] | None:
     """Expected and found in short words, None where nothing changed."""
     if was.get("kind") == "unit":
         was, now = _settled(was, now), _settled(now, was)
-    fields = [name for name in {**was, **now} if name not in MUTE]
+    known = was.keys() | (now.keys() - LATER)
+    fields = [name for name in {**was, **now} if name not in MUTE and name in known]
     changed = [name for name in fields if was.get(name) != now.get(name)]
     return WORDS[str(was["kind"])](was, now, changed) if changed else None
+
+
+def _definition(was: Facts, now: Facts) -> tuple[str, str] | None:
+    """What systemd has loaded of a unit, and whether its files say the same still."""
+    if "definition" in was and was["definition"] != now.get("definition"):
+        before, after = str(was["definition"]).split(), str(now.get("definition") or "").split()
+        gone = [path for path in before if path not in after]
+        new = [path for path in after if path not in before]
+        return ", ".join(gone) or "as written", ", ".join(new) or "missing"
+    if was.get("stale") == "no" and now.get("stale") == "yes":
+        return "loaded", "changed on disk since systemd read it"
+    return None
 
 
 def _settled(unit: Facts, other: Facts) -> Facts:
@@ -81,6 +106,23 @@ def _value(was: Facts, now: Facts, _: list[str]) -> tuple[str, str]:
     return str(was.get("value")), str(now.get("value"))
 
 
+def _table(was: Facts, now: Facts, changed: list[str]) -> tuple[str, str]:
+    """Kind nftables: the first line that is gone, and the first that came."""
+    if "loaded" in changed:
+        return tuple("loaded" if s.get("loaded") else "not loaded" for s in (was, now))  # type: ignore[return-value]
+    before, after = was.get("lines") or [], now.get("lines") or []
+    gone = [line for line in before if line not in after]
+    new = [line for line in after if line not in before]
+    if not gone and not new:
+        return "as written", "in another order"
+    return _first(gone) or "as written", _first(new) or "missing"
+
+
+def _first(lines: list[str]) -> str:
+    more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
+    return f'"{lines[0]}"{more}' if lines else ""
+
+
 def _fields(was: Facts, now: Facts, changed: list[str]) -> tuple[str, str]:
     return (
         ", ".join(f"{_label(name)} {_short(name, was.get(name))}" for name in changed),
@@ -112,4 +154,6 @@ WORDS = {
     "user": _exists,
     "group": _exists,
     "module": _module,
+    "nftables": _table,
+    "sshd": _value,
 }

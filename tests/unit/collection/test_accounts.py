@@ -26,7 +26,7 @@ class Database:
         self.groups: dict[str, grp.struct_group] = {}
 
     def user(self, name: str, shell: str = "/bin/bash") -> None:
-        ids = (os.geteuid(), os.getegid())
+        ids = (os.geteuid() or 1500, os.getegid() or 1500)
         entry = (name, "x", *ids, "", str(self.home / name), shell)
         self.users[name] = pwd.struct_passwd(entry)
         (self.home / name).mkdir()
@@ -63,9 +63,10 @@ def test_a_new_group_and_user_are_made(run: Run, host: Host, database: Database)
         "groupadd -g 900 ops",
         "useradd -s /bin/bash -p * -m -u 1500 -U -G ops ada",
     ]
+    wanted = {"groups": ["ops"], "uid": 1500, "shell": "/bin/bash", "password": "locked"}
     assert answer["resources"] == [
-        {"kind": "group", "name": "ops"},
-        {"kind": "user", "name": "ada"},
+        {"kind": "group", "name": "ops", "wanted": {"gid": 900}},
+        {"kind": "user", "name": "ada", "wanted": wanted},
     ]
 
 
@@ -85,7 +86,32 @@ def test_what_is_wrong_is_corrected_in_one_call(run: Run, host: Host, database: 
     database.user("ada", shell="/bin/sh")
     database.group("ops", 900)
     run("accounts", users=[{"name": "ada", "groups": ["ops"]}])
-    assert host.calls == ["usermod -s /bin/bash -a -G ops -p * ada"]
+    assert host.calls == ["usermod -s /bin/bash -G ops -p * ada"]
+
+
+def test_groups_that_nobody_gave_are_taken_away(run: Run, host: Host, database: Database) -> None:
+    database.user("bob")
+    database.group("ops", 900, "bob")
+    database.group("root", 0, "bob")
+    assert run("accounts", users=[{"name": "bob", "groups": ["ops"]}])["changed"]
+    assert host.calls == ["usermod -G ops bob"]
+
+
+def test_roots_group_is_nobodys_primary_one(run: Run, host: Host, database: Database) -> None:
+    database.user("bob")
+    database.group("root", 0)
+    database.users["bob"] = pwd.struct_passwd(
+        ("bob", "x", 1500, 0, "", str(database.home / "bob"), "/bin/bash")
+    )
+    run("accounts", users=[{"name": "bob"}])
+    assert host.calls == ["groupadd bob", "usermod -g bob bob"]
+
+
+def test_roots_number_is_refused(run: Run, host: Host, database: Database) -> None:
+    database.users["bob"] = pwd.struct_passwd(("bob", "x", 0, 1500, "", "/home/bob", "/bin/bash"))
+    answer = run("accounts", users=[{"name": "bob"}])
+    assert (answer["failed"], host.calls) == (True, [])
+    assert answer["msg"] == "user bob: has root's number, give it one of its own: usermod -u"
 
 
 def test_check_mode_calls_nothing(run: Run, host: Host, database: Database) -> None:

@@ -7,6 +7,7 @@ import os
 import pwd
 import stat
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -55,7 +56,15 @@ def test_a_new_file_has_its_content_mode_and_parents(run: Run, tmp_path: Path) -
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one\n", 0o640)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
     assert answer["changed_paths"] == [str(path)]
-    assert answer["resources"] == [{"kind": "file", "name": str(path)}]
+    (managed,) = answer["resources"]
+    assert (managed["kind"], managed["name"]) == ("file", str(path))
+    assert managed["wanted"]["mode"] == "0640"
+    assert managed["wanted"]["sha256"] == sha256(b"one\n").hexdigest()
+
+
+def test_no_digest_of_a_secret_leaves_the_host(run: Run, tmp_path: Path) -> None:
+    answer = run("files", files=[file(tmp_path / "key", secret=True)])
+    assert "sha256" not in answer["resources"][0]["wanted"]
 
 
 def test_the_second_run_changes_nothing_but_names_its_resources(run: Run, tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def test_what_differs_is_set_and_all_is_written(run: Run, kernel: Path) -> None:
         .read_text()
         .endswith("vm.swappiness = 1\nnet.ipv4.tcp_rmem = 4096 1 2\n")
     )
-    assert {"kind": "sysctl", "name": "vm.swappiness"} in answer["resources"]
+    managed = {"kind": "sysctl", "name": "vm.swappiness", "wanted": {"value": "1"}}
+    assert managed in answer["resources"]
     assert not run("sysctl", settings=wanted, file=str(kernel / "f.conf"))["changed"]
 
 

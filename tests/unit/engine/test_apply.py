@@ -64,9 +64,7 @@ class FakeAnsible:
         return plays
 
     def _host(self, name: str, host: str) -> HostPlay:
-        play = HostPlay(
-            host, tasks=3, changes=1, finished=True, resources={("file", "/etc/x"): None}
-        )
+        play = HostPlay(host, tasks=3, changes=1, finished=True, resources={("file", "/etc/x"): {}})
         if (name, host) in self.unreachable:
             play.unreachable, play.failed_task, play.finished = True, "t", False
         elif said := self.failures.get((name, host)):

@@ -19,6 +19,7 @@ UNIT = "LoadState=loaded\nActiveState={}\nSubState=x\nUnitFileState=enabled\n"
 HOST = {
     "/etc/passwd": "root:x:0:0::/root:/bin/bash\nop:x:1001:1001::/home/op:/bin/bash\n",
     "/etc/group": "root:x:0:\nsudo:x:27:op\nadm:x:4:op,x\nop:x:1001:\n",
+    "/etc/shadow": "root:*:1::::::\nop:!:1::::::\n",
     "/home/op/.ssh/authorized_keys": "ssh-ed25519 AAAA one\n# two\nssh-ed25519 BBBB two\n",
     "/etc/chrony/chrony.conf": "pool x\n",
     "/etc/app/.keep": "",

@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: accounts
 short_description: Groups and users of a role
 description:
-  - Users are added to the groups named and stay in others.
+  - Users are in the groups named and in no others; with no I(group) of theirs the primary one is that of their own name.
   - The keys given become the whole of ~/.ssh/authorized_keys, so that a key taken from the list is revoked.
 options:
   groups:
@@ -115,12 +115,14 @@ class Accounts:
         self.module = module
         self.check = module.check_mode
         self.changes: list[str] = []
-        self.resources: list[dict[str, str]] = []
+        self.resources: list[dict[str, Any]] = []
 
     def group(self, item: dict[str, Any]) -> None:
         """Make a group or correct its number."""
         name, gid = item["name"], item["gid"]
-        self.resources.append({"kind": "group", "name": name})
+        self.resources.append(
+            {"kind": "group", "name": name, "wanted": {} if gid is None else {"gid": gid}}
+        )
         number = [] if gid is None else ["-g", str(gid)]
         try:
             found = grp.getgrnam(name)
@@ -139,7 +141,9 @@ class Accounts:
             if found:
                 self._do(["userdel", name], f"user {name}")
             return
-        self.resources.append({"kind": "user", "name": name})
+        self.resources.append({"kind": "user", "name": name, "wanted": _wanted(item)})
+        if found is not None and name != "root":
+            self._keep_apart_from_root(item, found)
         if found is None:
             self._do(["useradd", *_new(item), name], f"user {name}")
         else:
@@ -148,6 +152,13 @@ class Accounts:
                 self._do(["usermod", *options, name], f"user {name}")
         if item["keys"]:
             self._keys(item)
+
+    def _keep_apart_from_root(self, item: dict[str, Any], found: pwd.struct_passwd) -> None:
+        name = item["name"]
+        if found.pw_uid == 0 and item["uid"] is None:
+            raise Problem(f"user {name}: has root's number, give it one of its own: usermod -u")
+        if found.pw_gid == 0 and item["group"] is None and not _is_group(name):
+            self._do(["groupadd", name], f"group {name}")
 
     def dismiss(self, group: str, stay: set[str]) -> None:
         """Take the login from members of ``group`` who are not to ``stay``; their files remain."""
@@ -238,19 +249,31 @@ def _corrections(item: dict[str, Any], found: pwd.struct_passwd) -> list[str]:
     options: list[str] = []
     if item["uid"] is not None and item["uid"] != found.pw_uid:
         options += ["-u", str(item["uid"])]
-    if item["group"] and item["group"] not in {_group_name(found.pw_gid), str(found.pw_gid)}:
-        options += ["-g", item["group"]]
+    primary = item["group"] or (item["name"] if _is_group(item["name"]) or not found.pw_gid else "")
+    if primary and primary not in {_group_name(found.pw_gid), str(found.pw_gid)}:
+        options += ["-g", primary]
     if item["home"] and item["home"] != found.pw_dir:
         options += ["-d", item["home"]]
     if (item["shell"] or not item["system"]) and _shell(item) != found.pw_shell:
         options += ["-s", _shell(item)]
     member = {group.gr_name for group in grp.getgrall() if found.pw_name in group.gr_mem}
-    lacking = [g for g in item["groups"] if g not in member and g != _group_name(found.pw_gid)]
-    if lacking:
-        options += ["-a", "-G", ",".join(lacking)]
+    own = _group_name(found.pw_gid)
+    if {*member} - {own} != {*item["groups"]} - {own}:
+        options += ["-G", ",".join(item["groups"])]
     if item["locked_password"] and _has_password(item["name"]):
         options += ["-p", "*"]
     return options
+
+
+def _wanted(item: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the user's state that the caller decides."""
+    wanted: dict[str, Any] = {"groups": sorted(item["groups"])}
+    wanted.update({key: item[key] for key in ("uid", "home") if item[key] is not None})
+    if item["shell"] or not item["system"]:
+        wanted["shell"] = _shell(item)
+    if item["locked_password"]:
+        wanted["password"] = "locked"
+    return wanted
 
 
 def _group_name(gid: int) -> str:

@@ -84,6 +84,7 @@ import base64
 import json
 import os
 import stat
+from hashlib import sha256
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -142,7 +143,7 @@ class Tree:
         self.contents: dict[str, str] = json.loads(module.params["contents"])
         self.changed: list[str] = []
         self.done: list[str] = []
-        self.resources: list[dict[str, str]] = []
+        self.resources: list[dict[str, Any]] = []
         self.diffs: list[dict[str, str]] = []
         self.staged: list[Staged] = []
 
@@ -170,7 +171,7 @@ class Tree:
     def link(self, item: dict[str, str]) -> None:
         """Point a link at its target, replacing a file in its place."""
         path, target = item["path"], item["target"]
-        self.resources.append({"kind": "link", "name": path})
+        self.resources.append({"kind": "link", "name": path, "wanted": {"target": target}})
         if os.path.islink(path) and os.readlink(path) == target:
             return
         if os.path.isdir(path) and not os.path.islink(path):
@@ -201,7 +202,7 @@ class Tree:
     def stage(self, item: dict[str, Any]) -> None:
         """Compare a file and, when it differs, write and validate its replacement."""
         wanted = _wanted(item, self.contents)
-        self.resources.append({"kind": "file", "name": wanted.path})
+        self.resources.append({"kind": "file", "name": wanted.path, "wanted": _fields(wanted)})
         old = read(wanted.path)
         if old is None and os.path.isdir(wanted.path) and not os.path.islink(wanted.path):
             raise Problem(f"{wanted.path}: is a directory, a file is wanted there")
@@ -269,6 +270,19 @@ def _wanted(item: dict[str, Any], contents: dict[str, str]) -> Wanted:
         validate=item["validate"],
         secret=item["secret"],
     )
+
+
+def _fields(wanted: Wanted) -> dict[str, str]:
+    """The fields of a file's state that the caller decides; no digest of what is secret leaves the host."""
+    fields = {
+        "mode": format(wanted.mode, "04o"),
+        **{
+            key: name
+            for key, name in (("owner", wanted.owner), ("group", wanted.group))
+            if not name.isdigit()
+        },
+    }
+    return fields if wanted.secret else {**fields, "sha256": sha256(wanted.data).hexdigest()}
 
 
 def _apply(tree: Tree, parameters: dict[str, Any]) -> None:

@@ -141,7 +141,10 @@ def _apply(module: Any) -> dict[str, Any]:
     kept = {key: value for key, value in settings.items() if key not in kernel.refused}
     written, diff = _write_file(module, path, kept)
     live = [f"{key}: {old} -> {new}" for key, (old, new) in kernel.set.items()]
-    resources = [{"kind": "file", "name": path}, *({"kind": "sysctl", "name": key} for key in kept)]
+    wanted = [
+        {"kind": "sysctl", "name": key, "wanted": {"value": value}} for key, value in kept.items()
+    ]
+    resources: list[dict[str, Any]] = [{"kind": "file", "name": path}, *wanted]
     return {
         "changed": bool(kernel.set) or written,
         "set": live,
