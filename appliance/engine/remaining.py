@@ -12,6 +12,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.report.findings import Roots
 from appliance.stages.catalog import STAGES
 
+DRIFT = "base.drift"
 BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
 
 
@@ -20,7 +21,7 @@ def remaining(
 ) -> tuple[CheckResult, ...]:
     """What the hardware, and the finished ones of the chosen stages, complain of beyond what the plan is to mend."""
     wrong = _wrong(session, found, selection)
-    mended = _mended(plan, wrong)
+    mended = _mended(plan, wrong) | _put_back(found, plan)
     roots = Roots(wrong)
     return tuple(r for r in wrong if not {r.name, roots.of(r).name} & mended)
 
@@ -34,6 +35,16 @@ def _wrong(session: Session, found: Round, selection: Selection) -> list[CheckRe
         if result.status in BAD
         and (result.host is None or not selection.hosts or result.host in selection.hosts)
     ]
+
+
+def _put_back(found: Round, plan: Plan) -> set[str]:
+    """The drift of hosts on which every stage that meets some is applied anew."""
+    pending = {(cell.stage, cell.host) for cell in plan.pending()}
+    return {
+        f"{DRIFT} {host}"
+        for host, facts in found.facts.items()
+        if all((stage, host) in pending for stage, r in facts.receipts.items() if r.drift)
+    }
 
 
 def _mended(plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:

@@ -10,6 +10,7 @@ from appliance.probe import files
 from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask, Once, Unreadable
 from appliance.probe.collectors import filesystems, packages, sysctl, units
+from appliance.probe.in_force import sshd_options, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Observer:
         self.units = Once(lambda: units.query(ask, [*ask.units, *names["unit"]]))
         self._mounts = Once(lambda: filesystems.mounts(ask))
         self._accounts = Once(lambda: Accounts(ask))
+        self._sshd = Once(lambda: sshd_options(ask))
         self._looks: dict[str, Callable[[str], Facts]] = {
             "file": self._file,
             "directory": self._directory,
@@ -56,6 +58,8 @@ class Observer:
             "user": lambda name: self._accounts.get().user_state(name),
             "group": lambda name: self._accounts.get().group_state(name),
             "module": self._module,
+            "nftables": lambda name: table(ask, name),
+            "sshd": lambda name: {"value": self._sshd.get().get(name, "")},
         }
 
     def look(self, kind: str, name: str) -> Facts:
@@ -117,7 +121,8 @@ class Observer:
         unit = self.units.get()[name]
         if unit["load"] == "offline":
             raise Unreadable("systemd does not run here")
-        return {"active": unit["active"], "enabled": unit["enabled"], "load": unit["load"]}
+        wanted = ("active", "enabled", "load", "definition", "stale")
+        return {key: unit[key] for key in wanted if key in unit}
 
     def _mount(self, name: str) -> Facts:
         mount = self._mounts.get().get(name)

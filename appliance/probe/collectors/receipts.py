@@ -83,9 +83,8 @@ def _receipt(ask: Ask, stage: str, receipt: Facts, observer: Observer) -> Facts:
         if "error" in was or "error" in now:
             reasons.append(f"{was['name']}: {now.get('error') or was['error']}")
             continue
-        words = drift.compare(was, now)
-        if words:
-            changes.append(_drift(was["kind"], was["name"], *words))
+        for kind, expected, found in drift.differences(was, now):
+            changes.append(_drift(kind, was["name"], expected, found))
     if reasons:
         names = {(was["kind"], was["name"]) for was in left}
         kind = "" if names.isdisjoint(observer.denied) else DENIED

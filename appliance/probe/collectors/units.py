@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
     from appliance.probe.ask import Facts
 
-SHOWN = "--property=LoadState,ActiveState,SubState,UnitFileState"
+SHOWN = (
+    "--property=LoadState,ActiveState,SubState,UnitFileState,"
+    "FragmentPath,DropInPaths,NeedDaemonReload"
+)
+CHANGED_BY_HAND = ("/etc/", "/run/")
+"""Where administrators and programs put unit files (systemd.unit(5)); others are their packages' own."""
 ABSENT = {"load": "not-found", "active": "inactive", "sub": "dead", "enabled": ""}
 OFFLINE = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
 """Where systemd does not run nothing is known of units."""
@@ -19,7 +24,7 @@ OFFLINE = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
 
 def collect(ask: Ask, known: dict[str, dict[str, str]]) -> Facts:
     """The area ``units``."""
-    return {"units": {name: known[name] for name in ask.units}}
+    return {"units": {name: {key: known[name][key] for key in ABSENT} for name in ask.units}}
 
 
 def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -52,5 +57,13 @@ def parse(names: list[str], said: str) -> dict[str, dict[str, str]]:
             "active": shown.get("ActiveState", ""),
             "sub": shown.get("SubState", ""),
             "enabled": shown.get("UnitFileState", ""),
+            "definition": definition(shown),
+            "stale": shown.get("NeedDaemonReload", ""),
         }
     return states
+
+
+def definition(shown: dict[str, str]) -> str:
+    """The unit file and drop-ins systemd has loaded, but for those of packages; one after the other."""
+    paths = [shown.get("FragmentPath", ""), *sorted(shown.get("DropInPaths", "").split())]
+    return " ".join(path for path in paths if path.startswith(CHANGED_BY_HAND))

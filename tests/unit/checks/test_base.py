@@ -42,6 +42,13 @@ ROOT = {
 }
 
 
+def receipt(*drifted: tuple[str, str], unread: int = 0) -> dict[str, Any]:
+    """A receipt; these resources are not as it says."""
+    words = dict.fromkeys(("stage", "fingerprint", "written", "run", "appliance"), "x")
+    changes = [{"kind": k, "name": n, "expected": "a", "found": "b"} for k, n in drifted]
+    return {**words, "resources": 9, "drift": changes, "unread": unread}
+
+
 def facts(**changes: Any) -> HostFacts:
     """A good GPU host; a change that is a mapping is merged into what is there."""
     good: dict[str, Any] = {
@@ -51,6 +58,7 @@ def facts(**changes: Any) -> HostFacts:
         "filesystems": [ROOT],
         "clock": {"time": 1.0, "synchronised": True, "offset": 0.0001, "source": "head"},
         "sysctl": sysctl(PROFILE, HOST),
+        "receipts": {"base": receipt()},
         "units": dict.fromkeys(
             ("ssh.service", "chrony.service", "appliance-firewall.service"), UNIT
         ),
@@ -88,6 +96,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "base.sysctl": {"sysctl": {"vm.swappiness": "60"}},
     "base.units": {"units": {"chrony.service": {**UNIT, "active": "failed"}}},
     "base.failed_units": {"os": {"failed_units": ["a.service"], "state": "degraded"}},
+    "base.drift": {"receipts": {"slurm": receipt(("file", "/etc/slurm/slurm.conf"))}},
     "base.disk": {"filesystems": [{**ROOT, "free": 4 * GIB}]},
     "base.cpu": {"cpu": {"cores": 48}},
     "base.memory_size": {"memory": {"total": 900 * GIB}},
@@ -110,6 +119,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.sysctl": {"sysctl": {}},
     "base.units": {"units": {}},
     "base.failed_units": {"os": {"state": ""}},
+    "base.drift": {"receipts": {"base": receipt(unread=1)}},
     "base.disk": {"filesystems": []},
     "base.memory": {"memory": {"total": 0, "available": 0}},
     "base.cpu": {"cpu": {"cores": 0}},
@@ -338,3 +348,18 @@ def test_one_full_file_system_is_one_failure_wherever_it_is_seen() -> None:
     found = judge("base.disk", facts(filesystems=[root, *bound, other]))
     assert [r.target for r in found] == ["gpu-1//", "gpu-1//var"]
     assert found[0].cause.endswith("/export, /scratch, /srv lie on the same file system")
+
+
+def test_every_stages_changes_are_named_and_none_that_another_check_judges() -> None:
+    changed = receipt(
+        ("nftables", "inet appliance"),
+        ("unit", "chrony.service"),
+        ("package", "chrony"),
+        ("sysctl", "vm.swappiness"),
+        ("sysctl", "kernel.hostname"),
+        ("unit file", "chrony.service"),
+    )
+    (result,) = judge("base.drift", facts(receipts={"base": changed}))
+    assert result.names == ("inet appliance", "kernel.hostname", "chrony.service")
+    assert result.cause.startswith("changed since it was deployed: nftables inet appliance (a → b)")
+    assert "drift" not in {*STAGE.checks}, "a drift of a later stage must not undo this one's proof"

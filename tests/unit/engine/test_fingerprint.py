@@ -35,6 +35,7 @@ CHANGES = (
     ("module files", f"{MODULES}/files.py"),
     ("module files", f"{PLUGINS}/action/files.py"),
     ("module units", f"{PLUGINS}/module_utils/systemd.py"),
+    ("module live", f"{MODULES}/live.py"),
     ("role base", "roles/base/tasks/main.yml"),
     ("role base", "roles/base/templates/another.j2"),
     ("playbook", "playbooks/base.yml"),
@@ -112,7 +113,8 @@ def test_a_shared_part_is_an_input_of_every_module_that_uses_it(
     differs: Callable[[Callable[[Path], None]], list[str]],
 ) -> None:
     changed = differs(lambda copy: _write(copy / PLUGINS / "module_utils/outcome.py"))
-    assert changed == [f"module {m}" for m in ("accounts", "files", "packages", "sysctl", "units")]
+    users = ("accounts", "files", "live", "packages", "sysctl", "units")
+    assert changed == [f"module {m}" for m in users]
 
 
 @pytest.mark.parametrize(

@@ -62,3 +62,16 @@ def test_gaps_are_for_health_to_tell(session: Session) -> None:
 def test_a_silent_host_is_wrong_too(session: Session) -> None:
     found = Round({}, {"gpu-1": Unanswered("gpu-1", "off", "power it on")})
     assert ("host.reachable", "gpu-1") in wrong(session, found)
+
+
+def test_a_change_by_hand_is_the_plans_to_say_where_all_of_it_is_put_back(session: Session) -> None:
+    changed = {"kind": "file", "name": "/etc/x", "expected": "as written", "found": "missing"}
+    receipts = {name: receipt_of(name, "f", drift=[changed]) for name in ("base", "slurm")}
+    told = ("base.drift", "gpu-1")
+    found = seen(receipts=receipts)
+    repairs = [
+        HostStage(stage=name, host="gpu-1", action=Action.REPAIR) for name in ("base", "slurm")
+    ]
+    assert told in wrong(session, found)
+    assert told in wrong(session, found, repairs[0])
+    assert told not in wrong(session, found, *repairs)

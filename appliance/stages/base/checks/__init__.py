@@ -19,6 +19,7 @@ from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
+from appliance.stages.base.checks.drift import judge_drift
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
 from appliance.stages.base.variables import has_own, sysctl
@@ -198,6 +199,16 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_failed_units,
         "Units systemd calls failed. One failed service is often the only trace of a broken disk, module or configuration.",
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.drift",
+        "As it was deployed",
+        ALL_ROLES,
+        judge_drift,
+        "Files, folders, links, accounts, unit files with their drop-ins, the host's name, the firewall as it is loaded and sshd's settings as they "
+        "count, against what the stages left. Usual faults: a change by hand, and somebody who means harm.",
+        limit="as the receipts of the stages say",
         nature=Nature.SYMPTOM,
     ),
     HostCheck(

@@ -1,0 +1,44 @@
+"""Is what the stages left still as they left it; a change by hand is named before somebody deploys over it."""
+
+from collections.abc import Iterable, Iterator
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.facts import Drift, HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+from appliance.stages.base.variables import sysctl
+from appliance.text import first_few
+
+OF_OTHERS = frozenset({"unit", "package", "mount", "module"})
+"""Kinds that have checks of their own; versions of packages change by the distribution's updates."""
+
+
+def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """Nothing a stage manages was changed since, on disk or in force."""
+    unread = sum(receipt.unread for receipt in facts.receipts.values())
+    changed = list(_changed(view, host, facts))
+    if changed:
+        what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in changed]
+        yield failed(
+            "base.drift",
+            host.name,
+            f"changed since it was deployed: {first_few(what)}",
+            f"appliance plan --limit {host.name} shows all, appliance deploy puts it back",
+            value=len(changed),
+            unit="changes",
+            limit=0,
+            names=tuple(d.name for d in changed),
+        )
+    elif "receipts" in facts.errors or unread or not facts.receipts:
+        why = facts.gap("receipts", "no stage has left a receipt")
+        yield not_assessed("base.drift", host.name, why)
+    else:
+        yield passed("base.drift", host.name, 0, unit="changes", limit=0)
+
+
+def _changed(view: View, host: Host, facts: HostFacts) -> Iterator[Drift]:
+    judged = {("sysctl", key) for key in sysctl(view.profile, host)}
+    for receipt in facts.receipts.values():
+        for drift in receipt.drift:
+            if drift.kind not in OF_OTHERS and (drift.kind, drift.name) not in judged:
+                yield drift

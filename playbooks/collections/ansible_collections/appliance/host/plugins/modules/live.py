@@ -1,0 +1,140 @@
+#!/usr/bin/python
+"""Brings what runs to what the files say: the host's name, tables of the firewall; and says what sshd must go by."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: live
+short_description: What is in force now, whatever the files say
+description:
+  - Takes the host's name, and loads tables of the firewall from their files where they are not loaded so.
+  - A file that is loaded replaces its table whole and at once; connections that are open stay.
+  - Of sshd nothing is changed; the values given are what the host is judged by afterwards.
+options:
+  hostname: {description: The host's name., type: str, default: ""}
+  tables:
+    description: Tables of nftables.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: Family and name., type: str, required: true}
+      file: {description: The file that makes it., type: str, required: true}
+  sshd: {description: What sshd must go by, keyword in lower case to value., type: dict, default: {}}
+"""
+
+EXAMPLES = r"""
+- name: Service | Load the firewall where somebody changed it
+  appliance.host.live:
+    tables:
+      - name: inet filter
+        file: /etc/nftables.d/filter.nft
+"""
+
+RETURN = r"""
+loaded: {description: Tables that were loaded anew., type: list, returned: always}
+resources: {description: What is managed, as kind, name and what is wanted., type: list, returned: always}
+"""
+
+import hashlib
+import socket
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.appliance.host.plugins.module_utils.outcome import (
+    Problem,
+    os_reason,
+    telling_line,
+)
+
+SPEC = {
+    "hostname": {"default": ""},
+    "tables": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"name": {"required": True}, "file": {"required": True}},
+    },
+    "sshd": {"type": "dict", "default": {}},
+}
+# As the probe asks, so that both speak of the same text.
+LIST = ["nft", "--stateless", "--numeric-priority", "--numeric-protocol", "list", "table"]
+
+
+class Live:
+    """What one call found, changed and wants."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.check = module.check_mode
+        self.changed = False
+        self.loaded: list[str] = []
+        self.resources: list[dict[str, Any]] = []
+
+    def name(self, hostname: str) -> None:
+        """Take the host's name."""
+        self._want("sysctl", "kernel.hostname", value=hostname)
+        if socket.gethostname() == hostname:
+            return
+        self.changed = True
+        if not self.check:
+            try:
+                socket.sethostname(hostname)
+            except OSError as error:
+                raise Problem(f"the host's name: {os_reason(error)}") from error
+
+    def table(self, name: str, file: str) -> None:
+        """Load a table from its file; what the kernel then lists is what is wanted."""
+        before = self._listed(name)
+        if self.check:
+            return
+        code, out, err = self._run(["nft", "-f", file])
+        if code:
+            raise Problem(f"{file}: {telling_line(err or out)}")
+        after = self._listed(name)
+        if not after:
+            raise Problem(f"{file}: makes no table {name}")
+        self._want("nftables", name, loaded=True, sha256=hashlib.sha256(after.encode()).hexdigest())
+        if before != after:
+            self.changed = True
+            self.loaded.append(name)
+
+    def sshd(self, keyword: str, value: str) -> None:
+        """Say what sshd must go by."""
+        self._want("sshd", keyword, value=value)
+
+    def _want(self, kind: str, name: str, **fields: object) -> None:
+        self.resources.append({"kind": kind, "name": name, "wanted": fields})
+
+    def _listed(self, name: str) -> str:
+        code, out, _ = self._run([*LIST, *name.split()])
+        return "" if code else out
+
+    def _run(self, argv: list[str]) -> tuple[int, str, str]:
+        answer: tuple[int, str, str] = self.module.run_command(argv, environ_update={"LC_ALL": "C"})
+        return answer
+
+
+def _apply(live: Live, parameters: dict[str, Any]) -> None:
+    if parameters["hostname"]:
+        live.name(parameters["hostname"])
+    for table in parameters["tables"]:
+        live.table(table["name"], table["file"])
+    for keyword, value in parameters["sshd"].items():
+        live.sshd(keyword, str(value))
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(SPEC, supports_check_mode=True)
+    live = Live(module)
+    try:
+        _apply(live, module.params)
+    except Problem as problem:
+        module.fail_json(msg=str(problem), changed=live.changed, loaded=live.loaded)
+    module.exit_json(changed=live.changed, loaded=live.loaded, resources=live.resources)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""appliance.host.live against a pretended kernel: the name is taken, a table that differs is loaded, all is wanted."""
+
+import hashlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.collection.conftest import Host
+
+Run = Callable[..., dict[str, Any]]
+LIST = "nft --stateless --numeric-priority --numeric-protocol list table inet a"
+GOOD = "table inet a {\n\tchain input {\n\t}\n}\n"
+TABLE = {"name": "inet a", "file": "/etc/a.nft"}
+WANTED = {"loaded": True, "sha256": hashlib.sha256(GOOD.encode()).hexdigest()}
+
+
+@pytest.fixture
+def names(plugin: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names the host has had, the last one counts."""
+    found = ["old"]
+    module = plugin("modules.live")
+    monkeypatch.setattr(module.socket, "gethostname", lambda: found[-1])
+    monkeypatch.setattr(module.socket, "sethostname", found.append)
+    return found
+
+
+def test_a_table_that_is_gone_or_was_changed_is_loaded(run: Run, host: Host) -> None:
+    for found in ((1, "", "Error: No such file"), (0, GOOD.replace("input", "other"), "")):
+        host.answer("nft -f", (0, "", ""))
+        host.answer(LIST, found, (0, GOOD, ""))
+        answer = run("live", tables=[TABLE])
+        assert (answer["changed"], answer["loaded"]) == (True, ["inet a"])
+        assert answer["resources"] == [{"kind": "nftables", "name": "inet a", "wanted": WANTED}]
+
+
+def test_a_table_that_is_as_written_is_no_change(run: Run, host: Host) -> None:
+    host.answer("nft -f", (0, "", ""))
+    host.answer(LIST, (0, GOOD, ""))
+    answer = run("live", tables=[TABLE])
+    assert (answer["changed"], answer["loaded"]) == (False, [])
+    assert answer["resources"][0]["wanted"] == WANTED
+
+
+def test_check_mode_loads_nothing(run: Run, host: Host) -> None:
+    host.answer(LIST, (1, "", ""))
+    run("live", check=True, tables=[TABLE])
+    assert host.calls == [LIST]
+
+
+def test_a_file_that_cannot_be_loaded_says_why(run: Run, host: Host) -> None:
+    host.answer("nft -f", (1, "", "/etc/a.nft:3:1-4: Error: syntax error\nfoo\n^^^\n"))
+    host.answer(LIST, (0, GOOD, ""))
+    assert "syntax error" in run("live", tables=[TABLE])["msg"]
+
+
+def test_a_file_that_makes_no_such_table_is_a_problem(run: Run, host: Host) -> None:
+    host.answer("nft -f", (0, "", ""))
+    host.answer(LIST, (1, "", ""))
+    assert run("live", tables=[TABLE])["msg"] == "/etc/a.nft: makes no table inet a"
+
+
+def test_the_name_is_taken_once(run: Run, names: list[str]) -> None:
+    assert run("live", hostname="new")["changed"]
+    assert not run("live", hostname="new")["changed"]
+    assert names == ["old", "new"]
+
+
+def test_sshd_is_only_told_what_it_must_go_by(run: Run) -> None:
+    answer = run("live", sshd={"permitrootlogin": "no"})
+    wanted = {"kind": "sshd", "name": "permitrootlogin", "wanted": {"value": "no"}}
+    assert (answer["changed"], answer["resources"]) == (False, [wanted])
