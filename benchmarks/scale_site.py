@@ -85,7 +85,10 @@ def deployed(session: Session) -> dict[str, dict[str, Any]]:
     facts = {name: HostFacts.model_validate(answer) for name, answer in answers.items()}
     stages = tuple(stage for stage in STAGES if stage.wanted(session.site))
     receipts = _receipts(prepare(session, facts, stages))
-    return {name: answer | {"receipts": receipts[name]} for name, answer in answers.items()}
+    return {
+        name: answer | {"receipts": receipts[name], "foreign": []}
+        for name, answer in answers.items()
+    }
 
 
 def _recorded(session: Session) -> dict[str, dict[str, Any]]:

@@ -33,6 +33,14 @@ class UserKeys:
         return found
 
 
+def fingerprint(file: Path) -> str:
+    """Of the public half, as ssh-keygen -l has it. Raises ConnectionFailed; OSError where the file is not read."""
+    found = _read(file)
+    if isinstance(found, ConnectionFailed):
+        raise ConnectionFailed(found.message, found.hint)
+    return found.fingerprint
+
+
 def _read(file: Path) -> PKey | ConnectionFailed:
     try:
         return PKey.from_path(file)

@@ -20,6 +20,7 @@ from appliance.checks.consequence import (
     no_driver,
     on,
     only_of,
+    read_by,
     short_of_gpus,
     slowed_by_heat,
 )
@@ -229,6 +230,18 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "base.disk",
         ("slurm.daemons", "slurm.munge", "base.failed_units", "storage.export", "storage.scratch"),
         "nothing that writes works on a full disk",
+    ),
+    Consequence(
+        "base.foreign",
+        ("base.drift",),
+        "sshd goes by what it reads first",
+        when=read_by("etc/ssh/", "sshd "),
+    ),
+    Consequence(
+        "base.foreign",
+        ("base.drift",),
+        "systemd puts it beside the unit's own file",
+        when=read_by("etc/systemd/system/", "unit file "),
     ),
     Consequence(
         "base.disk",

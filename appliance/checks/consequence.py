@@ -123,6 +123,15 @@ def only_of(*units: str) -> Condition:
     return _all_among({f"{unit}.service" for unit in units})
 
 
+def read_by(folder: str, kind: str) -> Condition:
+    """The cause lies in this folder, and all the effect names is of the kind that is read from there."""
+    return lambda cause, effect: (
+        any(part.startswith(folder) for part in cause.parts)
+        and bool(effect.names)
+        and all(name.startswith(kind) for name in effect.names)
+    )
+
+
 def alerts(*names: str) -> Condition:
     """Nothing fires but these."""
     return _all_among(set(names))

@@ -59,6 +59,10 @@ PATTERNS: Mapping[str, tuple[str, str]] = {
         "a name of a network",
         'lower-case letters, digits and "-", 31 at most: hosts are called gpu-1-storage in it',
     ),
+    texts.KEPT: (
+        "something to keep",
+        "a path as /etc/cron.d/backup, SHA256:... of a key, or account NAME",
+    ),
     texts.ZONE: ("a time zone", "take one of timedatectl list-timezones, as Europe/Berlin"),
     texts.LAYOUT: ("a MIG layout", "a name, or instances as 3g.40gb, 2 x 1g.10gb"),
     texts.SWITCH: ("a switch", "its name in the fabric or its GUID, 64 characters at most"),

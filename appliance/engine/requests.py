@@ -1,5 +1,6 @@
 """What the probe is asked on each host."""
 
+from appliance.engine.owned import keys_of, owned
 from appliance.engine.session import Session
 from appliance.models.site import Role
 from appliance.probe.collect import AREAS, NAMED_ONLY
@@ -18,4 +19,6 @@ def request_for(session: Session, host: str) -> Request:
         "areas": [a for a in AREAS if control or a not in NAMED_ONLY],
         "units": list(WATCHED_UNITS),
         "sysctl": sorted(sysctl(session.profile, session.site.host(host))),
+        "owned": owned(session.site, host),
+        "keys": {"/root": list(known)} if (known := keys_of(session)) is not None else {},
     }

@@ -19,7 +19,7 @@ from appliance.models.events import HostDone, HostTask, Message, StageDone, Stag
 from appliance.models.plan import HostStage, expected_minutes
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
-from appliance.stages.stage import DRAINED, MAY_REBOOT, PINS, SITE_FOLDER, Stage
+from appliance.stages.stage import DRAINED, MAY_REBOOT, PINS, PURGE, SITE_FOLDER, Stage
 
 Through = Callable[[HostPlay], None]
 Gone = dict[str, str]
@@ -154,6 +154,7 @@ def _variables(
         "ansible_become": access.become,
         "ansible_python_interpreter": "/usr/bin/python3",
         PINS: cell.pins,
+        PURGE: list(cell.purge),
         MAY_REBOOT: cell.reboot,
         DRAINED: cell.drain,
         SITE_FOLDER: str(session.folder),

@@ -98,7 +98,6 @@ def marks(rack: Rack, host: RackHost) -> dict[str, str]:
     """File by file, what tells a host's probe, tools and units of its simulated hardware."""
     mark = simulated(host) if rack.spec.marked else simulated(host) | {"areas": []}
     found = {
-        "etc/appliance/simulated.json": json.dumps(mark, indent=1) + "\n",
         "etc/tmpfiles.d/appliance-lab.conf": "d /run/appliance-lab 1777 root root -\n",
     }
     if rack.hardware.has_subnet:
@@ -107,6 +106,9 @@ def marks(rack: Rack, host: RackHost) -> dict[str, str]:
         )
         for unit in ("opensm", "opensm@"):
             found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
+    own = [f"/{name}" for name in found if name.startswith("etc/systemd/")]
+    mark["files"] = ["/etc/ssh/sshd_config.d/10-lab.conf", *own]
+    found["etc/appliance/simulated.json"] = json.dumps(mark, indent=1) + "\n"
     return found
 
 

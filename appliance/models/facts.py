@@ -73,6 +73,16 @@ class Receipt(Numerous):
     )
 
 
+class Foreign(Numerous):
+    """Something in a place a stage owns that is nobody's there. ``modified`` in s since the epoch."""
+
+    kind: Line = Field(description="file, link, folder, changed, key, line or account")
+    at: Line
+    owner: Line
+    modified: Real
+    line: Line = Field(default="", description="Its first line, where a link leads, or the key")
+
+
 class Unit(Numerous):
     """A systemd unit: load, active, sub and unit-file state."""
 
@@ -159,6 +169,9 @@ class HostFacts(Numerous):
         default=None, description="Age in s of the oldest kernel message; None: since boot"
     )
     receipts: dict[Line, Receipt] = Field(default_factory=dict)
+    foreign: tuple[Foreign, ...] | None = Field(
+        default=None, description="What nobody put into places of the stages; None: not looked"
+    )
     resources: tuple[Resource, ...] = Field(
         default=(), description="State of the resources asked for"
     )

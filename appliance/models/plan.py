@@ -45,6 +45,9 @@ class HostStage(Model):
     known: bool = Field(default=False, description="The host holds a receipt of this stage")
     fingerprint: Line = ""
     pins: dict[str, str] = Field(default_factory=dict)
+    purge: tuple[Line, ...] = Field(
+        default=(), description="Strangers' files it moves out of places of the appliance"
+    )
 
 
 def expected_minutes(cells: Iterable[HostStage]) -> float:

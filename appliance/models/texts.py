@@ -35,6 +35,8 @@ NO_FILE = HIDDEN + r"{}$`\"'\\;|&<>*?!"
 FILE = rf"^[^ {NO_FILE}-]([^{NO_FILE}]*[^ {NO_FILE}])?$"
 """A path on this machine, with what a shell, ssh or a template would read as more than a name left out."""
 PROFILE = rf"^[^ {NO_FILE}-][^{NO_FILE}]*$"
+KEPT = rf"^(/[^{HIDDEN}{{}}$`\"'\\;|&<>!]+|SHA256:[A-Za-z0-9+/]{{43}}|account [a-z_][a-z0-9_-]{{0,31}})$"
+"""A path with wildcards, a key's fingerprint, an account."""
 RELEASE = r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}$"
 SERVER = (
     r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
@@ -107,6 +109,7 @@ Device = Annotated[str, Field(pattern=DEVICE, max_length=PATH_LENGTH)]
 Duration = Annotated[str, Field(pattern=DURATION)]
 Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
 HostName = Annotated[str, Field(pattern=HOST_NAME)]
+Kept = Annotated[str, Field(pattern=KEPT, max_length=PATH_LENGTH)]
 KeyFile = Annotated[str, Field(pattern=KEY_FILE)]
 MirrorUrl = Annotated[str, Field(pattern=MIRROR, max_length=1000)]
 

@@ -43,7 +43,7 @@ class Accounts:
             "home": row[5],
             "groups": sorted(g for g, fields in self.groups.items() if name in _words(fields[3])),
             "keys_sha256": self._keys(row[5]),
-            "password": self._password(name),
+            "password": self.password(name),
         }
 
     def group_state(self, name: str) -> Facts:
@@ -51,7 +51,7 @@ class Accounts:
         row = self.groups.get(name)
         return {"exists": False} if row is None else {"gid": int(row[2])}
 
-    def _password(self, name: str) -> str:
+    def password(self, name: str) -> str:
         """What opens the account: "locked" (no password does), "set", or "none" (it is open). Raises PermissionError."""
         if self._shadow is None:
             said = files.read(self._ask.path("/etc/shadow"))

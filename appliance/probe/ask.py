@@ -63,6 +63,9 @@ class Ask:
         self.packages = _texts(request, "packages")
         self.sysctl = _texts(request, "sysctl")
         self.resources = _resources(request)
+        self.owned = _lists(request, "owned")
+        self.keys = _lists(request, "keys")
+        self.rack: list[str] = []
         self.errors: dict[str, str] = {}
         self.problems: list[dict[str, str]] = []
         self.simulated: list[str] = []
@@ -119,6 +122,7 @@ class Ask:
         try:
             marker = json.loads(files.read(self.path(MARKER)))
             self.simulated = _texts(marker, "areas")
+            self.rack = _texts(marker, "files")
             self.sys = self.root + str(marker.get("sysfs") or "/sys")
             self.kmsg = str(marker.get("kmsg") or "/dev/kmsg")
         except (FileNotFoundError, NotADirectoryError):
@@ -154,6 +158,13 @@ def _texts(request: dict[str, Any], key: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise Refused('"' + key + '" must be a list of names')
     return value
+
+
+def _lists(request: dict[str, Any], key: str) -> dict[str, list[str]]:
+    value = request.get(key) or {}
+    if not isinstance(value, dict):
+        raise Refused('"' + key + '" must be an object of lists')
+    return {str(name): _texts(value, name) for name in value}
 
 
 def _resources(request: dict[str, Any]) -> list[tuple[str, str]]:

@@ -42,6 +42,7 @@ AREAS = {
     "mig_demand": ("appliance.stages.mig.collect", 5.0),
     "receipts": ("appliance.probe.collectors.receipts", 20.0),
     "resources": ("appliance.probe.collectors.resources", 20.0),
+    "foreign": ("appliance.stages.base.collect", 15.0),
 }
 """Area -> its collector and the seconds it may take. sacctmgr takes longest of all, so Slurm is asked first."""
 ALWAYS = ("os", "cpu", "clock")
@@ -61,7 +62,8 @@ class Shared:
     def _receipts(self) -> Any:
         from appliance.probe.collectors import receipts
 
-        wanted = self._ask.areas is None or "receipts" in self._ask.areas
+        areas = self._ask.areas
+        wanted = areas is None or not {"receipts", "foreign"}.isdisjoint(areas)
         return receipts.load(self._ask) if wanted else {}
 
     def _observer(self) -> Any:
@@ -139,6 +141,8 @@ def _arguments(ask: Ask, shared: Shared, area: str) -> tuple[Any, ...]:
         return ask, shared.receipts.get(), shared.observer.get()
     if area == "resources":
         return ask, shared.observer.get()
+    if area == "foreign":
+        return ask, shared.receipts.get()
     if area in {"units", "packages"}:
         return ask, getattr(shared.observer.get(), area).get()
     return (ask,)

@@ -14,6 +14,8 @@ PINS = "appliance_repair_pins"
 """The variable that tells a role which package versions a repair restores."""
 SITE_FOLDER = "appliance_site_folder"
 """The variable that tells a role where paths of the site's files start on this machine."""
+PURGE = "appliance_purge"
+"""The variable that tells role base which strangers' files the plan has named to be moved away."""
 MAY_REBOOT = "appliance_may_reboot"
 """The variable that tells a role whether the plan has named a reboot of this host."""
 DRAINED = "appliance_drained"
@@ -52,7 +54,8 @@ class Stage:
     them is behind nobody else is changed. ``plan_note``: what the plan says of a change for which a host is drained.
     ``settle_seconds``: seconds after the last change anywhere within which its checks must pass, for daemons take a while to
     find their peers. ``removable``: where the site no longer wants it, hosts that had it run it once more, and it takes
-    away what it made.
+    away what it made. ``owns``: places on its hosts where nothing but its own files, and those of packages, has a
+    business: folder/*, a path; "!" before what is somebody else's, "=" before what must be as its package brought it.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Stage:
     rolls_first: frozenset[Role] = frozenset()
     plan_note: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
     removable: bool = False
+    owns: tuple[str, ...] = ()
 
     @cached_property
     def checks(self) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ SITE: Document = {
     "secrets": {"munge_key": {"file": "munge"}, "slurmdbd_password": {"vault": "secrets#db"}},
     "base": {
         "timezone": "Europe/Berlin",
+        "keep": ["/etc/cron.d/*", "account ops"],
         "ntp_servers": ["ntp.example.org"],
         "admins": [{"name": "ada", "keys": [f"ssh-ed25519 {KEY} ada"]}],
         "mirror": "http://mirror.example/debian",

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.texts import AccountName, Few, Many, MirrorUrl, PublicKey, Server, Zone
+from appliance.models.texts import AccountName, Few, Kept, Many, MirrorUrl, PublicKey, Server, Zone
 
 
 class Admin(Model):
@@ -23,6 +23,14 @@ class BaseOptions(Model):
     )
     admins: Many[Admin] = Field(default=(), description="People")
     firewall: bool = Field(default=True, description="Let in only what the site needs")
+    keep: Many[Kept] = Field(
+        default=(),
+        description="Strangers in the appliance's places that may stay: paths (with *), SHA256:... of keys of root's, account NAME",
+    )
+    purge: bool = Field(
+        default=False,
+        description="Deployments move files that nobody named out of these places, to /var/lib/appliance/purged",
+    )
     mirror: MirrorUrl | None = Field(
         default=None,
         description="Package mirror to write into the hosts' sources (RHEL: EPEL's); none: they keep theirs",

@@ -15,4 +15,18 @@ STAGE = Stage(
     judges=CHECKS,
     units=UNITS,
     minutes=1.0,
+    owns=(
+        *("/etc/ssh/sshd_config.d/*", "/root/.ssh/rc", "/root/.ssh/environment", "/etc/ssh/sshrc"),
+        *("/etc/sudoers.d/*", "/etc/nftables.d/*", "/etc/security/limits.d/*"),
+        *("/etc/cron.d/*", "/etc/cron.hourly/*", "/etc/cron.daily/*", "/etc/cron.weekly/*"),
+        *("/etc/cron.monthly/*", "/var/spool/cron/crontabs/*", "/var/spool/cron/*"),
+        "!/var/spool/cron/crontabs",
+        *("/etc/systemd/system.conf.d/*", "/etc/systemd/system/service.d/*"),
+        *("/etc/chrony/conf.d/*", "/etc/chrony/sources.d/*"),
+        *("/etc/ld.so.preload", "/etc/rc.local", "/etc/apt/trusted.gpg.d/*"),
+        *("/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"),
+        *("!/etc/apt/sources.list.d/debian.sources", "!/etc/apt/sources.list.d/ubuntu.sources"),
+        "/etc/yum.repos.d/*",
+        *("=/etc/ssh/sshd_config", "=/etc/sudoers", "=/etc/crontab", "=/etc/pam.d/*"),
+    ),
 )

@@ -44,7 +44,9 @@ def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     if facts is None or not may_work(facts):
         return False
     receipt = facts.receipts.get("gpu")
-    drifted = receipt is not None and any(DRIVER.match(d.name) for d in receipt.drift)
+    drifted = receipt is not None and any(
+        DRIVER.match(d.name) and d.kind != "unit file" for d in receipt.drift
+    )
     silent = facts.gpus is None or not facts.gpus.driver
     return silent or drifted or unloads(host, facts, variables)
 

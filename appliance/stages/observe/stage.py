@@ -16,4 +16,5 @@ STAGE = Stage(
     judges=CHECKS,
     units=UNITS,
     minutes=0.8,
+    owns=("/etc/prometheus/rules/*",),
 )

@@ -17,4 +17,10 @@ STAGE = Stage(
     judges=(*checks.CHECKS, *containers.CHECKS),
     units=checks.UNITS,
     minutes=3.0,
+    owns=(
+        *("/etc/slurm/*", "!/etc/slurm/prolog.d", "!/etc/slurm/epilog.d", "!/etc/slurm/health.d"),
+        "!/etc/slurm/plugstack.conf.d",
+        *("/etc/slurm/prolog.d/*", "/etc/slurm/epilog.d/*", "/etc/slurm/health.d/*"),
+        "/etc/slurm/plugstack.conf.d/*",
+    ),
 )

@@ -15,4 +15,5 @@ STAGE = Stage(
     judges=CHECKS,
     units=UNITS,
     minutes=1.0,
+    owns=("/etc/exports.d/*",),
 )

@@ -11,6 +11,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.probe.collectors import filesystems
 from appliance.stages.base.checks import CHECKS
+from appliance.stages.base.checks.foreign import judge_foreign, judge_purge, purged
 from appliance.stages.base.checks.room import REMOTE
 from appliance.stages.base.stage import STAGE
 from appliance.stages.base.variables import sysctl
@@ -42,6 +43,15 @@ ROOT = {
 }
 
 
+STRANGER = {
+    "kind": "file",
+    "at": "/etc/sudoers.d/zz",
+    "owner": "root",
+    "modified": 1_700_000_000,
+    "line": "m ALL=(ALL) NOPASSWD: ALL",
+}
+
+
 def receipt(*drifted: tuple[str, str], unread: int = 0) -> dict[str, Any]:
     """A receipt; these resources are not as it says."""
     words = dict.fromkeys(("stage", "fingerprint", "written", "run", "appliance"), "x")
@@ -59,6 +69,7 @@ def facts(**changes: Any) -> HostFacts:
         "clock": {"time": 1.0, "synchronised": True, "offset": 0.0001, "source": "head"},
         "sysctl": sysctl(PROFILE, HOST),
         "receipts": {"base": receipt()},
+        "foreign": [],
         "units": dict.fromkeys(
             ("ssh.service", "chrony.service", "appliance-firewall.service"), UNIT
         ),
@@ -73,6 +84,8 @@ def judge(
     check_id: str, found: HostFacts, other: HostFacts | None = None, site: Site = SITE
 ) -> list[CheckResult]:
     """Results of one check for gpu-1, or of the cluster with ``other`` as head."""
+    if check_id == "base.purge":
+        site = site.model_copy(update={"base": site.base.model_copy(update={"purge": True})})
     view = View(PROFILE, site, {"gpu-1": found, **({"head": other} if other else {})})
     check = next(check for check in CHECKS if check.id == check_id)
     if isinstance(check, HostCheck):
@@ -97,6 +110,8 @@ FAULTS: dict[str, dict[str, Any]] = {
     "base.units": {"units": {"chrony.service": {**UNIT, "active": "failed"}}},
     "base.failed_units": {"os": {"failed_units": ["a.service"], "state": "degraded"}},
     "base.drift": {"receipts": {"slurm": receipt(("file", "/etc/slurm/slurm.conf"))}},
+    "base.foreign": {"foreign": [STRANGER]},
+    "base.purge": {"foreign": [STRANGER]},
     "base.disk": {"filesystems": [{**ROOT, "free": 4 * GIB}]},
     "base.cpu": {"cpu": {"cores": 48}},
     "base.memory_size": {"memory": {"total": 900 * GIB}},
@@ -120,6 +135,8 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.units": {"units": {}},
     "base.failed_units": {"os": {"state": ""}},
     "base.drift": {"receipts": {"base": receipt(unread=1)}},
+    "base.foreign": {"foreign": None},
+    "base.purge": {"foreign": None},
     "base.disk": {"filesystems": []},
     "base.memory": {"memory": {"total": 0, "available": 0}},
     "base.cpu": {"cpu": {"cores": 0}},
@@ -360,6 +377,69 @@ def test_every_stages_changes_are_named_and_none_that_another_check_judges() -> 
         ("unit file", "chrony.service"),
     )
     (result,) = judge("base.drift", facts(receipts={"base": changed}))
-    assert result.names == ("inet appliance", "kernel.hostname", "chrony.service")
+    assert result.names == (
+        "nftables inet appliance",
+        "sysctl kernel.hostname",
+        "unit file chrony.service",
+    )
     assert result.cause.startswith("changed since it was deployed: nftables inet appliance (a → b)")
     assert "drift" not in {*STAGE.checks}, "a drift of a later stage must not undo this one's proof"
+
+
+def site_of(**base: object) -> Site:
+    """The site with these keys of its section base."""
+    return Site.model_validate({**SITE.model_dump(mode="json", exclude_unset=True), "base": base})
+
+
+def foreign_of(check_id: str, site: Site, *found: dict[str, Any]) -> list[CheckResult]:
+    judging = judge_purge if check_id == "base.purge" else judge_foreign
+    return list(judging(View(PROFILE, site, {}), HOST, facts(foreign=found)))
+
+
+def test_a_stranger_is_named_with_owner_time_and_first_line() -> None:
+    (result,) = foreign_of("base.foreign", SITE, STRANGER)
+    assert result.target == "gpu-1/etc/sudoers.d/zz"
+    assert result.cause == (
+        "/etc/sudoers.d/zz is not the appliance's (of root, 2023-11-14 22:13 UTC): "
+        '"m ALL=(ALL) NOPASSWD: ALL"'
+    )
+    account = {**STRANGER, "kind": "account", "at": "toor", "line": "has root's number"}
+    (result,) = foreign_of("base.foreign", SITE, account)
+    assert (result.target, result.cause) == (
+        "gpu-1/account toor",
+        "account toor has root's number",
+    )
+
+
+KEPT: tuple[tuple[str, dict[str, str]], ...] = (
+    ("/etc/sudoers.d/zz", {}),
+    ("/etc/sudoers.d/*", {}),
+    ("account toor", {"kind": "account", "at": "toor"}),
+    ("SHA256:" + "a" * 43, {"kind": "key", "line": "ssh-rsa SHA256:" + "a" * 43 + " m"}),
+)
+
+
+@pytest.mark.parametrize(("kept", "change"), KEPT)
+def test_what_the_site_names_may_stay(kept: str, change: dict[str, str]) -> None:
+    found = {**STRANGER, **change}
+    (result,) = foreign_of("base.foreign", site_of(keep=[kept]), found)
+    assert result.status is Status.PASS
+    other = foreign_of("base.foreign", site_of(keep=["/etc/other"]), found)
+    assert [r.status for r in other] == [Status.FAIL]
+
+
+def test_only_files_are_purged_and_only_where_the_site_says_so() -> None:
+    key = {**STRANGER, "kind": "key", "at": "/root/.ssh/authorized_keys"}
+    assert foreign_of("base.purge", SITE, STRANGER) == []
+    purging = site_of(purge=True)
+    assert [r.name for r in foreign_of("base.purge", purging, STRANGER, key)] == [
+        "base.purge gpu-1/etc/sudoers.d/zz"
+    ]
+    (left,) = foreign_of("base.foreign", purging, STRANGER, key)
+    assert (left.status, left.parts[0].split()[0]) == (Status.FAIL, "root/.ssh/authorized_keys")
+    found = facts(foreign=[STRANGER, key])
+    assert purged(purging, found) == ("/etc/sudoers.d/zz",)
+    assert purged(SITE, found) == ()
+    assert purged(site_of(purge=True, keep=["/etc/sudoers.d/*"]), found) == ()
+    assert "base.purge" in STAGE.checks, "a deployment mends it"
+    assert "base.foreign" in STAGE.symptoms, "no deployment does"

@@ -137,6 +137,16 @@ CASES = (
     Case(NARROW, of("fabric.links", "gpu-1/mlx5_2"), of("fabric.links", "gpu-1/mlx5_1")),
     Case(FULL, of("slurm.daemons", "head/slurmctld"), of("slurm.daemons", "gpu-1/slurmd")),
     Case(
+        of("base.foreign", "gpu-1/etc/ssh/sshd_config.d/0.conf"),
+        of("base.drift", "gpu-1", FAIL, "sshd permitrootlogin", "sshd passwordauthentication"),
+        of("base.drift", "gpu-1", FAIL, "sshd permitrootlogin", "file /etc/hosts"),
+    ),
+    Case(
+        of("base.foreign", "gpu-1/etc/systemd/system/slurmd.service.d/zz.conf"),
+        of("base.drift", "gpu-1", FAIL, "unit file slurmd.service"),
+        of("base.drift", "gpu-1", FAIL, "nftables inet appliance"),
+    ),
+    Case(
         FULL,
         of("observe.alerts", "cluster", WARN, "FilesystemFull"),
         of("observe.alerts", "cluster", WARN, "HostDown"),

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -71,3 +72,42 @@ def test_sshd_is_only_told_what_it_must_go_by(run: Run) -> None:
     answer = run("live", sshd={"permitrootlogin": "no"})
     wanted = {"kind": "sshd", "name": "permitrootlogin", "wanted": {"value": "no"}}
     assert (answer["changed"], answer["resources"]) == (False, [wanted])
+
+
+def test_strangers_are_moved_away_and_kept(
+    run: Run, host: Host, plugin: Callable[[str], ModuleType], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    module = plugin("modules.live")
+    units = str(tmp_path / "units") + "/"
+    monkeypatch.setattr(module, "KEPT_AT", str(tmp_path / "purged"))
+    monkeypatch.setattr(module, "SYSTEMD", (units,))
+    monkeypatch.setattr(module, "_unit", lambda path: "x.service" if path.startswith(units) else "")
+    drop_in, rule = tmp_path / "units/x.service.d/zz.conf", tmp_path / "sudoers/zz"
+    for path in (drop_in, rule):
+        path.parent.mkdir(parents=True)
+        path.write_text("text")
+    host.answer("systemctl", (0, "", ""))
+    given = {"strangers": [str(drop_in), str(rule), str(tmp_path / "gone already")]}
+    assert run("live", check=True, **given)["changed"]
+    assert rule.exists()
+    assert run("live", **given)["changed"]
+    assert host.calls == ["systemctl daemon-reload", "systemctl try-restart x.service"]
+    (kept,) = (tmp_path / "purged").iterdir()
+    assert (kept / str(rule)[1:]).read_text() == "text"
+    assert not rule.exists()
+    assert not run("live", **given)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("path", "unit"),
+    [
+        ("/etc/systemd/system/slurmd.service.d/zz.conf", "slurmd.service"),
+        ("/run/systemd/system/slurmd.service", "slurmd.service"),
+        ("/etc/systemd/system/service.d/zz.conf", ""),
+        ("/etc/systemd/system/o@.service.d/zz.conf", ""),
+        ("/etc/sudoers.d/zz", ""),
+    ],
+)
+def test_the_unit_a_file_is_of(plugin: Callable[[str], ModuleType], path: str, unit: str) -> None:
+    assert plugin("modules.live")._unit(path) == unit

@@ -1,12 +1,18 @@
 """A plan says for every stage and host whether it would run, and why."""
 
+from dataclasses import replace
+from pathlib import Path
+
+from appliance.adapters.process import run
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
+from appliance.engine.requests import request_for
 from appliance.engine.session import Session
-from appliance.models.facts import HostFacts
+from appliance.models.facts import Foreign, HostFacts
 from appliance.models.plan import Action, HostStage
 from appliance.models.site import Host, Role
+from appliance.stages.base import checks as base
 from appliance.stages.context import Variables
 from appliance.stages.kubernetes.checks.ground import CHECKS
 from appliance.stages.stage import Stage
@@ -210,3 +216,49 @@ def test_a_host_that_has_the_stage_is_not_asked_for_what_it_needs(session: Sessi
     }
     plan = cells(session, Round(late, {}), PICKY, full=True)
     assert {c.action for c in plan.values()} == {Action.RUN}
+
+
+def test_what_a_deployment_moves_away_is_the_plans_to_name(session: Session) -> None:
+    stranger = {"kind": "file", "at": "/etc/cron.d/x", "owner": "root", "modified": 1.0}
+    purging = session.site.model_copy(
+        update={"base": session.site.base.model_copy(update={"purge": True})}
+    )
+    stage = stage_of("one", judges=tuple(c for c in base.CHECKS if c.id == "base.purge"))
+    for site, told in ((purging, ("/etc/cron.d/x",)), (session.site, ())):
+        meant = replace(session, site=site)
+        facts = finished(meant) | {
+            "gpu-1": finished(meant)["gpu-1"].model_copy(
+                update={"foreign": (Foreign.model_validate(stranger),)}
+            )
+        }
+        facts = {
+            h: f if f.foreign else f.model_copy(update={"foreign": ()}) for h, f in facts.items()
+        }
+        plan = cells(meant, Round(facts, {}), stage)
+        assert (plan["gpu-1"].purge, plan["gpu-2"].purge) == (told, ())
+        assert plan["gpu-1"].action is (Action.REPAIR if told else Action.SKIP)
+        assert plan["gpu-2"].action is Action.SKIP
+
+
+def test_places_are_asked_of_hosts_whose_stages_own_them(session: Session) -> None:
+    asked = request_for(session, "gpu-1")
+    owned = asked["owned"]
+    assert isinstance(owned, dict)
+    assert "/etc/sudoers.d/*" in owned["base"]
+    assert "/etc/slurm/prolog.d/*" in owned["slurm"]
+    assert asked["keys"] == {}, "an agent holds the key: nobody knows whose may be there"
+    assert not any(place for stage in owned for place in owned[stage] if not place.strip("!="))
+
+
+def test_the_sites_own_key_is_nobody_elses(session: Session, tmp_path: Path) -> None:
+    file = tmp_path / "id"
+    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)])
+    said = run(["ssh-keygen", "-l", "-f", str(file)]).stdout.split()[1]
+    access = session.site.access.model_copy(update={"private_key": "id"})
+    meant = replace(
+        session, folder=tmp_path, site=session.site.model_copy(update={"access": access})
+    )
+    assert request_for(meant, "gpu-1")["keys"] == {"/root": [said]}
+    ops = access.model_copy(update={"user": "ops"})
+    other = replace(meant, site=session.site.model_copy(update={"access": ops}))
+    assert request_for(other, "gpu-1")["keys"] == {"/root": []}

@@ -20,6 +20,7 @@ from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
+from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
 from appliance.stages.base.variables import has_own, sysctl
@@ -210,6 +211,24 @@ CHECKS: tuple[Check, ...] = (
         "count, against what the stages left. Usual faults: a change by hand, and somebody who means harm.",
         limit="as the receipts of the stages say",
         nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.foreign",
+        "Nothing of strangers",
+        ALL_ROLES,
+        judge_foreign,
+        "Files beside the stages' own where sshd, sudo, cron, PAM, apt, systemd, Slurm and Prometheus read all there is; keys of root's; accounts with root's number or "
+        "no password. What packages bring is theirs while it is unchanged. No deployment takes it away: a person must say whether it may stay.",
+        limit="the receipts of the stages, and base.keep of the site",
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        "base.purge",
+        "Strangers' files taken away",
+        ALL_ROLES,
+        judge_purge,
+        "The same files where the site says base.purge: the next deployment moves them away. Keys, accounts and changed files of packages stay with base.foreign.",
+        limit="the receipts of the stages, and base.keep of the site",
     ),
     HostCheck(
         "base.disk",

@@ -27,7 +27,7 @@ def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
             value=len(changed),
             unit="changes",
             limit=0,
-            names=tuple(d.name for d in changed),
+            names=tuple(f"{d.kind} {d.name}" for d in changed),
         )
     elif "receipts" in facts.errors or unread or not facts.receipts:
         why = facts.gap("receipts", "no stage has left a receipt")

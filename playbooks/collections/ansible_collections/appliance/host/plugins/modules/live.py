@@ -10,7 +10,9 @@ description:
   - Takes the host's name, and loads tables of the firewall from their files where they are not loaded so.
   - A file that is loaded replaces its table whole and at once; connections that are open stay.
   - Of sshd nothing is changed; the values given are what the host is judged by afterwards.
+  - Files of strangers are moved below /var/lib/appliance/purged, and what has read them reads anew.
 options:
+  strangers: {description: Absolute paths of files that are moved away., type: list, elements: str, default: []}
   hostname: {description: The host's name., type: str, default: ""}
   tables:
     description: Tables of nftables.
@@ -37,7 +39,10 @@ resources: {description: What is managed, as kind, name and what is wanted., typ
 """
 
 import hashlib
+import os
+import shutil
 import socket
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -49,6 +54,7 @@ from ansible_collections.appliance.host.plugins.module_utils.outcome import (
 )
 
 SPEC = {
+    "strangers": {"type": "list", "elements": "str", "default": []},
     "hostname": {"default": ""},
     "tables": {
         "type": "list",
@@ -62,6 +68,11 @@ SPEC = {
 LIST = ["nft", "--stateless", "--numeric-priority", "--numeric-protocol", "list", "table"]
 
 
+KEPT_AT = "/var/lib/appliance/purged"
+SYSTEMD = ("/etc/systemd/system/", "/run/systemd/system/")
+SSHD = "/etc/ssh/"
+
+
 class Live:
     """What one call found, changed and wants."""
 
@@ -71,6 +82,35 @@ class Live:
         self.changed = False
         self.loaded: list[str] = []
         self.resources: list[dict[str, Any]] = []
+
+    def strangers(self, paths: list[str]) -> None:
+        """Move files away, and have systemd, sshd and the units they spoke of read anew."""
+        gone = [path for path in paths if os.path.lexists(path)]
+        self.changed = self.changed or bool(gone)
+        if not gone or self.check:
+            return
+        folder = os.path.join(KEPT_AT, time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime()))
+        for path in gone:
+            self._move(path, folder + path)
+        if any(path.startswith(SYSTEMD) for path in gone):
+            self._must(["systemctl", "daemon-reload"])
+            units = sorted({unit for unit in map(_unit, gone) if unit})
+            self._run(["systemctl", "try-restart", *units])
+        if any(path.startswith(SSHD) for path in gone):
+            self._run(["systemctl", "try-reload-or-restart", "ssh.service", "sshd.service"])
+
+    def _move(self, path: str, to: str) -> None:
+        try:
+            os.makedirs(KEPT_AT, 0o700, exist_ok=True)
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.move(path, to)
+        except OSError as error:
+            raise Problem(f"{path}: cannot be moved to {to}: {os_reason(error)}") from error
+
+    def _must(self, argv: list[str]) -> None:
+        code, out, err = self._run(argv)
+        if code:
+            raise Problem(f"{' '.join(argv)}: {telling_line(err or out) or 'it failed'}")
 
     def name(self, hostname: str) -> None:
         """Take the host's name."""
@@ -116,7 +156,17 @@ class Live:
         return answer
 
 
+def _unit(path: str) -> str:
+    """The unit a file is of, itself or as a drop-in; empty for all of a type, and for a template."""
+    if not path.startswith(SYSTEMD):
+        return ""
+    name = path.split("/")[4]
+    name = name[:-2] if name.endswith(".d") else name
+    return name if "." in name and "@." not in name else ""
+
+
 def _apply(live: Live, parameters: dict[str, Any]) -> None:
+    live.strangers(parameters["strangers"])
     if parameters["hostname"]:
         live.name(parameters["hostname"])
     for table in parameters["tables"]:

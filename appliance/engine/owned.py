@@ -1,0 +1,39 @@
+"""Places the stages own on a host, and whose keys may open root's account there."""
+
+from functools import cache
+from pathlib import Path
+
+from appliance.engine.session import Session
+from appliance.errors import ConnectionFailed
+from appliance.models.site import Site
+from appliance.stages.catalog import STAGES
+
+BESIDE_KEYS = ("authorized_keys2", "rc", "environment")
+"""What sshd reads of an account beside the keys a role writes (sshd(8), FILES)."""
+
+
+def owned(site: Site, host: str) -> dict[str, list[str]]:
+    """By stage the places it owns on this host, as its ``owns`` has them."""
+    found = {s.name: list(s.owns) for s in STAGES if s.concerns(site, site.host(host))}
+    people = [
+        f"/home/{admin.name}/.ssh/{name}" for admin in site.base.admins for name in BESIDE_KEYS
+    ]
+    return {**found, "base": [*found.get("base", ()), *people]}
+
+
+def keys_of(session: Session) -> tuple[str, ...] | None:
+    """Fingerprints of the keys root's account may have; None where nobody knows, for an agent holds the key."""
+    access = session.site.access
+    if access.user != "root":
+        return ()
+    return _known(session.folder / access.private_key) if access.private_key else None
+
+
+@cache
+def _known(file: Path) -> tuple[str, ...] | None:
+    from appliance.adapters.user_key import fingerprint
+
+    try:
+        return (fingerprint(file),)
+    except (OSError, ConnectionFailed):
+        return None

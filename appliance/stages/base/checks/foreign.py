@@ -1,0 +1,91 @@
+"""Does anything lie where the stages alone should have put something; the words of such files are strangers'."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.facts import Foreign, HostFacts
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host, Site
+
+FOREIGN, PURGE = "base.foreign", "base.purge"
+REMOVABLE = frozenset({"file", "link"})
+"""Kinds a deployment takes away where the site says so; of the others only a person knows what is right."""
+WORDS = {
+    "changed": "is not as its package brought it",
+    "key": "has a key that is not the site's",
+    "line": "trusts packages nobody signed",
+    "account": "is an account like root",
+}
+TAKE_AWAY = "undo it, or name it in base.keep of site.yml"
+
+
+def judge_foreign(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """What no deployment takes away."""
+    left = [f for f in strangers(view.site, facts) if not is_purged(view.site, f)]
+    return _judged(FOREIGN, host, facts, left, TAKE_AWAY)
+
+
+def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """What the site has deployments take away."""
+    if not view.site.base.purge:
+        return []
+    left = [f for f in strangers(view.site, facts) if is_purged(view.site, f)]
+    return _judged(
+        PURGE, host, facts, left, "appliance deploy moves it to /var/lib/appliance/purged"
+    )
+
+
+def strangers(site: Site, facts: HostFacts) -> list[Foreign]:
+    """What was found and the site does not name."""
+    return [f for f in facts.foreign or () if not any(_is(f, kept) for kept in site.base.keep)]
+
+
+def is_purged(site: Site, found: Foreign) -> bool:
+    """Whether the next deployment takes it away."""
+    return site.base.purge and found.kind in REMOVABLE
+
+
+def purged(site: Site, facts: HostFacts) -> tuple[str, ...]:
+    """The paths the next deployment takes away."""
+    return tuple(f.at for f in strangers(site, facts) if is_purged(site, f))
+
+
+def _is(found: Foreign, kept: str) -> bool:
+    if found.kind == "account":
+        return kept == f"account {found.at}"
+    if found.kind == "key" and kept.startswith("SHA256:"):
+        return kept in found.line.split()
+    return fnmatchcase(found.at, kept)
+
+
+def _judged(
+    check: str, host: Host, facts: HostFacts, left: Sequence[Foreign], fix: str
+) -> Iterable[CheckResult]:
+    for found in left:
+        yield failed(check, place(host.name, _part(found)), _cause(found), fix)
+    if facts.foreign is None:
+        yield not_assessed(check, host.name, facts.gap("foreign", "nobody looked"))
+    elif not left:
+        yield passed(check, host.name, 0, unit="findings", limit=0)
+
+
+def _part(found: Foreign) -> str:
+    match found.kind:
+        case "account":
+            return f"account {found.at}"
+        case "key":
+            # One file may hold several.
+            return f"{found.at.lstrip('/')} {found.line}"
+        case _:
+            return found.at.lstrip("/")
+
+
+def _cause(found: Foreign) -> str:
+    if found.kind == "account":
+        return f"account {found.at} {found.line}"
+    what = WORDS.get(found.kind, "is not the appliance's")
+    when = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%d %H:%M")
+    said = f': "{found.line}"' if found.line else ""
+    return f"{found.at} {what} (of {found.owner}, {when} UTC){said}"

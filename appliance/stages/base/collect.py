@@ -1,0 +1,184 @@
+"""What lies in places that stages own and is nobody's there: no stage's, no package's, not the rack's; and accounts like root.
+
+A file of a package counts as the package's while it is as the package brought it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from fnmatch import fnmatchcase
+
+from appliance.probe import files
+from appliance.probe.accounts import Accounts
+from appliance.probe.ask import Ask
+from appliance.probe.keys import fingerprints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from appliance.probe.ask import Facts
+
+MOST = 40
+"""Findings that are told; who has more has one problem."""
+WIDTH = 100
+DPKG = "/var/lib/dpkg/status"
+UCF = "/var/lib/ucf/hashfile"
+CONFFILE = re.compile(r"^ (/\S+) ([0-9a-f]{32})", re.M)
+HASHED = re.compile(r"^([0-9a-f]{32})  (/\S+)$", re.M)
+UNTRUSTED = re.compile(r"trusted *= *yes|allow-insecure *= *yes|^Trusted: *yes", re.I)
+LEFT_BY_UPDATES = (".dpkg-old", ".dpkg-dist", ".dpkg-new", ".ucf-dist", ".ucf-old", ".rpmsave")
+UNIT_FOLDERS = ("/etc/systemd/system", "/run/systemd/system")
+NO_SHELLS = ("/nologin", "/false", "/sync")
+
+
+def collect(ask: Ask, receipts: dict[str, Facts]) -> Facts:
+    """The area ``foreign``; stages without a receipt own nothing yet."""
+    if not receipts:
+        return {}
+    return {"foreign": Look(ask, receipts).findings()[:MOST]}
+
+
+class Look:
+    """One look at all owned places."""
+
+    def __init__(self, ask: Ask, receipts: dict[str, Facts]) -> None:
+        self._ask = ask
+        left = [state for receipt in receipts.values() for state in receipt.get("resources", ())]
+        self._own = {s["name"] for s in left if s["kind"] in {"file", "link"}} | set(ask.rack)
+        self._units = [state["name"] for state in left if state["kind"] == "unit"]
+        wanted = [p for stage, each in ask.owned.items() if stage in receipts for p in each]
+        self._places = [p for p in wanted if p[0] not in "!="]
+        self._not_ours = [p[1:] for p in wanted if p[0] == "!"]
+        self._verified = [p[1:] for p in wanted if p[0] == "="]
+        self._accounts = Accounts(ask)
+        self._packaged = self._packages_files()
+
+    def findings(self) -> list[Facts]:
+        """All of them, in the order of their paths."""
+        found = [self._foreign(path) for path in sorted(self._candidates())]
+        found += [self._changed(path) for path in sorted(set(_matching(self._ask, self._verified)))]
+        listed = [entry for entry in found if entry]
+        return [*self._root_like(), *self._keys(), *self._sources(), *listed]
+
+    def _candidates(self) -> set[str]:
+        found = set(_matching(self._ask, [*self._places, *self._drop_ins()])) - self._own
+        return {
+            path
+            for path in found
+            if not path.endswith(LEFT_BY_UPDATES)
+            and not any(fnmatchcase(path, pattern) for pattern in self._not_ours)
+        }
+
+    def _drop_ins(self) -> Iterator[str]:
+        for unit in self._units:
+            template = re.sub(r"@.+(\.\w+)$", r"@\1", unit)
+            for folder in UNIT_FOLDERS:
+                yield folder + "/" + unit
+                yield from (f"{folder}/{name}.d/*.conf" for name in {unit, template})
+
+    def _foreign(self, path: str) -> Facts | None:
+        if path in self._packaged:
+            return self._changed(path)
+        found = os.lstat(self._ask.path(path))
+        if path.startswith(UNIT_FOLDERS) and stat.S_ISLNK(found.st_mode):
+            return None  # an alias or a mask, which the unit's own state tells
+        kind = "link" if stat.S_ISLNK(found.st_mode) else "file"
+        kind = "folder" if stat.S_ISDIR(found.st_mode) else kind
+        return None if self._of_a_package(path) else self._entry(kind, path, found)
+
+    def _changed(self, path: str) -> Facts | None:
+        brought = self._packaged.get(path)
+        if brought is None or path in self._own:
+            return None
+        content = files.data(self._ask.path(path))
+        if hashlib.md5(content).hexdigest() in brought:
+            return None
+        return self._entry("changed", path, os.lstat(self._ask.path(path)))
+
+    def _entry(self, kind: str, path: str, found: os.stat_result) -> Facts:
+        line = files.link(self._ask.path(path)) if kind == "link" else ""
+        if kind in {"file", "changed"} and stat.S_ISREG(found.st_mode):
+            line = _first_line(files.read(self._ask.path(path), 4096))
+        return {
+            "kind": kind,
+            "at": path,
+            "owner": self._accounts.owner(found.st_uid),
+            "modified": round(found.st_mtime),
+            "line": (line or "")[:WIDTH],
+        }
+
+    def _packages_files(self) -> dict[str, set[str]]:
+        """Path -> the digests its package knows it by."""
+        known: dict[str, set[str]] = {}
+        for path, digest in CONFFILE.findall(_text(self._ask, DPKG)):
+            known.setdefault(path, set()).add(digest)
+        for digest, path in HASHED.findall(_text(self._ask, UCF)):
+            known.setdefault(path, set()).add(digest)
+        return known
+
+    def _of_a_package(self, path: str) -> bool:
+        """Asked only of what no list of configuration names, for it takes long."""
+        ask = self._ask
+        if files.exists(ask.path(DPKG)):
+            return bool(ask.run(["dpkg-query", "-S", path], ok=(0, 1)))
+        return "is not owned" not in ask.run(["rpm", "-qf", path], ok=(0, 1))
+
+    def _root_like(self) -> Iterator[Facts]:
+        for name, row in self._accounts.users.items():
+            if row[2] == "0" and name != "root":
+                yield _account(name, "has root's number", row)
+            elif not row[6].endswith(NO_SHELLS) and self._accounts.password(name) == "none":
+                yield _account(name, "needs no password", row)
+
+    def _keys(self) -> Iterator[Facts]:
+        for home, known in self._ask.keys.items():
+            for name in ("authorized_keys", "authorized_keys2"):
+                path = f"{home}/.ssh/{name}"
+                if not files.exists(self._ask.path(path)):
+                    continue
+                found = os.stat(self._ask.path(path))  # noqa: PTH116
+                for key, told in fingerprints(files.read(self._ask.path(path))):
+                    if key not in known:
+                        yield {**self._entry("key", path, found), "line": told[:WIDTH]}
+
+    def _sources(self) -> Iterator[Facts]:
+        path = "/etc/apt/sources.list"
+        if path not in self._own and files.exists(self._ask.path(path)):
+            for line in files.read(self._ask.path(path)).splitlines():
+                if UNTRUSTED.search(line.partition("#")[0]):
+                    found = os.lstat(self._ask.path(path))
+                    yield {**self._entry("line", path, found), "line": line.strip()[:WIDTH]}
+
+
+def _account(name: str, what: str, row: list[str]) -> Facts:
+    line = f"{what}: {row[5]}, {row[6]}"
+    return {"kind": "account", "at": name, "owner": "root", "modified": 0, "line": line[:WIDTH]}
+
+
+def _matching(ask: Ask, patterns: Iterable[str]) -> Iterator[str]:
+    for pattern in patterns:
+        folder, _, name = pattern.rpartition("/")
+        if "*" not in name:
+            if files.exists(ask.path(pattern)):
+                yield pattern
+            continue
+        try:
+            names = files.listing(ask.path(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        yield from (f"{folder}/{found}" for found in names if fnmatchcase(found, name))
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something: no blank one, no remark, no interpreter, no section."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = (line for line in lines if not line.startswith("#") and line[0] + line[-1] != "[]")
+    return next(telling, lines[0] if lines else "")
+
+
+def _text(ask: Ask, path: str) -> str:
+    return files.read(ask.path(path), 64 << 20) if files.exists(ask.path(path)) else ""

@@ -1,0 +1,204 @@
+"""What is nobody's in places that stages own: planted strangers are told, what stages and packages bring is not."""
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.models.facts import HostFacts
+from appliance.probe.__main__ import answer
+from appliance.probe.keys import fingerprints
+from appliance.stages.base.collect import MOST
+
+Grow = Callable[[dict[str, Any]], str]
+BLOB = base64.b64encode(b"\0\0\0\x0bssh-ed25519" + b"k" * 36).decode()
+KEY = "SHA256:" + base64.b64encode(hashlib.sha256(base64.b64decode(BLOB)).digest()).decode()[:-1]
+OWNS = [
+    *("/etc/sudoers.d/*", "/etc/cron.d/*", "/etc/ssh/sshd_config.d/*", "/etc/ld.so.preload"),
+    *("/etc/apt/sources.list.d/*.list", "!/etc/sudoers.d/theirs", "=/etc/pam.d/*", "=/etc/crontab"),
+    *("=/etc/ssh/sshd_config", "/nowhere/*"),
+]
+
+
+def md5(text: str) -> str:
+    return hashlib.md5(text.encode()).hexdigest()
+
+
+def receipt(stage: str, *resources: tuple[str, str]) -> str:
+    words = dict.fromkeys(("fingerprint", "written", "run", "appliance"), "x")
+    states = [{"kind": kind, "name": name} for kind, name in resources]
+    return json.dumps({"version": 1, "stage": stage, **words, "resources": states})
+
+
+HOST = {
+    "/etc/passwd": "root:x:0:0::/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/bash\n",
+    "/etc/group": "root:x:0:\n",
+    "/etc/shadow": "root:*:1::::::\nada:!:1::::::\n",
+    "/etc/sudoers.d/appliance": "ops ALL=(ALL) ALL\n",
+    "/etc/sudoers.d/README": "of sudo\n",
+    "/etc/sudoers.d/theirs": "x\n",
+    "/etc/sudoers.d/README.dpkg-old": "x\n",
+    "/etc/cron.d/e2scrub": "of e2fsprogs\n",
+    "/etc/ssh/sshd_config.d/10-lab.conf": "UseDNS no\n",
+    "/etc/appliance/simulated.json": json.dumps(
+        {"areas": [], "files": ["/etc/ssh/sshd_config.d/10-lab.conf"]}
+    ),
+    "/etc/ssh/sshd_config": "Include x\n",
+    "/etc/pam.d/sshd": "auth required pam_unix.so\n",
+    "/etc/pam.d/common-auth": "made by a program\n",
+    "/etc/apt/sources.list": "deb http://mirror/ bookworm main\n# deb [trusted=yes] x\n",
+    "/root/.ssh/authorized_keys": f"# ours\nssh-ed25519 {BLOB} the site\n",
+    "/var/lib/dpkg/status": "Package: a\nConffiles:\n"
+    f" /etc/sudoers.d/README {md5('of sudo' + chr(10))}\n"
+    f" /etc/cron.d/e2scrub {md5('of e2fsprogs' + chr(10))}\n"
+    f" /etc/pam.d/sshd {md5('auth required pam_unix.so' + chr(10))}\nVersion: 1\n",
+    "/var/lib/ucf/hashfile": f"{md5('Include x' + chr(10))}  /etc/ssh/sshd_config\n",
+    "/usr/bin/dpkg-query": {"when": {"/etc/cron.d/of-a-package": "p: x\n", "-S": ""}, "exit": 1},
+    "/var/lib/appliance/receipts/base.json": receipt(
+        "base",
+        ("file", "/etc/sudoers.d/appliance"),
+        ("unit", "ssh.service"),
+        ("unit", "o@1.service"),
+    ),
+}
+
+
+def foreign(root: str, **request: object) -> list[tuple[str, str]]:
+    return [(f.kind, f.at) for f in facts(root, **request).foreign or ()]
+
+
+def facts(root: str, **request: object) -> HostFacts:
+    owned = {"base": OWNS, "slurm": ["/etc/slurm/*"]}
+    asked = {"areas": ["foreign"], "owned": owned, "keys": {"/root": [KEY]}, **request}
+    found = HostFacts.model_validate_json(json.dumps(answer(json.dumps(asked).encode(), root)))
+    assert "foreign" not in found.errors
+    return found
+
+
+def test_a_host_as_stages_and_packages_left_it_has_none(grow: Grow) -> None:
+    assert facts(grow(HOST)).foreign == ()
+
+
+PLANTED: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
+    "sudoers": (
+        {"/etc/sudoers.d/zz": "m ALL=(ALL) NOPASSWD: ALL\n"},
+        ("file", "/etc/sudoers.d/zz"),
+    ),
+    "sshd": (
+        {"/etc/ssh/sshd_config.d/00-a.conf": "PermitRootLogin yes\n"},
+        ("file", "/etc/ssh/sshd_config.d/00-a.conf"),
+    ),
+    "cron": ({"/etc/cron.d/x": "* * * * * root id\n"}, ("file", "/etc/cron.d/x")),
+    "link": ({"/etc/cron.d/l": {"link": "/tmp/x"}}, ("link", "/etc/cron.d/l")),
+    "folder": ({"/etc/cron.d/d/x": ""}, ("folder", "/etc/cron.d/d")),
+    "preload": ({"/etc/ld.so.preload": "/tmp/x.so\n"}, ("file", "/etc/ld.so.preload")),
+    "source": (
+        {"/etc/apt/sources.list.d/x.list": "deb http://x/ x main\n"},
+        ("file", "/etc/apt/sources.list.d/x.list"),
+    ),
+    "unsigned": (
+        {"/etc/apt/sources.list": "deb [arch=amd64 trusted=yes] http://x/ x main\n"},
+        ("line", "/etc/apt/sources.list"),
+    ),
+    "pam": (
+        {"/etc/pam.d/sshd": "auth sufficient pam_permit.so\n"},
+        ("changed", "/etc/pam.d/sshd"),
+    ),
+    "conffile": ({"/etc/cron.d/e2scrub": "other\n"}, ("changed", "/etc/cron.d/e2scrub")),
+    "sshd_config": (
+        {"/etc/ssh/sshd_config": "Include x\nMatch User bob\n"},
+        ("changed", "/etc/ssh/sshd_config"),
+    ),
+    "drop-in": (
+        {"/etc/systemd/system/ssh.service.d/zz.conf": "[Service]\nUser=x\n"},
+        ("file", "/etc/systemd/system/ssh.service.d/zz.conf"),
+    ),
+    "drop-in of a template": (
+        {"/run/systemd/system/o@.service.d/zz.conf": ""},
+        ("file", "/run/systemd/system/o@.service.d/zz.conf"),
+    ),
+    "unit that hides another": (
+        {"/etc/systemd/system/ssh.service": "[Service]\n"},
+        ("file", "/etc/systemd/system/ssh.service"),
+    ),
+    "key": (
+        {"/root/.ssh/authorized_keys": f"ssh-ed25519 {BLOB}\nssh-rsa AAAA{BLOB} m\n"},
+        ("key", "/root/.ssh/authorized_keys"),
+    ),
+    "second file of keys": (
+        {"/root/.ssh/authorized_keys2": f"ssh-ed25519 AAAA{BLOB} m\n"},
+        ("key", "/root/.ssh/authorized_keys2"),
+    ),
+    "number of root": (
+        {"/etc/passwd": "root:x:0:0::/root:/bin/bash\ntoor:x:0:0::/root:/bin/sh\n"},
+        ("account", "toor"),
+    ),
+    "no password": ({"/etc/shadow": "root:*:1::::::\nada::1::::::\n"}, ("account", "ada")),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), PLANTED.values(), ids=PLANTED)
+def test_a_stranger_is_told(grow: Grow, change: dict[str, Any], told: tuple[str, str]) -> None:
+    assert foreign(grow({**HOST, **change})) == [told]
+
+
+def test_owner_time_and_first_telling_line_are_told(grow: Grow) -> None:
+    text = "#!/bin/sh\n\n# a remark\n  id > /tmp/x  \nmore\n"
+    root = grow({**HOST, "/etc/cron.d/x": text})
+    os.utime(Path(root) / "etc/cron.d/x", (1.0, 1_700_000_000.0))
+    (found,) = facts(root).foreign or ()
+    assert (found.modified, found.line) == (1_700_000_000.0, "id > /tmp/x")
+    assert found.owner in {"root", str(os.geteuid())}
+
+
+def test_words_of_strangers_are_cut_and_cleaned(grow: Grow) -> None:
+    root = grow({**HOST, "/etc/cron.d/x": "a\x1b[31m\u202e" + "b" * 500, "/etc/cron.d/\x1by": "z"})
+    found = facts(root).foreign or ()
+    assert len(found) == 2
+    assert all("\x1b" not in f.line + f.at and len(f.line) <= 200 for f in found)
+
+
+def test_what_a_package_brings_without_a_list_is_asked_for(grow: Grow) -> None:
+    assert foreign(grow({**HOST, "/etc/cron.d/of-a-package": "x\n"})) == []
+
+
+def test_a_stage_without_a_receipt_owns_nothing(grow: Grow) -> None:
+    more = {"/etc/slurm/x.conf": "x\n"}
+    assert foreign(grow({**HOST, **more})) == []
+    finished = {"/var/lib/appliance/receipts/slurm.json": receipt("slurm")}
+    assert foreign(grow({**HOST, **more, **finished})) == [("file", "/etc/slurm/x.conf")]
+
+
+def test_where_no_stage_is_finished_nobody_looks(grow: Grow) -> None:
+    host = {k: v for k, v in HOST.items() if "receipts" not in k}
+    assert facts(grow(host)).foreign is None
+
+
+def test_keys_nobody_can_judge_are_not_judged(grow: Grow) -> None:
+    assert foreign(grow({**HOST, **PLANTED["key"][0]}), keys={}) == []
+
+
+def test_of_very_many_the_first_are_told(grow: Grow) -> None:
+    many = {f"/etc/cron.d/x{n:03}": "x\n" for n in range(MOST + 5)}
+    assert len(foreign(grow({**HOST, **many}))) == MOST
+
+
+def test_shadow_that_is_hidden_is_said_and_nothing_is_called_good(grow: Grow) -> None:
+    root = grow({k: v for k, v in HOST.items() if k != "/etc/shadow"})
+    asked = json.dumps({"areas": ["foreign"], "owned": {"base": OWNS}}).encode()
+    found = HostFacts.model_validate_json(json.dumps(answer(asked, root)))
+    assert found.foreign is None
+    assert "shadow" in found.errors["foreign"]
+
+
+def test_keys_are_known_by_their_fingerprints() -> None:
+    text = f'from="10.0.0.1",command="x" ssh-ed25519 {BLOB} a b\n\n# x\nnonsense AAAA!\n'
+    assert list(fingerprints(text)) == [
+        (KEY, f'from="10.0.0.1",command="x" ssh-ed25519 {KEY} a b'),
+        ("", "nonsense AAAA!"),
+    ]
