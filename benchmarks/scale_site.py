@@ -86,7 +86,7 @@ def deployed(session: Session) -> dict[str, dict[str, Any]]:
     stages = tuple(stage for stage in STAGES if stage.wanted(session.site))
     receipts = _receipts(prepare(session, facts, stages))
     return {
-        name: answer | {"receipts": receipts[name], "foreign": []}
+        name: answer | {"receipts": receipts[name], "foreign": [], "sysctl_at_boot": {}}
         for name, answer in answers.items()
     }
 

@@ -73,6 +73,13 @@ class Receipt(Numerous):
     )
 
 
+class Assignment(Numerous):
+    """A value of a kernel parameter, and the file that sets it last."""
+
+    value: Line
+    file: Line
+
+
 class Foreign(Numerous):
     """Something in a place a stage owns that is nobody's there. ``modified`` in s since the epoch."""
 
@@ -138,6 +145,9 @@ class HostFacts(Numerous):
     interfaces: tuple[Interface, ...] = ()
     clock: Clock
     sysctl: dict[SysctlKey, Line] = Field(default_factory=dict)
+    sysctl_at_boot: dict[SysctlKey, Assignment] | None = Field(
+        default=None, description="What the next boot makes of them; None: not read"
+    )
     gpus: Gpus | None = None
     pci_gpus: Count | None = Field(default=None, description="NVIDIA GPUs on the PCI bus")
     pci_gpu_ids: tuple[BusId, ...] = Field(default=(), description="Their addresses, 0000:07:00.0")

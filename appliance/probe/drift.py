@@ -10,18 +10,23 @@ TRANSIENT = frozenset({"activating", "reloading", "deactivating", "refreshing", 
 """States a unit only passes through; what comes of them is a check's business."""
 MUTE = frozenset({"kind", "name", "size", "load", "lines"})
 """Fields that say nothing beyond the others: size and lines beside the digest, load beside active and enabled."""
-LATER = frozenset({"password", "definition", "stale"})
+LATER = frozenset({"password", "definition", "stale", "flags"})
 """Fields that receipts of earlier releases lack: of those nothing is known."""
-MADE_OF = {"definition": None, "stale": None}
+APART: dict[str, Facts] = {"unit": {"definition": None, "stale": None}, "mount": {"flags": None}}
+"""Fields of a kind that are told as one of their own."""
 ARTICLE = {"directory": "a directory", "link": "a link", "file": "a file"}
 
 
 def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
-    """Kind, expected and found of each difference; of a unit its state and what it is made of are two."""
+    """Kind, expected and found of each difference; of a unit its state and what it is made of are two, of a mount its options."""
     kind = str(was["kind"])
-    made_of = _definition(was, now) if kind == "unit" else None
-    state = compare(*({**s, **MADE_OF} if kind == "unit" else s for s in (was, now)))
-    told = ((kind, state), ("unit file", made_of))
+    state = compare(*({**s, **APART.get(kind, {})} for s in (was, now)))
+    told = [(kind, state)]
+    if kind == "unit":
+        told.append(("unit file", _definition(was, now)))
+    if kind == "mount" and "flags" in was and "flags" in now and was["flags"] != now["flags"]:
+        words = [", ".join(mount["flags"]) or "none" for mount in (was, now)]
+        told.append(("mount options", (words[0], words[1])))
     return [(what, *words) for what, words in told if words]
 
 

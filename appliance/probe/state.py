@@ -128,7 +128,12 @@ class Observer:
         mount = self._mounts.get().get(name)
         if mount is None:
             return {"mounted": False}
-        return {"mounted": True, "source": mount.source, "type": mount.type}
+        return {
+            "mounted": True,
+            "source": mount.source,
+            "type": mount.type,
+            "flags": mount.flags,
+        }
 
     def _module(self, name: str) -> Facts:
         return {"loaded": files.exists(self._ask.path("/sys/module/" + name.replace("-", "_")))}

@@ -196,7 +196,9 @@ def _facts(host: Host) -> HostFacts:
 def _settled(made: Made, prepared: Preparation) -> Made:
     """The site after it: receipts of all, the last GPU host hurt, and the last control host but one silent."""
     facts = {
-        name: facts.model_copy(update={"receipts": _receipts(name, prepared), "foreign": ()})
+        name: facts.model_copy(
+            update={"receipts": _receipts(name, prepared), "foreign": (), "sysctl_at_boot": {}}
+        )
         for name, facts in made.found.facts.items()
     }
     gpus = [host.name for host in made.session.site.with_role(Role.GPU)]

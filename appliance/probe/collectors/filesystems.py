@@ -48,6 +48,8 @@ REMOTE = frozenset(
 )
 MANY = ("/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/", "/run/", "/snap/")
 """Container runtimes mount by the hundred below these; none of them is a place for data."""
+RESTRICTING = frozenset({"ro", "noexec", "nosuid", "nodev"})
+"""What a mount forbids beside what its file system does (mount(8))."""
 PATIENCE = 2.0
 """Seconds a network file system has to answer."""
 
@@ -60,6 +62,7 @@ class Mount:
         head, tail = before.split(" "), after.split(" ")
         self.at, self.device = plain(head[4]), head[2]
         self.type, self.source = tail[0], plain(tail[1])
+        self.flags = sorted(RESTRICTING.intersection(head[5].split(",")))
         self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
         # A kernel that meets errors turns the file system, and leaves the mount as it was asked for.
         self.turned = "rw" in head[5].split(",") and "ro" in tail[2].split(",")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from appliance.probe import files
 from appliance.probe.ask import Ask, kind_of
 
+FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
+"""Of files with one name the first of these counts."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from appliance.probe.ask import Facts
@@ -23,7 +25,47 @@ def collect(ask: Ask) -> Facts:
             continue
         if value is not None:
             found[key] = value
-    return {"sysctl": found}
+    return {"sysctl": found, "sysctl_at_boot": at_boot(ask)}
+
+
+def at_boot(ask: Ask) -> dict[str, dict[str, str]]:
+    """What the next boot makes of those asked for: value and the file that says it last (sysctl.d(5)). Raises OSError."""
+    by_name: dict[str, str] = {}
+    for folder in reversed(FOLDERS):
+        by_name.update(
+            {name: f"{folder}/{name}" for name in _files(ask, folder) if name.endswith(".conf")}
+        )
+    wanted = set(ask.sysctl)
+    last: dict[str, dict[str, str]] = {}
+    for name in sorted(by_name):
+        for key, value in assignments(_text(ask, by_name[name])):
+            if key in wanted:
+                last[key] = {"value": value, "file": by_name[name]}
+    return last
+
+
+def assignments(text: str) -> list[tuple[str, str]]:
+    """Key and value of each line that sets one; a key may have its parts joined by slashes."""
+    found = []
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        key = key.strip().lstrip("-")
+        if equals and key and key[0] not in "#;":
+            slashes = "/" in key and "." not in key.partition("/")[0]
+            key = key.translate(str.maketrans("./", "/.")) if slashes else key
+            found.append((key, " ".join(value.split())))
+    return found
+
+
+def _files(ask: Ask, folder: str) -> list[str]:
+    return files.listing(ask.path(folder)) if files.exists(ask.path(folder)) else []
+
+
+def _text(ask: Ask, path: str) -> str:
+    try:
+        return files.read(ask.path(path))
+    except FileNotFoundError:  # a link to nothing
+        return ""
 
 
 def parameter(ask: Ask, key: str) -> str | None:

@@ -43,6 +43,7 @@ ROOT = {
 }
 
 
+LATER = {"value": "60", "file": "/etc/sysctl.d/99-x.conf"}
 STRANGER = {
     "kind": "file",
     "at": "/etc/sudoers.d/zz",
@@ -68,6 +69,10 @@ def facts(**changes: Any) -> HostFacts:
         "filesystems": [ROOT],
         "clock": {"time": 1.0, "synchronised": True, "offset": 0.0001, "source": "head"},
         "sysctl": sysctl(PROFILE, HOST),
+        "sysctl_at_boot": {
+            key: {"value": value, "file": "/etc/sysctl.d/60-appliance-base.conf"}
+            for key, value in sysctl(PROFILE, HOST).items()
+        },
         "receipts": {"base": receipt()},
         "foreign": [],
         "units": dict.fromkeys(
@@ -76,7 +81,8 @@ def facts(**changes: Any) -> HostFacts:
     }
     host = changes.pop("host", "gpu-1")
     for key, value in changes.items():
-        good[key] = {**good[key], **value} if isinstance(good.get(key), dict) else value
+        merged = isinstance(good.get(key), dict) and isinstance(value, dict)
+        good[key] = {**good[key], **value} if merged else value
     return facts_of(host, **good)
 
 
@@ -107,6 +113,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "base.clock": {"clock": {"offset": -0.2}},
     "base.clock_spread": {"clock": {"offset": 1.5}},
     "base.sysctl": {"sysctl": {"vm.swappiness": "60"}},
+    "base.sysctl_boot": {"sysctl_at_boot": {"vm.swappiness": LATER}},
     "base.units": {"units": {"chrony.service": {**UNIT, "active": "failed"}}},
     "base.failed_units": {"os": {"failed_units": ["a.service"], "state": "degraded"}},
     "base.drift": {"receipts": {"slurm": receipt(("file", "/etc/slurm/slurm.conf"))}},
@@ -132,6 +139,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.clock": {"clock": {"offset": None}},
     "base.clock_spread": {"clock": {"offset": None}},
     "base.sysctl": {"sysctl": {}},
+    "base.sysctl_boot": {"sysctl_at_boot": None},
     "base.units": {"units": {}},
     "base.failed_units": {"os": {"state": ""}},
     "base.drift": {"receipts": {"base": receipt(unread=1)}},
@@ -443,3 +451,12 @@ def test_only_files_are_purged_and_only_where_the_site_says_so() -> None:
     assert purged(site_of(purge=True, keep=["/etc/sudoers.d/*"]), found) == ()
     assert "base.purge" in STAGE.checks, "a deployment mends it"
     assert "base.foreign" in STAGE.symptoms, "no deployment does"
+
+
+def test_a_later_file_is_named_with_what_it_makes_of_the_parameter() -> None:
+    (result,) = judge("base.sysctl_boot", facts(sysctl_at_boot={"vm.swappiness": LATER}))
+    assert result.target == "gpu-1/vm.swappiness"
+    assert result.cause == "vm.swappiness will be 60, not 5: /etc/sysctl.d/99-x.conf says so last"
+    container = facts(sysctl_at_boot={"vm.swappiness": LATER}, os={"container": "podman"})
+    assert statuses(judge("base.sysctl_boot", container)) == {Status.PASS}, "its machine's business"
+    assert "base.sysctl_boot" in STAGE.symptoms

@@ -5,7 +5,7 @@ import os
 import pwd
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,6 +67,23 @@ def test_a_new_group_and_user_are_made(run: Run, host: Host, database: Database)
     assert answer["resources"] == [
         {"kind": "group", "name": "ops", "wanted": {"gid": 900}},
         {"kind": "user", "name": "ada", "wanted": wanted},
+    ]
+
+
+def test_who_comes_back_gets_the_number_of_the_home(
+    run: Run, host: Host, database: Database, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = plugin("modules.accounts")
+    database.user("ada")
+    del database.users["ada"]
+    monkeypatch.setattr(module, "HOMES", str(database.home))
+    monkeypatch.setattr(module.os, "stat", lambda path: SimpleNamespace(st_uid=54321))
+    run("accounts", users=[{"name": "ada"}])
+    monkeypatch.setattr(module.os, "stat", lambda path: SimpleNamespace(st_uid=0))
+    run("accounts", users=[{"name": "ada"}])
+    assert host.calls == [
+        "useradd -s /bin/bash -p * -m -u 54321 -U ada",
+        "useradd -s /bin/bash -p * -m -U ada",
     ]
 
 

@@ -111,3 +111,52 @@ def test_strangers_are_moved_away_and_kept(
 )
 def test_the_unit_a_file_is_of(plugin: Callable[[str], ModuleType], path: str, unit: str) -> None:
     assert plugin("modules.live")._unit(path) == unit
+
+
+MOUNTED = """1 0 8:1 / / rw,nodev - ext4 /dev/sda1 rw
+2 1 8:1 /var/s {at} rw,{flags}relatime shared:1 - ext4 /dev/sda1 rw
+"""
+BIND = {"what": "/var/s", "options": "bind"}
+OWN = {"what": "/dev/sdb", "options": "noatime,nosuid"}
+
+
+@pytest.mark.parametrize(
+    ("item", "flags", "remount"),
+    [
+        (BIND, "nodev,", ""),
+        (BIND, "noexec,nodev,", "remount,bind,rw,exec,suid,nodev"),
+        (BIND, "", "remount,bind,rw,exec,suid,nodev"),
+        (OWN, "nosuid,", ""),
+        (OWN, "nosuid,noexec,", "remount,rw,exec,nosuid,dev"),
+        (OWN, "ro,", "remount,rw,exec,nosuid,dev"),
+    ],
+)
+def test_a_mount_forbids_what_its_unit_says(
+    run: Run,
+    host: Host,
+    plugin: Callable[[str], ModuleType],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    item: dict[str, str],
+    flags: str,
+    remount: str,
+) -> None:
+    at = str(tmp_path / "scratch")
+    (tmp_path / "mounts").write_text(MOUNTED.format(at=at, flags=flags))
+    monkeypatch.setattr(plugin("modules.live"), "MOUNTS", str(tmp_path / "mounts"))
+    host.answer("mount", (0, "", ""))
+    answer = run("live", mounts=[{"at": at, **item}])
+    wanted = ["nodev"] if item is BIND else ["nosuid"]
+    assert answer["resources"] == [
+        {"kind": "mount", "name": at, "wanted": {"mounted": True, "flags": wanted}}
+    ]
+    assert answer["changed"] is bool(remount)
+    assert host.calls == ([f"mount -o {remount} {at}"] if remount else [])
+
+
+def test_what_is_not_mounted_is_wanted_and_not_remounted(
+    run: Run, host: Host, tmp_path: Path
+) -> None:
+    answer = run("live", mounts=[{"at": str(tmp_path), **OWN}])
+    assert answer["resources"][0]["wanted"] == {"mounted": True}
+    assert host.calls == []

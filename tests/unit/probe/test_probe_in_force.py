@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from appliance.probe.__main__ import answer
 from appliance.probe.ask import Ask
 from appliance.probe.collectors.units import parse
 from appliance.probe.drift import differences
@@ -144,3 +145,68 @@ def test_files_that_systemd_has_not_read_are_told() -> None:
 def test_of_a_receipt_of_an_earlier_release_no_more_is_asked() -> None:
     old = {k: v for k, v in unit().items() if k not in {"definition", "stale"}}
     assert differences(old, unit(FragmentPath="/etc/systemd/system/x.service")) == []
+
+
+def mount(*flags: str) -> dict[str, Any]:
+    known = {"kind": "mount", "name": "/s", "mounted": True, "source": "/dev/s", "type": "xfs"}
+    return {**known, "flags": sorted(flags)}
+
+
+def test_what_a_mount_forbids_is_apart_from_what_is_mounted(grow: Grow) -> None:
+    line = "42 25 0:60 / /s rw,noatime{} - xfs /dev/s rw\n"
+    assert look(grow({"/proc/self/mountinfo": line.format("")}), "mount", "/s") == mount()
+    found = look(grow({"/proc/self/mountinfo": line.format(",nosuid,noexec")}), "mount", "/s")
+    assert found == mount("noexec", "nosuid")
+    assert differences(mount(), found) == [("mount options", "none", "noexec, nosuid")]
+    assert differences(mount("ro"), mount("ro")) == []
+    gone = {"kind": "mount", "name": "/s", "mounted": False}
+    assert [d[0] for d in differences(mount(), gone)] == ["mount"]
+    old = {k: v for k, v in mount().items() if k != "flags"}
+    assert differences(old, found) == [], "a receipt of an earlier release knows no options"
+
+
+def at_boot(root: str) -> dict[str, dict[str, str]]:
+    found = answer(
+        b'{"areas": ["sysctl"], "sysctl": ["vm.swappiness", "net.core.somaxconn"]}', root
+    )
+    boot: dict[str, dict[str, str]] = found["sysctl_at_boot"]  # type: ignore[assignment]
+    return boot
+
+
+OURS = "/etc/sysctl.d/60-appliance-base.conf"
+
+
+def test_the_last_file_has_the_word_at_boot(grow: Grow) -> None:
+    ours = {OURS: "# ours\nvm.swappiness = 1\nnet.core.somaxconn=4096\n"}
+    assert at_boot(grow(ours)) == {
+        "vm.swappiness": {"value": "1", "file": OURS},
+        "net.core.somaxconn": {"value": "4096", "file": OURS},
+    }
+    later = "/usr/lib/sysctl.d/99-x.conf"
+    root = grow(
+        {
+            **ours,
+            later: "-vm/swappiness=60\n;vm.swappiness=2\n",
+            "/run/sysctl.d/10.conf": "vm.swappiness=9",
+        }
+    )
+    assert at_boot(root)["vm.swappiness"] == {"value": "60", "file": later}
+
+
+def test_of_files_with_one_name_the_administrators_counts(grow: Grow) -> None:
+    hidden = {"/usr/lib/sysctl.d/70.conf": "vm.swappiness=60\n", "/etc/sysctl.d/70.conf": ""}
+    assert "vm.swappiness" not in at_boot(grow(hidden))
+
+
+def test_a_link_to_nothing_and_other_names_set_nothing(grow: Grow) -> None:
+    assert (
+        at_boot(
+            grow(
+                {
+                    "/etc/sysctl.d/a.conf": {"link": "/nowhere"},
+                    "/etc/sysctl.d/b.bak": "vm.swappiness=3",
+                }
+            )
+        )
+        == {}
+    )

@@ -18,6 +18,7 @@ from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
+from appliance.stages.base.checks.boot import judge_boot
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
 from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
@@ -186,6 +187,16 @@ CHECKS: tuple[Check, ...] = (
         judge_sysctl,
         "The live values under /proc/sys against those the stage sets. Usual faults: another file in sysctl.d, or a tuning "
         "daemon. A container shares its machine's kernel, so most values cannot be its own.",
+    ),
+    HostCheck(
+        "base.sysctl_boot",
+        "Kernel parameters after a boot",
+        ALL_ROLES,
+        judge_boot,
+        "Which file of sysctl.d has the last word on each parameter of the stage. A file that sorts later wins at the next boot, though today's value is right. "
+        "No deployment mends it: the stage's own file is as it should be, and the other is somebody's.",
+        limit="the values of role base and of stages.sysctl in the profile",
+        nature=Nature.SYMPTOM,
     ),
     HostCheck(
         "base.units",

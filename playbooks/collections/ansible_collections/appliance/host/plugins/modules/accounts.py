@@ -106,6 +106,8 @@ SPEC = {
 SHADOW = "/etc/shadow"
 NO_LOGIN = "/usr/sbin/nologin"
 LOCK_SECONDS = 30
+HOMES = "/home"
+FIRST_OF_PEOPLE = 1000
 
 
 class Accounts:
@@ -232,6 +234,8 @@ def _shell(item: dict[str, Any]) -> str:
 def _new(item: dict[str, Any]) -> list[str]:
     options = ["-s", _shell(item), "-p", "*"]
     options += ["--system", "-M"] if item["system"] else ["-m"]
+    if item["uid"] is None and (number := _number_left(item)):
+        options += ["-u", str(number)]
     for flag, key in (("-u", "uid"), ("-g", "group"), ("-d", "home")):
         if item[key] is not None:
             options += [flag, str(item[key])]
@@ -239,6 +243,18 @@ def _new(item: dict[str, Any]) -> list[str]:
         options.append("-N" if _is_group(item["name"]) else "-U")
         options += ["-g", item["name"]] if _is_group(item["name"]) else []
     return options + (["-G", ",".join(item["groups"])] if item["groups"] else [])
+
+
+def _number_left(item: dict[str, Any]) -> int:
+    """Whose the home is that an earlier account of that name left; 0 where nobody may have it again."""
+    try:
+        number = os.stat(item["home"] or f"{HOMES}/{item['name']}").st_uid
+        pwd.getpwuid(number)
+    except OSError:
+        return 0
+    except KeyError:
+        return number if number >= FIRST_OF_PEOPLE else 0
+    return 0
 
 
 def _is_group(name: str) -> bool:

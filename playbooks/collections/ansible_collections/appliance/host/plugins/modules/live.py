@@ -22,6 +22,15 @@ options:
     suboptions:
       name: {description: Family and name., type: str, required: true}
       file: {description: The file that makes it., type: str, required: true}
+  mounts:
+    description: File systems of units that are mounted; what a remount forbids or allows otherwise is put right.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      at: {description: Mount point., type: str, required: true}
+      what: {description: Device, directory or NFS path., type: str, required: true}
+      options: {description: Options of the unit; bind takes over what its source forbids., type: str, default: ""}
   sshd: {description: What sshd must go by, keyword in lower case to value., type: dict, default: {}}
 """
 
@@ -62,12 +71,27 @@ SPEC = {
         "default": [],
         "options": {"name": {"required": True}, "file": {"required": True}},
     },
+    "mounts": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "at": {"required": True},
+            "what": {"required": True},
+            "options": {"default": ""},
+            "unit": {},
+            "type": {},
+        },
+    },
     "sshd": {"type": "dict", "default": {}},
 }
 # As the probe asks, so that both speak of the same text.
 LIST = ["nft", "--stateless", "--numeric-priority", "--numeric-protocol", "list", "table"]
 
 
+MOUNTS = "/proc/self/mountinfo"
+# What a mount may forbid, and the word that allows it (mount(8)).
+FLAGS = {"ro": "rw", "noexec": "exec", "nosuid": "suid", "nodev": "dev"}
 KEPT_AT = "/var/lib/appliance/purged"
 SYSTEMD = ("/etc/systemd/system/", "/run/systemd/system/")
 SSHD = "/etc/ssh/"
@@ -140,6 +164,25 @@ class Live:
             self.changed = True
             self.loaded.append(name)
 
+    def mount(self, item: dict[str, str]) -> None:
+        """Have a mount forbid what its unit says, and no more."""
+        at, options = os.path.realpath(item["at"]), (item["options"] or "").split(",")
+        mounts = _mounts()
+        if at not in mounts:
+            self._want("mount", at, mounted=True)
+            return
+        wanted = {flag for flag in FLAGS if flag in options}
+        if "bind" in options:
+            wanted |= mounts[_above(os.path.realpath(item["what"]), mounts)]
+        self._want("mount", at, mounted=True, flags=sorted(wanted))
+        if mounts[at] == wanted:
+            return
+        self.changed = True
+        if not self.check:
+            words = [flag if flag in wanted else allowed for flag, allowed in FLAGS.items()]
+            bind = ["bind"] if "bind" in options else []
+            self._must(["mount", "-o", ",".join(["remount", *bind, *words]), at])
+
     def sshd(self, keyword: str, value: str) -> None:
         """Say what sshd must go by."""
         self._want("sshd", keyword, value=value)
@@ -154,6 +197,22 @@ class Live:
     def _run(self, argv: list[str]) -> tuple[int, str, str]:
         answer: tuple[int, str, str] = self.module.run_command(argv, environ_update={"LC_ALL": "C"})
         return answer
+
+
+def _mounts() -> dict[str, set[str]]:
+    """What each mount forbids, by mount point; of several on one point the last, which hides the others."""
+    with open(MOUNTS) as file:
+        rows = [line.split(" ") for line in file]
+    return {
+        row[4].replace("\\040", " "): set(FLAGS).intersection(row[5].split(",")) for row in rows
+    }
+
+
+def _above(path: str, mounts: dict[str, set[str]]) -> str:
+    """The mount point a path lies on."""
+    while path not in mounts and path != "/":
+        path = os.path.dirname(path)
+    return path
 
 
 def _unit(path: str) -> str:
@@ -171,6 +230,8 @@ def _apply(live: Live, parameters: dict[str, Any]) -> None:
         live.name(parameters["hostname"])
     for table in parameters["tables"]:
         live.table(table["name"], table["file"])
+    for mount in parameters["mounts"]:
+        live.mount(mount)
     for keyword, value in parameters["sshd"].items():
         live.sshd(keyword, str(value))
 
