@@ -107,7 +107,7 @@ def marks(rack: Rack, host: RackHost) -> dict[str, str]:
         for unit in ("opensm", "opensm@"):
             found[f"etc/systemd/system/{unit}.service.d/50-lab.conf"] = _read(f"{unit}.conf")
     own = [f"/{name}" for name in found if name.startswith("etc/systemd/")]
-    mark["files"] = ["/etc/ssh/sshd_config.d/10-lab.conf", *own]
+    mark["files"] = [f"/etc/ssh/sshd_config.d/{name}.conf" for name in ("10-lab", "local")] + own
     found["etc/appliance/simulated.json"] = json.dumps(mark, indent=1) + "\n"
     return found
 

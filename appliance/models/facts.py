@@ -88,6 +88,7 @@ class Foreign(Numerous):
     owner: Line
     modified: Real
     line: Line = Field(default="", description="Its first line, where a link leads, or the key")
+    lines: Count = Field(default=0, description="How many lines of it say something")
 
 
 class Unit(Numerous):

@@ -100,15 +100,16 @@ class Look:
         return self._entry("changed", path, os.lstat(self._ask.path(path)))
 
     def _entry(self, kind: str, path: str, found: os.stat_result) -> Facts:
-        line = files.link(self._ask.path(path)) if kind == "link" else ""
+        lines = [files.link(self._ask.path(path)) or ""] if kind == "link" else []
         if kind in {"file", "changed"} and stat.S_ISREG(found.st_mode):
-            line = _first_line(files.read(self._ask.path(path), 4096))
+            lines = _telling(files.read(self._ask.path(path), 1 << 16))
         return {
             "kind": kind,
             "at": path,
             "owner": self._accounts.owner(found.st_uid),
             "modified": round(found.st_mtime),
-            "line": (line or "")[:WIDTH],
+            "line": (lines or [""])[0][:WIDTH],
+            "lines": len(lines),
         }
 
     def _packages_files(self) -> dict[str, set[str]]:
@@ -173,11 +174,11 @@ def _matching(ask: Ask, patterns: Iterable[str]) -> Iterator[str]:
         yield from (f"{folder}/{found}" for found in names if fnmatchcase(found, name))
 
 
-def _first_line(text: str) -> str:
-    """The first line that says something: no blank one, no remark, no interpreter, no section."""
+def _telling(text: str) -> list[str]:
+    """The lines that say something: no blank one, no remark, no interpreter, no section; of a file without any all."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = (line for line in lines if not line.startswith("#") and line[0] + line[-1] != "[]")
-    return next(telling, lines[0] if lines else "")
+    told = [line for line in lines if not line.startswith("#") and line[0] + line[-1] != "[]"]
+    return told or lines
 
 
 def _text(ask: Ask, path: str) -> str:

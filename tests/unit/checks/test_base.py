@@ -460,3 +460,24 @@ def test_a_later_file_is_named_with_what_it_makes_of_the_parameter() -> None:
     container = facts(sysctl_at_boot={"vm.swappiness": LATER}, os={"container": "podman"})
     assert statuses(judge("base.sysctl_boot", container)) == {Status.PASS}, "its machine's business"
     assert "base.sysctl_boot" in STAGE.symptoms
+
+
+@pytest.mark.parametrize(
+    ("become", "change", "status"),
+    [
+        (True, {}, Status.PASS),
+        (False, {}, Status.FAIL),
+        (True, {"lines": 2}, Status.FAIL),
+        (True, {"line": "mallory ALL=(ALL) NOPASSWD: ALL"}, Status.FAIL),
+        (True, {"at": "/etc/cron.d/x"}, Status.FAIL),
+    ],
+)
+def test_the_rule_by_which_the_site_becomes_root_is_no_strangers(
+    become: bool, change: dict[str, Any], status: Status
+) -> None:
+    access = {"user": "ops", "become": become}
+    site = Site.model_validate(
+        {**SITE.model_dump(mode="json", exclude_unset=True), "access": access}
+    )
+    rule = {**STRANGER, "line": "ops ALL=(ALL:ALL) NOPASSWD: ALL", "lines": 1, **change}
+    assert statuses(foreign_of("base.foreign", site, rule)) == {status}
