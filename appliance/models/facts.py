@@ -83,7 +83,7 @@ class Assignment(Numerous):
 class Foreign(Numerous):
     """Something in a place a stage owns that is nobody's there. ``modified`` in s since the epoch."""
 
-    kind: Line = Field(description="file, link, folder, changed, key, line or account")
+    kind: Line = Field(description="file, link, folder, changed, key, line, account, or more")
     at: Line
     owner: Line
     modified: Real

@@ -39,7 +39,10 @@ def collect(ask: Ask, receipts: dict[str, Facts]) -> Facts:
     """The area ``foreign``; stages without a receipt own nothing yet."""
     if not receipts:
         return {}
-    return {"foreign": Look(ask, receipts).findings()[:MOST]}
+    found = Look(ask, receipts).findings()
+    rest = len(found) - MOST
+    more = {"kind": "more", "at": f"{rest} more", "owner": "", "modified": 0}
+    return {"foreign": [*found[:MOST], *([more] if rest > 0 else [])]}
 
 
 class Look:

@@ -185,7 +185,8 @@ def test_keys_nobody_can_judge_are_not_judged(grow: Grow) -> None:
 
 def test_of_very_many_the_first_are_told(grow: Grow) -> None:
     many = {f"/etc/cron.d/x{n:03}": "x\n" for n in range(MOST + 5)}
-    assert len(foreign(grow({**HOST, **many}))) == MOST
+    told = foreign(grow({**HOST, **many}))
+    assert (len(told), told[-1]) == (MOST + 1, ("more", "5 more"))
 
 
 def test_shadow_that_is_hidden_is_said_and_nothing_is_called_good(grow: Grow) -> None:

@@ -95,6 +95,8 @@ def _part(found: Foreign) -> str:
 def _cause(found: Foreign) -> str:
     if found.kind == "account":
         return f"account {found.at} {found.line}"
+    if found.kind == "more":
+        return f"{found.at} like these are not listed"
     what = WORDS.get(found.kind, "is not the appliance's")
     when = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%d %H:%M")
     said = f': "{found.line}"' if found.line else ""
