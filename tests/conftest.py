@@ -25,6 +25,7 @@ SHARED_RACK = {
     "test_drift": "hurt",
     "test_faults": "hurt",
     "test_hostile_host": "hurt",
+    "test_in_force": "hurt",
 }
 """Modules that work on one deployed rack. Those that hurt it get one of their own."""
 
