@@ -9,8 +9,8 @@ from appliance.stages.base.variables import in_container
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.topology import label_families, node_labels
 from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.kubernetes.variables import network
 from appliance.stages.kubernetes.variables.kubelet import kubelet
-from appliance.stages.kubernetes.variables.network import releases
 from appliance.stages.kubernetes.variables.releases import (
     CONTROL_TAINT,
     SOCKET,
@@ -69,7 +69,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_dns": given.dns,
         "kubernetes_upgrade_skip": _upgrade_skip(given, chosen),
         "kubernetes_network": given.network,
-        "kubernetes_network_releases": releases(context) if host.name == first.name else [],
+        "kubernetes_network_releases": network.releases(context) if host.name == first.name else [],
         "kubernetes_pod_network": str(given.pod_network),
         "kubernetes_pod_subnet": str(pod_subnet(site, host)) if given.network == "bridge" else "",
         "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
