@@ -481,3 +481,24 @@ def test_the_rule_by_which_the_site_becomes_root_is_no_strangers(
     )
     rule = {**STRANGER, "line": "ops ALL=(ALL:ALL) NOPASSWD: ALL", "lines": 1, **change}
     assert statuses(foreign_of("base.foreign", site, rule)) == {status}
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({}, Status.PASS),
+        ({"line": "PasswordAuthentication yes"}, Status.FAIL),
+        ({"lines": 2}, Status.FAIL),
+        ({"kind": "link"}, Status.FAIL),
+        ({"at": "/etc/sudoers.d/50-cloud-init.conf"}, Status.FAIL),
+    ],
+)
+def test_a_file_that_only_forbids_passwords_is_no_strangers(
+    change: dict[str, Any], status: Status
+) -> None:
+    settings = {
+        "at": "/etc/ssh/sshd_config.d/50-cloud-init.conf",
+        "line": "PasswordAuthentication no",
+    }
+    found = {**STRANGER, **settings, "lines": 1, **change}
+    assert statuses(foreign_of("base.foreign", SITE, found)) == {status}

@@ -42,7 +42,9 @@ def strangers(site: Site, facts: HostFacts) -> list[Foreign]:
     return [
         f
         for f in facts.foreign or ()
-        if not any(_is(f, kept) for kept in site.base.keep) and not _is_how_we_become_root(site, f)
+        if not any(_is(f, kept) for kept in site.base.keep)
+        and not _is_how_we_become_root(site, f)
+        and not _only_forbids(f)
     ]
 
 
@@ -50,6 +52,12 @@ def _is_how_we_become_root(site: Site, found: Foreign) -> bool:
     """The rule without which nobody could deploy: one line, and of the account the site logs in with."""
     rule = found.kind == "file" and found.at.startswith("/etc/sudoers.d/") and found.lines == 1
     return site.access.become and rule and found.line.split()[:1] == [site.access.user]
+
+
+def _only_forbids(found: Foreign) -> bool:
+    """What cloud-init leaves of an image made for keys: no passwords over ssh, and not a word more."""
+    settings = found.kind == "file" and found.at.startswith("/etc/ssh/sshd_config.d/")
+    return settings and found.lines == 1 and found.line.split() == ["PasswordAuthentication", "no"]
 
 
 def is_purged(site: Site, found: Foreign) -> bool:
