@@ -1,4 +1,4 @@
-"""The schema of profile and site for editors (JSON Schema) and for readers (tables in docs/)."""
+"""The schema of profile and site for editors (JSON Schema) and for readers (tables in docs/); run as a program, the roles' pages, too."""
 
 import json
 import types
@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from appliance.config import data
+from appliance.config import data, role_pages
 from appliance.models.base import Model
 from appliance.models.profile import Profile
 from appliance.models.site import Site
@@ -122,3 +122,4 @@ def _is_model(annotation: Any) -> bool:
 
 if __name__ == "__main__":
     publish(data.root())
+    role_pages.publish(data.root() / "roles")
