@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
+from appliance.lab.fabric_faults import LINK_LOSSES, SYMBOL_ERRORS
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS, REACHABLE
 from appliance.models.plan import Plan
@@ -32,6 +33,8 @@ LATE = "observe.alerts"
 SECONDS = 150.0
 """For the fabric's follower and subnet manager; and counters are compared with facts more than a minute old."""
 GROWING = "fabric.errors"
+MORE = {"port-errors": 2 * int(SYMBOL_ERRORS), "port-flapping": 2 * int(LINK_LOSSES)}
+"""What a counter shows that has grown twice."""
 
 # Growth needs an earlier reading: by then the faults before have left some.
 TOLD = sorted(
@@ -87,6 +90,10 @@ def test_fault_is_told_by_its_check_alone(sound: Deployed, fault: Fault) -> None
         wanted = {(fault.check, fault.target.replace("HOST", HOST))}
         seen = until(sound, lambda seen: wrong(seen.results) == wanted)
         planned = plan(sound)
+        if fault.check == GROWING and not wrong(planned.results):
+            # On a busy machine that minute is over before the plan looks: it counts on.
+            sound.fault(HOST, fault.kind, *fault.example, str(MORE[fault.kind]))
+            planned = plan(sound)
     finally:
         sound.fault(HOST, fault.kind, *fault.example, clear=True)
     told = next(r for r in seen.results if (r.id, r.target) in wanted)
