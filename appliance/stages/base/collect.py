@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 MOST = 40
 """Findings that are told; who has more has one problem."""
 WIDTH = 100
+ROOM = 1 << 16
+"""Bytes that are read of a stranger's file."""
+REMARK = re.compile(r"#(?!\d|include)")
+"""In sudoers(5) "#1001" is a person, and "#include" reads another file."""
 DPKG = "/var/lib/dpkg/status"
 UCF = "/var/lib/ucf/hashfile"
 CONFFILE = re.compile(r"^ (/\S+) ([0-9a-f]{32})", re.M)
@@ -105,7 +109,10 @@ class Look:
     def _entry(self, kind: str, path: str, found: os.stat_result) -> Facts:
         lines = [files.link(self._ask.path(path)) or ""] if kind == "link" else []
         if kind in {"file", "changed"} and stat.S_ISREG(found.st_mode):
-            lines = _telling(files.read(self._ask.path(path), 1 << 16))
+            content = files.data(self._ask.path(path), ROOM + 1)
+            lines = _telling(content.decode("utf-8", "replace"))
+            # What was not read says something, too.
+            lines += [""] if len(content) > ROOM else []
         return {
             "kind": kind,
             "at": path,
@@ -180,7 +187,7 @@ def _matching(ask: Ask, patterns: Iterable[str]) -> Iterator[str]:
 def _telling(text: str) -> list[str]:
     """The lines that say something: no blank one, no remark, no interpreter, no section; of a file without any all."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith("#") and line[0] + line[-1] != "[]"]
+    told = [line for line in lines if not REMARK.match(line) and line[0] + line[-1] != "[]"]
     return told or lines
 
 

@@ -13,7 +13,7 @@ import pytest
 from appliance.models.facts import HostFacts
 from appliance.probe.__main__ import answer
 from appliance.probe.keys import fingerprints
-from appliance.stages.base.collect import MOST
+from appliance.stages.base.collect import MOST, ROOM
 
 Grow = Callable[[dict[str, Any]], str]
 BLOB = base64.b64encode(b"\0\0\0\x0bssh-ed25519" + b"k" * 36).decode()
@@ -154,6 +154,24 @@ def test_owner_time_and_first_telling_line_are_told(grow: Grow) -> None:
     (found,) = facts(root).foreign or ()
     assert (found.modified, found.line) == (1_700_000_000.0, "id > /tmp/x")
     assert found.owner in {"root", str(os.geteuid())}
+
+
+@pytest.mark.parametrize(
+    ("rest", "lines"),
+    [
+        ("# a remark\n#another\n\n", 1),
+        ("#1001 ALL=(ALL) NOPASSWD: ALL\n", 2),
+        ("#include /tmp/x\n", 2),
+        ("#includedir /tmp/x\n", 2),
+        ("#" * ROOM + "\nmallory ALL=(ALL) ALL\n", 2),
+    ],
+    ids=["remarks", "a person by number", "another file", "a folder", "behind what is read"],
+)
+def test_lines_that_count_are_no_remarks_and_none_is_hidden(
+    grow: Grow, rest: str, lines: int
+) -> None:
+    (found,) = facts(grow({**HOST, "/etc/sudoers.d/x": f"ops ALL=(ALL) ALL\n{rest}"})).foreign or ()
+    assert (found.line, found.lines) == ("ops ALL=(ALL) ALL", lines)
 
 
 def test_words_of_strangers_are_cut_and_cleaned(grow: Grow) -> None:
