@@ -109,6 +109,11 @@ def test_what_was_not_measured_is_not_good(more: dict[str, Any]) -> None:
     assert found.cause
 
 
+def test_a_module_nobody_looked_for_is_not_good() -> None:
+    (found,) = judged(facts(ground={"modules": {"overlay": "loaded"}}))
+    assert (found.status, found.target) == (Status.NOT_ASSESSED, "head/br_netfilter")
+
+
 def test_swap_whose_memory_nobody_knows_is_not_good() -> None:
     found = judged(facts(ground={"swaps": {"/swap.img": 1}}, memory={"total": 0, "available": 0}))
     assert [r.status for r in found] == [Status.NOT_ASSESSED]

@@ -20,6 +20,7 @@ CGROUP_2_SINCE = 35
 LEAST_ROOM = 10 << 30
 """Own choice: the control plane's images, the operators' and some logs."""
 STATE = "/var/lib"
+MODULES = ("br_netfilter", "overlay")
 PORTS = {
     "2379": "etcd",
     "2380": "etcd",
@@ -91,8 +92,11 @@ def _always(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
 
 
 def _kernel(host: Host, found: Ground) -> Iterator[CheckResult]:
-    for name, state in found.modules.items():
-        if not state:
+    for name in MODULES:
+        state = found.modules.get(name)
+        if state is None:
+            yield not_assessed(GROUND, place(host.name, name), f"module {name} was not looked for")
+        elif not state:
             cause = f"the kernel has no module {name}, and it cannot be loaded"
             fix = "install the modules of the kernel that runs (Ubuntu: linux-modules-extra), or boot a kernel that has them"
             yield failed(GROUND, place(host.name, name), cause, fix)
