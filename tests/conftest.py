@@ -35,6 +35,7 @@ BY_PARAMETER = ("test_molecule", "test_own_site")
 LONGEST_FIRST = (
     "deployed",
     "hurt",
+    "test_maker_repositories",
     "test_host_faults",
     "test_killed",
     "test_gpu_stage",

@@ -32,7 +32,6 @@ from appliance.models.run import (
 from appliance.models.site import Role
 from appliance.report.advice import told
 from appliance.report.findings import findings as findings_of
-from appliance.report.html import render as render_html
 from appliance.stages.kubernetes.checks.images import running
 
 AGAIN = "deploy again: only what is not finished is done"
@@ -111,6 +110,9 @@ def simulated_areas(session: Session, facts: Mapping[str, HostFacts]) -> tuple[s
 
 def save(session: Session, record: RunRecord) -> None:
     """Keeps the run: results in the journal, the report as JSON and HTML in the run's folder."""
+    # A look that is not kept need not read templates and drawings.
+    from appliance.report.html import render as render_html
+
     folder = session.folder_of_run
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = session.redact(told(record, session.address).model_dump_json(indent=1))
