@@ -436,6 +436,22 @@ def test_what_the_site_names_may_stay(kept: str, change: dict[str, str]) -> None
     assert [r.status for r in other] == [Status.FAIL]
 
 
+@pytest.mark.parametrize("change", [change for _, change in KEPT])
+def test_the_remedy_says_what_to_write_to_keep_it(change: dict[str, str]) -> None:
+    found = {**STRANGER, **change}
+    (result,) = foreign_of("base.foreign", SITE, found)
+    _, name, where = result.fix.split('"')
+    assert where == " in base.keep of site.yml"
+    (kept,) = foreign_of("base.foreign", site_of(keep=[name]), found)
+    assert kept.status is Status.PASS
+
+
+@pytest.mark.parametrize("at", ["/etc/cron.d/[a]", '/etc/cron.d/"'])
+def test_a_name_that_no_site_could_hold_is_not_offered(at: str) -> None:
+    (result,) = foreign_of("base.foreign", SITE, {**STRANGER, "at": at})
+    assert "base.keep" not in result.fix
+
+
 def test_only_files_are_purged_and_only_where_the_site_says_so() -> None:
     key = {**STRANGER, "kind": "key", "at": "/root/.ssh/authorized_keys"}
     assert foreign_of("base.purge", SITE, STRANGER) == []

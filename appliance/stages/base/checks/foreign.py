@@ -1,6 +1,7 @@
 """Does anything lie where the stages alone should have put something; the words of such files are strangers'."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
@@ -8,8 +9,10 @@ from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import Foreign, HostFacts
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Host, Site
+from appliance.models.texts import KEPT
 
 FOREIGN, PURGE = "base.foreign", "base.purge"
+MOVED = "appliance deploy moves it to /var/lib/appliance/purged"
 REMOVABLE = frozenset({"file", "link"})
 """Kinds a deployment takes away where the site says so; of the others only a person knows what is right."""
 WORDS = {
@@ -18,13 +21,12 @@ WORDS = {
     "line": "trusts packages nobody signed",
     "account": "is an account like root",
 }
-TAKE_AWAY = "undo it, or name it in base.keep of site.yml"
 
 
 def judge_foreign(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """What no deployment takes away."""
     left = [f for f in strangers(view.site, facts) if not is_purged(view.site, f)]
-    return _judged(FOREIGN, host, facts, left, TAKE_AWAY)
+    return _judged(FOREIGN, host, facts, left, _undo)
 
 
 def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
@@ -32,9 +34,7 @@ def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     if not view.site.base.purge:
         return []
     left = [f for f in strangers(view.site, facts) if is_purged(view.site, f)]
-    return _judged(
-        PURGE, host, facts, left, "appliance deploy moves it to /var/lib/appliance/purged"
-    )
+    return _judged(PURGE, host, facts, left, lambda _: MOVED)
 
 
 def strangers(site: Site, facts: HostFacts) -> list[Foreign]:
@@ -79,14 +79,37 @@ def _is(found: Foreign, kept: str) -> bool:
 
 
 def _judged(
-    check: str, host: Host, facts: HostFacts, left: Sequence[Foreign], fix: str
+    check: str,
+    host: Host,
+    facts: HostFacts,
+    left: Sequence[Foreign],
+    fix: Callable[[Foreign], str],
 ) -> Iterable[CheckResult]:
     for found in left:
-        yield failed(check, place(host.name, _part(found)), _cause(found), fix)
+        yield failed(check, place(host.name, _part(found)), _cause(found), fix(found))
     if facts.foreign is None:
         yield not_assessed(check, host.name, facts.gap("foreign", "nobody looked"))
     elif not left:
         yield passed(check, host.name, 0, unit="findings", limit=0)
+
+
+def _undo(found: Foreign) -> str:
+    """The remedy, with what the owner writes to keep it."""
+    if found.kind == "more":
+        return "undo or keep those that are listed, then look again"
+    name = _name(found)
+    if not re.fullmatch(KEPT, name) or not fnmatchcase(found.at, found.at):
+        return "undo it; a name like this cannot be kept"
+    return f'undo it, or keep it: "{name}" in base.keep of site.yml'
+
+
+def _name(found: Foreign) -> str:
+    """What ``base.keep`` calls it."""
+    if found.kind == "account":
+        return f"account {found.at}"
+    if found.kind == "key":
+        return next((w for w in found.line.split() if w.startswith("SHA256:")), found.at)
+    return found.at
 
 
 def _part(found: Foreign) -> str:
