@@ -18,6 +18,7 @@ from appliance.actions.planned import (
 )
 from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
+from appliance.checks.check import Nature
 from appliance.engine.acceptance import note_deployment, with_acceptance
 from appliance.engine.apply import apply
 from appliance.engine.gather import Round
@@ -29,10 +30,15 @@ from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.plan import VALIDATE, Action, Plan
-from appliance.models.result import lacking
+from appliance.models.result import Status, Verdict, lacking
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.stages.base.checks.room import is_of_room
-from appliance.stages.catalog import STAGES
+from appliance.stages.catalog import CHECKS, STAGES
+
+_GOOD = {Verdict.PASSED.exit_code, Verdict.INCOMPLETE.exit_code}
+_FINISHED = {StageState.DONE, StageState.SKIPPED}
+_BESIDE = {c.id for c in CHECKS if c.nature in {Nature.SYMPTOM, Nature.HARDWARE}}
+"""Checks of what no stage's next run mends."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,21 @@ class Deployed:
     record: RunRecord | None
     exit_code: int
     report: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether deploying again would do anything about what is left.
+
+        It would not where every stage is finished and what fails is beside them: a stranger's file, a sick GPU.
+        """
+        if self.record is None or self.exit_code in _GOOD:
+            return False
+        if self.exit_code != Verdict.FAILED.exit_code:
+            return True
+        if any(o.state not in _FINISHED for o in self.record.outcomes):
+            return True
+        bad = {r.id for r in self.record.results if r.status in {Status.FAIL, Status.ERROR}}
+        return not bad <= _BESIDE
 
 
 def deploy(

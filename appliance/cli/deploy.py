@@ -7,6 +7,7 @@ import click
 from appliance.actions import deploy as action
 from appliance.cli import options, spoken
 from appliance.models.plan import Plan
+from appliance.models.result import Verdict
 from appliance.models.run import StageState
 from appliance.report.console import plan_table, run_summary
 
@@ -56,15 +57,12 @@ def deploy(
         console.print("  Nothing was changed.")
         return done.exit_code
     if not as_json:
-        again = options.command_line(inventory, profile, "deploy")
-        ready = (
-            "appliance lab shell head -- srun -N2 --gres=gpu:8 hostname"
-            if target.embedded
-            else options.command_line(inventory, None, "health")
-        )
         told = any(o.state is not StageState.SKIPPED for o in done.record.outcomes)
-        is_whole = done.exit_code in (0, 3) and not done.record.narrowed
-        following = ready if is_whole else again
+        following = options.command_line(inventory, None, "health")
+        if done.goes_on or done.record.narrowed:
+            following = options.command_line(inventory, profile, "deploy")
+        elif target.embedded and done.exit_code != Verdict.FAILED.exit_code:
+            following = "appliance lab shell head -- srun -N2 --gres=gpu:8 hostname"
         console.print()
         run_summary(console, spoken.advice(done.record), done.report, following, stages=not told)
     return done.exit_code
