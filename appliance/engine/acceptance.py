@@ -12,12 +12,13 @@ from appliance.benchmarks.benchmark import Requirement
 from appliance.checks.check import View
 from appliance.engine.earlier import gpus_at, last_facts
 from appliance.engine.session import Session
-from appliance.journal import Entry
+from appliance.journal import New
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, gates_verdict
 from appliance.models.evidence import LogEvidence
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import RunRecord
+from appliance.models.site import Role
 from appliance.report.wording import plural
 
 DEPLOYMENT = "deployment"
@@ -28,17 +29,26 @@ OF_HOSTS = ("host_started", "host_done", "host_failed", "host_interrupted")
 
 @dataclass(frozen=True)
 class Recorded:
-    """Evidence as the journal keeps it: the run that recorded it."""
+    """Evidence as the journal keeps it: the run that recorded it, and its number in the journal."""
 
     run: str
+    seq: int
     evidence: LogEvidence
 
 
 def note_deployment(session: Session, record: RunRecord) -> None:
-    """Keeps how a deployment ended, for the verdict on the site."""
-    session.journal.append(
-        session.run, DEPLOYMENT, verdict=record.verdict.value, whole=not record.narrowed
-    )
+    """Keeps how a deployment ended and what was deployed, for the verdict on the site."""
+    ended = {"verdict": record.verdict.value, "whole": not record.narrowed}
+    session.journal.append_all(session.run, [New(DEPLOYMENT, ended | _what(session))])
+
+
+def _what(session: Session) -> dict[str, object]:
+    """What a deployment is of. Another site's journal, another class or another set of hosts proves nothing here."""
+    return {
+        "site": session.site.name,
+        "profile": session.profile.name,
+        "hosts": sorted(host.name for host in session.site.hosts),
+    }
 
 
 def keep_evidence(session: Session, evidence: LogEvidence) -> None:
@@ -90,7 +100,8 @@ def _undeployed(session: Session) -> str:
         if entry.data["verdict"] != Verdict.PASSED.value:
             open_since = f"the deployment of run {entry.run} did not pass ({entry.data['verdict']})"
         elif entry.data["whole"]:
-            open_since = ""
+            same = _what(session).items() <= entry.data.items()
+            open_since = "" if same else f"run {entry.run} deployed another site, class or hosts"
     return open_since and f"{open_since}: appliance deploy"
 
 
@@ -109,7 +120,7 @@ def _gate(session: Session, view: View, wanted: Requirement) -> Gate:
     if recorded is None:
         return gate
     gate = gate.model_copy(update=_source(recorded, wanted))
-    if stale := _stale(session, view, wanted, recorded.evidence):
+    if stale := _stale(session, view, wanted, recorded):
         return gate.model_copy(update={"why": stale})
     return gate.model_copy(update=_judged(wanted, recorded.evidence))
 
@@ -123,7 +134,7 @@ def _newest(session: Session, wanted: Requirement) -> Recorded | None:
         except (KeyError, ValidationError):
             continue
         if evidence.benchmark == wanted.benchmark and _results(wanted, evidence):
-            found = Recorded(entry.run, evidence)
+            found = Recorded(entry.run, entry.seq, evidence)
     return found
 
 
@@ -143,14 +154,18 @@ def _source(recorded: Recorded, wanted: Requirement) -> dict[str, object]:
     }
 
 
-def _stale(session: Session, view: View, wanted: Requirement, evidence: LogEvidence) -> str:
+def _stale(session: Session, view: View, wanted: Requirement, recorded: Recorded) -> str:
     """Why the evidence does not speak of the site as it is; "" where it does."""
+    evidence, hosts = recorded.evidence, [h.name for h in view.site.with_role(Role.GPU)]
     if (evidence.site, evidence.profile) != (view.site.name, view.profile.name):
         return f"the evidence is of site {evidence.site} with profile {evidence.profile}"
     if wanted.gpus and wanted.gpus != {evidence.gpu}:
         return f"the evidence is of {evidence.gpu}, the site has {', '.join(sorted(wanted.gpus))}"
     if evidence.gpus_per_node != view.profile.hardware.gpu.count:
         return f"the evidence is of {evidence.gpus_per_node} GPUs a host"
+    if evidence.hosts != len(hosts):
+        then = plural(evidence.hosts, "GPU host")
+        return f"the evidence is of a site with {then}, this one has {len(hosts)}"
     if evidence.limit != wanted.limit:
         was, now = evidence.limit, wanted.limit
         return (
@@ -159,51 +174,64 @@ def _stale(session: Session, view: View, wanted: Requirement, evidence: LogEvide
     began = min((f.began for f in evidence.files if f.model == wanted.part), default=None)
     if began is None:
         return "no log of the evidence could be read"
-    hosts = [host.name for host in view.site.hosts if host.name in _gpu_hosts(view)]
-    return next((why for host in hosts for why in _changed(session, view, wanted, host, began)), "")
-
-
-def _gpu_hosts(view: View) -> set[str]:
-    return {host.name for host in view.site.hosts if "gpu" in {role.value for role in host.roles}}
+    changes = (_changed(session, view, wanted, host, recorded, began) for host in hosts)
+    return next((why for each in changes for why in each), "")
 
 
 def _changed(
-    session: Session, view: View, wanted: Requirement, host: str, began: datetime
+    session: Session,
+    view: View,
+    wanted: Requirement,
+    host: str,
+    recorded: Recorded,
+    began: datetime,
 ) -> Iterator[str]:
-    """What has changed on a GPU host since the training began."""
+    """What has changed on a GPU host since the training began, or cannot be known to have stayed."""
     facts = view.facts.get(host)
     for stage in wanted.stages:
         last = _last_change(session, stage, host, facts)
-        if last and last > began:
+        # The order of the journal tells what a clock that was set back would hide.
+        if last and (last.time > began or last.seq > recorded.seq):
             yield (
                 f"the evidence, of {_day(began)}, is older than the last change of stage {stage} on {host}"
-                f" ({_day(last)})"
+                f" ({_day(last.time)})"
             )
+    now = frozenset(gpu.uuid for gpu in facts.gpus.devices) if facts and facts.gpus else None
     then = gpus_at(session, host, began)
-    if facts and facts.gpus and then is not None:
-        now = {gpu.uuid for gpu in facts.gpus.devices}
-        if now != then:
-            yield f"the evidence, of {_day(began)}, is older than {plural(len(now - then), 'GPU')} of {host}"
+    if not now:
+        yield f"which GPUs {host} has is not known: appliance health"
+    elif then is None:
+        yield f"which GPUs {host} had on {_day(began)} is not recorded: train on the site as it is deployed"
+    elif now != then:
+        yield f"the evidence, of {_day(began)}, is older than {plural(len(now - then), 'GPU')} of {host}"
 
 
-def _last_change(
-    session: Session, stage: str, host: str, facts: HostFacts | None
-) -> datetime | None:
-    """When the stage last changed the host; a run without an end, or of another journal, may have."""
-    last: datetime | None = None
-    begun: Entry | None = None
+@dataclass(frozen=True)
+class Change:
+    """When a stage changed a host, and as which entry of the journal; 0 where another journal has it."""
+
+    time: datetime
+    seq: int = 0
+
+
+def _last_change(session: Session, stage: str, host: str, facts: HostFacts | None) -> Change | None:
+    """The stage's last change of the host; a run without an end, or of another journal, may have."""
+    last: Change | None = None
+    begun: Change | None = None
     for entry in session.journal.entries(*OF_HOSTS, stage=stage, host=host):
+        this = Change(entry.time, entry.seq)
         if entry.kind == "host_started":
-            last, begun = (begun.time if begun else last), entry
+            last, begun = (begun or last), this
         elif entry.kind == "host_done" and not entry.data.get("changes"):
             begun = None
         else:
-            last, begun = entry.time, None
-    last = begun.time if begun else last
+            last, begun = this, None
+    last = begun or last
     receipt = facts.receipts.get(stage) if facts else None
     if receipt and not session.journal.knows(receipt.run):
         with suppress(ValueError):
-            return max(filter(None, (last, datetime.fromisoformat(receipt.written).astimezone())))
+            written = Change(datetime.fromisoformat(receipt.written).astimezone())
+            return max(written, last or written, key=lambda change: change.time)
     return last
 
 
@@ -221,6 +249,8 @@ def _judged(wanted: Requirement, evidence: LogEvidence) -> dict[str, object]:
         if bad.status is Status.FAIL:
             state = {"state": GateState.FAILED, "why": f"{_part(bad.target)}: {bad.cause}"}
             return bad.model_dump(include={"value", "unit", "limit", "limit_source"}) | state
+    if any(r.simulated for r in results):
+        return {"why": "it was measured on simulated hardware"}
     missing = [t for t in wanted.targets if t not in of_targets]
     if missing:
         return {"why": f"not measured: {', '.join(map(_part, missing))}"}

@@ -3,10 +3,12 @@
 import json
 import re
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from appliance import journal
 from appliance.actions.opening import Target
 from appliance.actions.recorded_logs import keep_logs, read_logs
 from appliance.config.finding import InvalidConfig
@@ -17,6 +19,7 @@ from appliance.models.result import Verdict
 from appliance.models.run import RunRecord
 from appliance.report.html import render
 from tests.command_line import run
+from tests.facts import facts_of, gpus_of
 from tests.unit.benchmarks.gpt3.recorded_logs import DATA, megatron, step_times
 
 
@@ -53,6 +56,17 @@ def _write(site: Path, hosts: int) -> None:
 
 
 @pytest.fixture
+def told(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU hosts told which GPUs they have, before the runs that the logs are of."""
+    written, before = journal._written, datetime(2023, 1, 1, tzinfo=UTC)
+    with monkeypatch.context() as patch, Journal(site / "runs") as kept:
+        patch.setattr(journal, "_written", lambda _: written(before))
+        for host in ("gpu-1", "gpu-2", "gpu-3", "gpu-4"):
+            facts = facts_of(host, gpus=gpus_of("NVIDIA A100-SXM4-80GB", 8))
+            kept.append("r0", "facts", host=host, facts=facts.model_dump(mode="json"))
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     shutil.copytree(DATA, tmp_path / "logs")
     return tmp_path / "logs"
@@ -68,10 +82,11 @@ def _state(record: RunRecord, gate: str) -> GateState:
 
 
 def _entries(site: Path) -> int:
-    with Journal(site / "runs") as journal:
-        return len(list(journal.entries("log_evidence")))
+    with Journal(site / "runs") as kept:
+        return len(list(kept.entries("log_evidence")))
 
 
+@pytest.mark.usefixtures("told")
 def test_logs_close_the_gates_of_the_site_and_the_record_says_where_they_lie(
     site: Path, folder: Path
 ) -> None:
@@ -86,13 +101,21 @@ def test_logs_close_the_gates_of_the_site_and_the_record_says_where_they_lie(
     page = render(record)
     assert "logs in" in page
     assert "Accepted" in page
-    with Journal(site / "runs") as journal:
-        entry = journal.last("log_evidence")
+    with Journal(site / "runs") as kept:
+        entry = kept.last("log_evidence")
     assert entry
     text = json.dumps(entry.data)
     assert len(set(re.findall(r'"sha256": "([0-9a-f]{64})"', text))) == 12
 
 
+def test_logs_close_no_gate_of_a_site_whose_gpus_nobody_knows(site: Path, folder: Path) -> None:
+    record = _kept(site, folder)
+    assert record.verdict is Verdict.INCOMPLETE
+    assert record.acceptance
+    assert {g.state for g in record.acceptance.gates} == {GateState.OPEN}
+
+
+@pytest.mark.usefixtures("told")
 def test_one_model_closes_its_gate_alone_and_decides_alone(site: Path, folder: Path) -> None:
     record = _kept(site, folder, "5B")
     assert record.verdict is Verdict.PASSED
@@ -100,6 +123,7 @@ def test_one_model_closes_its_gate_alone_and_decides_alone(site: Path, folder: P
     assert _state(record, "gpt3.126m") is GateState.OPEN
 
 
+@pytest.mark.usefixtures("told")
 def test_slow_run_fails_the_gate_and_the_verb(site: Path, folder: Path) -> None:
     (folder / "5b/bare-metal/4n.log").write_bytes(megatron(step_times(22.66 * 1.2), 2048))
     record = _kept(site, folder, "5b")
@@ -138,6 +162,7 @@ def test_without_an_inventory_nothing_is_kept(site: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("hosts", "code"), [(4, 0), (1, 3)])
+@pytest.mark.usefixtures("told")
 def test_the_verb_records_and_the_report_shows_it(
     hosts: int,
     code: int,

@@ -19,12 +19,20 @@ from appliance.models.run import RunRecord
 from tests.facts import facts_of, gpus_of
 from tests.unit.engine.world import receipt_of
 
-NOW = datetime.now(UTC)
+NOW = datetime.now(UTC) + timedelta(days=1)
+"""When the training began: after the hosts told which GPUs they have."""
 GPU = "NVIDIA A100-SXM4-80GB"
 
 
 def _view(session: Session, **facts: HostFacts) -> View:
     return View(session.profile, session.site, facts)
+
+
+@pytest.fixture(autouse=True)
+def told(session: Session) -> None:
+    """Both GPU hosts have told which GPUs they have."""
+    hosts = ("gpu-1", "gpu-2")
+    remember(session, Round({h: facts_of(h, gpus=gpus_of(GPU, 8)) for h in hosts}, {}))
 
 
 def _seen(
@@ -183,6 +191,7 @@ def test_run_on_fewer_hosts_than_the_site_has_leaves_its_gate_open(session: Sess
         ({"profile": "balanced"}, "of site acme with profile balanced"),
         ({"site": "elsewhere"}, "of site elsewhere"),
         ({"gpus_per_node": 4}, "of 4 GPUs a host"),
+        ({"hosts": 1}, "of a site with 1 GPU host, this one has 2"),
         ({"limit": Limit(value=50, unit="%", source="x")}, "limit has changed since: 50 %"),
     ],
 )
@@ -273,7 +282,8 @@ def test_the_evidence_recorded_last_counts(session: Session) -> None:
 
 
 def test_gpus_nothing_is_published_for_leave_an_open_gate_that_says_so(session: Session) -> None:
-    view = _view(session, **{"gpu-1": facts_of("gpu-1", gpus=gpus_of("NVIDIA H100 80GB HBM3", 8))})
+    gpus = gpus_of("NVIDIA H100 80GB HBM3", 8)
+    view = _view(session, **{host: facts_of(host, gpus=gpus) for host in ("gpu-1", "gpu-2")})
     gate = _gate(_seen(session, view))
     assert (gate.state, gate.close) == (GateState.OPEN, "")
     assert "no figure is published for 8 x H100-SXM5-80GB" in gate.why
@@ -284,3 +294,74 @@ def test_profile_that_asks_for_no_measurement_is_not_called_accepted(session: Se
     plain = replace(session, profile=session.profile.model_copy(update={"limits": {}}))
     found = _seen(plain, _view(plain))
     assert (found.verdict, found.gates) == (Accepted.NO_GATES, ())
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        ({}, "which GPUs gpu-2 has is not known"),
+        ({"gpus": gpus_of(GPU, 0)}, "which GPUs gpu-2 has is not known"),
+    ],
+)
+def test_host_whose_gpus_nobody_knows_leaves_the_gate_open(
+    session: Session, known: dict[str, object], why: str
+) -> None:
+    _measured(session)
+    view = _view(session, **{"gpu-2": facts_of("gpu-2", **known)})
+    gate = _gate(_seen(session, view))
+    assert gate.state is GateState.OPEN
+    assert why in gate.why
+
+
+def test_gpus_nobody_recorded_when_the_training_began_leave_the_gate_open(session: Session) -> None:
+    evidence = _evidence(session, "5b")
+    early = NOW - timedelta(days=1)
+    files = tuple(f.model_copy(update={"began": early}) for f in evidence.files)
+    keep_evidence(session, evidence.model_copy(update={"files": files}))
+    gate = _gate(_seen(session))
+    assert gate.state is GateState.OPEN
+    assert "which GPUs gpu-1 had on" in gate.why
+    assert "is not recorded" in gate.why
+
+
+def test_change_recorded_after_the_evidence_counts_whatever_its_clock_says(
+    session: Session,
+) -> None:
+    evidence = _evidence(session, "5b")
+    ahead = datetime.now(UTC) + timedelta(days=400)
+    files = tuple(f.model_copy(update={"began": ahead}) for f in evidence.files)
+    keep_evidence(session, evidence.model_copy(update={"files": files}))
+    assert _gate(_seen(session)).state is GateState.PASSED
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
+    assert "last change of stage gpu on gpu-2" in _gate(_seen(session)).why
+
+
+@pytest.mark.parametrize("change", ["site", "profile", "hosts", "older"])
+def test_deployment_of_something_else_proves_nothing_of_this_site(
+    session: Session, change: str
+) -> None:
+    _measured(session)
+    site = session.site
+    match change:
+        case "site":
+            other = replace(session, site=site.model_copy(update={"name": "elsewhere"}))
+        case "hosts":
+            other = replace(session, site=site.model_copy(update={"hosts": site.hosts[:2]}))
+        case _:
+            profile = session.profile.model_copy(update={"name": "balanced"})
+            other = replace(session, profile=profile)
+    if change == "older":
+        session.journal.append(session.run, "deployment", verdict="passed", whole=True)
+    else:
+        _deployed(other)
+    found = _seen(session)
+    assert found.verdict is Accepted.NOT_YET
+    assert "deployed another site, class or hosts" in found.why
+    _deployed(session)
+    assert _seen(session).verdict is Accepted.YES
+
+
+def test_simulated_results_close_no_gate(session: Session) -> None:
+    _with_result(session, simulated=True)
+    gate = _gate(_seen(session))
+    assert (gate.state, gate.why) == (GateState.OPEN, "it was measured on simulated hardware")
