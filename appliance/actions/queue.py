@@ -26,6 +26,8 @@ REPLACED = frozenset({"Topology", "PriorityClass"})
 """Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""
 
 PRUNED: tuple[tuple[str, str], ...] = (
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"),
     ("kai.resources/v1alpha1", "Project"),
     ("kai.resources/v1alpha1", "Department"),
     ("scheduling.run.ai/v2", "Queue"),

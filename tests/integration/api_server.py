@@ -39,15 +39,21 @@ def established(api: KubernetesApi, definition: Ref) -> bool:
 
 
 @contextmanager
-def running(programs: Path, folder: Path) -> Iterator[Path]:
-    """etcd and the API server on loopback, with a certificate and a token of their own."""
+def running(programs: Path, folder: Path, people: tuple[str, ...] = ()) -> Iterator[Path]:
+    """etcd and the API server on loopback, with a certificate and a token of their own.
+
+    Each of ``people`` gets a kubeconfig of that name beside the one that may do anything.
+    """
     token = secrets.token_urlsafe(24)
     (port,) = ports(1)
     certificate(folder)
     database, etcd = etcd_of(programs, folder)
     tokens = folder / "tokens"
     tokens.touch(mode=0o600)
-    tokens.write_text(f'{token},test,test,"system:masters"\n')
+    lines = [f'{token},test,test,"system:masters"']
+    known = {name: secrets.token_urlsafe(24) for name in people}
+    lines += [f"{own},{name},{name}" for name, own in known.items()]
+    tokens.write_text("\n".join(lines) + "\n")
     server = [
         os.fspath(programs / "kube-apiserver"),
         f"--etcd-servers={database}",
@@ -57,6 +63,7 @@ def running(programs: Path, folder: Path) -> Iterator[Path]:
         f"--tls-private-key-file={folder / 'key.pem'}",
         f"--token-auth-file={tokens}",
         "--authorization-mode=RBAC",
+        "--allow-privileged=true",
         "--service-account-issuer=https://127.0.0.1",
         f"--service-account-key-file={folder / 'key.pem'}",
         f"--service-account-signing-key-file={folder / 'key.pem'}",
@@ -64,6 +71,8 @@ def running(programs: Path, folder: Path) -> Iterator[Path]:
         "--disable-admission-plugins=ServiceAccount",
     ]
     with at_work(folder, etcd=etcd, server=server):
+        for name, own in known.items():
+            kubeconfig_of(folder, port, {"token": own}, name)
         yield kubeconfig_of(folder, port, {"token": token})
 
 
@@ -111,13 +120,13 @@ def controlled(programs: Path, kubeconfig: Path, folder: Path, names: str) -> It
         yield
 
 
-def kubeconfig_of(folder: Path, port: int, user: dict[str, str]) -> Path:
+def kubeconfig_of(folder: Path, port: int, user: dict[str, str], name: str = "kubeconfig") -> Path:
     """A file for the server on this port, whose certificate is its own authority."""
     cluster = {
         "server": f"https://127.0.0.1:{port}",
         "certificate-authority": os.fspath(folder / "cert.pem"),
     }
-    file = folder / "kubeconfig"
+    file = folder / name
     file.touch(mode=0o600)
     document = {
         "apiVersion": "v1",

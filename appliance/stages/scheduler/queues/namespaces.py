@@ -6,6 +6,7 @@ import json
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.limits import limits
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
+from appliance.stages.scheduler.queues.tenants import labels_of
 from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.scheduler.site import Project, Queue
 from appliance.stages.workloads.releases import wanted
@@ -72,6 +73,7 @@ def _namespace(site: Site, project: Project) -> Manifest:
         "pod-security.kubernetes.io/enforce": project.pod_security,
         "pod-security.kubernetes.io/audit": "restricted",
         "pod-security.kubernetes.io/warn": "restricted",
+        **labels_of(project),
     }
     return manifest(site.name, "v1", "Namespace", namespace_of(project.name), labels=labels)
 

@@ -1,0 +1,152 @@
+"""Cheats of members against a real API server with the policies of the queues, and honest work beside them.
+
+The server is the one the rack's cluster is built from; where it has not been built yet, this is skipped. Nothing runs: what is
+judged here is what the server admits. Everything is sent as a dry run, which passes all of admission.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from appliance.acceptance.hello import HELLOS
+from appliance.acceptance.hello_parts import Hello, Where
+from appliance.actions import queue as action
+from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
+from appliance.config.load import load_site
+from appliance.stages.scheduler.queues.rendered import rendered
+from appliance.stages.scheduler.queues.tenants import POLICY
+from tests.integration import cheats
+from tests.integration.api_server import MISSING, built, established, running, until
+from tests.integration.cheats import ALPHA, CHEATS, HONEST, MINE, Cheat
+from tests.integration.test_queues import HOME, definitions, site
+from tests.unit.acceptance.test_hello import templates
+
+pytestmark = pytest.mark.rack
+
+REFUSED = re.compile(
+    r"ValidatingAdmissionPolicy '([a-z-]+)' with binding '([a-z-]+)' denied request"
+)
+"""How the server names who refused; the name is ours."""
+REPORTS = frozenset((403, 422))
+POLICIES = "admissionregistration.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The cluster as its administrator and as Alice see it."""
+
+    admin: KubernetesApi
+    alice: KubernetesApi
+    policies: tuple[Resource, ...]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    programs = built()
+    if programs is None:
+        pytest.skip(MISSING)
+    folder = tmp_path_factory.mktemp("tenants")
+    loaded = load_site(site(tmp_path_factory.mktemp("site"), "tenants"))
+    wanted = rendered(loaded.site, loaded.profile)
+    with (
+        running(programs, folder, ("alice",)) as kubeconfig,
+        KubernetesApi(kubeconfig) as admin,
+        KubernetesApi(folder / "alice") as alice,
+    ):
+        until(lambda: admin.get(Ref("v1", "Namespace", "default")) is not None)
+        for definition in definitions():
+            admin.apply(definition)
+        for definition in definitions():
+            until(partial(established, admin, Ref.of(definition)))
+        for name in ("gpu-1", "gpu-2", "gpu-3", "gpu-4"):
+            admin.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        for name, value in (("train", 50), ("build", 100), ("urgent", 60)):
+            admin.apply(priority(name, value))
+        runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "nvidia"}
+        nvidia = {**runtime, "metadata": {"name": "nvidia"}}
+        admin.send("POST", "/apis/node.k8s.io/v1/runtimeclasses", "runtime", nvidia)
+        action.apply(action.plan(loaded, wanted, admin), wanted, admin, lambda _: None)
+        own = tuple(r for r in wanted.resources if r["kind"] == POLICY)
+        found = Place(admin, alice, own)
+        until(lambda: verdict(found, CHEATS[0]) == CHEATS[0].judge)
+        alice.apply(cheats.named(cheats.pod(), ALPHA, MINE))
+        yield found
+
+
+def priority(name: str, value: int) -> Resource:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return {**kind, "metadata": {"name": name}, "value": value}
+
+
+def sent(api: KubernetesApi, cheat: Cheat) -> tuple[int, Resource]:
+    """What the server says, with nothing changed."""
+    body = cheat.body or None
+    dry = f"{cheat.path}{'&' if '?' in cheat.path else '?'}dryRun=All"
+    path = cheat.path if cheat.method == "GET" else dry
+    kind = cheats.MERGE if cheat.method == "PATCH" else "application/json"
+    return api.send(cheat.method, path, cheat.name, body, kind, answers=range(400, 600))
+
+
+def verdict(place: Place, cheat: Cheat) -> str:
+    """Who refused it; "" for nobody."""
+    status, said = sent(place.alice if cheat.member else place.admin, cheat)
+    if status < 300:
+        return ""
+    assert status in REPORTS, said
+    if named := REFUSED.search(said["message"]):
+        return named.group(1)
+    return other(place, cheat)
+
+
+def other(place: Place, cheat: Cheat) -> str:
+    """Rights, where an administrator who sends the same gets past them: to its end, or to what is not there."""
+    status, said = sent(place.admin, cheat)
+    return cheats.RBAC if status not in REPORTS else str(said["message"])
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda c: c.name)
+def test_a_cheat_is_refused_by_who_is_there_for_it(place: Place, cheat: Cheat) -> None:
+    assert verdict(place, cheat) == cheat.judge
+
+
+@pytest.mark.parametrize(("name", "path", "body"), HONEST, ids=[name for name, _, _ in HONEST])
+def test_honest_work_passes(place: Place, name: str, path: str, body: Resource) -> None:
+    kinds = {place for kind in cheats.OPERATORS for place in [cheats.place(kind)]}
+    api = place.admin if path in kinds else place.alice
+    status, said = api.send("POST", f"{path}?dryRun=All", name, body, answers=range(400, 500))
+    assert status == 201, said
+
+
+@pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
+def test_trials_of_workloads_pass(place: Place, hello: Hello) -> None:
+    home = Where(ALPHA, "alpha-train", HOME.scheduler, HOME.images, "nfs")
+    made = hello.make(home)
+    for resource in made:
+        place.admin.apply(resource)
+    for number, template in enumerate(templates(made)):
+        meta = {**template["metadata"], "name": f"as-pod-{number}", "namespace": ALPHA}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+        place.admin.apply(pod)
+        place.admin.delete(Ref.of(pod))
+    for resource in made:
+        place.admin.delete(Ref.of(resource))
+
+
+def test_each_policy_refuses_something_and_without_it_that_passes(place: Place) -> None:
+    """Planted: every policy in turn bound to nothing; its cheats then pass, or meet another judge."""
+    names = [r["metadata"]["name"] for r in place.policies]
+    judged = {cheat.judge: cheat for cheat in CHEATS if cheat.judge != cheats.RBAC}
+    assert sorted(judged) == sorted(names)
+    for name, cheat in judged.items():
+        path = f"/apis/{POLICIES}/validatingadmissionpolicybindings/{name}"
+        audit = {"spec": {"validationActions": ["Audit"]}}
+        place.admin.send("PATCH", path, name, audit, cheats.MERGE)
+        until(lambda cheat=cheat, name=name: verdict(place, cheat) != name)
+    for name, cheat in judged.items():
+        path = f"/apis/{POLICIES}/validatingadmissionpolicybindings/{name}"
+        deny = {"spec": {"validationActions": ["Deny"]}}
+        place.admin.send("PATCH", path, name, deny, cheats.MERGE)
+        until(lambda cheat=cheat, name=name: verdict(place, cheat) == name)
