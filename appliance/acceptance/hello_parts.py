@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.acceptance.workload import QUEUE_LABEL
+from appliance.stages.scheduler.queues.kai import POOL_LABEL
 
 Resource = dict[str, Any]
 Ended = Callable[[Resource], bool | None]
@@ -15,7 +16,10 @@ SMALL = {"cpu": "100m", "memory": "128Mi"}
 
 @dataclass(frozen=True)
 class Where:
-    """A project's namespace and queue, who schedules it, and images by name; ``model``: one that is served, and where."""
+    """A project's namespace and queue, who schedules it, and images by name; ``model``: one that is served, and where.
+
+    ``pool``: the label of the queue's node pool as pods carry it; "" for none.
+    """
 
     namespace: str
     queue: str
@@ -24,6 +28,7 @@ class Where:
     storage_class: str = ""
     model: str = ""
     address: str = ""
+    pool: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Hello:
 
 def labels(where: Where, key: str) -> dict[str, str]:
     """Of everything a trial makes."""
-    return {HELLO: key, QUEUE_LABEL: where.queue}
+    pool = {POOL_LABEL: where.pool} if where.pool else {}
+    return {HELLO: key, QUEUE_LABEL: where.queue, **pool}
 
 
 def resource(where: Where, key: str, api_version: str, kind: str, **body: Any) -> Resource:

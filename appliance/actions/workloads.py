@@ -16,6 +16,7 @@ from appliance.config.load import load_site
 from appliance.errors import ConfigError
 from appliance.models.result import CLUSTER, CheckResult
 from appliance.models.site import Site
+from appliance.stages.scheduler.queues.kai import pool_of
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.scheduler.site import Project
@@ -58,6 +59,7 @@ def place(site: Site, key: str = "") -> Where:
         storage_class=options.nfs_csi.class_name if options.nfs_csi else "",
         model=served.name if served else "",
         address=address(served) if served else "",
+        pool=pool_of(scheduler, queue),
     )
 
 

@@ -4,6 +4,7 @@ Written down before the policies were. Each cheat names who has to refuse it: a 
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,7 +125,7 @@ def trainjob(_: Body, labels: Body | None = None) -> Body:
     return owner("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": named}, labels)
 
 
-MAKERS = {
+MAKERS: dict[str, tuple[str, str, Callable[[Body], Body]]] = {
     "Job": ("/apis/batch/v1", "jobs", job),
     "CronJob": ("/apis/batch/v1", "cronjobs", cron),
     "Deployment": ("/apis/apps/v1", "deployments", deployment),

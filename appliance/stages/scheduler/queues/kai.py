@@ -8,7 +8,7 @@ from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest, number
 from appliance.stages.scheduler.queues.tree import Node, amounts, nodes, queue_name
-from appliance.stages.scheduler.site import DEFAULT_POOL, Amount, SchedulerOptions
+from appliance.stages.scheduler.site import DEFAULT_POOL, Amount, Queue, SchedulerOptions
 
 UNBOUND = -1
 UNITS = {"gpu": 1, "cpu": 1000, "memory": 1000}
@@ -133,6 +133,12 @@ def node_labels(options: SchedulerOptions) -> dict[str, dict[str, str]]:
 def pool_label(options: SchedulerOptions) -> str:
     """What a host of a pool is labelled with."""
     return POOL_LABEL if options.kind == "kai" else OWN_POOL_LABEL
+
+
+def pool_of(options: SchedulerOptions | None, queue: Queue) -> str:
+    """The pool by which a scheduler of KAI finds the pods of a queue; "" in the default one, and where somebody else labels them."""
+    own = options is not None and options.kind == "kai" and queue.pool != DEFAULT_POOL
+    return queue.pool if own else ""
 
 
 def _queue(site: Site, node: Node, given: dict[str, Amount | None]) -> Manifest:

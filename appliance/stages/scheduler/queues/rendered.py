@@ -9,7 +9,7 @@ from appliance.stages.scheduler.queues import kai
 from appliance.stages.scheduler.queues.charts import Release, releases
 from appliance.stages.scheduler.queues.manifest import Manifest, digest, documents, text
 from appliance.stages.scheduler.queues.namespaces import namespaces
-from appliance.stages.scheduler.queues.tenants import tenants
+from appliance.stages.scheduler.queues.tenants import kept_by, tenants
 from appliance.stages.workloads.network import project_policies
 
 
@@ -56,7 +56,7 @@ def rendered(site: Site, profile: Profile) -> Rendered:
             *kai.topology(site, profile, options),
             *namespaces(site, options.projects),
             *project_policies(site),
-            *tenants(site, options),
+            *(tenants(site, options) if kept_by(site, profile) else ()),
             *own(site, options),
         ]
         labels, pool_label = kai.node_labels(options), kai.pool_label(options)

@@ -7,7 +7,9 @@ by an event later. What a project may name stands on its namespace, as labels th
 
 from dataclasses import dataclass, field
 
+from appliance.models.profile import Profile
 from appliance.models.site import Site
+from appliance.stages.kubernetes.variables.releases import told
 from appliance.stages.scheduler.queues.kai import DEFAULT_QUEUES, POOL_LABEL
 from appliance.stages.scheduler.queues.limits import HOME
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
@@ -108,6 +110,17 @@ def labels_of(project: Project) -> dict[str, str]:
     named = {name for q in project.queues for name in (q.work, q.priority_class) if name}
     classes = {PRIORITY_OF + name: "" for name in sorted(EVICTABLE | named)}
     return {PROJECT: project.name, **queues, **classes}
+
+
+def kept_by(site: Site, profile: Profile) -> bool:
+    """Whether the site's cluster knows such policies. Of a cluster of somebody else's nobody here knows the release: it has to."""
+    own = site.kubernetes
+    if own is None or own.external is not None:
+        return True
+    chosen = told(
+        own.version or site.software.get("kubernetes") or profile.software.kubernetes or ""
+    )
+    return chosen is None or chosen.minor >= SINCE
 
 
 def tenants(site: Site, options: SchedulerOptions) -> list[Manifest]:

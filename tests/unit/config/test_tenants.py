@@ -1,0 +1,123 @@
+"""Policies of what work of a project may ask for, as they are rendered. What they refuse is judged by a real API server (tests/integration)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.actions.workloads import place
+from appliance.config.load import load_site
+from appliance.models.site import KubernetesOptions
+from appliance.stages.scheduler.queues.rendered import Rendered, rendered
+from appliance.stages.scheduler.queues.tenants import BINDING, POLICY
+from appliance.stages.workloads.site import WorkloadsOptions
+from tests.integration.cheats import CHEATS, HONEST, MAKERS, RBAC
+from tests.unit.config.test_queue_rendering import make, only
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def names(found: Rendered, kind: str = POLICY) -> list[str]:
+    return [r["metadata"]["name"] for r in found.resources if r["kind"] == kind]
+
+
+def expressions(found: Rendered, name: str) -> str:
+    spec: dict[str, Any] = only(found, POLICY, name)["spec"]
+    return " ".join(rule["expression"] for rule in spec["validations"])
+
+
+def of_release(folder: Path, version: str | None, external: str | None = None) -> Rendered:
+    make(folder, "tenants")
+    loaded = load_site(folder)
+    own = KubernetesOptions(external=external) if external else KubernetesOptions(version=version)
+    site = loaded.site.model_copy(update={"kubernetes": own})
+    return rendered(site, loaded.profile)
+
+
+def test_each_policy_denies_in_the_namespaces_of_projects_and_nowhere_else(folder: Path) -> None:
+    found = make(folder, "tenants")
+    assert len(names(found)) > 10
+    assert names(found) == names(found, BINDING)
+    for name in names(found):
+        bound = only(found, BINDING, name)["spec"]
+        (asked,) = bound["matchResources"]["namespaceSelector"]["matchExpressions"]
+        assert (bound["policyName"], bound["validationActions"]) == (name, ["Deny"])
+        assert (asked["key"], asked["operator"]) == ("appliance/project", "Exists")
+        spec = only(found, POLICY, name)["spec"]
+        assert spec["failurePolicy"] == "Fail"
+        assert all(rule["message"] and rule["expression"] for rule in spec["validations"])
+
+
+def test_what_a_project_may_name_stands_on_its_namespace(folder: Path) -> None:
+    labels = only(make(folder, "tenants"), "Namespace", "kai-alpha")["metadata"]["labels"]
+    said = {key: value for key, value in labels.items() if ".appliance/" in key}
+    assert said == {
+        "queue.appliance/alpha-train": "default",
+        "queue.appliance/alpha-build": "default",
+        "queue.appliance/alpha-notes": "interactive",
+        "priority.appliance/build": "",
+        "priority.appliance/build-preemptible": "",
+        "priority.appliance/train": "",
+    }
+
+
+def test_no_namespace_but_those_of_projects_is_held_to_them(folder: Path) -> None:
+    found = [r for r in make(folder, "tenants").resources if r["kind"] == "Namespace"]
+    held = [r["metadata"]["name"] for r in found if "appliance/project" in r["metadata"]["labels"]]
+    assert held == ["kai-alpha", "kai-beta", "kai-fabric"]
+    assert "appliance-limits" in [r["metadata"]["name"] for r in found]
+
+
+def test_every_policy_has_a_cheat_and_every_cheat_a_policy(folder: Path) -> None:
+    judges = {cheat.judge for cheat in CHEATS} - {RBAC}
+    assert judges == set(names(make(folder, "tenants")))
+    assert len({cheat.name for cheat in CHEATS}) == len(CHEATS) >= 30
+    assert len(HONEST) > len(MAKERS)
+
+
+@pytest.mark.parametrize(("version", "kept"), [("1.29.1", False), ("1.30", True), (None, True)])
+def test_a_cluster_that_knows_no_such_policies_is_given_none(
+    folder: Path, version: str | None, kept: bool
+) -> None:
+    assert bool(names(of_release(folder, version))) is kept
+
+
+def test_somebody_elses_cluster_is_given_them(folder: Path) -> None:
+    assert names(of_release(folder, None, "theirs.yml"))
+
+
+def test_work_that_names_no_queue_passes_where_it_takes_what_is_idle(folder: Path) -> None:
+    (folder / "a").mkdir()
+    (folder / "b").mkdir()
+    refused = expressions(make(folder / "a", "tenants"), "appliance-queue")
+    idle = expressions(make(folder / "b", "departments"), "appliance-queue")
+    assert "default-queue" in idle
+    assert "default-queue" not in refused
+    assert len(refused.split("variables.same")) == len(idle.split("variables.same")) + 1
+
+
+def test_parts_of_gpus_pass_where_they_are_shared(folder: Path) -> None:
+    (folder / "a").mkdir()
+    (folder / "b").mkdir()
+    alone = only(make(folder / "a", "tenants"), POLICY, "appliance-gpus")["spec"]["validations"]
+    shared = only(make(folder / "b", "departments"), POLICY, "appliance-gpus")["spec"][
+        "validations"
+    ]
+    assert len(alone) == len(shared) + 1
+
+
+def test_under_resource_management_pools_and_pods_schedulers_are_its_own(folder: Path) -> None:
+    found = make(folder, "managed")
+    assert "appliance-pool" not in names(found)
+    rules = only(found, POLICY, "appliance-scheduler")["spec"]["matchConstraints"]["resourceRules"]
+    assert [rule["resources"] for rule in rules] == [["pods"]]
+
+
+def test_a_trial_in_a_pool_carries_its_label(folder: Path) -> None:
+    make(folder, "tenants")
+    own = WorkloadsOptions(project="alpha", queue="notes")
+    site = load_site(folder).site.model_copy(update={"workloads": own})
+    assert place(site).pool == "interactive"
