@@ -7,7 +7,7 @@ import pytest
 
 from appliance.actions.workloads import place
 from appliance.config.load import load_site
-from appliance.models.site import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from appliance.stages.scheduler.queues.tenants import BINDING, POLICY
 from appliance.stages.workloads.site import WorkloadsOptions
