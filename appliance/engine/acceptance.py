@@ -65,6 +65,9 @@ def with_acceptance(session: Session, view: View, record: RunRecord) -> RunRecor
 def acceptance_of(session: Session, view: View, simulated: tuple[str, ...]) -> Acceptance:
     """What is known of each gate now. Nothing simulated is ever accepted."""
     view = replace(view, facts=_known(session, view))
+    # A host that is silent now was no less simulated when it last answered.
+    marks = (area for facts in view.facts.values() for area in facts.simulated)
+    simulated = tuple(sorted({*simulated, *marks}))
     gates = tuple(_gate(session, view, wanted) for wanted in requirements(view))
     if simulated:
         why = f"simulated hardware ({', '.join(simulated)}) cannot be accepted"

@@ -162,6 +162,14 @@ def test_nothing_simulated_is_accepted(session: Session) -> None:
     assert _seen(session, simulated=("gpu",)).verdict is Accepted.SIMULATED
 
 
+def test_simulated_host_that_is_silent_now_is_not_accepted(session: Session) -> None:
+    marked = facts_of("gpu-2", gpus=gpus_of(GPU, 8), simulated=["gpu"])
+    remember(session, Round({"gpu-2": marked}, {}))
+    _deployed(session)
+    _measured(session)
+    assert _seen(session).verdict is Accepted.SIMULATED
+
+
 def test_failed_evidence_fails_its_gate_with_the_cause(session: Session) -> None:
     _deployed(session)
     _with_result(session, status=Status.FAIL, cause="21 % below the published figure", value=77_000)
