@@ -12,7 +12,7 @@ from appliance.benchmarks.benchmark import Requirement
 from appliance.checks.check import View
 from appliance.engine.earlier import gpus_at, last_facts
 from appliance.engine.session import Session
-from appliance.journal import New
+from appliance.journal import Entry, New
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, gates_verdict
 from appliance.models.evidence import LogEvidence
 from appliance.models.facts import HostFacts
@@ -103,9 +103,18 @@ def _undeployed(session: Session) -> str:
         if entry.data["verdict"] != Verdict.PASSED.value:
             open_since = f"the deployment of run {entry.run} did not pass ({entry.data['verdict']})"
         elif entry.data["whole"]:
-            same = _what(session).items() <= entry.data.items()
-            open_since = "" if same else f"run {entry.run} deployed another site, class or hosts"
+            open_since = _differs(session, entry)
     return open_since and f"{open_since}: appliance deploy"
+
+
+def _differs(session: Session, entry: Entry) -> str:
+    """Why a deployment is not of this site as it is; "" where it is."""
+    wanted = _what(session)
+    if wanted.items() <= entry.data.items():
+        return ""
+    if not wanted.keys() <= entry.data.keys():
+        return f"run {entry.run}, of an earlier version, did not record which hosts it deployed"
+    return f"run {entry.run} deployed another site, class or hosts"
 
 
 def _gate(session: Session, view: View, wanted: Requirement) -> Gate:
