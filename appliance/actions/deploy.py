@@ -38,7 +38,7 @@ from appliance.stages.catalog import CHECKS, STAGES
 _GOOD = {Verdict.PASSED.exit_code, Verdict.INCOMPLETE.exit_code}
 _FINISHED = {StageState.DONE, StageState.SKIPPED}
 _BESIDE = {c.id for c in CHECKS if c.nature in {Nature.SYMPTOM, Nature.HARDWARE}}
-"""Checks of what no stage's next run mends."""
+"""Checks of the hosts beside the stages: health says what mends what."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Deployed:
 
     @property
     def goes_on(self) -> bool:
-        """Whether deploying again would do anything about what is left.
+        """Whether deploying again is the next step.
 
-        It would not where every stage is finished and what fails is beside them: a stranger's file, a sick GPU.
+        It is not where every stage is finished and what fails is beside them: a stranger's file, a sick GPU.
         """
         if self.record is None or self.exit_code in _GOOD:
             return False
