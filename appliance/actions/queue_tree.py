@@ -28,7 +28,13 @@ def tree(site: Site, profile: Profile, options: SchedulerOptions) -> QueueTree:
         for pool, hosts in hosts_of(site).items()
     ]
     rows = [row for pool in pools for row in _below(None, 0, pool.name, listed, given)]
-    return QueueTree(site=site.name, kind=options.kind, pools=tuple(pools), queues=tuple(rows))
+    return QueueTree(
+        site=site.name,
+        kind=options.kind,
+        admission=options.admission,
+        pools=tuple(pools),
+        queues=tuple(rows),
+    )
 
 
 def _below(

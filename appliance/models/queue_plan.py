@@ -74,9 +74,10 @@ class PoolRow(Model):
 
 
 class QueueTree(Model):
-    """The site's queues by pool, parents before children."""
+    """The site's queues by pool, parents before children. ``admission``: what becomes of work that asks for what is not its own."""
 
     site: str
     kind: str
+    admission: str = "deny"
     pools: tuple[PoolRow, ...]
     queues: tuple[QueueRow, ...]

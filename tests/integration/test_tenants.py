@@ -16,8 +16,8 @@ from appliance.acceptance.hello_parts import Hello, Where
 from appliance.actions import queue as action
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
+from appliance.stages.scheduler.queues.admission import POLICY
 from appliance.stages.scheduler.queues.rendered import rendered
-from appliance.stages.scheduler.queues.tenants import POLICY
 from tests.integration import cheats
 from tests.integration.api_server import MISSING, built, established, running, until
 from tests.integration.cheats import ALPHA, CHEATS, HONEST, MINE, Cheat

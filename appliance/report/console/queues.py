@@ -30,6 +30,12 @@ def queue_tree(console: Console, tree: QueueTree) -> None:
         )
         console.print(said, style="bold", highlight=False)
         console.print(_table(rows))
+    if tree.admission != "deny":
+        said = (
+            f"scheduler.admission is {tree.admission}: work that names another project's queue is not refused, and no quota is sure."
+            " Set deny once nobody is warned any more"
+        )
+        console.print(said, style="yellow", highlight=False)
 
 
 def plan_lines(plan: QueuePlan) -> Iterator[str]:

@@ -179,7 +179,7 @@ class SchedulerOptions(Model):
     runai: RunaiOptions | None = Field(default=None, description="Only with kind runai")
     sharing: Literal["none", "unenforced", "hami", "nvidia"] = Field(
         default="none",
-        description="Parts of a GPU: none; memory unenforced; capped by HAMi-core or by NVIDIA's fractions",
+        description="Parts of a GPU: none; memory unenforced; hami is refused, for nothing here enforces it; capped by NVIDIA's fractions",
     )
     unassigned: Literal["refuse", "idle"] = Field(
         default="refuse",
@@ -195,6 +195,10 @@ class SchedulerOptions(Model):
     priorities: Many[Priority] = Field(default=(), description="More priority classes")
     topology: Topology = Field(
         default=Topology.model_construct(), description="What is near to what"
+    )
+    admission: Literal["deny", "warn", "audit"] = Field(
+        default="deny",
+        description="Work that asks for what is not its project's: is refused, or passes with a warning to its maker, or with a line in the audit log alone",
     )
     limits: Literal["enforce", "report"] = Field(
         default="enforce",

@@ -1,15 +1,19 @@
 """Policies of what work of a project may ask for, as they are rendered. What they refuse is judged by a real API server (tests/integration)."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from appliance.actions.queue import tree_of
 from appliance.actions.workloads import place
 from appliance.config.load import load_site
+from appliance.report.console.queues import queue_tree
 from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.scheduler.queues.admission import BINDING, POLICY
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
-from appliance.stages.scheduler.queues.tenants import BINDING, POLICY
 from appliance.stages.workloads.site import WorkloadsOptions
 from tests.integration.cheats import CHEATS, HONEST, MAKERS, RBAC
 from tests.unit.config.test_queue_rendering import make, only
@@ -49,6 +53,22 @@ def test_each_policy_denies_in_the_namespaces_of_projects_and_nowhere_else(folde
         spec = only(found, POLICY, name)["spec"]
         assert spec["failurePolicy"] == "Fail"
         assert all(rule["message"] and rule["expression"] for rule in spec["validations"])
+
+
+@pytest.mark.parametrize(("word", "actions"), [("warn", ["Warn", "Audit"]), ("audit", ["Audit"])])
+def test_a_site_that_moves_over_is_warned_before_it_is_refused(
+    folder: Path, word: str, actions: list[str]
+) -> None:
+    denied = make(folder, "tenants")
+    site = (folder / "site.yml").read_text()
+    (folder / "site.yml").write_text(
+        site.replace("\nscheduler:", f"\nscheduler:\n  admission: {word}")
+    )
+    loaded = load_site(folder)
+    found = rendered(loaded.site, loaded.profile)
+    for name in names(found):
+        assert only(found, BINDING, name)["spec"]["validationActions"] == actions
+        assert only(found, POLICY, name)["spec"] == only(denied, POLICY, name)["spec"]
 
 
 def test_what_a_project_may_name_stands_on_its_namespace(folder: Path) -> None:
@@ -121,3 +141,14 @@ def test_a_trial_in_a_pool_carries_its_label(folder: Path) -> None:
     own = WorkloadsOptions(project="alpha", queue="notes")
     site = load_site(folder).site.model_copy(update={"workloads": own})
     assert place(site).pool == "interactive"
+
+
+def test_a_site_that_only_warns_is_told_that_no_quota_is_sure(folder: Path) -> None:
+    make(folder, "tenants")
+    site = (folder / "site.yml").read_text()
+    for word, told in (("warn", True), ("deny", False)):
+        text = site.replace("\nscheduler:", f"\nscheduler:\n  admission: {word}")
+        (folder / "site.yml").write_text(text)
+        console = Console(record=True, file=io.StringIO())
+        queue_tree(console, tree_of(load_site(folder)))
+        assert ("no quota is sure" in console.export_text().replace("\n", " ")) is told
