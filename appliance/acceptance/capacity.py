@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from appliance.stages.scheduler.queues.kai import OWN_POOL_LABEL, POOL_LABEL
+
 Resource = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
@@ -33,7 +35,8 @@ class Node:
 class Capacity:
     """``taken``: GPUs and parts of GPUs that pods of others hold. ``topologies``: name and level labels.
 
-    ``shared``: whether the scheduler hands out parts of GPUs, where it says.
+    ``shared``: whether the scheduler hands out parts of GPUs, where it says. ``apart``: GPU hosts of node pools, whose shards take
+    no work of the trial's queues.
     """
 
     nodes: tuple[Node, ...]
@@ -44,6 +47,7 @@ class Capacity:
     gpu_image: str = ""
     metrics: bool = False
     shared: bool = True
+    apart: int = 0
 
     @property
     def gpu_nodes(self) -> tuple[Node, ...]:
@@ -68,16 +72,19 @@ class Capacity:
     def lacks(self, *, gpus: int = 1, hosts: int = 1, queues: bool = False) -> str:
         """Why a trial that needs this much says nothing here, "" where it can be made."""
         if len(self.gpu_nodes) < hosts:
-            return (
-                f"needs {hosts} GPU host{'s'[: hosts > 1]}, the cluster has {len(self.gpu_nodes)}"
-            )
+            wanted = f"{hosts} GPU host{'s'[: hosts > 1]}"
+            return f"needs {wanted}, {self._where} has {len(self.gpu_nodes)}"
         if self.gpus < gpus:
-            return f"needs {gpus} GPUs, the cluster has {self.gpus}"
+            return f"needs {gpus} GPUs, {self._where} has {self.gpus}"
         if self.taken:
             return f"{self.taken} pods of others hold GPUs: try again on a quiet cluster"
         if queues and not self.queues:
             return f"the cluster knows no queues ({QUEUES})"
         return ""
+
+    @property
+    def _where(self) -> str:
+        return "the default node pool" if self.apart else "the cluster"
 
     def domain(self) -> tuple[str, str, dict[str, list[str]]] | None:
         """Topology, level label and hosts by domain: the nearest level that joins hosts and has several domains."""
@@ -94,14 +101,25 @@ class Capacity:
 
 def read(nodes: Iterable[Resource], pods: Iterable[Resource], **known: Any) -> Capacity:
     """The capacity of a cluster, from its nodes and all its pods."""
+    listed = list(nodes)
+    pooled = {n["metadata"]["name"] for n in listed if _pooled(n)}
     holding = [
         pod
         for pod in pods
-        if TRIAL not in pod["metadata"].get("labels", {})
+        if not _pooled(pod)
+        and pod["spec"].get("nodeName") not in pooled
+        and TRIAL not in pod["metadata"].get("labels", {})
         and pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
         and _holds_gpus(pod)
     ]
-    return Capacity(tuple(_node(n) for n in nodes if _open(n)), len(holding), **known)
+    found = tuple(_node(n) for n in listed if _open(n) and not _pooled(n))
+    apart = sum(_node(n).gpus > 0 for n in listed if _pooled(n))
+    return Capacity(found, len(holding), apart=apart, **known)
+
+
+def _pooled(thing: Resource) -> bool:
+    """Whether it is of another shard of KAI than the default one, which takes what has no label of a pool."""
+    return not {POOL_LABEL, OWN_POOL_LABEL}.isdisjoint(thing["metadata"].get("labels", {}))
 
 
 def _node(node: Resource) -> Node:

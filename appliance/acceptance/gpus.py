@@ -10,6 +10,10 @@ MEMORY = "nvidia.com/gpu.memory"
 """MiB of one GPU, a label GPU feature discovery puts on hosts."""
 
 
+PULL_S = 900.0
+"""How long an image with PyTorch may take to come: 10 GB at 100 Mb/s."""
+
+
 def play_fractions(ground: Ground) -> None:
     """All GPUs but one are held: two halves must share the last one, and a third half must wait."""
     others = ground.capacity.gpus - 1
@@ -50,7 +54,7 @@ def play_memory(ground: Ground) -> None:
     command = ("python3", "-c", ALLOCATE.format(size=size))
     image = ground.capacity.gpu_image
     ground.submit(Work("greedy", part=0.5, image=image, command=command))
-    ground.until(lambda now: any(pod.exit_code is not None for pod in now.of("greedy")))
+    ground.until(lambda now: any(pod.exit_code is not None for pod in now.of("greedy")), PULL_S)
 
 
 def judge_memory(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -134,7 +138,7 @@ PROMISES = (
         lacks_memory,
         play_memory,
         judge_memory,
-        "memory is capped with scheduler.sharing: hami or nvidia; unenforced caps nothing",
+        "memory is capped with scheduler.sharing: nvidia; unenforced caps nothing",
     ),
     Promise(
         "scheduler.mig",

@@ -70,12 +70,16 @@ PLAIN = (
 
 @dataclass(frozen=True)
 class Settings:
-    """``patience``: seconds to wait for what should happen; ``quiet``: to watch that something does not."""
+    """``patience``: seconds to wait for what should happen, beside ``a_gpu`` for each GPU; ``quiet``: to watch that something does not.
+
+    KAI reclaims one pod of a job in a cycle, and looks at most once a second (v0.12 to v0.18, reclaim.go).
+    """
 
     scheduler: str = "kai-scheduler"
     image: str = PLAIN
     gpu_image: str = ""
     patience: float = 180.0
+    a_gpu: float = 2.0
     quiet: float = 30.0
     beat: float = 2.0
 
@@ -172,9 +176,9 @@ class Ground:
         """What is observed from now on belongs to this phase."""
         self._phase = name
 
-    def until(self, reached: Callable[[Moment], bool]) -> bool:
-        """Observes until it is so, or patience ends; then a little longer, for what does not stay."""
-        found = self._wait(reached)
+    def until(self, reached: Callable[[Moment], bool], more: float = 0.0) -> bool:
+        """Observes until it is so, or patience and ``more`` seconds end; then a little longer, for what does not stay."""
+        found = self._wait(reached, more)
         self.watch(self._settings.quiet / 3)
         return found
 
@@ -195,8 +199,12 @@ class Ground:
         """Notes whether Prometheus has such series; None where there is none to ask."""
         self.timeline.notes[name] = self._series(query) if self._series else None
 
-    def _wait(self, reached: Callable[[Moment], bool]) -> bool:
-        end = self._clock.now() + self._settings.patience
+    @property
+    def _patience(self) -> float:
+        return self._settings.patience + self._settings.a_gpu * self.capacity.gpus
+
+    def _wait(self, reached: Callable[[Moment], bool], more: float = 0.0) -> bool:
+        end = self._clock.now() + self._patience + more
         while not reached(self._observe()):
             if self._clock.now() >= end:
                 return False
@@ -207,7 +215,7 @@ class Ground:
         """What stays holds GPUs, and the scheduler would be blamed for it."""
         if not self._wait(gone):
             raise ApplianceError(
-                f"pods of the trial are still there {self._settings.patience:g} s after they were deleted",
+                f"pods of the trial are still there {self._patience:g} s after they were deleted",
                 f"kubectl -n {NAMESPACE} get pods -o wide: kubelet of their host says why",
             )
 

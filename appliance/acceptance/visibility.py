@@ -1,8 +1,8 @@
 """Work without GPUs beside full GPUs, and the numbers boards are made of."""
 
-from appliance.acceptance.capacity import Capacity
+from appliance.acceptance.capacity import GROUPS, Capacity
 from appliance.acceptance.ground import Ground
-from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import Work
 
@@ -16,12 +16,16 @@ SERIES = {
 
 
 def play_cpu_only(ground: Ground) -> None:
-    """Three jobs of one leader and two workers without GPUs, while every GPU is held."""
+    """Three jobs of one leader and two workers without GPUs, while every GPU is held; before, one that cannot start as a whole."""
     total = 0 if ground.capacity.taken else ground.capacity.gpus
     if total:
         ground.submit(Work("held", pods=total, gpus=1))
         ground.until_placed("held", pods=total)
+    ground.phase("incomplete")
+    ground.submit(Work("incomplete", pods=PODS, gang=PODS, nowhere=1))
+    ground.watch()
     ground.phase("together")
+    ground.remove("incomplete")
     ground.submit(*(Work(name, pods=PODS, gang=PODS, seconds=10) for name in SHAPES))
     ground.until(
         lambda now: all(
@@ -31,7 +35,11 @@ def play_cpu_only(ground: Ground) -> None:
 
 
 def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
-    """All of them end well."""
+    """None of one that cannot start whole, and all of the others end well."""
+    if part := seen.most("incomplete", "incomplete"):
+        return broken(f"{part} of {PODS} pods without GPUs were placed although not all could be")
+    if not seen.asked("incomplete", "incomplete", PODS):
+        return unasked("the job that cannot start")
     end = seen.last("together")
     full = 0 if capacity.taken else capacity.gpus
     for name in SHAPES:
@@ -44,6 +52,13 @@ def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
     if (held := end.placed("held")) < full:
         return unknown(f"only {held} of {full} GPUs could be held meanwhile")
     return KEPT
+
+
+def lacks_groups(capacity: Capacity) -> str:
+    """Needs hosts and groups, but no GPUs."""
+    if not capacity.nodes:
+        return "the cluster has no host that takes pods"
+    return "" if capacity.groups else f"the cluster knows no groups of pods ({GROUPS})"
 
 
 def play_metrics(ground: Ground) -> None:
@@ -72,8 +87,8 @@ PROMISES = (
         "scheduler.cpu_only",
         "Work without GPUs runs beside full GPUs",
         "Three jobs in the shape of Spark, Ray and Dask (one leader, two workers, started together) run while every GPU is "
-        "held. The frameworks themselves are not part of it.",
-        lambda capacity: "" if capacity.nodes else "the cluster has no host that takes pods",
+        "held; one of which a pod asks for a host there is not may not start at all. The frameworks themselves are not part of it.",
+        lacks_groups,
         play_cpu_only,
         judge_cpu_only,
         "see why pods wait: kubectl describe pods -n appliance-acceptance, during: appliance validate scheduler",

@@ -15,6 +15,7 @@ what it makes of a Job differs between them.
 """
 GROUP_FORM = ("scheduling.run.ai/v2alpha2", "PodGroup")
 PREFIX = "appliance-acceptance"
+HOSTNAME = "kubernetes.io/hostname"
 
 SUCCEEDED_OVER_CAP = 42
 ALLOCATE = (
@@ -37,7 +38,8 @@ class Work:
     each pod for itself).
 
     ``seconds``: how long each runs. ``kind``: its priority class, where the cluster has it. ``part``: of one GPU, in
-    place of whole ones. ``near``: topology and level within which all must be. ``pinned``: a host.
+    place of whole ones. ``near``: topology and level within which all must be. ``pinned``: a host. ``nowhere``: so many of its pods, the last ones, ask
+    for a host there is not.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Work:
     resource: str = ""
     near: tuple[str, str] | None = None
     pinned: str = ""
+    nowhere: int = 0
     command: tuple[str, ...] = ()
     image: str = ""
     labels: dict[str, str] = field(default_factory=dict)
@@ -86,7 +89,7 @@ def _template(
     if work.kind in classes:
         spec["priorityClassName"] = work.kind
     if work.pinned:
-        spec["nodeSelector"] = {"kubernetes.io/hostname": work.pinned}
+        spec["nodeSelector"] = {HOSTNAME: work.pinned}
     return {"metadata": {"labels": _labels(work), "annotations": _marks(work)}, "spec": spec}
 
 
@@ -116,8 +119,10 @@ def _job(work: Work, template: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _pod(work: Work, template: dict[str, dict[str, Any]], number: int) -> dict[str, Any]:
     name = {"name": f"{work.name}-{number}", "namespace": NAMESPACE}
-    metadata = {**template["metadata"], **name}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    metadata, spec = {**template["metadata"], **name}, template["spec"]
+    if number >= work.pods - work.nowhere:
+        spec = {**spec, "nodeSelector": {HOSTNAME: f"{PREFIX}-nowhere"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _group(work: Work, classes: frozenset[str]) -> dict[str, Any]:

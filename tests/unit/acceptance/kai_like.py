@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from appliance.acceptance.capacity import GPU
+from appliance.stages.scheduler.queues.kai import POOL_LABEL
 from tests.unit.acceptance.clusters import GROUP, HOSTNAME, NEVER_EVICTED, Cluster, Pod
 
 Plan = list[tuple[Pod, str, dict[int, float]]]
@@ -46,7 +47,10 @@ class KaiLike(Cluster):
         waiting = [pod for pod in own if not pod.node]
         if not waiting:
             return []
-        gang = 1 if self._has("gangs in parts") else waiting[0].gang
+        parted = self._has("gangs in parts") or (
+            self._has("gangs without GPUs in parts") and not waiting[0].gpus
+        )
+        gang = 1 if parted else waiting[0].gang
         ended = sum(pod.phase in {"Succeeded", "Failed"} for pod in own)
         missing = gang - sum(pod.holds for pod in own) - ended
         return waiting[: max(1, missing)] if len(waiting) >= missing else []
@@ -96,7 +100,11 @@ class KaiLike(Cluster):
 
     def _fair_shares(self) -> dict[str, float]:
         """GPUs each queue may expect: its quota, and its part by weight of what others leave."""
-        total = sum(int(n["status"]["allocatable"].get(GPU, 0)) for n in self.nodes.values())
+        total = sum(
+            int(n["status"]["allocatable"].get(GPU, 0))
+            for n in self.nodes.values()
+            if POOL_LABEL not in n["metadata"]["labels"]
+        )
         queues = self.queues()
         demand = {q: sum(p.size for p in self.pods.values() if p.queue == q) for q in queues}
         shares = {q: min(demand[q], max(0, queues[q]["quota"])) for q in queues}
@@ -221,7 +229,10 @@ class KaiLike(Cluster):
     ) -> tuple[str, dict[int, float]] | None:
         spread = -1 if self._has("spreads") else 1
         for name in sorted(names, key=lambda n: spread * sum(free[n])):
-            called = self.nodes[name]["metadata"]["labels"][HOSTNAME]
+            labels = self.nodes[name]["metadata"]["labels"]
+            if POOL_LABEL in labels:
+                continue
+            called = labels[HOSTNAME]
             if pod.spec.get("nodeSelector", {}).get(HOSTNAME, called) != called:
                 continue
             if pod.mig and self._mig_full(pod, name, mig[name]):

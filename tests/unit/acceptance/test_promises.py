@@ -2,6 +2,7 @@
 
 import copy
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -24,10 +25,12 @@ from appliance.acceptance.workload import (
 from appliance.adapters.kubernetes import KINDS
 from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status, Verdict, overall
-from tests.unit.acceptance.clusters import FOUR_HOSTS, ONE_HOST, Cluster, Stock, node
+from appliance.stages.scheduler.queues.kai import POOL_LABEL
+from tests.unit.acceptance.clusters import FOUR_HOSTS, ONE_HOST, Cluster, Pod, Stock, node
 from tests.unit.acceptance.kai_like import KaiLike
 
 SETTINGS = Settings(gpu_image="pytorch", patience=60.0, quiet=20.0)
+HOLDS = {"resources": {"limits": {GPU: "1"}}}
 IDS = [promise.id for promise in PROMISES]
 GANG = Work("gang", pods=2, gpus=1, gang=2, near=("fabric", "leaf"))
 
@@ -52,7 +55,7 @@ FAULTS = {
     "scheduler.mig": ("MIG overbooked", "MIG anywhere", "no MIG"),
     "scheduler.time_limit": ("no time limit", "limits for all", "ends at once"),
     "scheduler.idle": ("no idle limit", "limits for all", "ends at once"),
-    "scheduler.cpu_only": ("no work without GPUs",),
+    "scheduler.cpu_only": ("no work without GPUs", "gangs without GPUs in parts"),
     "scheduler.metrics": ("no metrics",),
 }
 
@@ -98,7 +101,7 @@ def test_a_scheduler_that_breaks_a_promise_fails(promise: str, fault: str) -> No
         ("scheduler.fractions", ("parts without end", "late pods"), "too late: try again"),
         ("scheduler.cpu_only", ("quota only in part",), "only 4 of 8 GPUs"),
         ("scheduler.time_limit", ("no image",), "did not run them"),
-        ("scheduler.gang", ("pods stay",), "still there 60 s after they were deleted"),
+        ("scheduler.gang", ("pods stay",), "still there 76 s after they were deleted"),
     ],
 )
 def test_a_trial_that_tried_nothing_says_nothing(
@@ -157,7 +160,7 @@ def test_kubernetes_own_scheduler_passes_only_what_needs_no_queue() -> None:
         Stock(FOUR_HOSTS, "no time limit", "no idle limit", "memory not capped", "no metrics")
     )
     passed = [r.id for r in verdicts.values() if r.status is Status.PASS]
-    assert passed == ["scheduler.mig", "scheduler.cpu_only"]
+    assert passed == ["scheduler.mig"]
     assert all(r.status is Status.FAIL for r in verdicts.values() if r.id not in passed)
 
 
@@ -170,10 +173,8 @@ def test_a_cluster_without_queues_and_classes_is_not_assessed_for_them() -> None
         "scheduler.fair_share",
         "scheduler.priority",
     }
-    assert {r.id for r in verdicts.values() if r.status is Status.PASS} == {
-        "scheduler.mig",
-        "scheduler.cpu_only",
-    }
+    assert {r.id for r in verdicts.values() if r.status is Status.PASS} == {"scheduler.mig"}
+    assert "groups of pods" in verdicts["scheduler.cpu_only"].cause
 
 
 def test_one_gpu_host_shows_what_it_can_and_says_what_not() -> None:
@@ -206,6 +207,54 @@ def test_hosts_that_take_none_of_its_pods_do_not_count() -> None:
     found = read((slurms, control, ours, soft), ())
     assert [n.name for n in found.nodes] == ["n1", "n2"]
     assert found.gpus == 12
+
+
+def test_hosts_of_node_pools_are_not_counted_for_they_take_no_work_of_the_trial() -> None:
+    apart = node("apart", 8)
+    apart["metadata"]["labels"][POOL_LABEL] = "interactive"
+    in_pool = {"metadata": {}, "spec": {"nodeName": "apart", "containers": [HOLDS]}}
+    found = read((node("n1", 8), apart), (in_pool,))
+    assert (found.gpus, found.apart, found.taken) == (8, 1, 0)
+    named = tried(KaiLike((*FOUR_HOSTS, apart)), "scheduler.gang", "scheduler.reclaim")
+    assert {r.status for r in named.values()} == {Status.PASS}
+    (alone,) = tried(KaiLike((apart,)), "scheduler.gang").values()
+    assert (alone.status, alone.cause) == (
+        Status.NOT_ASSESSED,
+        "needs 1 GPU host, the default node pool has 0",
+    )
+
+
+def test_patience_grows_with_the_gpus_for_reclaim_takes_one_pod_at_a_time() -> None:
+    """A scheduler that gives back one GPU every four seconds, on 64 of them."""
+    hosts = tuple(node(f"n{number}", 8) for number in range(8))
+    ids = ("scheduler.reclaim", "scheduler.fair_share")
+    assert {r.status for r in tried(OneAtATime(hosts), *ids).values()} == {Status.PASS}
+    short = replace(SETTINGS, a_gpu=0.0)
+    assert {r.status for r in tried(OneAtATime(hosts), *ids, settings=short).values()} == {
+        Status.FAIL
+    }
+
+
+def test_an_image_with_pytorch_may_take_its_time() -> None:
+    class Slow(KaiLike):
+        def _run_pods(self) -> None:
+            if self.time > 600:
+                super()._run_pods()
+
+    (verdict,) = tried(Slow(), "scheduler.memory_cap").values()
+    assert verdict.status is Status.PASS
+
+
+class OneAtATime(KaiLike):
+    """As KAI, which reclaims one pod of a job in a cycle; here once in four seconds."""
+
+    _last = -4.0
+
+    def _reclaim(self, unit: list[Pod], need: float) -> bool:
+        if self.time - self._last < 4 or not super()._reclaim(unit, need):
+            return False
+        self._last = self.time
+        return True
 
 
 def test_gpus_in_use_by_others_are_left_alone() -> None:
