@@ -158,7 +158,6 @@ DEFAULTS: Mapping[str, Document] = {
     "gpu-operator": {"driver": {"enabled": True}, "toolkit": {"enabled": True}},
 }
 _KAI: Document = {
-    "binder": {"plugins": {"hamicore": {"enabled": "boolean"}}},
     "defaultQueue": {"createDefaultQueue": "boolean"},
     "global": {
         "gpuSharing": "boolean",

@@ -216,7 +216,7 @@ def test_values_follow_the_site_and_the_release(folder: Path) -> None:
     )
     values = {c.name: c.values for c in make(folder, "managed").charts}
     inner = values["kai-resource-management"]["kai-scheduler"]
-    assert inner["global"] == {"gpuSharingMode": "HamiCore", "leaderElection": False}
+    assert inner["global"] == {"gpuSharingMode": "NonMemoryEnforced", "leaderElection": False}
     values = {c.name: c.values for c in make(folder, "pools").charts}
     assert values["gpu-operator"]["mig"] == {"strategy": "mixed"}
     assert values["gpu-operator"]["migManager"] == {"enabled": False}

@@ -16,7 +16,6 @@ from appliance.stages.scheduler.site import SchedulerOptions
 SHARING_MODES = {
     "none": "Disabled",
     "unenforced": "NonMemoryEnforced",
-    "hami": "HamiCore",
     "nvidia": "NvFractions",
 }
 """Names of the KAI chart from 0.18 on; before, sharing is one switch."""
@@ -105,16 +104,13 @@ def _release(chart: Chart, profile: Profile, values: Manifest) -> Release:
 
 def _kai(site: Site, profile: Profile, options: SchedulerOptions) -> Manifest:
     several = len(site.with_role(Role.CONTROL)) > 1
-    values: Manifest = {
+    return {
         # With the other queues, where a change of mind is carried out too.
         "defaultQueue": {"createDefaultQueue": False},
         "global": {"leaderElection": several, **_sharing(profile, options)},
         "operator": {"replicaCount": 2 if several else 1},
         "scheduler": {"placementStrategy": "binpack"},
     }
-    if options.sharing == "hami" and _line(profile) < (0, 18):
-        values["binder"] = {"plugins": {"hamicore": {"enabled": True}}}
-    return values
 
 
 def _sharing(profile: Profile, options: SchedulerOptions) -> Manifest:

@@ -21,7 +21,7 @@ HOSTNAME = "kubernetes.io/hostname"
 SHIPPED = ("train", "build-preemptible", "build", "inference")
 """Priority classes the KAI chart makes."""
 
-SHARING = {"hami": "0.16", "nvidia": "0.18"}
+SHARING = {"nvidia": "0.18"}
 """The KAI line that first has each way to cap a part of a GPU."""
 
 FRACTIONS_DRIVER = 615
@@ -57,10 +57,15 @@ def choice(case: Case) -> Iterator[Finding]:
 def sharing(case: Case) -> Iterator[Finding]:
     """Parts of a GPU can be had as the site wants them."""
     options = case.site.scheduler
+    path: KeyPath = ("scheduler", "sharing")
+    if options is not None and options.sharing == "hami":
+        # KAI sets CUDA_DEVICE_MEMORY_LIMIT alone; the isolator's webhook mounts a folder of the host, which projects' pods may not have.
+        message = "hami caps nothing: what keeps pods to their part, KAI's resource isolator, is not installed here"
+        remedy = "take unenforced where pods are trusted with each other's memory, or instances of MIG (node_pools[].mig)"
+        yield case.problem(path, message, remedy)
     software = _software(case)
     if options is None or software is None:
         return
-    path: KeyPath = ("scheduler", "sharing")
     line = SHARING.get(options.sharing)
     if line and software.kai and _older(software.kai, line):
         message = f"{options.sharing} wants kai {line}, but kai {software.kai} is chosen"
@@ -68,7 +73,9 @@ def sharing(case: Case) -> Iterator[Finding]:
     branch = software.driver_branch
     if options.sharing == "nvidia" and branch.isdigit() and int(branch) < FRACTIONS_DRIVER:
         message = f"nvidia wants driver branch {FRACTIONS_DRIVER}, but {branch} is chosen"
-        yield case.problem(path, message, "take hami, which runs on any driver, or another driver")
+        yield case.problem(
+            path, message, "take unenforced, instances of MIG (node_pools[].mig), or another driver"
+        )
 
 
 def pools(case: Case) -> Iterator[Finding]:
@@ -196,7 +203,7 @@ def fractions(case: Case) -> Iterator[Finding]:
             yield case.problem(
                 (*path, "fraction"),
                 f"{queue.fraction:g} of a GPU, but scheduler.sharing is none",
-                "set sharing: unenforced or hami, or take the fraction out",
+                "set sharing: unenforced, or take the fraction out",
             )
         elif queue.fraction is not None and queue.pool in cut:
             yield case.problem(
