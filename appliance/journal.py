@@ -169,12 +169,20 @@ class Journal:
         host: str = "",
         run: str = "",
         until: datetime | None = None,
+        seq: int | None = None,
     ) -> Entry | None:
-        """The newest entry of a kind, written no later than ``until``; empty criteria match everything."""
-        clauses, values = _criteria(kind=kind, stage=stage, host=host, run=run)
+        """The newest entry of a kind, no later than ``until`` by its clock or ``seq`` by its number.
+
+        Empty criteria match everything.
+        """
+        clauses, found = _criteria(kind=kind, stage=stage, host=host, run=run)
+        values: list[str | int] = [*found]
         if until:
             clauses.append("time <= ?")
             values.append(_written(until))
+        if seq is not None:
+            clauses.append("seq <= ?")
+            values.append(seq)
         with self._lock:
             row = self._db.execute(
                 "SELECT seq, time, run, kind, stage, host, data FROM entry"
@@ -184,6 +192,17 @@ class Journal:
         if row is None:
             return None
         return _entry(row)
+
+    def first_after(self, time: datetime) -> int | None:
+        """The number of the first entry that is dated later than ``time``; None where none is.
+
+        Whatever has a greater number was written after that time, however far a clock was set back meanwhile.
+        """
+        with self._lock:
+            row = self._db.execute(
+                "SELECT min(seq) FROM entry WHERE time > ?", (_written(time),)
+            ).fetchone()
+        return None if row[0] is None else int(row[0])
 
     def last_of_each(self, *kinds: str) -> Iterator[Entry]:
         """Of each stage on each host the newest entry of any of these kinds."""

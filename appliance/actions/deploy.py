@@ -19,8 +19,9 @@ from appliance.actions.planned import (
 from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.checks.check import Nature
-from appliance.engine.acceptance import note_deployment, with_acceptance
+from appliance.engine.acceptance import with_acceptance
 from appliance.engine.apply import apply
+from appliance.engine.deployed import note_deployment
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save

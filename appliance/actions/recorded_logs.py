@@ -5,21 +5,23 @@ from pathlib import Path
 
 from appliance.actions.bounds import check_ids
 from appliance.actions.opening import Target, open_session
-from appliance.actions.validate import with_gates
+from appliance.actions.validate import choose, with_gates
+from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.gpt3.described import Hardware
 from appliance.benchmarks.gpt3.judge import THROUGHPUT
 from appliance.benchmarks.gpt3.recorded import Recording, recording
 from appliance.benchmarks.gpt3.reference import load
+from appliance.checks.check import View
 from appliance.config.load import load_profile
-from appliance.engine.acceptance import keep_evidence
 from appliance.engine.earlier import last_facts
+from appliance.engine.evidence import Origin, evidence_of, keep_evidence
 from appliance.engine.gather import Round
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.errors import ConfigError
 from appliance.models.events import Observer
-from appliance.models.evidence import LogEvidence
+from appliance.models.evidence import Evidence, Source
 from appliance.models.facts import HostFacts
 from appliance.models.run import Expected, RunRecord
 from appliance.models.site import Role
@@ -58,32 +60,25 @@ def keep_logs(
         bound = view.limit(THROUGHPUT)
         shown = recording(folder, hardware=_hardware(session, known), tolerance=bound, model=wanted)
         session.journal.append(session.run, "run_started", verb="validate")
-        if bound is not None and len(shown.gpus) == 1:
-            keep_evidence(
-                session,
-                LogEvidence(
-                    benchmark=BENCHMARK,
-                    folder=str(folder.absolute()),
-                    files=shown.files,
-                    site=session.site.name,
-                    profile=session.profile.name,
-                    gpu=next(iter(shown.gpus)),
-                    gpus_per_node=session.profile.hardware.gpu.count,
-                    hosts=len(session.site.with_role(Role.GPU)),
-                    limit=bound,
-                    results=shown.results,
-                    measurements=shown.measurements,
-                    tables=shown.tables,
-                ),
-            )
+        if bound is not None and len(shown.gpus) == 1 and shown.files:
+            keep_evidence(session, _evidence(session, view, folder, shown))
         record = _record(session, shown, known)
-        read = {f"{BENCHMARK}.{log.model}" for log in shown.files}
+        read = {f"{BENCHMARK}.{log.part}" for log in shown.files}
         judged = with_gates(session, view, record, read)
         save(session, judged)
         session.journal.append(
             session.run, "run_finished", verdict=judged.verdict, interrupted=False
         )
         return judged, str(session.folder_of_run / "report.html")
+
+
+def _evidence(session: Session, view: View, folder: Path, shown: Recording) -> Evidence:
+    first = min(shown.files, key=lambda file: file.began)
+    where = f"logs in {folder.absolute()}"
+    origin = Origin(Source.LOGS, where, first.began, first.dated_by, shown.files)
+    outcome = Outcome(shown.results, shown.measurements, shown.tables)
+    (benchmark,) = choose([BENCHMARK])
+    return evidence_of(session, view, benchmark, outcome, origin, next(iter(shown.gpus)))
 
 
 def _hardware(session: Session, known: Mapping[str, HostFacts]) -> Hardware:

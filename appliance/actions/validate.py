@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
@@ -11,6 +12,7 @@ from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View, judged, not_assessed
 from appliance.engine.acceptance import with_acceptance
+from appliance.engine.evidence import begin, keep_run
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
@@ -121,7 +123,7 @@ def run_benchmarks(
             continue
         for host in hosts:
             session.tell(HostTask(stage="validate", host=host, task=benchmark.title))
-        outcome = _run(session, view, benchmark)
+        outcome = _recorded(session, view, benchmark)
         results += outcome.results
         rest = Outcome((), rest.measurements + outcome.measurements, rest.tables + outcome.tables)
     bad = any(r.status in {Status.FAIL, Status.ERROR} for r in results)
@@ -140,6 +142,16 @@ def run_benchmarks(
         )
     )
     return Outcome(tuple(results), rest.measurements, rest.tables), state, seconds
+
+
+def _recorded(session: Session, view: View, benchmark: Benchmark) -> Outcome:
+    """Runs one benchmark, and enters into the site's record what it measured. One that was cut off measured nothing."""
+    began = datetime.now(UTC)
+    begin(session, benchmark)
+    outcome = _run(session, view, benchmark)
+    if not session.cancelled.is_set():
+        keep_run(session, view, benchmark, outcome, began)
+    return outcome
 
 
 def _run(session: Session, view: View, benchmark: Benchmark) -> Outcome:

@@ -1,49 +1,147 @@
-"""What a benchmark is: a workload run on the cluster, judged by what it measured."""
+"""What a benchmark is: a workload run on the cluster, judged by what it measured, and what acceptance asks of it.
 
-from collections.abc import Callable, Mapping
+A benchmark that acceptance asks for declares its gates: ``Benchmark.gates`` is a function of the View that gives one
+``Requirement`` per gate. Everything else follows from that: results of a run enter the site's record as evidence, and
+``appliance accept`` and every report say what is open, why, and which command closes it. Of a benchmark per host::
+
+    def gates(view: View) -> tuple[Requirement, ...]:
+        bound = view.limit("nvbandwidth.h2d")          # site, else profile; None: this class asks for none
+        if bound is None:
+            return ()
+        hosts = [host.name for host in view.site.with_role(Role.GPU)]
+        return (
+            Requirement(
+                id="nvbandwidth.h2d",
+                title="Host to GPU bandwidth of every GPU",
+                level=Level.HOST,
+                benchmark="nvbandwidth",               # Benchmark.name
+                check="nvbandwidth.h2d",               # id of the CheckResult that must pass ...
+                targets=per_host(hosts),               # ... on each of these targets
+                also=("nvbandwidth.d2h",),             # other ids: a failure of one fails the gate, too
+                close="appliance validate nvbandwidth",
+                limit=bound,
+                stages=("gpu", "mig"),                 # a change of one on a host makes that host's evidence stale
+                gpus=gpu_models(view),                 # evidence of other GPUs does not count
+            ),
+        )
+
+Targets are what ``CheckResult.target`` says: ``per_host`` "gpu-1", or with parts "gpu-1/GPU 3"; ``per_pair``
+"gpu-1/to gpu-2"; ``of_cluster`` "cluster" or "cluster/4 hosts". A gate passes when each target has a result of ``check`` with
+status pass, and nothing of ``check`` and ``also`` failed; a missing, skipped or simulated result leaves it open.
+
+Rules the engine keeps, so that no benchmark need to: of each host (and of the cluster) the evidence recorded last counts;
+it does not count where it is of another site, profile, GPU, number of GPUs a host or limit, where it was measured on
+simulated hardware, or where after it a stage changed the host or its GPUs were exchanged. Cluster targets are stale, too,
+when the site has other GPU hosts now. ``appliance validate --self-test`` tries all of these on every declared gate.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from appliance.adapters.remote import Remote
 from appliance.checks.check import View
+from appliance.models.acceptance import Level
 from appliance.models.bound import Bound
 from appliance.models.profile import Limit
-from appliance.models.result import CheckResult, Measurement
+from appliance.models.result import CLUSTER, CheckResult, Measurement, place
 from appliance.models.run import Table
 
 
 @dataclass(frozen=True)
+class Raw:
+    """What a tool said, kept beside the report as ``evidence/BENCHMARK/NAME`` with its digest. ``name``: without a slash."""
+
+    name: str
+    text: str
+
+    def __post_init__(self) -> None:
+        if "/" in self.name or self.name in {"", ".", ".."}:
+            raise ValueError(f"{self.name!r} is no name of a file")
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """Verdicts, numbers and tables of one benchmark."""
+    """Verdicts, numbers, tables and raw output of one benchmark."""
 
     results: tuple[CheckResult, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     tables: tuple[Table, ...] = ()
+    raw: tuple[Raw, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a gate wants judged: the target as results name it, and the hosts whose change makes its evidence stale."""
+
+    name: str
+    hosts: tuple[str, ...]
+
+    @property
+    def of_cluster(self) -> bool:
+        """Whether it speaks of the cluster rather than of a host or a pair."""
+        return self.name.partition("/")[0] == CLUSTER
+
+
+def per_host(hosts: Iterable[str], *parts: str) -> tuple[Target, ...]:
+    """One target per host, or per part of each: "gpu-1", "gpu-1/GPU 3"."""
+    if not parts:
+        return tuple(Target(host, (host,)) for host in hosts)
+    return tuple(Target(str(place(host, part)), (host,)) for host in hosts for part in parts)
+
+
+def per_pair(pairs: Iterable[tuple[str, str]]) -> tuple[Target, ...]:
+    """One target per pair: "gpu-1/to gpu-2"."""
+    return tuple(Target(str(place(one, f"to {other}")), (one, other)) for one, other in pairs)
+
+
+def of_cluster(hosts: Sequence[str], *parts: str) -> tuple[Target, ...]:
+    """The cluster, or parts of it ("cluster/4 hosts"), measured on these hosts."""
+    names = [str(place(CLUSTER, part)) for part in parts] or [CLUSTER]
+    return tuple(Target(name, tuple(hosts)) for name in names)
+
+
+def gpu_models(view: View) -> frozenset[str]:
+    """The models of GPUs that the hosts have now, as NVML names them; of hosts that did not say nothing."""
+    return frozenset(gpu.name for f in view.facts.values() if f.gpus for gpu in f.gpus.devices)
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A measurement that acceptance asks for and a deployment cannot make: a gate.
+    """A measurement that acceptance asks for: a gate. The module's text shows how one is declared.
 
-    ``targets``: the results that must be good, by their target; ``part``: what of the benchmark's logs it is about.
-    ``gpus``: what the hosts have now, as evidence names it; empty where they did not say.
-    ``stages``: a change of one of them on a GPU host makes evidence stale; ``blocked``: why no evidence can be judged.
+    ``limit``: what evidence must have been judged against, None where pass is the tool's own word. ``part``: what of the
+    benchmark's files and of results "cluster/PART ..." it is about, where one run measures several gates at once.
+    ``gpus``: what the hosts have now, as evidence names it; empty where they did not say. ``of_gpus``: whether the figure
+    rests on GPUs; if not, exchanged GPUs leave it standing. ``stages``: a change of one of them on a host of a target
+    makes its evidence stale. ``blocked``: why no evidence can be judged.
     """
 
     id: str
     title: str
+    level: Level
     benchmark: str
-    part: str
     check: str
-    targets: tuple[str, ...]
+    targets: tuple[Target, ...]
     close: str
-    limit: Limit
+    limit: Limit | None
     stages: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    part: str = ""
+    of_gpus: bool = True
     gpus: frozenset[str] = frozenset()
     blocked: str = ""
 
+    def concerns(self, result: CheckResult) -> bool:
+        """Whether a failure of ``result`` fails this gate."""
+        if self.part:
+            return result.target.startswith(f"{CLUSTER}/{self.part} ")
+        if result.id != self.check and result.id not in self.also:
+            return False
+        return any(target.of_cluster is (result.host is None) for target in self.targets)
+
 
 def no_gates(_: View) -> tuple[Requirement, ...]:
-    """Of a benchmark that a deployment runs itself."""
+    """Of a benchmark that acceptance does not ask for."""
     return ()
 
 

@@ -1,59 +1,24 @@
 """The verdict on a whole site: its deployment is proved, and every gate has evidence that counts and is good."""
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-
-from pydantic import ValidationError
 
 from appliance.benchmarks import BENCHMARKS
-from appliance.benchmarks.benchmark import Requirement
+from appliance.benchmarks.benchmark import Requirement, Target
 from appliance.checks.check import View
-from appliance.engine.earlier import gpus_at, last_facts
+from appliance.engine.deployed import undeployed
+from appliance.engine.earlier import last_facts
+from appliance.engine.evidence import Recorded, recorded, results_of, speaking_of
 from appliance.engine.session import Session
-from appliance.journal import Entry, New
+from appliance.engine.stale import stale
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, gates_verdict
-from appliance.models.evidence import LogEvidence
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status, Verdict
+from appliance.models.result import CLUSTER, CheckResult, Status, Verdict
 from appliance.models.run import RunRecord
-from appliance.models.site import Role
-from appliance.report.wording import plural
+from appliance.report.wording import fold, plural
 
-DEPLOYMENT = "deployment"
-EVIDENCE = "log_evidence"
-OF_HOSTS = ("host_started", "host_done", "host_failed", "host_interrupted")
-"""What the journal keeps of a host in a stage."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Evidence as the journal keeps it: the run that recorded it, and its number in the journal."""
-
-    run: str
-    seq: int
-    evidence: LogEvidence
-
-
-def note_deployment(session: Session, record: RunRecord) -> None:
-    """Keeps how a deployment ended and what was deployed, for the verdict on the site."""
-    ended = {"verdict": record.verdict.value, "whole": not record.narrowed}
-    session.journal.append_all(session.run, [New(DEPLOYMENT, ended | _what(session))])
-
-
-def _what(session: Session) -> dict[str, object]:
-    """What a deployment is of. Another site's journal, another class or another set of hosts proves nothing here."""
-    return {
-        "site": session.site.name,
-        "profile": session.profile.name,
-        "hosts": sorted(host.name for host in session.site.hosts),
-    }
-
-
-def keep_evidence(session: Session, evidence: LogEvidence) -> None:
-    """Enters evidence into the site's record."""
-    session.journal.append(session.run, EVIDENCE, evidence=evidence.model_dump(mode="json"))
+SHOWN = {"value", "unit", "limit", "limit_source"}
+NAMED = 4
 
 
 def with_acceptance(session: Session, view: View, record: RunRecord) -> RunRecord:
@@ -68,7 +33,7 @@ def acceptance_of(session: Session, view: View, simulated: tuple[str, ...]) -> A
     # A host that is silent now was no less simulated when it last answered.
     marks = (area for facts in view.facts.values() for area in facts.simulated)
     simulated = tuple(sorted({*simulated, *marks}))
-    gates = tuple(_gate(session, view, wanted) for wanted in requirements(view))
+    gates = gates_of(session, view, requirements(view))
     if simulated:
         why = f"simulated hardware ({', '.join(simulated)}) cannot be accepted"
         return Acceptance(verdict=Accepted.SIMULATED, gates=gates, why=why)
@@ -78,10 +43,10 @@ def acceptance_of(session: Session, view: View, simulated: tuple[str, ...]) -> A
     verdict = gates_verdict(gates)
     if verdict is Verdict.FAILED:
         return Acceptance(verdict=Accepted.NO, gates=gates)
-    undeployed = _undeployed(session)
-    whole = verdict is Verdict.PASSED and not undeployed
+    open_since = undeployed(session)
+    whole = verdict is Verdict.PASSED and not open_since
     return Acceptance(
-        verdict=Accepted.YES if whole else Accepted.NOT_YET, gates=gates, why=undeployed
+        verdict=Accepted.YES if whole else Accepted.NOT_YET, gates=gates, why=open_since
     )
 
 
@@ -90,189 +55,118 @@ def requirements(view: View) -> tuple[Requirement, ...]:
     return tuple(wanted for benchmark in BENCHMARKS for wanted in benchmark.gates(view))
 
 
+def gates_of(session: Session, view: View, wanted: Iterable[Requirement]) -> tuple[Gate, ...]:
+    """The state of these gates by the evidence of the site's record."""
+    known = list(recorded(session))
+    return tuple(_gate(session, view, one, known) for one in wanted)
+
+
 def _known(session: Session, view: View) -> dict[str, HostFacts]:
     """The facts of this run; of a host it did not ask, those of its last answer."""
     known = {host.name: last_facts(session, host.name) for host in view.site.hosts}
     return {name: facts for name, facts in known.items() if facts} | dict(view.facts)
 
 
-def _undeployed(session: Session) -> str:
-    """Why the deployment is not proved: the last of the whole site and all after it must be good; "" if they are."""
-    open_since = "no deployment of the whole site is proved"
-    for entry in session.journal.entries(DEPLOYMENT):
-        if entry.data["verdict"] != Verdict.PASSED.value:
-            open_since = f"the deployment of run {entry.run} did not pass ({entry.data['verdict']})"
-        elif entry.data["whole"]:
-            open_since = _differs(session, entry)
-    return open_since and f"{open_since}: appliance deploy"
-
-
-def _differs(session: Session, entry: Entry) -> str:
-    """Why a deployment is not of this site as it is; "" where it is."""
-    wanted = _what(session)
-    if wanted.items() <= entry.data.items():
-        return ""
-    if not wanted.keys() <= entry.data.keys():
-        return f"run {entry.run}, of an earlier version, did not record which hosts it deployed"
-    return f"run {entry.run} deployed another site, class or hosts"
-
-
-def _gate(session: Session, view: View, wanted: Requirement) -> Gate:
+def _gate(session: Session, view: View, wanted: Requirement, known: Sequence[Recorded]) -> Gate:
     gate = Gate(
         id=wanted.id,
         title=wanted.title,
+        level=wanted.level,
         state=GateState.OPEN,
-        limit=wanted.limit.value,
-        unit=wanted.limit.unit,
-        limit_source=wanted.limit.source,
+        limit=wanted.limit.value if wanted.limit else None,
+        unit=wanted.limit.unit if wanted.limit else "",
+        limit_source=wanted.limit.source if wanted.limit else "",
         close="" if wanted.blocked else wanted.close,
         why=wanted.blocked or "no measurement of this site",
     )
-    recorded = None if wanted.blocked else _newest(session, wanted)
-    if recorded is None:
+    speaking = {} if wanted.blocked else speaking_of(wanted, known)
+    if not speaking:
         return gate
-    gate = gate.model_copy(update=_source(recorded, wanted))
-    if stale := _stale(session, view, wanted, recorded):
-        return gate.model_copy(update={"why": stale})
-    return gate.model_copy(update=_judged(wanted, recorded.evidence))
+    gate = gate.model_copy(update=_source(speaking, wanted))
+    old = {
+        host: why
+        for host, one in speaking.items()
+        if (why := _stale(session, view, wanted, host, one))
+    }
+    fresh = {host: one for host, one in speaking.items() if host not in old}
+    return gate.model_copy(update=_judged(wanted, Fresh.of(wanted, fresh), old))
 
 
-def _newest(session: Session, wanted: Requirement) -> Recorded | None:
-    """The evidence recorded last that speaks of this gate; one this program cannot read does not."""
-    found = None
-    for entry in session.journal.entries(EVIDENCE):
-        try:
-            evidence = LogEvidence.model_validate(entry.data["evidence"])
-        except (KeyError, ValidationError):
-            continue
-        if evidence.benchmark == wanted.benchmark and _results(wanted, evidence):
-            found = Recorded(entry.run, entry.seq, evidence)
-    return found
+def _stale(
+    session: Session, view: View, wanted: Requirement, host: str | None, one: Recorded
+) -> str:
+    of_host = [target for target in wanted.targets if _host_of(target) == host]
+    known = {known.name for known in view.site.hosts}
+    hosts = (host,) if host in known else tuple(h for t in wanted.targets for h in t.hosts)
+    return stale(session, view, wanted, one, of_host or [Target(host or CLUSTER, hosts)])
 
 
-def _results(wanted: Requirement, evidence: LogEvidence) -> list[CheckResult]:
-    """All that the evidence says of the gate's part: ``cluster/5b bare-metal 2n`` of 5b."""
-    return [r for r in evidence.results if r.target.startswith(f"cluster/{wanted.part} ")]
+def _host_of(target: Target) -> str | None:
+    return None if target.of_cluster else target.name.partition("/")[0]
 
 
-def _source(recorded: Recorded, wanted: Requirement) -> dict[str, object]:
-    files = [f for f in recorded.evidence.files if f.model == wanted.part]
-    first = min(files, key=lambda f: f.began, default=None)
+def _source(speaking: Mapping[str | None, Recorded], wanted: Requirement) -> dict[str, object]:
+    """Where the evidence lies; of several runs the newest is named, and the date of the oldest counts."""
+    runs = {one.seq: one for one in speaking.values()}
+    newest = runs[max(runs)]
+    dates = [found for one in runs.values() if (found := one.evidence.began_of(wanted.part))]
+    first = min(dates, key=lambda date: date[0], default=None)
+    more = f" and {plural(len(runs) - 1, 'earlier run')}" if len(runs) > 1 else ""
     return {
-        "source": f"logs in {recorded.evidence.folder}",
-        "run": recorded.run,
-        "measured": first.began if first else None,
-        "dated_by": first.dated_by if first else "",
+        "source": f"{newest.evidence.origin}{more}",
+        "run": newest.run,
+        "measured": first[0] if first else None,
+        "dated_by": first[1] if first else "",
     }
 
 
-def _stale(session: Session, view: View, wanted: Requirement, recorded: Recorded) -> str:
-    """Why the evidence does not speak of the site as it is; "" where it does."""
-    evidence, hosts = recorded.evidence, [h.name for h in view.site.with_role(Role.GPU)]
-    if (evidence.site, evidence.profile) != (view.site.name, view.profile.name):
-        return f"the evidence is of site {evidence.site} with profile {evidence.profile}"
-    if wanted.gpus and wanted.gpus != {evidence.gpu}:
-        return f"the evidence is of {evidence.gpu}, the site has {', '.join(sorted(wanted.gpus))}"
-    if evidence.gpus_per_node != view.profile.hardware.gpu.count:
-        return f"the evidence is of {evidence.gpus_per_node} GPUs a host"
-    if evidence.hosts != len(hosts):
-        then = plural(evidence.hosts, "GPU host")
-        return f"the evidence is of a site with {then}, this one has {len(hosts)}"
-    if evidence.limit != wanted.limit:
-        was, now = evidence.limit, wanted.limit
-        return (
-            f"the limit has changed since: {was.value} {was.unit} then, {now.value} {now.unit} now"
-        )
-    began = min((f.began for f in evidence.files if f.model == wanted.part), default=None)
-    if began is None:
-        return "no log of the evidence could be read"
-    changes = (_changed(session, view, wanted, host, recorded, began) for host in hosts)
-    return next((why for each in changes for why in each), "")
-
-
-def _changed(
-    session: Session,
-    view: View,
-    wanted: Requirement,
-    host: str,
-    recorded: Recorded,
-    began: datetime,
-) -> Iterator[str]:
-    """What has changed on a GPU host since the training began, or cannot be known to have stayed."""
-    facts = view.facts.get(host)
-    for stage in wanted.stages:
-        last = _last_change(session, stage, host, facts)
-        # The order of the journal tells what a clock that was set back would hide.
-        if last and (last.time > began or last.seq > recorded.seq):
-            yield (
-                f"the evidence, of {_day(began)}, is older than the last change of stage {stage} on {host}"
-                f" ({_day(last.time)})"
-            )
-    now = frozenset(gpu.uuid for gpu in facts.gpus.devices) if facts and facts.gpus else None
-    then = gpus_at(session, host, began)
-    if not now:
-        yield f"which GPUs {host} has is not known: appliance health"
-    elif then is None:
-        yield f"which GPUs {host} had on {_day(began)} is not recorded: train on the site as it is deployed"
-    elif now != then:
-        yield f"the evidence, of {_day(began)}, is older than {plural(len(now - then), 'GPU')} of {host}"
-
-
 @dataclass(frozen=True)
-class Change:
-    """When a stage changed a host, and as which entry of the journal; 0 where another journal has it."""
+class Fresh:
+    """Results of evidence that counts, and by target the one of the gate's own check."""
 
-    time: datetime
-    seq: int = 0
+    results: tuple[CheckResult, ...]
+    of_targets: Mapping[str, CheckResult]
 
-
-def _last_change(session: Session, stage: str, host: str, facts: HostFacts | None) -> Change | None:
-    """The stage's last change of the host; a run without an end, or of another journal, may have."""
-    last: Change | None = None
-    begun: Change | None = None
-    for entry in session.journal.entries(*OF_HOSTS, stage=stage, host=host):
-        this = Change(entry.time, entry.seq)
-        if entry.kind == "host_started":
-            last, begun = (begun or last), this
-        elif entry.kind == "host_done" and not entry.data.get("changes"):
-            begun = None
-        else:
-            last, begun = this, None
-    last = begun or last
-    receipt = facts.receipts.get(stage) if facts else None
-    if receipt and not session.journal.knows(receipt.run):
-        with suppress(ValueError):
-            written = Change(datetime.fromisoformat(receipt.written).astimezone())
-            return max(written, last or written, key=lambda change: change.time)
-    return last
+    @classmethod
+    def of(cls, wanted: Requirement, speaking: dict[str | None, Recorded]) -> "Fresh":
+        """What this evidence says of the gate."""
+        results = tuple(result for result, _ in results_of(wanted, speaking))
+        return cls(results, {r.target: r for r in results if r.id == wanted.check})
 
 
-def _day(at: datetime) -> str:
-    return f"{at.astimezone():%Y-%m-%d %H:%M}"
-
-
-def _judged(wanted: Requirement, evidence: LogEvidence) -> dict[str, object]:
+def _judged(wanted: Requirement, fresh: Fresh, old: Mapping[str | None, str]) -> dict[str, object]:
     """The gate's state by its results: any failure fails it, and each of its targets must be good."""
-    results = _results(wanted, evidence)
-    of_targets = {r.target: r for r in results if r.id == wanted.check}
-    best = of_targets.get(wanted.targets[0]) or next(iter(of_targets.values()), None)
-    shown = best.model_dump(include={"value", "unit", "limit", "limit_source"}) if best else {}
-    for bad in results:
+    for bad in fresh.results:
         if bad.status is Status.FAIL:
-            state = {"state": GateState.FAILED, "why": f"{_part(bad.target)}: {bad.cause}"}
-            return bad.model_dump(include={"value", "unit", "limit", "limit_source"}) | state
-    if any(r.simulated for r in results):
+            return {
+                "state": GateState.FAILED,
+                "why": _of(wanted, bad),
+                **bad.model_dump(include=SHOWN),
+            }
+    names = [target.name for target in wanted.targets]
+    best = next((fresh.of_targets[name] for name in names if name in fresh.of_targets), None)
+    shown = best.model_dump(include=SHOWN) if best else {}
+    if old:
+        return {"why": next(iter(old.values()))}
+    if any(result.simulated for result in fresh.results):
         return {"why": "it was measured on simulated hardware"}
-    missing = [t for t in wanted.targets if t not in of_targets]
-    if missing:
-        return {"why": f"not measured: {', '.join(map(_part, missing))}"}
-    for result in results:
-        if result.status is not Status.PASS and (
-            result.required or result.target in wanted.targets
-        ):
-            return shown | {"why": f"{_part(result.target)}: {result.cause}"}
+    if missing := [name for name in names if name not in fresh.of_targets]:
+        return {"why": f"not measured: {_listed(wanted, missing)}"}
+    for result in fresh.results:
+        if result.status is not Status.PASS and (result.required or result.target in names):
+            return shown | {"why": _of(wanted, result)}
     return shown | {"state": GateState.PASSED, "why": "", "close": ""}
 
 
-def _part(target: str) -> str:
-    return target.partition(" ")[2]
+def _of(wanted: Requirement, result: CheckResult) -> str:
+    return f"{_named(wanted, result.target)}: {result.cause}"
+
+
+def _listed(wanted: Requirement, targets: Sequence[str]) -> str:
+    more = f" and {len(targets) - NAMED} more" if len(targets) > NAMED else ""
+    return f"{fold(_named(wanted, target) for target in targets[:NAMED])}{more}"
+
+
+def _named(wanted: Requirement, target: str) -> str:
+    """A target without what the gate's own name says of it: ``bare-metal 2n`` of "cluster/5b bare-metal 2n"."""
+    return target.removeprefix(f"{CLUSTER}/").removeprefix(f"{wanted.part} ")

@@ -92,13 +92,14 @@ def last_facts(session: Session, host: str) -> HostFacts | None:
     return _last(session, host)
 
 
-def gpus_at(session: Session, host: str, until: datetime) -> frozenset[str] | None:
-    """The UUIDs of the GPUs a host had then, as far as it had told by then; None where it had not."""
-    entry = session.journal.last("gpus", host=host, until=until)
+def gpus_up_to(session: Session, host: str, seq: int) -> frozenset[str] | None:
+    """The UUIDs of the GPUs a host had told of up to this entry of the journal; None where it had not."""
+    entry = session.journal.last("gpus", host=host, seq=seq)
     if entry and (kept := _read(KeptGpus, entry.data)):
         return frozenset(kept.uuids)
     # A journal of an older version has its facts alone, and keeps them.
-    facts = _last(session, host, until)
+    old = session.journal.last("facts", host=host, seq=seq)
+    facts = _read(HostFacts, old.data.get("facts")) if old else None
     return frozenset(gpu.uuid for gpu in facts.gpus.devices) if facts and facts.gpus else None
 
 

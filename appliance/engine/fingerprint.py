@@ -58,8 +58,15 @@ def inputs_of(
     stage: Stage, data: Path, variables: Mapping[str, object], digests: Digests
 ) -> Inputs:
     """Digests of the stage's roles, playbook, variables, and of the modules these roles call."""
-    files = _files(stage.name, stage.ansible_roles, data)
-    return {**files, **{name: digests.of(value) for name, value in variables.items()}}
+    return {
+        **files_of(stage, data),
+        **{name: digests.of(value) for name, value in variables.items()},
+    }
+
+
+def files_of(stage: Stage, data: Path) -> Mapping[str, str]:
+    """Digests of the stage's roles, playbook and modules, which are the same on all hosts."""
+    return _files(stage.name, stage.ansible_roles, data)
 
 
 def fingerprint(inputs: Inputs) -> str:
@@ -109,12 +116,12 @@ def _called(role: Path) -> frozenset[str]:
 def _module(plugins: Path, name: str) -> str:
     """A module, its half on the control machine, and all they share with others."""
     digest = hashlib.sha256()
-    for path in sorted(_files_of(plugins, name)):
+    for path in sorted(_parts(plugins, name)):
         digest.update(f"{path.relative_to(plugins)}\0{_file(path)}\0".encode())
     return digest.hexdigest()[:24]
 
 
-def _files_of(plugins: Path, name: str) -> set[Path]:
+def _parts(plugins: Path, name: str) -> set[Path]:
     halves = (plugins / "modules" / f"{name}.py", plugins / "action" / f"{name}.py")
     found: set[Path] = set()
     left = {path for path in halves if path.is_file()}

@@ -20,7 +20,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
 from appliance.models.result import CheckResult, Measurement, Status, overall
 from appliance.models.run import (
-    Evidence,
+    KeptFile,
     RunRecord,
     StageOutcome,
     StageState,
@@ -144,13 +144,13 @@ def _hand_over(folder: Path) -> None:
         os.chown(path, *owner, follow_symlinks=False)
 
 
-def _keep(session: Session, facts: HostFacts) -> Evidence:
+def _keep(session: Session, facts: HostFacts) -> KeptFile:
     """The facts the checks judged, as the host gave them."""
     file = session.folder_of_run / "facts" / f"{facts.host}.json"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = session.redact(facts.model_dump_json(indent=1)).encode()
     file.write_bytes(content)
-    return Evidence(
+    return KeptFile(
         path=str(file.relative_to(session.folder_of_run)),
         sha256=hashlib.sha256(content).hexdigest(),
         size=len(content),

@@ -10,6 +10,23 @@ from appliance.models.line import Line
 from appliance.models.result import Value, Verdict
 
 
+class Level(StrEnum):
+    """What a gate is about; acceptance goes through them in this order, a host's own before the cluster's."""
+
+    HARDWARE = "hardware"
+    FIRMWARE = "firmware"
+    SYSTEM = "operating system"
+    GPU = "GPU"
+    FABRIC = "fabric"
+    STORAGE = "storage"
+    SCHEDULERS = "schedulers"
+    HOST = "single host"
+    CLUSTER = "cluster"
+    TRAINING = "training"
+    SERVING = "serving"
+    BURN_IN = "burn-in"
+
+
 class GateState(StrEnum):
     """What is known of one gate. ``open``: nothing that counts."""
 
@@ -26,6 +43,7 @@ class Gate(Model):
 
     id: Line
     title: Line = ""
+    level: Level | None = None
     state: GateState
     value: Value = None
     unit: Line = ""

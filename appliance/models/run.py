@@ -132,7 +132,7 @@ class Waiver(Model):
     until: Line = ""
 
 
-class Evidence(Model):
+class KeptFile(Model):
     """A file kept beside the report."""
 
     path: Line
@@ -180,7 +180,7 @@ class RunRecord(Model):
     tables: tuple[Table, ...] = ()
     not_assessed: tuple[Line, ...] = ()
     waivers: tuple[Waiver, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[KeptFile, ...] = ()
 
     @model_validator(mode="after")
     def _is_finite(self) -> Self:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from appliance.benchmarks.benchmark import Requirement
+from appliance.benchmarks.benchmark import Requirement, gpu_models, of_cluster
 from appliance.benchmarks.gpt3.judge import THROUGHPUT
 from appliance.benchmarks.gpt3.reference import Reference, load
 from appliance.benchmarks.gpt3.throughput import of_size
 from appliance.checks.check import View
-from appliance.models.site import Owner
+from appliance.models.acceptance import Level
+from appliance.models.site import Owner, Role
 
 PLATFORM = {Owner.SLURM: "bare-metal", Owner.KUBERNETES: "kubernetes"}
 STAGES = ("gpu", "mig", "fabric")
@@ -20,15 +21,17 @@ def gates(view: View) -> tuple[Requirement, ...]:
     if bound is None:
         return ()
     reference = load()
+    hosts = [host.name for host in view.site.with_role(Role.GPU)]
     owners = [owner for owner in PLATFORM if view.site.gpu_hosts_of(owner)]
     return tuple(
         Requirement(
             id=f"gpt3.{model}",
             title=f"GPT-3 {gpt.title} training throughput",
+            level=Level.TRAINING,
             benchmark="gpt3",
             part=model,
             check=THROUGHPUT,
-            targets=tuple(_targets(view, reference, model)),
+            targets=of_cluster(hosts, *_targets(view, reference, model)),
             close=f"appliance validate gpt3 --model {model} --from-logs DIR",
             limit=bound,
             gpus=_gpus(view, reference),
@@ -50,12 +53,11 @@ def _targets(view: View, reference: Reference, model: str) -> Iterator[str]:
             if (cell.model, cell.platform) == (model, platform) and cell.gate
         ]
         if fitting := [size for size in sizes if size <= hosts]:
-            yield str(of_size(model, platform, max(fitting)))
+            yield of_size(model, platform, max(fitting)).parts[0]
 
 
 def _gpus(view: View, reference: Reference) -> frozenset[str]:
-    names = {gpu.name for f in view.facts.values() if f.gpus for gpu in f.gpus.devices}
-    return frozenset(reference.gpu(name) or name for name in names)
+    return frozenset(reference.gpu(name) or name for name in gpu_models(view))
 
 
 def _unpublished(view: View, reference: Reference) -> str:

@@ -14,7 +14,7 @@ from appliance.benchmarks.gpt3.reference import Reference, load
 from appliance.benchmarks.gpt3.throughput import Run
 from appliance.checks.check import not_assessed
 from appliance.errors import ConfigError
-from appliance.models.evidence import LogFile
+from appliance.models.evidence import EvidenceFile
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import Table
@@ -31,7 +31,7 @@ class Recording:
     results: tuple[CheckResult, ...]
     measurements: tuple[Measurement, ...]
     tables: tuple[Table, ...]
-    files: tuple[LogFile, ...]
+    files: tuple[EvidenceFile, ...]
     gpus: frozenset[str]
 
 
@@ -62,7 +62,7 @@ def recording(
     reference = load()
     results: list[CheckResult] = []
     runs: list[Run] = []
-    files: list[LogFile] = []
+    files: list[EvidenceFile] = []
     for recorded in _wanted(folder, described(folder, reference, hardware).runs, model):
         file = folder / recorded.log
         try:
@@ -90,7 +90,7 @@ def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[R
     return chosen
 
 
-def _file(path: Path, model: str, log: steps.Log) -> LogFile:
+def _file(path: Path, model: str, log: steps.Log) -> EvidenceFile:
     """Raises UnusableLog for a log of the future: nothing could be newer than it."""
     began, dated_by = log.printed.began, "time stamps in the log"
     if began is None:
@@ -103,11 +103,11 @@ def _file(path: Path, model: str, log: steps.Log) -> LogFile:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.tell()
-    return LogFile(
+    return EvidenceFile(
         path=str(path.absolute()),
         sha256=digest,
         size=size,
-        model=model,
+        part=model,
         began=began,
         dated_by=dated_by,
     )

@@ -83,7 +83,7 @@ def _state(record: RunRecord, gate: str) -> GateState:
 
 def _entries(site: Path) -> int:
     with Journal(site / "runs") as kept:
-        return len(list(kept.entries("log_evidence")))
+        return len(list(kept.entries("evidence")))
 
 
 @pytest.mark.usefixtures("told")
@@ -102,7 +102,7 @@ def test_logs_close_the_gates_of_the_site_and_the_record_says_where_they_lie(
     assert "logs in" in page
     assert "Accepted" in page
     with Journal(site / "runs") as kept:
-        entry = kept.last("log_evidence")
+        entry = kept.last("evidence")
     assert entry
     text = json.dumps(entry.data)
     assert len(set(re.findall(r'"sha256": "([0-9a-f]{64})"', text))) == 12

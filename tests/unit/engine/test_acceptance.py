@@ -1,17 +1,25 @@
 """Deployed and accepted are two verdicts: a gate counts only with evidence of this site as it is now."""
 
+import shutil
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Self
 
 import pytest
 
+from appliance import journal
 from appliance.checks.check import View
-from appliance.engine.acceptance import acceptance_of, keep_evidence, note_deployment
+from appliance.config import data
+from appliance.config.secrets import Secret
+from appliance.engine.acceptance import acceptance_of
+from appliance.engine.deployed import note_deployment, undeployed
 from appliance.engine.earlier import remember
+from appliance.engine.evidence import keep_evidence
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
-from appliance.models.evidence import LogEvidence, LogFile
+from appliance.models.evidence import Evidence, EvidenceFile, Source
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status, Verdict
@@ -19,13 +27,21 @@ from appliance.models.run import RunRecord
 from tests.facts import facts_of, gpus_of
 from tests.unit.engine.world import receipt_of
 
-NOW = datetime.now(UTC) + timedelta(days=1)
-"""When the training began: after the hosts told which GPUs they have."""
+NOW = datetime.now(UTC)
 GPU = "NVIDIA A100-SXM4-80GB"
+
+
+HALF = Limit(value=50, unit="%", source="x")
 
 
 def _view(session: Session, **facts: HostFacts) -> View:
     return View(session.profile, session.site, facts)
+
+
+@pytest.fixture
+def session(session: Session) -> Session:
+    """With the roles that the program ships."""
+    return replace(session, data=data.root())
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +74,7 @@ def _deployed(session: Session, verdict: Verdict = Verdict.PASSED, narrowed: str
     note_deployment(session, record)
 
 
-def _evidence(session: Session, *models: str, **changes: object) -> LogEvidence:
+def _evidence(session: Session, *models: str, **changes: object) -> Evidence:
     results = tuple(
         CheckResult(
             id="gpt3.throughput",
@@ -70,23 +86,28 @@ def _evidence(session: Session, *models: str, **changes: object) -> LogEvidence:
         )
         for model in models
     )
+    began = datetime.now(UTC)
     files = tuple(
-        LogFile(
-            path=f"/logs/{m}", sha256="0" * 64, size=1, model=m, began=NOW, dated_by="time stamps"
+        EvidenceFile(
+            path=f"/logs/{m}", sha256="0" * 64, size=1, part=m, began=began, dated_by="time stamps"
         )
         for m in models
     )
     limit = session.profile.limits["gpt3.throughput"]
-    made = LogEvidence(
+    made = Evidence(
         benchmark="gpt3",
-        folder="/logs",
+        source=Source.LOGS,
+        origin="logs in /logs",
         files=files,
+        began=began,
+        dated_by="time stamps",
         site="acme",
         profile="hpc",
         gpu="A100-SXM4-80GB",
-        gpus_per_node=8,
-        hosts=2,
-        limit=limit,
+        gpus_per_host=8,
+        hosts=("gpu-1", "gpu-2"),
+        size=2,
+        limits={f"gpt3.{m}": limit for m in models},
         results=results,
     )
     return made.model_copy(update=changes)
@@ -124,12 +145,9 @@ def test_evidence_that_meets_every_gate_on_a_proved_deployment_is_acceptance(
     found = _seen(session)
     assert found.verdict is Accepted.YES
     gate = _gate(found)
-    assert (gate.value, gate.limit, gate.source, gate.measured) == (
-        97_541,
-        92_664,
-        "logs in /logs",
-        NOW,
-    )
+    assert (gate.value, gate.limit, gate.source) == (97_541, 92_664, "logs in /logs")
+    assert gate.measured
+    assert gate.dated_by == "time stamps"
     assert gate.close == ""
 
 
@@ -198,9 +216,12 @@ def test_run_on_fewer_hosts_than_the_site_has_leaves_its_gate_open(session: Sess
     [
         ({"profile": "balanced"}, "of site acme with profile balanced"),
         ({"site": "elsewhere"}, "of site elsewhere"),
-        ({"gpus_per_node": 4}, "of 4 GPUs a host"),
-        ({"hosts": 1}, "of a site with 1 GPU host, this one has 2"),
-        ({"limit": Limit(value=50, unit="%", source="x")}, "limit has changed since: 50 %"),
+        ({"gpus_per_host": 4}, "of 4 GPUs a host"),
+        ({"size": 1, "hosts": ()}, "of a site with 1 GPU host, this one has 2"),
+        ({"hosts": ("gpu-1", "gpu-9")}, "is of gpu-[1,9], the site's GPU hosts are gpu-[1-2]"),
+        ({"limits": dict.fromkeys(("gpt3.5b",), HALF)}, "limit has changed since: 50 %"),
+        ({"limits": {}}, "limit has changed since: none then, 5 % now"),
+        ({"simulated": ("gpu",)}, "measured on simulated hardware (gpu)"),
     ],
 )
 def test_evidence_of_another_class_or_limit_does_not_count(
@@ -253,16 +274,13 @@ def test_run_that_changed_nothing_or_elsewhere_leaves_evidence_fresh(
 def test_training_after_the_change_counts_again(session: Session) -> None:
     session.journal.append("r0", "host_started", stage="gpu", host="gpu-1")
     session.journal.append("r0", "host_failed", stage="gpu", host="gpu-1")
-    late = NOW + timedelta(hours=1)
-    evidence = _evidence(session, "5b")
-    files = tuple(f.model_copy(update={"began": late}) for f in evidence.files)
-    keep_evidence(session, evidence.model_copy(update={"files": files}))
+    keep_evidence(session, _evidence(session, "5b"))
     assert _gate(_seen(session)).state is GateState.PASSED
 
 
 def test_stage_another_journal_knows_of_counts_by_the_hosts_receipt(session: Session) -> None:
     _measured(session)
-    later = (NOW + timedelta(hours=1)).isoformat()
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     receipt = receipt_of("gpu", "x", written=later, run="elsewhere")
     view = _view(session, **{"gpu-1": facts_of("gpu-1", receipts={"gpu": receipt})})
     assert "stage gpu on gpu-1" in _gate(_seen(session, view)).why
@@ -332,16 +350,144 @@ def test_gpus_nobody_recorded_when_the_training_began_leave_the_gate_open(sessio
     assert "is not recorded" in gate.why
 
 
-def test_change_recorded_after_the_evidence_counts_whatever_its_clock_says(
-    session: Session,
-) -> None:
+def _clock(monkeypatch: pytest.MonkeyPatch, ahead: timedelta) -> None:
+    """The control machine's clock from now on."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(datetime.now(tz).timestamp(), tz) + ahead
+
+    monkeypatch.setattr(journal, "datetime", Clock)
+
+
+def _dated(session: Session, began: datetime) -> Evidence:
     evidence = _evidence(session, "5b")
-    ahead = datetime.now(UTC) + timedelta(days=400)
-    files = tuple(f.model_copy(update={"began": ahead}) for f in evidence.files)
-    keep_evidence(session, evidence.model_copy(update={"files": files}))
+    files = tuple(f.model_copy(update={"began": began}) for f in evidence.files)
+    return evidence.model_copy(update={"files": files})
+
+
+def test_change_recorded_after_the_evidence_counts_whatever_its_clock_says(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_evidence(session, _evidence(session, "5b"))
     assert _gate(_seen(session)).state is GateState.PASSED
+    _clock(monkeypatch, -timedelta(days=400))
     session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
     assert "last change of stage gpu on gpu-2" in _gate(_seen(session)).why
+
+
+def test_clock_that_was_set_back_before_a_change_does_not_make_older_training_count(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = datetime.now(UTC)
+    _clock(monkeypatch, timedelta(minutes=1))
+    session.journal.append("r1", "run_finished", verdict="passed")
+    # Set back by three hours; then a stage changes a host, and the training of before is entered.
+    _clock(monkeypatch, -timedelta(hours=3))
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
+    _clock(monkeypatch, timedelta(minutes=2))
+    keep_evidence(session, _dated(session, trained))
+    gate = _gate(_seen(session))
+    assert gate.state is GateState.OPEN
+    assert "older than the last change of stage gpu on gpu-1" in gate.why
+
+
+def test_gpus_exchanged_under_a_clock_that_was_set_back_make_evidence_stale(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = datetime.now(UTC)
+    _clock(monkeypatch, timedelta(minutes=1))
+    session.journal.append("r1", "run_finished", verdict="passed")
+    _clock(monkeypatch, -timedelta(hours=3))
+    new = facts_of("gpu-1", gpus=gpus_of(GPU, 8, first=1))
+    remember(session, Round({"gpu-1": new}, {}))
+    _clock(monkeypatch, timedelta(minutes=2))
+    keep_evidence(session, _dated(session, trained))
+    assert "older than 1 GPU of gpu-1" in _gate(_seen(session)).why
+
+
+def test_training_that_began_after_it_was_entered_closes_no_gate(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it looks where the clock was set back and no entry of the journal tells."""
+    trained = datetime.now(UTC)
+    _clock(monkeypatch, -timedelta(hours=3))
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
+    keep_evidence(session, _dated(session, trained))
+    gate = _gate(_seen(session))
+    assert gate.state is GateState.OPEN
+    assert "clocks or time zones differ" in gate.why
+
+
+@pytest.mark.parametrize(
+    ("section", "change"),
+    [
+        ("site limits", {"limits": {"base.clock": Limit(value=5, unit="s", source="x")}}),
+        ("site simulated", {"simulated": ("gpu",)}),
+        ("profile limits", {"limits": {}}),
+        ("secrets", {}),
+    ],
+)
+def test_what_was_declared_and_has_changed_since_is_not_deployed(
+    session: Session, section: str, change: dict[str, object]
+) -> None:
+    _measured(session)
+    _deployed(session)
+    now = session
+    match section.partition(" ")[0]:
+        case "site":
+            now = replace(session, site=session.site.model_copy(update=change))
+        case "profile":
+            now = replace(session, profile=session.profile.model_copy(update=change))
+        case _:
+            now = replace(session, secrets={"slurmdbd_password": Secret("another one")})
+    assert undeployed(session) == ""
+    assert undeployed(now) == f"changed since run r1 deployed it: {section}: appliance deploy"
+
+
+def test_role_that_changed_is_not_deployed_and_how_to_log_in_proves_nothing(
+    session: Session, tmp_path: Path
+) -> None:
+    shipped = tmp_path / "shipped"
+    for name in ("roles", "playbooks"):
+        shutil.copytree(data.root() / name, shipped / name)
+    _deployed(replace(session, data=shipped))
+    access = session.site.access.model_copy(update={"user": "somebody"})
+    other = replace(session, site=session.site.model_copy(update={"access": access}))
+    assert undeployed(other) == ""
+    another = tmp_path / "another"
+    shutil.copytree(shipped, another)
+    (another / "roles/slurm/README.md").write_text("Only people read this.")
+    assert undeployed(replace(session, data=another)) == ""
+    changed = tmp_path / "changed"
+    shutil.copytree(shipped, changed)
+    (changed / "roles/slurm/defaults/main.yml").write_text("---\nslurm_new: 1\n")
+    assert "deployed it: role slurm" in undeployed(replace(session, data=changed))
+
+
+def test_evidence_of_the_old_form_is_read(session: Session) -> None:
+    began = datetime.now(UTC).isoformat()
+    old = {
+        "version": 1,
+        "benchmark": "gpt3",
+        "folder": "/logs",
+        "files": [
+            {
+                **{"path": "/logs/5b/2n.log", "sha256": "0" * 64, "size": 1, "model": "5b"},
+                **{"began": began, "dated_by": "time stamps in the log"},
+            }
+        ],
+        **{"site": "acme", "profile": "hpc", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8},
+        "hosts": 2,
+        "limit": session.profile.limits["gpt3.throughput"].model_dump(mode="json"),
+        "results": [r.model_dump(mode="json") for r in _evidence(session, "5b").results],
+    }
+    session.journal.append("r0", "log_evidence", evidence=old)
+    gate = _gate(_seen(session))
+    assert (gate.state, gate.source, gate.run) == (GateState.PASSED, "logs in /logs", "r0")
+    session.journal.append("r0", "log_evidence", evidence=old | {"hosts": 1})
+    assert "of a site with 1 GPU host" in _gate(_seen(session)).why
 
 
 @pytest.mark.parametrize("change", ["site", "profile", "hosts", "older"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.engine import earlier
-from appliance.engine.earlier import KEPT, earlier_facts, gpus_at, known_facts, remember
+from appliance.engine.earlier import KEPT, earlier_facts, gpus_up_to, known_facts, remember
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
@@ -169,16 +169,18 @@ def test_the_gpus_a_host_once_had_are_known_when_its_facts_are_gone(session: Ses
     for number in range(1, 3 * KEPT):
         plan(session, number, **{"gpu-1": new})
     assert "plan-0" not in facts_in(session, "gpu-1")
-    assert gpus_at(session, "gpu-1", trained) == uuids_of(old)
-    now = datetime.now(UTC) + timedelta(seconds=1)
-    assert gpus_at(session, "gpu-1", now) == uuids_of(new)
-    assert len(list(session.journal.entries("gpus"))) == 2
+    first, second = [entry.seq for entry in session.journal.entries("gpus")]
+    until = session.journal.first_after(trained)
+    assert until is not None
+    assert first < until <= second
+    assert gpus_up_to(session, "gpu-1", until - 1) == uuids_of(old)
+    assert gpus_up_to(session, "gpu-1", second) == uuids_of(new)
+    assert gpus_up_to(session, "gpu-1", first - 1) is None
 
 
 def test_a_journal_with_facts_alone_tells_the_gpus_of_a_host(session: Session) -> None:
     facts = facts_of("gpu-1", gpus=gpus_of("NVIDIA X", 2))
     session.journal.append("r0", "facts", host="gpu-1", facts=facts.model_dump(mode="json"))
-    now = datetime.now(UTC) + timedelta(seconds=1)
-    found = gpus_at(session, "gpu-1", now)
-    assert found == uuids_of(facts)
-    assert gpus_at(session, "gpu-2", now) is None
+    assert gpus_up_to(session, "gpu-1", 1) == uuids_of(facts)
+    assert gpus_up_to(session, "gpu-1", 0) is None
+    assert gpus_up_to(session, "gpu-2", 1) is None

@@ -9,7 +9,7 @@ import pytest
 import yaml  # noqa: TID251 - reads what Ansible would
 
 from appliance.config import data
-from appliance.engine.fingerprint import Digests, _files_of, changed_inputs, inputs_of
+from appliance.engine.fingerprint import Digests, _parts, changed_inputs, inputs_of
 from appliance.stages.catalog import STAGES
 from appliance.stages.context import Shared
 from tests.unit.engine.world import stage_of
@@ -139,7 +139,7 @@ def test_what_is_counted_is_what_ansible_would_load() -> None:
         modules = {name for role in stage.ansible_roles for name in called(data.root(), role)}
         assert {f"module {m}" for m in modules} == {n for n in counted if n.startswith("module ")}
     for module in plugins.glob("modules/*.py"):
-        assert _files_of(plugins, module.stem) == loaded(plugins, module.stem)
+        assert _parts(plugins, module.stem) == loaded(plugins, module.stem)
 
 
 def called(root: Path, role: str) -> Iterator[str]:

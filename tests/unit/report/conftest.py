@@ -7,10 +7,10 @@ import pytest
 
 from appliance.models.result import CheckResult, Measurement, Status, Verdict
 from appliance.models.run import (
-    Evidence,
     Expected,
     GpuRecord,
     HostRecord,
+    KeptFile,
     Plot,
     PortRecord,
     RunRecord,
@@ -80,7 +80,7 @@ def sample_record() -> RunRecord:
             ),
         ),
         evidence=tuple(
-            Evidence(path=p, sha256=f"{i:x}" * 64, size=s)
+            KeptFile(path=p, sha256=f"{i:x}" * 64, size=s)
             for i, (p, s) in enumerate(
                 [
                     ("facts.json", 482_113),

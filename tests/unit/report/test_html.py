@@ -12,8 +12,8 @@ import pytest
 from appliance.models.images import Held
 from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import (
-    Evidence,
     HostRecord,
+    KeptFile,
     Plot,
     RunRecord,
     Series,
@@ -159,7 +159,7 @@ def test_nothing_a_host_says_becomes_markup(build: RecordBuilder) -> None:
         hosts=(HostRecord(name=HOSTILE, unreachable=HOSTILE),), outcomes=(outcome,), results=(result,),
         versions={HOSTILE: {HOSTILE: HOSTILE}}, waivers=(Waiver(check=HOSTILE, target=HOSTILE, reason=HOSTILE),),
         tables=(Table(title=HOSTILE, columns=(HOSTILE,), rows=((HOSTILE,),), note=HOSTILE, plot=plot),),
-        evidence=(Evidence(path=HOSTILE, sha256=HOSTILE, size=1),),
+        evidence=(KeptFile(path=HOSTILE, sha256=HOSTILE, size=1),),
     )  # fmt: skip
     source = render(record)
     page = Page(source)

@@ -1,0 +1,167 @@
+"""Why evidence speaks no more of the site as it is: another class or limit, a stage that changed, GPUs exchanged."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from appliance.benchmarks.benchmark import Requirement, Target
+from appliance.checks.check import View
+from appliance.engine.earlier import gpus_up_to
+from appliance.engine.evidence import Recorded
+from appliance.engine.session import Session
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Limit
+from appliance.models.site import Role
+from appliance.report.wording import fold, plural
+
+OF_HOSTS = ("host_started", "host_done", "host_failed", "host_interrupted")
+"""What the journal keeps of a host in a stage."""
+SLACK = timedelta(seconds=1)
+"""Entries of the journal bear milliseconds, evidence bears more digits."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """When a stage changed a host, and as which entry of the journal; 0 where another journal has it."""
+
+    time: datetime
+    seq: int = 0
+
+
+def stale(
+    session: Session,
+    view: View,
+    wanted: Requirement,
+    recorded: Recorded,
+    targets: Iterable[Target],
+) -> str:
+    """Why the evidence does not count for these targets of the gate; "" where it does."""
+    concerned = tuple(targets)
+    if why := _foreign(view, wanted, recorded):
+        return why
+    if any(target.of_cluster for target in concerned) and (why := _resized(view, recorded)):
+        return why
+    hosts = dict.fromkeys(host for target in concerned for host in target.hosts)
+    return next(_outlived(session, view, wanted, recorded, tuple(hosts)), "")
+
+
+def _foreign(view: View, wanted: Requirement, recorded: Recorded) -> str:
+    """Why it is of another site, class or limit."""
+    evidence = recorded.evidence
+    if (evidence.site, evidence.profile) != (view.site.name, view.profile.name):
+        return f"the evidence is of site {evidence.site} with profile {evidence.profile}"
+    if evidence.simulated:
+        return f"it was measured on simulated hardware ({', '.join(evidence.simulated)})"
+    if wanted.of_gpus and wanted.gpus and wanted.gpus != {evidence.gpu}:
+        then = evidence.gpu or "GPUs of several models"
+        return f"the evidence is of {then}, the site has {', '.join(sorted(wanted.gpus))}"
+    if wanted.of_gpus and evidence.gpus_per_host != view.profile.hardware.gpu.count:
+        return f"the evidence is of {evidence.gpus_per_host} GPUs a host"
+    was, now = evidence.limits.get(wanted.id), wanted.limit
+    if was != now:
+        return f"the limit has changed since: {_bound(was)} then, {_bound(now)} now"
+    return ""
+
+
+def _bound(limit: Limit | None) -> str:
+    return f"{limit.value} {limit.unit}".strip() if limit else "none"
+
+
+def _resized(view: View, recorded: Recorded) -> str:
+    """Why it is of another set of GPU hosts."""
+    then, now = recorded.evidence, [host.name for host in view.site.with_role(Role.GPU)]
+    if then.size != len(now):
+        hosts = plural(then.size, "GPU host")
+        return f"the evidence is of a site with {hosts}, this one has {len(now)}"
+    if then.hosts and set(then.hosts) != set(now):
+        return f"the evidence is of {fold(then.hosts)}, the site's GPU hosts are {fold(now)}"
+    return ""
+
+
+def _outlived(
+    session: Session,
+    view: View,
+    wanted: Requirement,
+    recorded: Recorded,
+    hosts: tuple[str, ...],
+) -> Iterator[str]:
+    """What has changed on a host since measuring began, or cannot be known to have stayed."""
+    found = recorded.evidence.began_of(wanted.part)
+    if found is None:
+        yield "no file of the evidence could be read"
+        return
+    began, dated_by = found
+    if recorded.since is None and began > recorded.time + SLACK:
+        yield (
+            f"it began at {_day(began)} by {dated_by}, after it was entered ({_day(recorded.time)}):"
+            " clocks or time zones differ; set them alike, then enter it again"
+        )
+    until = _until(session, recorded, began)
+    for host in hosts:
+        yield from _changed(session, view, wanted, host, began, until)
+
+
+def _until(session: Session, recorded: Recorded, began: datetime) -> int:
+    """The last entry of the journal that is known to be no later than the measuring.
+
+    The order of the journal tells what a clock that was set back would hide: an entry behind one that is dated after
+    ``began`` is later than that, whatever its own date says.
+    """
+    if recorded.since is not None:
+        return recorded.since
+    after = session.journal.first_after(began)
+    return recorded.seq if after is None else min(after - 1, recorded.seq)
+
+
+def _changed(
+    session: Session, view: View, wanted: Requirement, host: str, began: datetime, until: int
+) -> Iterator[str]:
+    facts = view.facts.get(host)
+    for stage in wanted.stages:
+        last = _last_change(session, stage, host, facts)
+        if last and (last.seq > until or (not last.seq and last.time > began)):
+            yield (
+                f"the evidence, of {_day(began)}, is older than the last change of stage {stage} on {host}"
+                f" ({_day(last.time)})"
+            )
+    if wanted.of_gpus and Role.GPU in view.site.host(host).roles:
+        yield from _exchanged(session, host, facts, began, until)
+
+
+def _exchanged(
+    session: Session, host: str, facts: HostFacts | None, began: datetime, until: int
+) -> Iterator[str]:
+    now = frozenset(gpu.uuid for gpu in facts.gpus.devices) if facts and facts.gpus else None
+    then = gpus_up_to(session, host, until)
+    if not now:
+        yield f"which GPUs {host} has is not known: appliance health"
+    elif then is None:
+        yield f"which GPUs {host} had on {_day(began)} is not recorded: measure the site as it is deployed"
+    elif now != then:
+        yield f"the evidence, of {_day(began)}, is older than {plural(len(now ^ then) // 2 or 1, 'GPU')} of {host}"
+
+
+def _last_change(session: Session, stage: str, host: str, facts: HostFacts | None) -> Change | None:
+    """The stage's last change of the host; a run without an end, or of another journal, may have."""
+    last: Change | None = None
+    begun: Change | None = None
+    for entry in session.journal.entries(*OF_HOSTS, stage=stage, host=host):
+        this = Change(entry.time, entry.seq)
+        if entry.kind == "host_started":
+            last, begun = (begun or last), this
+        elif entry.kind == "host_done" and not entry.data.get("changes"):
+            begun = None
+        else:
+            last, begun = this, None
+    last = begun or last
+    receipt = facts.receipts.get(stage) if facts else None
+    if receipt and not session.journal.knows(receipt.run):
+        with suppress(ValueError):
+            written = Change(datetime.fromisoformat(receipt.written).astimezone())
+            return max(written, last or written, key=lambda change: change.time)
+    return last
+
+
+def _day(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"

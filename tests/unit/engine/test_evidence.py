@@ -1,0 +1,244 @@
+"""Evidence of any benchmark: per host, per pair or of the cluster, it counts while what it rests on stays as it was."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from appliance.benchmarks.benchmark import (
+    Benchmark,
+    Outcome,
+    Raw,
+    Requirement,
+    Target,
+    gpu_models,
+    of_cluster,
+    per_host,
+    per_pair,
+)
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.engine.acceptance import gates_of
+from appliance.engine.earlier import remember
+from appliance.engine.evidence import begin, keep_run, recorded
+from appliance.engine.gather import Round
+from appliance.engine.session import Session
+from appliance.models.acceptance import Gate, GateState, Level
+from appliance.models.evidence import Source
+from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Place, Status
+from tests.facts import facts_of, gpus_of
+from tests.unit.engine.world import PASSWORD
+
+GPU = "NVIDIA A100-SXM4-80GB"
+HOSTS = ("gpu-1", "gpu-2")
+LIMIT = Limit(value=21, unit="GB/s", source="a table")
+EACH = per_host(HOSTS)
+
+
+@pytest.fixture
+def view(session: Session) -> View:
+    """Both GPU hosts have told which GPUs they have."""
+    facts = {name: facts_of(name, gpus=gpus_of(GPU, 8)) for name in HOSTS}
+    remember(session, Round(facts, {}))
+    return View(session.profile, session.site, facts)
+
+
+def _wanted(view: View, targets: tuple[Target, ...] = EACH) -> Requirement:
+    return Requirement(
+        id="copy.h2d",
+        title="Host to GPU",
+        level=Level.HOST,
+        benchmark="copy",
+        check="copy.h2d",
+        targets=targets,
+        also=("copy.d2h",),
+        close="appliance validate copy",
+        limit=LIMIT,
+        stages=("gpu",),
+        gpus=gpu_models(view),
+    )
+
+
+def _benchmark(targets: tuple[Target, ...] = EACH) -> Benchmark:
+    return Benchmark(
+        name="copy",
+        title="Copies",
+        checks=("copy.h2d", "copy.d2h"),
+        run=lambda view, remote: Outcome(),
+        minutes=1,
+        explain="",
+        gates=lambda view: (_wanted(view, targets),),
+    )
+
+
+def _good(*targets: str) -> list[CheckResult]:
+    places = (name.partition("/") for name in targets)
+    return [passed("copy.h2d", _place(*place), 25, unit="GB/s", limit=21) for place in places]
+
+
+def _place(host: str, _: str, part: str) -> Place:
+    return Place(None if host == "cluster" else host, (part,) if part else ())
+
+
+def _run(
+    session: Session,
+    view: View,
+    results: Iterable[CheckResult],
+    targets: tuple[Target, ...] = EACH,
+    raw: tuple[Raw, ...] = (),
+) -> None:
+    begin(session, _benchmark())
+    outcome = Outcome(tuple(results), raw=raw)
+    keep_run(session, view, _benchmark(targets), outcome, datetime.now(UTC))
+
+
+def _gate(session: Session, view: View, targets: tuple[Target, ...] = EACH) -> Gate:
+    return gates_of(session, view, [_wanted(view, targets)])[0]
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        EACH,
+        per_host(HOSTS, "GPU 0", "GPU 1"),
+        per_pair([HOSTS]),
+        of_cluster(HOSTS),
+        of_cluster(HOSTS, "1 host", "2 hosts"),
+    ],
+)
+def test_a_gate_passes_when_each_of_its_targets_has_a_good_result(
+    session: Session, view: View, targets: tuple[Target, ...]
+) -> None:
+    names = [target.name for target in targets]
+    assert _gate(session, view, targets).why == "no measurement of this site"
+    _run(session, view, _good(*names[1:]) or [failed("other", "cluster", "x", "y")], targets)
+    assert _gate(session, view, targets).state is GateState.OPEN
+    _run(session, view, _good(*names), targets)
+    gate = _gate(session, view, targets)
+    assert (gate.state, gate.value, gate.source) == (GateState.PASSED, 25, "run r1")
+    assert (gate.dated_by, gate.close) == ("this program", "")
+
+
+def test_evidence_of_one_host_replaces_that_hosts_alone(session: Session, view: View) -> None:
+    _run(session, view, [*_good("gpu-1"), failed("copy.h2d", "gpu-2", "12 GB/s", "reseat GPU 3")])
+    gate = _gate(session, view)
+    assert (gate.state, gate.why) == (GateState.FAILED, "gpu-2: 12 GB/s")
+    _run(session, view, _good("gpu-2"))
+    gate = _gate(session, view)
+    assert (gate.state, gate.source) == (GateState.PASSED, "run r1 and 1 earlier run")
+
+
+def test_a_change_of_one_host_asks_for_that_host_alone(session: Session, view: View) -> None:
+    _run(session, view, _good(*HOSTS))
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
+    assert "last change of stage gpu on gpu-2" in _gate(session, view).why
+    _run(session, view, _good("gpu-2"))
+    assert _gate(session, view).state is GateState.PASSED
+
+
+def test_a_failure_stays_one_while_another_host_is_stale(session: Session, view: View) -> None:
+    _run(session, view, [failed("copy.h2d", "gpu-1", "slow", "x"), *_good("gpu-2")])
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
+    assert _gate(session, view).state is GateState.FAILED
+
+
+def test_failure_of_a_check_beside_fails_the_gate(session: Session, view: View) -> None:
+    _run(session, view, [*_good(*HOSTS), failed("copy.d2h", "gpu-2", "slow back", "x")])
+    assert _gate(session, view).why == "gpu-2: slow back"
+
+
+def test_failure_of_the_cluster_is_none_of_a_gate_of_hosts(session: Session, view: View) -> None:
+    _run(session, view, [*_good(*HOSTS), failed("copy.h2d", "cluster", "slow", "x")])
+    assert _gate(session, view).state is GateState.PASSED
+
+
+def test_a_pair_is_stale_when_the_second_of_it_has_changed(session: Session, view: View) -> None:
+    pair = per_pair([HOSTS])
+    _run(session, view, _good("gpu-1/to gpu-2"), pair)
+    assert _gate(session, view, pair).state is GateState.PASSED
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
+    assert "last change of stage gpu on gpu-2" in _gate(session, view, pair).why
+
+
+def test_gpus_exchanged_make_evidence_stale_unless_it_rests_on_none(
+    session: Session, view: View
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    new = facts_of("gpu-1", gpus=gpus_of(GPU, 8, first=1))
+    remember(session, Round({"gpu-1": new}, {}))
+    later = replace(view, facts={**view.facts, "gpu-1": new})
+    assert "is older than 1 GPU of gpu-1" in _gate(session, later).why
+    on_processors = replace(_wanted(later), of_gpus=False)
+    assert gates_of(session, later, [on_processors])[0].state is GateState.PASSED
+
+
+def test_a_host_more_asks_for_the_cluster_again_and_for_that_host_alone(
+    session: Session, view: View
+) -> None:
+    both = (*EACH, *of_cluster(HOSTS))
+    _run(session, view, _good(*HOSTS, "cluster"), both)
+    assert _gate(session, view, both).state is GateState.PASSED
+    more = session.site.hosts[1].model_copy(update={"name": "gpu-3"})
+    site = session.site.model_copy(update={"hosts": (*session.site.hosts, more)})
+    grown = replace(view, site=site)
+    assert _gate(session, grown).state is GateState.PASSED
+    assert _gate(session, grown, per_host([*HOSTS, "gpu-3"])).why == "not measured: gpu-3"
+    why = _gate(session, grown, of_cluster([*HOSTS, "gpu-3"])).why
+    assert why == "the evidence is of a site with 2 GPU hosts, this one has 3"
+
+
+def test_a_change_while_it_was_measured_makes_it_stale(session: Session, view: View) -> None:
+    begin(session, _benchmark())
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
+    keep_run(session, view, _benchmark(), Outcome(tuple(_good(*HOSTS))), datetime.now(UTC))
+    assert "stage gpu on gpu-1" in _gate(session, view).why
+
+
+@pytest.mark.parametrize("status", [Status.NOT_ASSESSED, Status.SKIP])
+def test_a_run_that_measured_nothing_leaves_what_was_measured_before(
+    session: Session, view: View, status: Status
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    busy = not_assessed("copy.h2d", "cluster", "all GPUs are taken")
+    _run(session, view, [busy.model_copy(update={"status": status})])
+    assert len(list(recorded(session))) == 1
+    assert _gate(session, view).state is GateState.PASSED
+
+
+def test_skipped_result_leaves_the_gate_open(session: Session, view: View) -> None:
+    skipped = not_assessed("copy.h2d", "gpu-2", "the tool skipped it")
+    _run(session, view, [*_good("gpu-1"), skipped.model_copy(update={"status": Status.SKIP})])
+    gate = _gate(session, view)
+    assert (gate.state, gate.why) == (GateState.OPEN, "gpu-2: the tool skipped it")
+
+
+def test_measured_on_simulated_hardware_it_stays_simulated_when_the_mark_is_gone(
+    session: Session, view: View
+) -> None:
+    site = session.site.model_copy(update={"simulated": ("gpu",)})
+    marked = replace(session, site=site)
+    _run(marked, replace(view, site=site), _good(*HOSTS))
+    assert _gate(session, view).why == "it was measured on simulated hardware (gpu)"
+
+
+def test_raw_output_is_kept_beside_the_report_with_its_digest_and_without_secrets(
+    session: Session, view: View
+) -> None:
+    raw = (Raw("gpu-1.txt", f"h2d 25.1 {PASSWORD}\n"),)
+    _run(session, view, _good(*HOSTS), raw=raw)
+    (one,) = recorded(session)
+    (file,) = one.evidence.files
+    content = (session.folder_of_run / "evidence/copy/gpu-1.txt").read_bytes()
+    assert file.path.endswith("evidence/copy/gpu-1.txt")
+    assert (file.sha256, file.size) == (hashlib.sha256(content).hexdigest(), len(content))
+    assert b"h2d 25.1" in content
+    assert PASSWORD.encode() not in content
+    assert (one.evidence.source, one.evidence.hosts) == (Source.NOW, HOSTS)
+
+
+@pytest.mark.parametrize("name", ["", "..", "../site.yml", "a/b"])
+def test_raw_output_lies_in_its_folder(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name of a file"):
+        Raw(name, "")
