@@ -1,0 +1,70 @@
+"""Outliers among equals: robust, and silent where there are too few equals to tell."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from statistics import median
+
+EQUALS = 4
+"""Fewest equals that name an outlier: of three, two that happen to agree would condemn the third."""
+
+SCORE = 3.5
+"""Modified z-score of an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993)."""
+
+NORMAL = 0.6745
+"""Median absolute deviation of a normal distribution, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """One that is worse than its equals: its value, theirs, and by how many percent it is worse."""
+
+    name: str
+    value: float
+    median: float
+    percent: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """``outliers``: the worst first. ``why``: why nobody can be named; "" where the equals could be compared.
+
+    ``spread``: between best and worst, in % of the median.
+    """
+
+    outliers: tuple[Outlier, ...] = ()
+    spread: float = 0.0
+    why: str = ""
+
+
+def compare(values: Mapping[str, float], *, least: float, more_is_better: bool = True) -> Compared:
+    """Those whose value is worse than the median by ``least`` percent, and by more than the equals differ.
+
+    Values are positive and of one unit. That more than half of the equals are sound is assumed: where values differ by
+    ``least`` and no minority explains it, nobody is named and ``why`` says so.
+    """
+    strange = [name for name, value in values.items() if not isfinite(value) or value <= 0]
+    if strange:
+        return Compared(why=f"no positive number: {', '.join(strange)}")
+    if len(values) < EQUALS:
+        return Compared(why=f"{len(values)} equals; {EQUALS} are needed to name an outlier")
+    middle = median(values.values())
+    spread = (max(values.values()) - min(values.values())) / middle * 100
+    noise = median(abs(value - middle) for value in values.values())
+    sign = 1 if more_is_better else -1
+    found = [
+        Outlier(name, value, middle, short / middle * 100)
+        for name, value in values.items()
+        if (short := sign * (middle - value)) >= middle * least / 100
+        and NORMAL * short > SCORE * noise
+    ]
+    found.sort(key=lambda outlier: (-outlier.percent, outlier.name))
+    if not found and _worst(values, middle, sign) >= least:
+        why = f"they differ by {spread:.0f} % and no minority stands apart: nobody can be named"
+        return Compared(spread=spread, why=why)
+    return Compared(tuple(found), spread)
+
+
+def _worst(values: Mapping[str, float], middle: float, sign: int) -> float:
+    """By how many percent the worst falls behind the median."""
+    return max(sign * (middle - value) for value in values.values()) / middle * 100

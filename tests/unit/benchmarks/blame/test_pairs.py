@@ -1,0 +1,105 @@
+"""Blame from pairs and groups: planted bad ends and paths are found, and nothing else is blamed."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.benchmarks.blame.pairs import Group, Isolated, isolate, lifted, search
+
+
+def group(*ends: str) -> Group:
+    return frozenset(ends)
+
+
+class Cluster:
+    """Hosts of which some are bad; a group with a bad one, or with a bad path in it, is bad."""
+
+    def __init__(
+        self, bad: set[str], paths: set[Group] | None = None, mute: set[str] | None = None
+    ) -> None:
+        self.bad, self.paths, self.mute = bad, paths or set(), mute or set()
+        self.rounds: list[tuple[Group, ...]] = []
+
+    def attempt(self, groups: Sequence[Group]) -> dict[Group, bool | None]:
+        ends = [end for g in groups for end in g]
+        assert len(ends) == len(set(ends)), "an end is measured twice at once"
+        self.rounds.append(tuple(groups))
+        return {g: self._good(g) for g in groups}
+
+    def _good(self, g: Group) -> bool | None:
+        if g & self.mute:
+            return None
+        return not g & self.bad and not any(path <= g for path in self.paths)
+
+
+def hosts(count: int) -> list[str]:
+    return [f"h{i:02}" for i in range(count)]
+
+
+@given(st.data(), st.integers(3, 16))
+def test_bad_hosts_are_found_exactly_where_two_good_ones_are_left(
+    data: st.DataObject, count: int
+) -> None:
+    names = hosts(count)
+    bad = data.draw(st.sets(st.sampled_from(names), max_size=count - 2))
+    found = search(names, Cluster(bad).attempt, rounds=2 * count * count)
+    assert set(found.ends) == bad
+    assert (found.paths, found.open) == ((), ())
+
+
+@given(st.data(), st.integers(4, 16))
+def test_from_all_pairs_bad_paths_among_good_hosts_are_paths(
+    data: st.DataObject, count: int
+) -> None:
+    names = hosts(count)
+    pairs = [group(*pair) for pair in combinations(names, 2)]
+    # Fewer than half of a host's paths: one whose paths are all bad cannot be told from a bad host.
+    paths = data.draw(st.sets(st.sampled_from(pairs), max_size=(count - 2) // 2))
+    found = isolate(names, {p: p not in paths for p in pairs})
+    assert found.ends == ()
+    assert {group(*path) for path in found.paths} == paths
+
+
+@given(st.data(), st.integers(4, 14))
+def test_one_bad_path_is_never_called_a_bad_host(data: st.DataObject, count: int) -> None:
+    names = hosts(count)
+    path = group(*data.draw(st.sampled_from(list(combinations(names, 2)))))
+    cluster = Cluster(set(), {path})
+    found = search(names, cluster.attempt)
+    assert (found.ends, found.open) == ((), ())
+    # Only a path that was measured can be named.
+    measured = any(path <= g for batch in cluster.rounds for g in batch)
+    assert found.paths == ((tuple(sorted(path)),) if measured else ())
+
+
+@given(st.data(), st.integers(2, 20))
+def test_what_was_not_measured_is_neither_good_nor_bad(data: st.DataObject, count: int) -> None:
+    names = hosts(count)
+    mute = data.draw(st.sets(st.sampled_from(names), min_size=1))
+    found = search(names, Cluster(set(), mute=mute).attempt)
+    assert found.ends == ()
+    assert mute <= set(found.open)
+
+
+def test_one_of_many_costs_few_rounds() -> None:
+    cluster = Cluster({"h37"})
+    assert search(hosts(232), cluster.attempt).ends == ("h37",)
+    # One round of groups of 15, one in which each host of the bad group has a good partner.
+    assert [len(batch) for batch in cluster.rounds] == [16, 15]
+
+
+def test_two_hosts_cannot_be_told_apart() -> None:
+    found = search(hosts(2), Cluster({"h01"}).attempt)
+    assert found == Isolated(open=("h00", "h01"))
+
+
+def test_all_bad_blames_nobody() -> None:
+    found = search(hosts(4), Cluster(set(hosts(4))).attempt)
+    assert (found.ends, found.open) == ((), tuple(hosts(4)))
+
+
+def test_parts_of_a_host_that_are_all_bad_are_the_host() -> None:
+    ends = ["a/p0", "a/p1", "b/p0", "b/p1", "c"]
+    assert lifted(ends, ["a/p0", "a/p1", "b/p1", "c"]) == ("a", "b/p1", "c")
