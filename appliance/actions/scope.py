@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from appliance.actions.planned import Filters
-from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks import OF_DEPLOYMENT
 from appliance.engine.judge import REACHABLE
 from appliance.models.plan import VALIDATE
 from appliance.models.result import CheckResult, Status
@@ -55,7 +55,7 @@ def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
     if not (filters.stages or filters.until):
         ids |= {check.id for check in HARDWARE}
     if filters.validates:
-        ids |= {f"stage.{VALIDATE}", *(i for b in BENCHMARKS for i in b.checks)}
+        ids |= {f"stage.{VALIDATE}", *(i for b in OF_DEPLOYMENT for i in b.checks)}
     return Scope(
         hosts,
         frozenset(ids),

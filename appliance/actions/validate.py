@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
-from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks import BENCHMARKS, OF_DEPLOYMENT
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View, judged, not_assessed
 from appliance.engine.acceptance import with_acceptance
@@ -28,12 +28,12 @@ INTERRUPTED, AGAIN = "interrupted before it ran", "appliance validate"
 
 
 def choose(names: Sequence[str]) -> tuple[Benchmark, ...]:
-    """The benchmarks called so; none named means all. Raises ConfigError."""
+    """The benchmarks called so; none named means those of a deployment. Raises ConfigError."""
     known = {b.name: b for b in BENCHMARKS}
     for name in names:
         if name not in known:
             raise ConfigError(f"no benchmark is called {name}", f"there are: {', '.join(known)}")
-    return tuple(known[n] for n in names) or BENCHMARKS
+    return tuple(known[n] for n in names) or OF_DEPLOYMENT
 
 
 def validate(
@@ -107,9 +107,9 @@ def run_benchmarks(
     session: Session,
     view: View,
     hosts: Sequence[str],
-    chosen: Sequence[Benchmark] = BENCHMARKS,
+    chosen: Sequence[Benchmark] = OF_DEPLOYMENT,
 ) -> tuple[Outcome, StageState, float]:
-    """All benchmarks one after the other, each on a quiet cluster. One that breaks is an error, not an end."""
+    """Benchmarks one after the other, each on a quiet cluster. One that breaks is an error, not an end."""
     started = time.monotonic()
     expected = sum(b.minutes for b in chosen) * 60
     session.tell(StageStarted(stage="validate", hosts=tuple(hosts), expected_seconds=expected))

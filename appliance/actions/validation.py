@@ -6,7 +6,7 @@ import json
 from appliance import __version__
 from appliance.actions.planned import Filters, Planned
 from appliance.actions.validate import run_benchmarks
-from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks import OF_DEPLOYMENT
 from appliance.checks.check import View
 from appliance.engine.earlier import known_facts
 from appliance.engine.gather import Round
@@ -20,7 +20,7 @@ from appliance.models.run import StageOutcome, StageState, Table
 from appliance.models.site import Role
 from appliance.stages.catalog import STAGES
 
-MINUTES = sum(benchmark.minutes for benchmark in BENCHMARKS)
+MINUTES = sum(benchmark.minutes for benchmark in OF_DEPLOYMENT)
 
 
 def validate_cluster(

@@ -1,4 +1,4 @@
-"""Measured workloads; this tuple is the list of all benchmarks, in the order they run."""
+"""Measured workloads: the list of all benchmarks, in the order they run, and of those that a deployment runs."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import slurm_job, storage_roundtrip
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
+from appliance.benchmarks.fio import run as fio
 from appliance.benchmarks.gpt3 import gates as gpt3_gates
 from appliance.checks.check import View
 from appliance.models.bound import Bound
@@ -53,4 +54,18 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         bounds={"gpt3.throughput": Bound("%", least=0, below=100)},
         gates=gpt3_gates.gates,
     ),
+    Benchmark(
+        name="fio",
+        title="Scratch and shared storage: bandwidth, operations, small files",
+        checks=fio.CHECKS,
+        run=fio.run,
+        minutes=5.0,
+        explain="fio writes and reads 1 MiB blocks in sequence and 4 KiB blocks at random, past the page cache, and makes "
+        "many small files: on the scratch of each host, then on shared storage from 1, 2, 4 ... all hosts at once. A host "
+        "that is slower than its equals has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
+        bounds=fio.BOUNDS,
+        deploys=False,
+    ),
 )
+
+OF_DEPLOYMENT = tuple(benchmark for benchmark in BENCHMARKS if benchmark.deploys)

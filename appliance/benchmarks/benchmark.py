@@ -153,6 +153,7 @@ class Benchmark:
     """``checks``: ids of the verdicts it gives; ``minutes``: first estimate on a bare cluster.
 
     ``bounds``: what limits of site or profile may be, by the id of the verdict; of others they can set none.
+    ``deploys``: a deployment runs it, and ``appliance validate`` without names; others run where they are named.
     """
 
     name: str
@@ -163,3 +164,4 @@ class Benchmark:
     explain: str
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     gates: Callable[[View], tuple[Requirement, ...]] = field(default=no_gates)
+    deploys: bool = True

@@ -90,8 +90,8 @@ def validate(
     """Run the cluster's benchmarks and judge what they measure. Changes no configuration.
 
     \b
-    All benchmarks of a site:     appliance validate --inventory mysite
-    One of them:                  appliance validate storage --inventory mysite
+    Those of a deployment:        appliance validate --inventory mysite
+    Some, also longer ones:       appliance validate storage fio --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     The scheduler's promises:     appliance validate scheduler --inventory mysite

@@ -1,0 +1,253 @@
+"""fio through Slurm or ssh: scratch of each host, then shared storage with 1, 2, 4 ... all hosts at once."""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from appliance.adapters.remote import Remote
+from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.equals import Figure, in_container, judge_hosts
+from appliance.benchmarks.fio import sweep
+from appliance.benchmarks.fio.sweep import PARTS, Sweep
+from appliance.benchmarks.jobs import Said, Task, Trouble, on_each, together
+from appliance.benchmarks.reading import Unread
+from appliance.benchmarks.storage_route import Route, Way, routes
+from appliance.checks.check import View, failed, judged, not_assessed, passed
+from appliance.models.bound import Bound
+from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
+from appliance.models.run import Table
+from appliance.models.site import Role
+from appliance.stages.storage.site import NfsMount
+
+UNITS = {
+    "seq_write": (1e9, "GB/s", "write"),
+    "seq_read": (1e9, "GB/s", "read"),
+    "rand_write": (1, "IOPS", "random_write"),
+    "rand_read": (1, "IOPS", "random_read"),
+    "create": (1, "files/s", "create"),
+}
+TOTALS = ("seq_write", "seq_read")
+DECAY = "fio.decay"
+CHECKS = (
+    *(f"fio.{kind}_{name}" for kind in ("scratch", "shared") for _, _, name in UNITS.values()),
+    *(f"fio.total_{UNITS[part][2]}" for part in TOTALS),
+    DECAY,
+)
+BOUNDS = {check: Bound("GB/s") for check in CHECKS}
+BOUNDS |= {check: Bound("IOPS") for check in CHECKS if "random" in check}
+BOUNDS |= {check: Bound("files/s") for check in CHECKS if check.endswith("create")}
+BOUNDS |= {DECAY: Bound("%", least=0, below=100)}
+FIX = {
+    "scratch": "there: nvme smart-log and dmesg for errors, and what else writes to that disk",
+    "shared": "there: nfsstat -c and the link to the server (ethtool); compare with its equals",
+}
+LIMITS = "set its limit in site.yml (limits), from what the storage was sold for"
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long each part takes, in s, and how much each of four files holds. ``files``: small ones of each thread."""
+
+    seconds: int
+    size: str
+    files: int
+
+
+REAL, SMALL = Length(10, "1g", 2000), Length(3, "32m", 200)
+"""SMALL where hosts are containers: their storage is the machine's, and full figures would say nothing more."""
+
+
+def run(view: View, remote: Remote) -> Outcome:
+    """Results per host and directory, and of all hosts together per shared directory."""
+    hosts = [host.name for host in view.site.with_role(Role.GPU)]
+    if not hosts:
+        why = "the site has no GPU host"
+        return Outcome((not_assessed("fio.scratch_read", CLUSTER, why),))
+    length = SMALL if any(in_container(view, host) for host in hosts) else REAL
+    parts = [_scratch(view, remote, hosts, length)]
+    parts += [_shared(view, remote, mount, length) for mount in view.site.storage.mounts]
+    return Outcome(
+        tuple(result for part in parts for result in part.results),
+        tuple(measured for part in parts for measured in part.measurements),
+        tuple(table for part in parts for table in part.tables),
+        tuple(raw for part in parts for raw in part.raw),
+    )
+
+
+def task(at: str, length: Length, parts: Sequence[str]) -> Task:
+    """fio in a directory of its own below ``at``."""
+    token = f".appliance-fio-{secrets.token_hex(4)}"
+    return Task(
+        "fio",
+        sweep.SCRIPT,
+        # Files are laid out before they are read, and small ones take what they take.
+        seconds=length.seconds * len(parts) * 3 + 60,
+        tools=sweep.TOOL,
+        arguments=sweep.script_arguments(
+            at, token, length.seconds, length.size, length.files, parts
+        ),
+    )
+
+
+def _scratch(view: View, remote: Remote, hosts: Sequence[str], length: Length) -> Outcome:
+    scratch = view.site.storage.scratch
+    if scratch is None:
+        return Outcome()
+    crowded = any(in_container(view, host) for host in hosts)
+    said = on_each(view, remote, task(scratch.at, length, PARTS), hosts, in_turn=crowded)
+    sweeps, troubles = _sweeps(view, said, "scratch", scratch.at, PARTS)
+    results = [*troubles, *_per_host(view, "scratch", scratch.at, sweeps, PARTS)]
+    return Outcome(
+        tuple(results),
+        tuple(_measured(results)),
+        raw=tuple(_raw(f"scratch-{h}", s) for h, s in said.items()),
+    )
+
+
+def _shared(view: View, remote: Remote, mount: NfsMount, length: Length) -> Outcome:
+    """All hosts that have it mounted, doubled from one: the server's ceiling shows where the sum no longer grows."""
+    ways = {host: way for host, way in routes(view, mount).items() if host in _gpu_hosts(view)}
+    clients = [
+        host for host, way in ways.items() if isinstance(way, Route) and way.way is Way.KERNEL
+    ]
+    results = [_no_client(mount, host, way) for host, way in ways.items() if host not in clients]
+    raw, rows = [], []
+    sums: dict[str, float] = {}
+    sweeps: dict[str, Sweep] = {}
+    for count in sizes(len(clients)):
+        parts = PARTS if count == len(clients) else TOTALS
+        said = together(view, remote, task(mount.at, length, parts), clients[:count])
+        raw += [_raw(f"shared-{count}-{host}", one) for host, one in said.items()]
+        sweeps, troubles = _sweeps(view, said, "shared", mount.at, parts)
+        if troubles:
+            results += troubles
+            break
+        sums = {part: sum(s.rates[part] for s in sweeps.values()) / 1e9 for part in TOTALS}
+        rows.append((count, *(round(sums[part], 3) for part in TOTALS)))
+    if sweeps and len(sweeps) == len(clients):
+        results += _per_host(view, "shared", mount.at, sweeps, PARTS)
+        results += _totals(view, mount, sums, sweeps)
+    title = f"Shared storage {mount.at}: all clients together"
+    table = Table(title=title, columns=("hosts", "write GB/s", "read GB/s"), rows=tuple(rows))
+    return Outcome(tuple(results), tuple(_measured(results)), (table,) * bool(rows), tuple(raw))
+
+
+def sizes(count: int) -> list[int]:
+    """1, 2, 4 ... and all."""
+    doubled = [1 << power for power in range(count.bit_length()) if 1 << power < count]
+    return [*doubled, count] if count else []
+
+
+def _gpu_hosts(view: View) -> frozenset[str]:
+    return frozenset(host.name for host in view.site.with_role(Role.GPU))
+
+
+def _no_client(mount: NfsMount, host: str, way: Route | str) -> CheckResult:
+    why = way if isinstance(way, str) else f"{mount.at} is no kernel mount there ({way.way})"
+    required = isinstance(way, str)
+    at = place(host, mount.at.removeprefix("/"))
+    return not_assessed("fio.shared_read", at, why, required=required)
+
+
+def _sweeps(
+    view: View, said: Mapping[str, Said], kind: str, at: str, parts: Sequence[str]
+) -> tuple[dict[str, Sweep], list[CheckResult]]:
+    """What each host measured, and of the others why not."""
+    sweeps, troubles = {}, []
+    for host, one in said.items():
+        check, where = f"fio.{kind}_read", place(host, at.removeprefix("/"))
+        if one.trouble:
+            troubles.append(one.verdict(check, where, simulated=in_container(view, host)))
+            continue
+        try:
+            if one.code:
+                raise Unread(f"fio ended with {one.code}: {one.last or 'no reason given'}")
+            sweeps[host] = sweep.read(one.output, parts)
+        except Unread as error:
+            fix = "try it there by hand: fio --output-format=json"
+            bad = judged(check, where, Status.ERROR, cause=str(error), fix=fix)
+            troubles.append(bad)
+    return sweeps, troubles
+
+
+def _per_host(
+    view: View, kind: str, at: str, sweeps: Mapping[str, Sweep], parts: Sequence[str]
+) -> Iterator[CheckResult]:
+    for part in parts:
+        scale, unit, name = UNITS[part]
+        what = f"{part.replace('_', ' ')} at {at}"
+        # Disks of one model differ by some 10 %, and small files and random writes by more.
+        figure = Figure(
+            f"fio.{kind}_{name}", what, unit, FIX[kind], 25.0, parts=(at.removeprefix("/"),)
+        )
+        values = {host: found.rates[part] / scale for host, found in sweeps.items()}
+        yield from judge_hosts(view, figure, values, {h: s.version for h, s in sweeps.items()})
+
+
+def _totals(
+    view: View, mount: NfsMount, sums: Mapping[str, float], sweeps: Mapping[str, Sweep]
+) -> Iterator[CheckResult]:
+    at = place(CLUSTER, f"{mount.at.removeprefix('/')} {len(sweeps)} hosts")
+    simulated = any(in_container(view, host) for host in sweeps)
+    for part in TOTALS:
+        check = f"fio.total_{UNITS[part][2]}"
+        shown: dict[str, Any] = {
+            "value": round(sums[part], 3),
+            "unit": "GB/s",
+            "simulated": simulated,
+        }
+        bound = view.limit(check)
+        if bound is None:
+            why = f"no limit is set ({check})"
+            yield not_assessed(check, at, why, required=False, fix=LIMITS, **shown)
+            continue
+        shown |= {"limit": bound.value, "limit_source": bound.source}
+        if sums[part] < float(bound.value or 0):
+            cause = f"{len(sweeps)} hosts together reach {sums[part]:.3g} GB/s"
+            yield failed(
+                check, at, cause, "the server's disks, its processors and its links", **shown
+            )
+        else:
+            yield passed(check, at, **shown)
+    yield _decay(view, at, sweeps, simulated)
+
+
+def _decay(view: View, at: Place, sweeps: Mapping[str, Sweep], simulated: bool) -> CheckResult:
+    known = [found for s in sweeps.values() for found in s.decay.values()]
+    bound = view.limit(DECAY)
+    if not known or bound is None:
+        why = "no limit is set (fio.decay)" if known else "the parts were too short to see it"
+        shown = {"value": round(max(known), 1), "unit": "%"} if known else {}
+        return not_assessed(DECAY, at, why, required=False, simulated=simulated, **shown)
+    worst = round(max(known), 1)
+    shown = {
+        "unit": "%",
+        "limit": bound.value,
+        "limit_source": bound.source,
+        "simulated": simulated,
+    }
+    if worst > float(bound.value or 0):
+        cause = f"the last third is {worst:g} % slower than the first"
+        return failed(
+            DECAY,
+            at,
+            cause,
+            "caches fill: the disks behind them are slower",
+            value=worst,
+            **shown,
+        )
+    return passed(DECAY, at, worst, **shown)
+
+
+def _measured(results: Sequence[CheckResult]) -> Iterator[Measurement]:
+    for r in results:
+        if isinstance(r.value, float | int) and not isinstance(r.value, bool):
+            yield Measurement(
+                name=r.id, value=r.value, unit=r.unit, target=r.target, simulated=r.simulated
+            )
+
+
+def _raw(name: str, said: Said) -> Raw:
+    text = said.output if said.trouble is Trouble.NONE else f"{said.cause}\n{said.output}"
+    return Raw(f"{name}.txt", text)

@@ -1,0 +1,159 @@
+"""One run of fio on one directory: the script that runs it, and what its JSON and bandwidth logs say (fio 3.x)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pydantic import Field
+
+from appliance.benchmarks.reading import Foreign, Rate, Unread, document, number
+from appliance.text import one_line, shortened
+
+TOOL = {"fio": "apt-get install fio there (Debian, Ubuntu), dnf install fio (RHEL)"}
+LOG = "appliance-log "
+PARTS = ("seq_write", "seq_read", "rand_write", "rand_read", "create")
+WRITES = frozenset({"seq_write", "rand_write"})
+
+# $1 directory, $2 a token, $3 seconds of each part, $4 size of each of four files, $5 small files of each, $6 the parts.
+# Direct reads and writes ask the storage; the page cache would answer for it. Every client has files of its own, for
+# two hosts that write the same blocks measure locks. What is left is removed whatever happened.
+SCRIPT = """
+d=$1/$2-$(hostname -s); mkdir -p "$d" || exit 1
+trap 'rm -rf "$d"' EXIT; trap 'exit 1' TERM INT
+cat >job.fio <<END
+[global]
+directory=$d
+filename_format=data.\\$jobnum
+size=$4
+numjobs=4
+group_reporting
+direct=1
+ioengine=libaio
+time_based
+runtime=$3
+log_avg_msec=500
+per_job_logs=0
+[seq_write]
+stonewall
+rw=write
+bs=1m
+iodepth=8
+end_fsync=1
+write_bw_log=seq_write
+[seq_read]
+stonewall
+rw=read
+bs=1m
+iodepth=8
+write_bw_log=seq_read
+[rand_write]
+stonewall
+rw=randwrite
+bs=4k
+iodepth=32
+[rand_read]
+stonewall
+rw=randread
+bs=4k
+iodepth=32
+[create]
+stonewall
+ioengine=filecreate
+filename_format=small.\\$jobnum.\\$filenum
+time_based=0
+direct=0
+fallocate=none
+nrfiles=$5
+filesize=4k
+openfiles=1
+create_on_open=1
+END
+set --  $6; parts=; for part; do parts="$parts --section=$part"; done
+fio --output-format=json $parts job.fio || exit
+for log in *_bw.log; do [ -f "$log" ] && { echo "appliance-log ${log%_bw.log}"; cat "$log"; }; done; :
+"""
+
+
+class Direction(Foreign):
+    """One direction of one job, over all of its threads. ``runtime`` in ms."""
+
+    bw_bytes: Rate
+    iops: Rate
+    io_bytes: Rate
+    runtime: Rate
+
+
+class Job(Foreign):
+    """One section of the job file."""
+
+    jobname: str = Field(max_length=64)
+    error: int
+    read: Direction
+    write: Direction
+
+
+class Printed(Foreign):
+    """What ``fio --output-format=json`` prints."""
+
+    version: str = Field(alias="fio version", max_length=64)
+    jobs: tuple[Job, ...] = Field(max_length=64)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Of each part what it reached. Bytes/s of sequential parts, operations/s of random ones, files/s of ``create``.
+
+    ``decay``: of sequential parts long enough, by how many percent the last third is slower than the first.
+    """
+
+    version: str
+    rates: Mapping[str, float]
+    bandwidth: Mapping[str, float]
+    decay: Mapping[str, float]
+
+
+def script_arguments(
+    directory: str, token: str, seconds: int, size: str, files: int, parts: Sequence[str]
+) -> tuple[str, ...]:
+    """What SCRIPT is given. ``size`` as fio writes it, "256m"."""
+    return (directory, token, str(seconds), size, str(files), " ".join(parts))
+
+
+def read(output: str, parts: Sequence[str]) -> Sweep:
+    """Raises Unread where a part is missing, ended with an error, or moved nothing."""
+    text, *logs = output.split(f"\n{LOG}")
+    printed = document(Printed, text)
+    jobs = {job.jobname: job for job in printed.jobs}
+    rates, bandwidth = {}, {}
+    for part in parts:
+        job = jobs.get(part)
+        if job is None:
+            raise Unread(f"part {part} is missing")
+        if job.error:
+            raise Unread(f"part {part} ended with error {job.error}")
+        # The engine filecreate counts what it creates as reads.
+        moved = job.write if part in WRITES else job.read
+        if not moved.io_bytes or not moved.runtime:
+            raise Unread(f"part {part} moved no byte")
+        rates[part] = moved.bw_bytes if part.startswith("seq") else moved.iops
+        bandwidth[part] = moved.bw_bytes
+    decay = {name: found for log in logs for name, found in _decay(log) if name in parts}
+    return Sweep(shortened(one_line(printed.version), 40), rates, bandwidth, decay)
+
+
+def _decay(log: str) -> list[tuple[str, float]]:
+    """ "time ms, KiB/s, direction, block size, priority" per thread and interval."""
+    name, _, lines = log.partition("\n")
+    sums: dict[int, float] = {}
+    for line in filter(str.strip, lines.splitlines()):
+        words = [word.strip() for word in line.split(",")]
+        if len(words) < 3:
+            raise Unread(f"a line of the log of {name[:20]} breaks off")
+        at = round(number(words[0], "the time") / 500)
+        sums[at] = sums.get(at, 0.0) + number(words[1], "the bandwidth")
+    steps = [sums[at] for at in sorted(sums)]
+    if len(steps) < 6 or any(later - earlier > 2 for earlier, later in pairwise(sorted(sums))):
+        return []
+    third = len(steps) // 3
+    first, last = sum(steps[:third]) / third, sum(steps[-third:]) / third
+    return [(name.strip(), max(0.0, (first - last) / first * 100))] if first else []

@@ -1,0 +1,238 @@
+"""Runs a script on hosts: through Slurm where it gives them work, else over ssh. What comes back is bounded, and whole or told as not."""
+
+import math
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+
+from appliance.adapters.process import Completed
+from appliance.adapters.remote import Remote
+from appliance.checks.check import View, judged, not_assessed
+from appliance.errors import ConnectionFailed, DeadlineExceeded
+from appliance.models.result import CheckResult, Place, Status
+from appliance.models.site import Owner, Role
+from appliance.text import first_few, one_line, shortened
+
+LARGEST = 4 << 20
+"""Bytes of output that are read of one host; the largest whole one seen, of DCGM with eight GPUs, has some 60 KB."""
+START_SECONDS = 60
+"""A host that Slurm does not free for longer is busy, which is no fault."""
+GRACE_SECONDS = 30.0
+"""Start, prolog and epilog of a job."""
+SIDE_BY_SIDE = 16
+BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate allocation")
+OUT = ("Required node not available", "not available at this time", "drained", "DOWN")
+LABEL = re.compile(r"\s*(\d+): ?(.*)")
+BEGIN = re.compile(r"appliance-begin host=(\S+)")
+END = re.compile(r"appliance-end code=(\d+) size=(\d+)")
+MISSING, SAID = "appliance-missing=", "appliance-said="
+
+# $1 tools, $2 seconds, $3 script, then its arguments. The script's own time is bounded on the host, too, so that nothing
+# is left at work when the connection is gone.
+WRAP = f"""
+export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/opt/nccl-tests/build:$PATH"
+echo "appliance-begin host=${{SLURMD_NODENAME:-$(hostname -s)}}"
+for tool in $1; do command -v "$tool" >/dev/null 2>&1 || {{ echo "{MISSING}$tool"; exit 0; }}; done
+d=$(mktemp -d) || exit 1
+trap 'rm -rf "$d"' EXIT
+seconds=$2 script=$3; shift 3
+(cd "$d" && exec timeout -k 5 "$seconds" /bin/sh -c "$script" sh "$@" >out 2>err </dev/null); code=$?
+head -c {LARGEST} "$d/out"; echo
+tail -c 4000 "$d/err" | grep -v '^ *$' | tail -n 1 | sed 's/^/{SAID}/'
+echo "appliance-end code=$code size=$(wc -c <"$d/out")"
+"""
+
+
+class Trouble(StrEnum):
+    """Why a host has no output to read."""
+
+    NONE = ""
+    NO_TOOL = "no tool"
+    BUSY = "busy"
+    SILENT = "silent"
+    OVERDUE = "overdue"
+    FAILED = "failed"
+    CUT = "cut off"
+
+
+UNKNOWN = frozenset({Trouble.NO_TOOL, Trouble.BUSY, Trouble.SILENT})
+"""Troubles that speak of no fault of what was to be measured."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A script for /bin/sh. ``seconds``: how long it may take on the host. ``tools``: programs it needs, with what brings them.
+
+    ``gpus``: of each host, all of them taken; 0: none are asked for, the host is the job's alone all the same.
+    """
+
+    name: str
+    script: str
+    seconds: float
+    tools: Mapping[str, str]
+    arguments: tuple[str, ...] = ()
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the script printed on one host, and how it ended; with ``trouble`` there is nothing to read, and ``cause`` says why."""
+
+    output: str = ""
+    code: int = 0
+    last: str = ""
+    trouble: Trouble = Trouble.NONE
+    cause: str = ""
+    fix: str = ""
+
+    def verdict(self, check: str, at: Place | str, *, simulated: bool = False) -> CheckResult:
+        """The result of a host that has nothing to read."""
+        if self.trouble in UNKNOWN:
+            return not_assessed(check, at, self.cause, fix=self.fix, simulated=simulated)
+        shown = {"cause": self.cause, "fix": self.fix, "simulated": simulated}
+        return judged(check, at, Status.ERROR, **shown)
+
+
+def on_each(
+    view: View, remote: Remote, task: Task, hosts: Sequence[str], *, in_turn: bool = False
+) -> dict[str, Said]:
+    """The script on every host by itself: one that is down or busy spoils no other. ``in_turn``: one after the other."""
+    with ThreadPoolExecutor(1 if in_turn else SIDE_BY_SIDE) as pool:
+        said = pool.map(lambda host: together(view, remote, task, (host,))[host], hosts)
+        return dict(zip(hosts, said, strict=True))
+
+
+def together(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+    """The script on all of these hosts at the same time; those of Slurm in one job."""
+    of_slurm = {host.name for host in view.site.gpu_hosts_of(Owner.SLURM)}
+    by_job = [host for host in hosts if host in of_slurm]
+    by_ssh = [host for host in hosts if host not in of_slurm]
+    with ThreadPoolExecutor(max(1, len(by_ssh) + 1)) as pool:
+        job = pool.submit(_job, view, remote, task, by_job) if by_job else None
+        rest = list(pool.map(lambda host: _ssh(remote, task, host), by_ssh))
+        found = dict(zip(by_ssh, rest, strict=True)) | (job.result() if job else {})
+    return {host: found[host] for host in hosts}
+
+
+def srun(task: Task, name: str, hosts: Sequence[str]) -> list[str]:
+    """The job: one task on each host, which is its alone."""
+    minutes = math.ceil((task.seconds + GRACE_SECONDS) / 60) + 1
+    return [
+        *("srun", f"--job-name={name}", f"--nodes={len(hosts)}", f"--nodelist={','.join(hosts)}"),
+        *("--ntasks-per-node=1", "--exclusive", *([f"--gres=gpu:{task.gpus}"] * bool(task.gpus))),
+        *(f"--immediate={START_SECONDS}", f"--time={minutes}", "--chdir=/", "--export=NONE"),
+        *("--label", "--quiet", "--kill-on-bad-exit=0", *_words(task)),
+    ]
+
+
+def _words(task: Task) -> list[str]:
+    """The script in its wrapper."""
+    bound = f"{task.seconds:g}"
+    return [
+        *("/bin/sh", "-c", WRAP, "appliance", " ".join(task.tools)),
+        *(bound, task.script, *task.arguments),
+    ]
+
+
+def _job(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+    controls = view.site.with_role(Role.CONTROL)
+    if not controls:
+        nobody = Said(trouble=Trouble.SILENT, cause="the site has no control host")
+        return dict.fromkeys(hosts, nobody)
+    control, name = controls[0].name, f"appliance-{task.name}-{secrets.token_hex(4)}"
+    bound = task.seconds + START_SECONDS + 2 * GRACE_SECONDS
+    try:
+        done = remote.run(control, srun(task, name, hosts), timeout=bound)
+    except DeadlineExceeded:
+        cause = f"the job did not end within {bound:g} s and was cancelled"
+        fix = "slurmd's log on the hosts: a prolog hangs, or a host"
+        return _cancelled(
+            remote, control, name, hosts, Said("", 0, "", Trouble.OVERDUE, cause, fix)
+        )
+    except ConnectionFailed as error:
+        lost = Said("", 0, "", Trouble.SILENT, error.told_of(), error.hint)
+        return _cancelled(remote, control, name, hosts, lost)
+    answers = _by_host(done.stdout)
+    return {h: _read(task, answers[h]) if h in answers else _unheard(done, control) for h in hosts}
+
+
+def _cancelled(
+    remote: Remote, control: str, name: str, hosts: Sequence[str], said: Said
+) -> dict[str, Said]:
+    """A job must not go on holding hosts when nobody waits for it any more."""
+    try:
+        remote.run(control, ["scancel", f"--name={name}"], timeout=20)
+    except (ConnectionFailed, DeadlineExceeded):
+        cause = f"{said.cause}; it may still run: scancel --name={name}"
+        said = Said("", 0, "", said.trouble, cause, said.fix)
+    return dict.fromkeys(hosts, said)
+
+
+def _ssh(remote: Remote, task: Task, host: str) -> Said:
+    try:
+        done = remote.run(host, _words(task), timeout=task.seconds + GRACE_SECONDS)
+    except DeadlineExceeded as error:
+        return Said("", 0, "", Trouble.OVERDUE, error.message, "log in there: a disk or GPU hangs")
+    except ConnectionFailed as error:
+        return Said("", 0, "", Trouble.SILENT, error.message, error.hint)
+    return _read(task, done.stdout.splitlines())
+
+
+def _by_host(stdout: str) -> dict[str, list[str]]:
+    """The lines of each host. srun labels them with the number of the task; the task says which host it is on."""
+    by_task: dict[str, list[str]] = {}
+    for line in stdout.splitlines():
+        if match := LABEL.fullmatch(line):
+            by_task.setdefault(match[1], []).append(match[2])
+    named = ((_first(BEGIN, lines), lines) for lines in by_task.values())
+    return {match[1]: lines for match, lines in named if match}
+
+
+def _first(pattern: re.Pattern[str], lines: Iterable[str]) -> re.Match[str] | None:
+    return next((match for line in lines if (match := pattern.fullmatch(line.strip()))), None)
+
+
+def _read(task: Task, lines: Sequence[str]) -> Said:
+    """What stands between the first line of the wrapper and its last."""
+    begin = next((at for at, line in enumerate(lines) if BEGIN.fullmatch(line.strip())), None)
+    if begin is None:
+        cause = "the host ran something else than was asked"
+        return Said(
+            "", 0, "", Trouble.FAILED, cause, "a login script prints or ends: make it silent"
+        )
+    body, end = lines[begin + 1 :], END.fullmatch(lines[-1].strip())
+    if len(body) == 1 and body[0].startswith(MISSING):
+        tool = shortened(one_line(body[0][len(MISSING) :]), 60)
+        cause, fix = f"{tool} is not there", task.tools.get(tool, f"install {tool}")
+        return Said("", 0, "", Trouble.NO_TOOL, cause, fix)
+    if end is None:
+        cause = "its output breaks off: the task was killed, or the host went away"
+        return Said("", 0, "", Trouble.CUT, cause, "dmesg there: out of memory; else run it again")
+    code, size = int(end[1]), int(end[2])
+    spoke = len(body) > 1 and body[-2].startswith(SAID)
+    last = shortened(one_line(body[-2][len(SAID) :]), 300) if spoke else ""
+    if size > LARGEST:
+        cause = f"it printed {size} bytes; {LARGEST} at most are read"
+        return Said("", code, last, Trouble.CUT, cause, "run it by hand and look")
+    output = "\n".join(body[: -2 if spoke else -1])
+    if code in {124, 137}:
+        cause = f"it did not end within {task.seconds:g} s"
+        return Said(output, code, last, Trouble.OVERDUE, cause, "log in there: a disk or GPU hangs")
+    return Said(output, code, last)
+
+
+def _unheard(done: Completed, control: str) -> Said:
+    """A host of the job that printed nothing."""
+    words = [line for line in done.stderr.splitlines() if line.strip()]
+    said = shortened(one_line(first_few(words, 2)), 300) or f"srun ended with {done.returncode}"
+    if any(word in done.stderr for word in BUSY):
+        return Said("", 0, "", Trouble.BUSY, f"it is at work: {said}", "squeue says for whom")
+    if any(word in done.stderr for word in OUT):
+        fix = f"on {control}: sinfo -R says why"
+        return Said("", 0, "", Trouble.BUSY, f"Slurm gives it no work: {said}", fix)
+    return Said(
+        "", 0, "", Trouble.FAILED, f"it did not run the job: {said}", f"on {control}: sinfo -R"
+    )

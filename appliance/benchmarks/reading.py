@@ -1,0 +1,59 @@
+"""Output of measuring programs: typed where it is read, or refused in one line. What is cut, odd or absurd is no measurement."""
+
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from appliance.adapters.answers import parsed
+from appliance.text import quoted, shortened
+
+Positive = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
+
+
+class Unread(ValueError):
+    """Output that is not what the program prints when it has measured; one line says why."""
+
+
+class Foreign(BaseModel):
+    """A part of another program's document; keys that nobody asks for are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+
+Made = TypeVar("Made", bound=Foreign)
+
+
+def document(kind: type[Made], text: str) -> Made:
+    """The JSON document within ``text``, after whatever a program or its loader said first. Raises Unread."""
+    begin = text.find("{")
+    if begin < 0:
+        raise Unread(
+            f"it printed no JSON: {quoted(text.strip()[:80])}" if text.strip() else "no output"
+        )
+    try:
+        found = parsed(text[begin:])
+    except ValueError as error:
+        raise Unread(shortened(str(error), 200)) from None
+    return shaped(kind, found)
+
+
+def shaped(kind: type[Made], found: object) -> Made:
+    """``found`` as a ``kind``. Raises Unread with the first place that does not fit."""
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise Unread(shortened(f"{where}: {first['msg']}", 200)) from None
+
+
+def number(word: str, what: str) -> float:
+    """A number of zero and more. Raises Unread for anything else, nan and inf among it."""
+    try:
+        found = float(word)
+    except ValueError:
+        raise Unread(f"{what} is no number: {quoted(word)}") from None
+    if not 0 <= found <= 1e18:
+        raise Unread(f"{what} cannot be {quoted(word)}")
+    return found

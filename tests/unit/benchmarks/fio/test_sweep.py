@@ -1,0 +1,88 @@
+"""What fio says: a real run is read, and whatever is cut or doctored is refused."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appliance.benchmarks.fio.sweep import PARTS, Sweep, read
+from appliance.benchmarks.reading import Unread
+
+REAL = (Path(__file__).parents[3] / "data/benchmarks/fio/fio-3.33.txt").read_text()
+
+
+def doctored(part: str, **changes: object) -> str:
+    text, _, logs = REAL.partition("\nappliance-log ")
+    printed = json.loads(text)
+    for job in printed["jobs"]:
+        if job["jobname"] == part:
+            job.update(changes)
+    return f"{json.dumps(printed)}\nappliance-log {logs}"
+
+
+def log(rates: list[int]) -> str:
+    lines = "".join(f"{500 * i + 3}, {rate}, 0, 0, 0\n" for i, rate in enumerate(rates, 1))
+    return f"{REAL.partition(chr(10) + 'appliance-log ')[0]}\nappliance-log seq_read\n{lines}"
+
+
+def test_a_real_run_is_read() -> None:
+    found = read(REAL, PARTS)
+    assert found.version == "fio-3.33"
+    printed = {
+        job["jobname"]: job for job in json.loads(REAL.partition("\nappliance-log ")[0])["jobs"]
+    }
+    assert found.rates == {
+        "seq_write": printed["seq_write"]["write"]["bw_bytes"],
+        "seq_read": printed["seq_read"]["read"]["bw_bytes"],
+        "rand_write": printed["rand_write"]["write"]["iops"],
+        "rand_read": printed["rand_read"]["read"]["iops"],
+        "create": printed["create"]["read"]["iops"],
+    }
+    assert set(found.decay) == {"seq_read", "seq_write"}
+
+
+def test_a_storage_that_slows_down_is_seen_in_the_log() -> None:
+    assert read(log([1000] * 4 + [900] * 4 + [600] * 4), PARTS).decay == {"seq_read": 40.0}
+    assert read(log([1000] * 12), PARTS).decay == {"seq_read": 0.0}
+
+
+@pytest.mark.parametrize("rates", [[], [1000] * 5])
+def test_a_short_log_shows_no_decay(rates: list[int]) -> None:
+    assert read(log(rates), PARTS).decay == {}
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("", "no output"),
+        ("fio: failed to open", "it printed no JSON"),
+        (REAL[:9000], "it is not JSON"),
+        ('{"jobs": []}', "fio version: Field required"),
+        ('{"fio version": "fio-3.33", "jobs": []}', "part seq_write is missing"),
+        (doctored("seq_read", error=5), "part seq_read ended with error 5"),
+        (
+            doctored("seq_read", read={"bw_bytes": -1, "iops": 1, "io_bytes": 1, "runtime": 1}),
+            "bw_bytes",
+        ),
+        (
+            doctored("seq_read", read={"bw_bytes": 1, "iops": 1, "io_bytes": 0, "runtime": 1}),
+            "no byte",
+        ),
+        (doctored("rand_read", read="fast"), "read"),
+        (log([1]) + "500, nonsense, 0", "the bandwidth is no number: 'nonsense'"),
+        (log([1]) + "500", "breaks off"),
+    ],
+)
+def test_what_is_no_whole_measurement_is_refused(output: str, why: str) -> None:
+    with pytest.raises(Unread, match=why.replace("'", ".")):
+        read(output, PARTS)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, len(REAL)), st.text(max_size=5))
+def test_no_doctored_output_breaks_the_reader(at: int, noise: str) -> None:
+    with suppress(Unread):
+        assert isinstance(read(REAL[:at] + noise, PARTS), Sweep)

@@ -1,0 +1,69 @@
+"""One figure per host: floors, outliers among equals, and silence where neither can be had."""
+
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+
+from appliance.benchmarks.equals import Figure, judge_hosts
+from appliance.checks.check import View
+from appliance.models.profile import Limit
+from appliance.models.result import Status
+from appliance.models.site import Host, Network, Role, Site
+from tests.profiles import profile_of
+
+FIGURE = Figure("fio.scratch_read", "seq read at /scratch", "GB/s", "look at the disk")
+FLOOR = Limit(value=3, unit="GB/s", source="the disk's data sheet")
+
+
+def view(**limits: Limit) -> View:
+    names = ("gpu-1", "gpu-2")
+    hosts = tuple(
+        Host(name=name, roles=(Role.GPU,), address=IPv4Address(f"10.0.0.{i}"))
+        for i, name in enumerate(names, 10)
+    )
+    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
+    given = {"fio.scratch_read": limits["floor"]} if limits else {}
+    site = Site(version=1, name="lab", networks=networks, hosts=hosts, limits=given)
+    return View(profile_of(), site, {})
+
+
+def statuses(found: View, values: dict[str, float]) -> list[Status]:
+    return [r.status for r in judge_hosts(found, FIGURE, values)]
+
+
+def test_a_host_below_the_floor_fails_and_is_named() -> None:
+    fine, slow = judge_hosts(view(floor=FLOOR), FIGURE, {"gpu-1": 3.5, "gpu-2": 2.9})
+    assert (fine.status, slow.status, slow.host) == (Status.PASS, Status.FAIL, "gpu-2")
+    assert slow.cause == "seq read at /scratch is 2.9 GB/s, below the limit of 3"
+    assert (slow.limit, slow.limit_source, slow.fix) == (3, FLOOR.source, "look at the disk")
+
+
+def test_an_outlier_fails_though_it_is_above_the_floor() -> None:
+    values = {"a": 7.0, "b": 7.1, "c": 6.9, "gpu-2": 4.0}
+    found = {r.host: r for r in judge_hosts(view(floor=FLOOR), FIGURE, values)}
+    assert [r.status for r in found.values()].count(Status.PASS) == 3
+    assert found["gpu-2"].status is Status.FAIL
+    assert found["gpu-2"].cause.endswith("42 % worse than the median of 4 equal hosts")
+
+
+def test_without_a_limit_too_few_equals_are_not_judged() -> None:
+    (first, _) = judge_hosts(view(), FIGURE, {"gpu-1": 3.5, "gpu-2": 0.1})
+    assert first.status is Status.NOT_ASSESSED
+    assert first.cause == (
+        "no limit is set (fio.scratch_read), and of 2 equals; 4 are needed to name an outlier"
+    )
+    assert first.value == 3.5
+
+
+def test_two_camps_are_a_warning_under_a_limit_and_not_judged_without() -> None:
+    camps = {"a": 9.0, "b": 9.0, "c": 5.0, "d": 5.0}
+    assert set(statuses(view(floor=FLOOR), camps)) == {Status.WARN}
+    assert set(statuses(view(), camps)) == {Status.NOT_ASSESSED}
+
+
+@pytest.mark.parametrize(("value", "status"), [(4.9, Status.PASS), (5.1, Status.FAIL)])
+def test_of_a_latency_less_is_better(value: float, status: Status) -> None:
+    ceiling = Limit(value=5, unit="us", source="oracle")
+    figure = Figure("fio.scratch_read", "latency", "us", "look", more_is_better=False)
+    (found,) = judge_hosts(view(), figure, {"gpu-1": value}, limit=ceiling)
+    assert found.status is status
