@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.acceptance import PROMISES
+from appliance.actions import printed
 from appliance.alerts import ALERTS, rules_file
 from appliance.checks.check import Check
 from appliance.config import compatibility, data
@@ -117,6 +118,7 @@ PAGES = (
     Page("docs/faults.md", "faults", fault_table),
     Page("docs/scheduler.md", "promises", promise_table),
     Page("docs/support.md", "releases", release_table),
+    Page("docs/json.md", "documents", printed.table),
 )
 
 
@@ -130,11 +132,12 @@ def publish(checkout: Path) -> None:
 
 
 def generated() -> dict[str, str]:
-    """Files that are written as a whole: alert rules, and the page their runbook links lead to."""
+    """Files that are written as a whole: alert rules, the page their runbook links lead to, schemas of --json."""
     entries = [(c.id, c.title, c.explain, measured_against(c) or "none") for c in CHECKS]
     return {
         RULES: rules_file.rules(ALERTS),
         RUNBOOK: rules_file.runbook(entries, ALERTS),
+        **printed.schemas(),
     }
 
 

@@ -1,6 +1,5 @@
 """appliance etcd list, save, restore, abandon"""
 
-import json
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from appliance.actions.etcd import Restore
 from appliance.cli import options
 from appliance.engine.etcd import Order
 from appliance.errors import ApplianceError
+from appliance.report.documents import Backup, Backups, BackupsOfHost, BackupWritten
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
@@ -38,7 +38,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     site, hosts = action.backups(options.target(inventory, profile), options.quiet())
     if as_json:
         told = {host: _document(found) for host, found in hosts.items()}
-        options.echo_json({"site": site, "hosts": told})
+        options.echo_json(Backups(site=site, hosts=told))
     else:
         for host, found in hosts.items():
             for line in _lines(found):
@@ -55,7 +55,10 @@ def save(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     Exit: 0 written, 1 no control host could, 2 unusable input.
     """
     host, name = action.save(options.target(inventory, profile), options.quiet())
-    options.echo(json.dumps({"host": host, "name": name}) if as_json else f"{name} on {host}")
+    if as_json:
+        options.echo_json(BackupWritten(host=host, name=name))
+    else:
+        options.echo(f"{name} on {host}")
     return 0
 
 
@@ -142,7 +145,7 @@ def _lines(found: action.Listed) -> list[str]:
     return [f"{b.name}  {b.bytes / 1e6:8.1f} MB  {(now - b.written) / 3600:6.1f} h" for b in found]
 
 
-def _document(found: action.Listed) -> dict[str, object]:
+def _document(found: action.Listed) -> BackupsOfHost:
     if isinstance(found, ApplianceError):
-        return {"error": found.message, "fix": found.hint}
-    return {"backups": [vars(backup) for backup in found]}
+        return BackupsOfHost(error=found.message, fix=found.hint)
+    return BackupsOfHost(backups=tuple(Backup(**vars(backup)) for backup in found))

@@ -6,6 +6,7 @@ import click
 
 from appliance.actions import fabric as action
 from appliance.cli import options
+from appliance.report import documents
 from appliance.report import fabric as report
 
 
@@ -77,24 +78,27 @@ def _row(rail: action.Rail) -> tuple[str, ...]:
     )
 
 
-def _document(seen: action.Fabric) -> dict[str, object]:
-    return {
-        "site": seen.site,
-        "seen_from": seen.seen_from,
-        "simulated": seen.simulated,
-        "silent": list(seen.silent),
-        "ports": [
-            {
-                "host": rail.plug.host,
-                "device": rail.plug.device,
-                "port": rail.plug.port,
-                "state": rail.port.state,
-                "physical": rail.port.physical,
-                "rate_gbps": rail.port.rate,
-                "switch": rail.socket.switch if rail.socket else None,
-                "switch_port": rail.socket.port if rail.socket else None,
-            }
-            for rail in seen.rails
-        ],
-        **seen.topology.model_dump(mode="json"),
-    }
+def _document(seen: action.Fabric) -> documents.Fabric:
+    ports = (
+        documents.FabricPort(
+            host=rail.plug.host,
+            device=rail.plug.device,
+            port=rail.plug.port,
+            state=rail.port.state,
+            physical=rail.port.physical,
+            rate_gbps=rail.port.rate,
+            switch=rail.socket.switch if rail.socket else None,
+            switch_port=rail.socket.port if rail.socket else None,
+        )
+        for rail in seen.rails
+    )
+    return documents.Fabric(
+        site=seen.site,
+        seen_from=seen.seen_from,
+        simulated=seen.simulated,
+        silent=seen.silent,
+        ports=tuple(ports),
+        hcas=seen.topology.hcas,
+        switches=seen.topology.switches,
+        links=seen.topology.links,
+    )

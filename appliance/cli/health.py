@@ -8,7 +8,7 @@ import click
 from appliance.actions import health as action
 from appliance.cli import options, spoken
 from appliance.models.result import overall
-from appliance.report import nagios, prometheus
+from appliance.report import documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
 
@@ -49,14 +49,14 @@ def health(
     verdict = overall(seen.results)
     match "json" if as_json else shape:
         case "json":
-            document = {
-                "site": seen.site,
-                "verdict": verdict.value,
-                "seconds": round(seen.seconds, 3),
-                "simulated": list(seen.simulated),
-                "results": [r.model_dump(mode="json") for r in seen.results],
-                **({"report": seen.report} if keep else {}),
-            }
+            document = documents.Health(
+                site=seen.site,
+                verdict=verdict,
+                seconds=round(seen.seconds, 3),
+                simulated=seen.simulated,
+                results=tuple(seen.results),
+                report=seen.report if keep else None,
+            )
             options.echo_json(document)
         case "nagios":
             text, code = nagios.render(seen.site, spoken.advice_elsewhere(seen.results))

@@ -10,6 +10,7 @@ from appliance.actions import images as action
 from appliance.actions.images import Change, Seen
 from appliance.cli import options
 from appliance.models.images import Held, RunningImage
+from appliance.report.documents import ImageChange, Images, ImagesLocked
 from appliance.report.wording import fold, plural
 
 
@@ -64,8 +65,8 @@ def lock(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) 
     if changes or seen.lock is None:
         action.lock(seen, wanted)
     if as_json:
-        told = [{"image": c.image, "before": c.before, "after": c.after} for c in changes]
-        options.echo_json({"file": os.fspath(seen.file), "changes": told})
+        told = tuple(ImageChange(image=c.image, before=c.before, after=c.after) for c in changes)
+        options.echo_json(ImagesLocked(file=os.fspath(seen.file), changes=told))
     elif changes:
         options.echo(f"  {seen.file}: {plural(len(wanted), 'image')} accepted")
     else:
@@ -95,9 +96,6 @@ def _sign(one: RunningImage) -> str:
     return signs.get(one.held, "✓")
 
 
-def _document(seen: Seen) -> dict[str, object]:
-    return {
-        "site": seen.site,
-        "lock": os.fspath(seen.file) if seen.lock else None,
-        "images": [one.model_dump(mode="json") for one in seen.images],
-    }
+def _document(seen: Seen) -> Images:
+    lock = os.fspath(seen.file) if seen.lock else None
+    return Images(site=seen.site, lock=lock, images=seen.images)

@@ -8,6 +8,7 @@ import click
 
 from appliance.actions import kubeconfig as action
 from appliance.cli import options
+from appliance.report.documents import Kubeconfig
 
 DEFAULT_DAYS, MOST_DAYS = 7, 365
 
@@ -36,12 +37,9 @@ def kubeconfig(inventory: Path | None, profile: str | None, days: int, as_json: 
     """
     found = action.fetch(options.target(inventory, profile), days, options.quiet())
     if as_json:
-        document = {
-            "file": os.fspath(found.file),
-            "server": found.server,
-            "user": found.user,
-            "until": found.until.isoformat(),
-        }
+        document = Kubeconfig(
+            file=os.fspath(found.file), server=found.server, user=found.user, until=found.until
+        )
         options.echo_json(document)
         return 0
     options.echo(

@@ -1,9 +1,7 @@
 """appliance lab: raise, look at, enter, hurt and remove a virtual rack."""
 
-import json
 import os
 import sys
-from dataclasses import asdict
 
 import click
 from rich.console import Console
@@ -193,4 +191,4 @@ def _find(name: str) -> Rack:
 
 
 def _print_json(found: lab_status.RackStatus) -> None:
-    click.echo(json.dumps(asdict(found), indent=1))
+    click.echo(found.model_dump_json(indent=1))

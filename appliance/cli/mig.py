@@ -10,6 +10,7 @@ from appliance.actions.deploy import Deployed
 from appliance.cli import options, spoken
 from appliance.models.plan import Plan
 from appliance.report.console import plan_table, run_summary
+from appliance.report.documents import Mig, MigOfHost
 
 host_option = click.option(
     "--host", "hosts", multiple=True, help="Only this GPU host (repeatable)."
@@ -162,10 +163,9 @@ def _bad(seen: action.Seen) -> bool:
 
 def _say(seen: action.Seen, as_json: bool) -> None:
     if as_json:
-        hosts: dict[str, object] = {host: {"gpus": gpus} for host, gpus in seen.hosts.items()}
-        hosts |= {h: {"error": e.message, "fix": e.hint} for h, e in seen.silent.items()}
-        told = {"site": seen.site, "simulated": seen.simulated, "hosts": hosts}
-        options.echo_json(told)
+        hosts = {host: MigOfHost(gpus=tuple(gpus)) for host, gpus in seen.hosts.items()}
+        hosts |= {h: MigOfHost(error=e.message, fix=e.hint) for h, e in seen.silent.items()}
+        options.echo_json(Mig(site=seen.site, simulated=seen.simulated, hosts=hosts))
         return
     if seen.simulated:
         options.echo("Simulated here: gpu.")

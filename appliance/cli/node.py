@@ -11,6 +11,7 @@ from appliance.actions.node import Move, Seen
 from appliance.cli import options, spoken
 from appliance.models.site import Owner
 from appliance.report.console import run_summary
+from appliance.report.documents import Holding, NodeOwner, NodeOwners
 
 
 @click.group()
@@ -34,8 +35,8 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     """
     site, hosts = action.show(options.target(inventory, profile), options.quiet())
     if as_json:
-        told = {"site": site, "hosts": {seen.host: _document(seen) for seen in hosts}}
-        options.echo_json(told)
+        told = {seen.host: _document(seen) for seen in hosts}
+        options.echo_json(NodeOwners(site=site, hosts=told))
     else:
         for seen in hosts:
             for line in _lines(seen, partial(options.command_line, inventory, profile)):
@@ -133,18 +134,21 @@ def _lines(seen: Seen, command: Callable[..., str]) -> list[str]:
     return lines
 
 
-def _document(seen: Seen) -> dict[str, object]:
-    found: dict[str, object] = {
-        "declared": seen.declared.value,
-        "as_declared": seen.settled if seen.is_known else None,
+def _document(seen: Seen) -> NodeOwner:
+    held = {
+        owner.value: Holding(
+            owner=one.owner.value if one.owner else None,
+            gives_work=one.gives,
+            state=one.said,
+            work=one.work,
+        )
+        for owner, one in seen.held.items()
     }
-    for owner, held in seen.held.items():
-        found[owner.value] = {
-            "owner": held.owner.value if held.owner else None,
-            "gives_work": held.gives,
-            "state": held.said,
-            "work": list(held.work),
-        }
-    if seen.error:
-        found |= {"error": seen.error.message, "fix": seen.error.hint}
-    return found
+    return NodeOwner(
+        declared=seen.declared.value,
+        as_declared=seen.settled if seen.is_known else None,
+        slurm=held.get(Owner.SLURM),
+        kubernetes=held.get(Owner.KUBERNETES),
+        error=seen.error.message if seen.error else "",
+        fix=seen.error.hint if seen.error else "",
+    )

@@ -1,6 +1,5 @@
 """Flags several verbs share, and how their output is chosen."""
 
-import json
 import os
 import shlex
 import sys
@@ -10,12 +9,12 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import click
-from pydantic import BaseModel
 from rich.console import Console
 
 from appliance.actions.opening import Target, site_here
 from appliance.actions.planned import Filters, stage_names
 from appliance.cli.spoken import advice, advice_elsewhere, speak_of
+from appliance.models.base import Document
 from appliance.models.events import Event, Message, Observer
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 
@@ -82,13 +81,9 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
     click.echo(advice(text), nl=nl, err=err)
 
 
-def echo_json(document: object) -> None:
-    """Prints data as JSON, for readers who are in other folders."""
-    value = advice_elsewhere(document)
-    if isinstance(value, BaseModel):
-        click.echo(value.model_dump_json(indent=1))
-    else:
-        click.echo(json.dumps(value, indent=1))
+def echo_json(document: Document) -> None:
+    """Prints a document, for readers who are in other folders."""
+    click.echo(advice_elsewhere(document).model_dump_json(indent=1))
 
 
 def require_answer(yes: bool, as_json: bool = False) -> None:

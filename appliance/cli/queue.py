@@ -11,6 +11,7 @@ from appliance.config.load import LoadedSite
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import QueuePlan
 from appliance.report.console.queues import plan_lines, queue_tree
+from appliance.report.documents import Queues
 from appliance.stages.scheduler.queues.rendered import Rendered
 
 
@@ -147,11 +148,11 @@ def _say(made: QueuePlan, as_json: bool) -> None:
             options.echo(line)
 
 
-def _document(loaded: LoadedSite, wanted: Rendered) -> dict[str, object]:
-    return {
-        **action.tree_of(loaded).model_dump(mode="json"),
-        "digest": wanted.digest,
-        "resources": list(wanted.resources),
-        "node_labels": wanted.node_labels,
-        "charts": [chart.model_dump(mode="json") for chart in wanted.charts],
-    }
+def _document(loaded: LoadedSite, wanted: Rendered) -> Queues:
+    return Queues(
+        **dict(action.tree_of(loaded)),
+        digest=wanted.digest,
+        resources=tuple(map(dict, wanted.resources)),
+        node_labels=wanted.node_labels,
+        charts=tuple(chart.model_dump(mode="json") for chart in wanted.charts),
+    )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from appliance.cli import options, spoken
 from appliance.models.result import CheckResult, Status, overall
 from appliance.report.console import findings_list
+from appliance.report.documents import Trial
 from appliance.report.findings import findings
 from appliance.report.symbols import STATUS
 
@@ -16,8 +17,7 @@ def show(
     results = list(verdicts if as_json else _shown(verdicts, titles))
     verdict = overall(results)
     if as_json:
-        listed = [result.model_dump(mode="json") for result in results]
-        options.echo_json({"verdict": verdict.value, "results": listed})
+        options.echo_json(Trial(verdict=verdict, results=tuple(results)))
         return verdict.exit_code
     console = options.console()
     findings_list(console, findings(spoken.advice(results)))

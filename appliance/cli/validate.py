@@ -1,6 +1,5 @@
 """appliance validate"""
 
-import json
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
 from appliance.models.run import RunRecord
 from appliance.report.console import findings_list, run_summary
+from appliance.report.documents import TrainingLogs
 from appliance.report.findings import findings
 from appliance.stages.slurm.site import JobContainer
 
@@ -170,13 +170,13 @@ def _from_logs(folder: Path, profile: str, model: str | None, as_json: bool) -> 
     outcome = recorded_logs.read_logs(folder, profile, model)
     verdict = overall(outcome.results)
     if as_json:
-        document = {
-            "verdict": verdict.value,
-            "results": [r.model_dump(mode="json") for r in outcome.results],
-            "measurements": [m.model_dump(mode="json") for m in outcome.measurements],
-            "tables": [t.model_dump(mode="json") for t in outcome.tables],
-        }
-        click.echo(json.dumps(document, indent=1))
+        document = TrainingLogs(
+            verdict=verdict,
+            results=outcome.results,
+            measurements=outcome.measurements,
+            tables=outcome.tables,
+        )
+        options.echo_json(document)
         return verdict.exit_code
     console = options.console()
     print_tables(console, outcome.tables)

@@ -1,13 +1,11 @@
 """How a rack is at this moment: which hosts run, since when, and with how much memory."""
 
-from dataclasses import dataclass
-
 from appliance.lab import cgroups, fabric, machine, processes, repository
 from appliance.lab.spec import Rack, RackHost
+from appliance.models.base import Document, Model
 
 
-@dataclass(frozen=True)
-class HostStatus:
+class HostStatus(Model):
     """One host: "running", "frozen" or "stopped"; uptime in seconds, memory in MiB."""
 
     name: str
@@ -18,8 +16,7 @@ class HostStatus:
     memory: int | None
 
 
-@dataclass(frozen=True)
-class RackStatus:
+class RackStatus(Document):
     """A rack and its hosts; ``fabric`` is "running", "stopped", or what stands in its place."""
 
     name: str

@@ -27,6 +27,15 @@ class Model(BaseModel):
         return made
 
 
+class Document(Model):
+    """What a verb prints with --json. ``version`` rises with every change that a reader of the one before cannot take.
+
+    docs/json.md names each, docs/schema/ has its JSON Schema.
+    """
+
+    version: int = 1
+
+
 class Numerous(Model):
     """Data of which a large site has very many: it does not remember which of its values were given.
 

@@ -21,6 +21,7 @@ class RunStarted(Model):
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["run_started"] = "run_started"
+    version: int = Field(default=1, description="Of the form of all events of the run")
     run: Line
     verb: Line
     site: Line

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from appliance.models.base import Model
+from appliance.models.base import Document, Model
 from appliance.models.line import Line
 from appliance.models.result import CheckResult
 
@@ -58,7 +58,7 @@ def expected_minutes(cells: Iterable[HostStage]) -> float:
     return sum(slowest.values())
 
 
-class Plan(Model):
+class Plan(Document):
     """All cells; ``hosts`` and ``stages`` in the order they are shown and run."""
 
     site: Line

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from appliance.models.base import Model
+from appliance.models.base import Document, Model
 
 
 class Step(StrEnum):
@@ -28,7 +28,7 @@ class Change(Model):
     remedy: str = ""
 
 
-class QueuePlan(Model):
+class QueuePlan(Document):
     """All changes, in the order they are made, and how many resources are as they should be."""
 
     site: str
@@ -73,7 +73,7 @@ class PoolRow(Model):
     guaranteed: float
 
 
-class QueueTree(Model):
+class QueueTree(Document):
     """The site's queues by pool, parents before children. ``admission``: what becomes of work that asks for what is not its own."""
 
     site: str

@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from appliance.models.acceptance import Acceptance
 from appliance.models.affinity import rails
-from appliance.models.base import Model
+from appliance.models.base import Document, Model
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
 from appliance.models.line import Line
@@ -140,7 +140,7 @@ class KeptFile(Model):
     size: int = Field(ge=0)
 
 
-class RunRecord(Model):
+class RunRecord(Document):
     """One run from start to verdict. ``not_assessed``: sentences on what this run cannot say.
 
     The report's third headline is the measurement of unit ``tokens/s`` with the highest

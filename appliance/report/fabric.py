@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from rich.console import Console
 from rich.table import Table
 
+from appliance.report.documents import Block, Nearness
 from appliance.stages.fabric.switch_tree import SwitchTree, kubernetes, slurm
 
 
@@ -36,21 +37,19 @@ def label_commands(tree: SwitchTree) -> str:
     )
 
 
-def tree_document(tree: SwitchTree) -> dict[str, object]:
+def tree_document(tree: SwitchTree) -> Nearness:
     """Blocks with the switches they stand for, and the labels of each host."""
-    return {
-        "blocks": [
-            {
-                "name": block.name,
-                "tier": block.tier,
-                "switches": list(block.switches),
-                "hosts": list(block.hosts),
-                "blocks": list(block.blocks),
-            }
-            for block in tree.blocks
-        ],
-        "labels": kubernetes(tree),
-    }
+    blocks = (
+        Block(
+            name=block.name,
+            tier=block.tier,
+            switches=tuple(block.switches),
+            hosts=tuple(block.hosts),
+            blocks=tuple(block.blocks),
+        )
+        for block in tree.blocks
+    )
+    return Nearness(blocks=tuple(blocks), labels=kubernetes(tree))
 
 
 def _words(labels: Mapping[str, str]) -> str:

@@ -434,9 +434,13 @@ def test_list_tells_of_each_host_and_of_one_that_does_not_answer(bench: Bench) -
     done = bench.run("list", "--json")
     assert done.return_value == 1
     told = json.loads(done.output)["hosts"]
-    assert told["head"] == {"backups": []}
+    assert told["head"] == {"error": "", "fix": "", "backups": []}
     assert [b["name"] for b in told["head-2"]["backups"]] == [NAME]
-    assert told["head-3"] == {"error": "head-3 does not answer", "fix": "power it on"}
+    assert told["head-3"] == {
+        "error": "head-3 does not answer",
+        "fix": "power it on",
+        "backups": None,
+    }
     assert NAME in bench.run("list").output
 
 

@@ -76,7 +76,11 @@ def test_a_host_that_cannot_answer_is_1_and_the_others_are_shown(
     assert done.return_value == 1
     told = json.loads(done.output)["hosts"]
     assert told["gpu-1"]["gpus"][0]["layout"] == "whole"
-    assert told["gpu-2"] == {"error": "it does not answer", "fix": "power it on"}
+    assert told["gpu-2"] == {
+        "error": "it does not answer",
+        "fix": "power it on",
+        "gpus": None,
+    }
 
 
 def test_one_host_can_be_named_and_an_unknown_one_is_refused(said: dict[str, Any]) -> None:

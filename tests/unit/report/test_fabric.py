@@ -28,15 +28,15 @@ def test_every_node_gets_a_label_per_tier() -> None:
 
 
 def test_programs_get_the_switches_a_block_stands_for_and_the_labels() -> None:
-    document = tree_document(TREE)
-    assert document["blocks"][0] == {  # type: ignore[index]
+    document = tree_document(TREE).model_dump(mode="json")
+    assert document["blocks"][0] == {
         "name": "leaves-1",
         "tier": 1,
         "switches": ["leaf-1", "leaf-2"],
         "hosts": ["gpu-1", "gpu-2"],
         "blocks": [],
     }
-    assert document["labels"]["gpu-1"]["fabric.topograph.run/tier-2"] == "spine-1"  # type: ignore[index]
+    assert document["labels"]["gpu-1"]["fabric.topograph.run/tier-2"] == "spine-1"
 
 
 def test_no_tree_is_no_text() -> None:

@@ -1,0 +1,198 @@
+"""What verbs print with --json: the form of each document, and which command prints it."""
+
+from typing import Any
+
+from pydantic import AwareDatetime, Field
+
+from appliance.models.base import Document, Model
+from appliance.models.images import RunningImage
+from appliance.models.line import Line
+from appliance.models.queue_plan import QueueTree
+from appliance.models.result import CheckResult, Measurement, Verdict
+from appliance.models.run import Table
+from appliance.stages.fabric.facts import FabricNode, Link
+
+
+class Health(Document):
+    """The site as it was judged. ``seconds`` of wall time; ``report``: where it lies, None where none was kept."""
+
+    site: Line
+    verdict: Verdict
+    seconds: float
+    simulated: tuple[Line, ...] = Field(description="Areas of hardware that are simulated here")
+    results: tuple[CheckResult, ...]
+    report: str | None = None
+
+
+class Trial(Document):
+    """What a trial on a cluster found, one result per promise or add-on."""
+
+    verdict: Verdict
+    results: tuple[CheckResult, ...]
+
+
+class TrainingLogs(Document):
+    """What logs of finished trainings show, judged by a profile and entered nowhere."""
+
+    verdict: Verdict
+    results: tuple[CheckResult, ...]
+    measurements: tuple[Measurement, ...]
+    tables: tuple[Table, ...]
+
+
+class FabricPort(Model):
+    """A port of a host, Gb/s, and the switch port its cable ends in; None: discovery did not meet it."""
+
+    host: Line
+    device: Line
+    port: int
+    state: Line
+    physical: Line
+    rate_gbps: float
+    switch: Line | None
+    switch_port: int | None
+
+
+class Fabric(Document):
+    """The fabric as discovery finds it now. ``seen_from``: the host that looked; ``silent``: hosts without an answer."""
+
+    site: Line
+    seen_from: Line
+    simulated: bool
+    silent: tuple[Line, ...]
+    ports: tuple[FabricPort, ...]
+    hcas: tuple[FabricNode, ...]
+    switches: tuple[FabricNode, ...]
+    links: tuple[Link, ...]
+
+
+class Block(Model):
+    """Hosts or blocks that are equally near each other, and the switches the block stands for."""
+
+    name: Line
+    tier: int
+    switches: tuple[Line, ...]
+    hosts: tuple[Line, ...]
+    blocks: tuple[Line, ...]
+
+
+class Nearness(Document):
+    """Which hosts are near each other. ``labels``: of each host, as Kubernetes names them."""
+
+    blocks: tuple[Block, ...]
+    labels: dict[str, dict[str, str]]
+
+
+class Images(Document):
+    """Images that run in the cluster. ``lock``: the file of what was accepted, None where nothing was."""
+
+    site: Line
+    lock: str | None
+    images: tuple[RunningImage, ...]
+
+
+class ImageChange(Model):
+    """An image as it was accepted before and after; empty: not at all."""
+
+    image: Line
+    before: Line
+    after: Line
+
+
+class ImagesLocked(Document):
+    """What was accepted, and where that is written."""
+
+    file: str
+    changes: tuple[ImageChange, ...]
+
+
+class Backup(Model):
+    """A backup of the cluster's state. ``written``: seconds since 1970."""
+
+    name: Line
+    bytes: int
+    written: int
+
+
+class Unknown(Model):
+    """Why a host is not known, and what to do; both empty where it is."""
+
+    error: Line = ""
+    fix: Line = ""
+
+
+class BackupsOfHost(Unknown):
+    """What lies on a control host; None: not known."""
+
+    backups: tuple[Backup, ...] | None = None
+
+
+class Backups(Document):
+    """Backups by the name of the control host."""
+
+    site: Line
+    hosts: dict[str, BackupsOfHost]
+
+
+class BackupWritten(Document):
+    """The backup a control host has written."""
+
+    host: Line
+    name: Line
+
+
+class Kubeconfig(Document):
+    """A file for kubectl, and until when it is good."""
+
+    file: str
+    server: Line
+    user: Line
+    until: AwareDatetime
+
+
+class MigOfHost(Unknown):
+    """GPUs as the host's own program tells them (docs/mig.md); None: not known."""
+
+    gpus: tuple[dict[str, Any], ...] | None = None
+
+
+class Mig(Document):
+    """How GPUs are divided, by the name of the host."""
+
+    site: Line
+    simulated: bool
+    hosts: dict[str, MigOfHost]
+
+
+class Holding(Model):
+    """What a scheduler says of a host: whose it is, whether it gives it work, and what works there."""
+
+    owner: Line | None
+    gives_work: bool | None
+    state: Line
+    work: tuple[Line, ...]
+
+
+class NodeOwner(Unknown):
+    """A GPU host's owner by the site, and by each scheduler that knows it; ``as_declared`` None: not known."""
+
+    declared: Line
+    as_declared: bool | None
+    slurm: Holding | None = None
+    kubernetes: Holding | None = None
+
+
+class NodeOwners(Document):
+    """Owners of the GPU hosts, by the name of the host."""
+
+    site: Line
+    hosts: dict[str, NodeOwner]
+
+
+class Queues(QueueTree):
+    """The site's queues and what they come to: resources for kubectl, labels of nodes, values for Helm."""
+
+    digest: Line
+    resources: tuple[dict[str, Any], ...]
+    node_labels: dict[str, dict[str, str]]
+    charts: tuple[dict[str, Any], ...]

@@ -1,0 +1,88 @@
+"""What --json prints has a form, a version and a schema that another program's validator takes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from appliance.actions.printed import PRINTED, Printed
+from appliance.cli.main import cli
+from appliance.models.result import CheckResult, overall
+from appliance.models.run import RunRecord
+from appliance.report.documents import Health
+from tests.golden.record import RECORD, SITES
+
+DOCS = Path(__file__).parents[2] / "docs"
+FORMS = {one.name: one for one in PRINTED}
+
+
+def commands(
+    group: click.Command, words: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(group, click.Group):
+        with click.Context(group) as context:
+            for name in group.list_commands(context):
+                inner = group.get_command(context, name)
+                assert inner is not None
+                yield from commands(inner, (*words, name))
+    else:
+        yield " ".join(words), group
+
+
+def prints_json(command: click.Command) -> bool:
+    """Whether it has --json, or a --format of that name."""
+    return any(
+        "--json" in option.opts
+        or (isinstance(option.type, click.Choice) and "json" in option.type.choices)
+        for option in command.params
+    )
+
+
+def test_every_command_that_prints_json_names_its_form() -> None:
+    printing = {name for name, command in commands(cli) if prints_json(command)}
+    assert {name for one in PRINTED for name in one.commands} == printing
+
+
+@pytest.mark.parametrize("one", PRINTED, ids=lambda one: one.name)
+def test_schemas_are_schemas_by_their_own_standard(one: Printed) -> None:
+    Draft202012Validator.check_schema(json.loads((DOCS / f"schema/{one.name}.json").read_text()))
+
+
+def refused(name: str, document: Any) -> list[str]:
+    found = Draft202012Validator(json.loads(FORMS[name].schema())).iter_errors(document)
+    return [error.message for error in found]
+
+
+def documents(folder: Path) -> Iterator[tuple[str, Any]]:
+    """What was recorded of a site, as verbs print it."""
+    yield "plan", json.loads((folder / "plan.json").read_text())
+    recorded = json.loads((folder / "report.json").read_text())
+    yield "run", RunRecord.model_validate(recorded).model_dump(mode="json")
+    results = json.loads((folder / "health.json").read_text())
+    site, verdict = "acme", overall(map(CheckResult.model_validate, results))
+    health = Health(site=site, verdict=verdict, seconds=1.2, simulated=("gpu",), results=results)
+    yield "health", json.loads(health.model_dump_json())
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_what_is_printed_is_of_its_schema(site: str) -> None:
+    found = {name: refused(name, printed) for name, printed in documents(RECORD / site)}
+    assert found == {"plan": [], "run": [], "health": []}
+
+
+def test_what_is_not_of_its_schema_is_refused() -> None:
+    results = [{"id": "gpu.ecc", "target": "gpu-1", "status": "fine"}]
+    assert refused("health", {"version": 1, "results": results})
+
+
+def test_a_later_release_may_add_fields_and_not_take_any_away() -> None:
+    document = {"version": 1, "host": "head", "name": "a", "later": True}
+    assert refused("backup-written", document) == []
+    del document["name"]
+    with pytest.raises(ValidationError, match="'name' is a required property"):
+        Draft202012Validator(json.loads(FORMS["backup-written"].schema())).validate(document)
