@@ -15,43 +15,6 @@ from appliance.stages.catalog import CHECKS, HARDWARE, STAGES
 
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"
-LIMITS = {
-    "base.os": "software.operating_systems of the profile",
-    "base.clock": "0.1 s off its source (own choice)",
-    "base.clock_spread": "1 s between any two hosts (own choice)",
-    "base.sysctl": "the values of role base and of stages.sysctl in the profile",
-    "base.units": "active, and enabled at boot",
-    "base.failed_units": "0 failed units",
-    "base.disk": "5 % free, 10 % warns; on ext file systems 1,024 free inodes (own choice)",
-    "base.memory": "5 % available warns (own choice)",
-    "base.cpu": "hardware.host.sockets and cores of the profile",
-    "base.memory_size": "hardware.host.memory_gib of the profile",
-    "base.numa": "hardware.host.numa_nodes of the profile",
-    "fabric.ports": "hardware.fabric.ports of the profile",
-    "fabric.state": "LinkUp",
-    "fabric.active": "ACTIVE",
-    "fabric.rate": "hardware.fabric.rate_gbps of the profile",
-    "fabric.sm": "1 master",
-    "fabric.topology": "every port of every GPU host",
-    "storage.server": "active",
-    "storage.export": "writable, 5 % free (own choice)",
-    "storage.client": "the kernel's client; libnfs in a container",
-    "storage.mount": "storage.mounts of the site",
-    "storage.scratch": "mounted, 5 % free (own choice)",
-    "storage.scratch_size": "hardware.host.scratch_disk_gib of the profile",
-    "slurm.munge": "active",
-    "slurm.daemons": "active",
-    "slurm.controller": "up",
-    "slurm.nodes": "idle, mixed or allocated",
-    "slurm.gres": "hardware.gpu.count of the profile",
-    "slurm.accounting": "slurmdbd answers and knows the cluster",
-    "observe.targets": "up: every host, and Prometheus itself",
-    "observe.rules": "the rules of role observe",
-    "observe.exporter": "active, and enabled at boot",
-    "observe.server": "active, and enabled at boot",
-    "observe.alerts": "0 firing; more warn",
-}
-"""What the checks of stages are measured against; those of the hardware say it themselves."""
 CHECK_HEAD = (
     "check",
     "title",
@@ -151,7 +114,7 @@ def belongs_to(check: Check) -> str:
 def measured_against(check: Check) -> str:
     """What a check is measured against, and what limits of site and profile may be; empty where there is nothing."""
     bound = check.bound
-    parts = [check.limit or LIMITS.get(check.id, "")]
+    parts = [check.limit]
     parts += [f"limit {check.id}: {bound}"] if bound else []
     parts += [f"limit {check.id}.NUMBER: {bound.each}"] if bound and bound.each else []
     return "; ".join(part for part in parts if part)

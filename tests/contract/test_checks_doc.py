@@ -3,7 +3,6 @@
 import pytest
 
 from appliance.actions.published import (
-    LIMITS,
     PAGES,
     Page,
     belongs_to,
@@ -45,11 +44,6 @@ def test_every_check_has_one_row_with_six_cells() -> None:
 def test_checks_of_the_hardware_name_their_limit() -> None:
     assert [check.id for check in HARDWARE if not check.limit] == []
     assert {belongs_to(check) for check in HARDWARE} == {"hardware"}
-
-
-def test_limits_are_told_of_checks_there_are_and_once() -> None:
-    silent = {check.id for check in CHECKS if not check.limit}
-    assert set(LIMITS) <= silent
 
 
 def test_a_page_without_marks_is_refused() -> None:

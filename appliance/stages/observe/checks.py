@@ -161,6 +161,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_targets,
         explain="Asks Prometheus on the first control host for its targets. A host that is missing was added after the "
         "stage ran there; one that is down has a stopped exporter or a closed port 9100, or does not run at all.",
+        limit="up: every host, and Prometheus itself",
     ),
     ClusterCheck(
         id="observe.rules",
@@ -168,6 +169,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_rules,
         explain="Counts the appliance's rules Prometheus has loaded and can evaluate; rules of the site's own do not count. "
         "Fewer than the role writes means that the file was changed or that Prometheus still runs with an older configuration.",
+        limit="the rules of role observe",
     ),
     HostCheck(
         id="observe.exporter",
@@ -176,6 +178,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_exporter,
         explain="The unit of the node exporter is active and starts at boot. It most often stays down because its "
         "address, the host's in the management network, is not there.",
+        limit="active, and enabled at boot",
     ),
     HostCheck(
         id="observe.server",
@@ -184,6 +187,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_server,
         explain="The units of Prometheus and of its socket in the management network, on the first control host, are active and "
         "start at boot. Prometheus most often stays down because its disk is full or its samples are damaged.",
+        limit="active, and enabled at boot",
     ),
     ClusterCheck(
         id="observe.alerts",
@@ -191,5 +195,6 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_alerts,
         explain="Names the alerts that fire now. They are a warning here: the check of the area itself decides whether "
         "the appliance is sound; each alert carries its remedy.",
+        limit="0 firing; more warn",
     ),
 )

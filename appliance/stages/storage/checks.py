@@ -250,6 +250,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_server,
         explain="The kernel's server, or nfs-ganesha in a container. Without it every host that mounts waits: hard "
         "mounts hang rather than lose data.",
+        limit="active",
     ),
     HostCheck(
         id="storage.export",
@@ -258,6 +259,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_export,
         explain="The file system behind each export: writable, with free space and inodes. A file system turns "
         "read-only by itself when its disk fails.",
+        limit="writable, 5 % free (own choice)",
     ),
     HostCheck(
         id="storage.client",
@@ -266,6 +268,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_client,
         explain="Mounting needs the kernel's client. Containers of the virtual rack share a kernel that may have "
         "none; libnfs's tools then stand in for it.",
+        limit="the kernel's client; libnfs in a container",
     ),
     HostCheck(
         id="storage.mount",
@@ -274,6 +277,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_mount,
         explain="Each mount of the site, by mount point and source. Not mounted means server down, export refused "
         "(client's address not in the export's networks) or network; a wrong source is an older site's mount.",
+        limit="storage.mounts of the site",
     ),
     HostCheck(
         id="storage.scratch",
@@ -281,6 +285,7 @@ CHECKS: tuple[Check, ...] = (
         roles=GPU_HOSTS,
         judge=judge_scratch,
         explain="Local scratch takes what jobs write for themselves. Unmounted, they fill the system disk instead.",
+        limit="mounted, 5 % free (own choice)",
     ),
     HostCheck(
         id="storage.scratch_size",
@@ -288,5 +293,6 @@ CHECKS: tuple[Check, ...] = (
         roles=GPU_HOSTS,
         judge=judge_scratch_size,
         explain="A smaller size means that a disk is missing from the array, or was never named in the site.",
+        limit="hardware.host.scratch_disk_gib of the profile",
     ),
 )

@@ -161,6 +161,7 @@ CHECKS: tuple[Check, ...] = (
         judge_os,
         "Distribution and release from os-release against the systems the profile supports. "
         "Other releases carry other package names and versions, which nobody has tried.",
+        limit="software.operating_systems of the profile",
     ),
     HostCheck(
         "base.clock",
@@ -169,6 +170,7 @@ CHECKS: tuple[Check, ...] = (
         judge_clock,
         "Whether chronyd follows a source and how far the clock is off it; a source that has said nothing for 3 h warns. Munge, TLS and job logs need clocks that "
         "agree. Usual faults: a time server that a firewall hides, a host that was never synchronised.",
+        limit="0.1 s off its source (own choice)",
         bound=Bound("s", most=60),
     ),
     ClusterCheck(
@@ -177,6 +179,7 @@ CHECKS: tuple[Check, ...] = (
         judge_clock_spread,
         "The distance between the two hosts whose offsets from their source differ most. It takes for granted that all "
         "hosts follow the same source. Munge refuses messages of hosts minutes apart; logs cannot be read long before.",
+        limit="1 s between any two hosts (own choice)",
         bound=Bound("s", most=60),
         nature=Nature.SYMPTOM,
     ),
@@ -187,6 +190,7 @@ CHECKS: tuple[Check, ...] = (
         judge_sysctl,
         "The live values under /proc/sys against those the stage sets. Usual faults: another file in sysctl.d, or a tuning "
         "daemon. A container shares its machine's kernel, so most values cannot be its own.",
+        limit="the values of role base and of stages.sysctl in the profile",
     ),
     HostCheck(
         "base.sysctl_boot",
@@ -204,6 +208,7 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_units,
         "Whether these services run now and are enabled for the next boot.",
+        limit="active, and enabled at boot",
     ),
     HostCheck(
         "base.failed_units",
@@ -211,6 +216,7 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_failed_units,
         "Units systemd calls failed. One failed service is often the only trace of a broken disk, module or configuration.",
+        limit="0 failed units",
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
@@ -249,6 +255,7 @@ CHECKS: tuple[Check, ...] = (
         "Free space and free inodes of each local file system. A full one stops package installations, logs and jobs in "
         "ways that seldom say so. A root file system that can only be read fails, too, and any other that the kernel turned "
         "read-only or that gives errors: its disk has errors. NFS is judged on its server.",
+        limit="5 % free, 10 % warns; on ext file systems 1,024 free inodes (own choice)",
         bound=Bound("% free", below=100),
         nature=Nature.SYMPTOM,
     ),
@@ -258,6 +265,7 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_memory,
         "Memory the kernel could give out now. Little of it on an idle host means a leak or left-over processes of a job.",
+        limit="5 % available warns (own choice)",
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
@@ -266,6 +274,7 @@ CHECKS: tuple[Check, ...] = (
         GPU_HOSTS,
         judge_cpu,
         "Sockets and cores against the profile's lower bounds. Too few: a processor that did not come up, or a wrong host.",
+        limit="hardware.host.sockets and cores of the profile",
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
@@ -274,6 +283,7 @@ CHECKS: tuple[Check, ...] = (
         GPU_HOSTS,
         judge_memory_size,
         "Memory the kernel found against the profile's lower bound. Too little: a module that was disabled at power-on.",
+        limit="hardware.host.memory_gib of the profile",
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
@@ -283,6 +293,7 @@ CHECKS: tuple[Check, ...] = (
         judge_numa,
         "NUMA nodes against the profile. Too few: node interleaving is on in the firmware, which costs every GPU its nearest "
         "memory.",
+        limit="hardware.host.numa_nodes of the profile",
         nature=Nature.SYMPTOM,
     ),
 )

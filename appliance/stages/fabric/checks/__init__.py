@@ -28,6 +28,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_ports,
         explain="Counts the RDMA ports of the kind the profile names. A missing one is an adapter that fell off the "
         "PCIe bus, a port in the wrong mode (Ethernet instead of InfiniBand) or a driver that refused its firmware.",
+        limit="hardware.fabric.ports of the profile",
     ),
     HostCheck(
         id="fabric.state",
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_state,
         explain="The physical half of a port's state: LinkUp. Polling means no signal: a cable that is out or dead, or "
         "a switch port that is off. No software mends it.",
+        limit="LinkUp",
     ),
     HostCheck(
         id="fabric.active",
@@ -45,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_active,
         explain="The logical half of a port's state. INIT on a link that is up means that no subnet manager has "
         "been there; ARMED that it did not finish.",
+        limit="ACTIVE",
     ),
     HostCheck(
         id="fabric.rate",
@@ -54,6 +57,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_rate,
         explain="Rate per port against the profile. A dirty or badly seated connector lets a link train at half its "
         "width or speed; every collective then waits for that one port.",
+        limit="hardware.fabric.rate_gbps of the profile",
         bound=RATE,
     ),
     HostCheck(
@@ -73,6 +77,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_subnet_manager,
         explain="Asks through the fabric itself who manages the subnet. Without a master no port becomes ACTIVE after "
         "a reboot; with two, the fabric has fallen into parts.",
+        limit="1 master",
     ),
     ClusterCheck(
         id="fabric.topology",
@@ -81,6 +86,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_topology,
         explain="Compares the ports each GPU host reports with those discovery meets from the control host. What is "
         "missing is unplugged, or hangs on another fabric.",
+        limit="every port of every GPU host",
     ),
     *fabric_cabling.CHECKS,
     *fabric_links.CHECKS,

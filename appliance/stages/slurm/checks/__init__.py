@@ -317,6 +317,7 @@ CHECKS: tuple[Check, ...] = (
         _munge,
         "Every message between Slurm's daemons and commands is signed by munge. It stops when its key is missing or open to "
         "others, and it rejects messages when the clocks of two hosts are more than five minutes apart.",
+        limit="active",
     ),
     HostCheck(
         "slurm.daemons",
@@ -325,6 +326,7 @@ CHECKS: tuple[Check, ...] = (
         _daemons,
         "slurmctld, slurmdbd and their database on the first control host, slurmd on GPU hosts. A daemon that stopped says why "
         "in its journal and in /var/log/slurm.",
+        limit="active",
     ),
     ClusterCheck(
         "slurm.controller",
@@ -332,6 +334,7 @@ CHECKS: tuple[Check, ...] = (
         _controller,
         "Without slurmctld no job starts; running jobs go on. Usual causes: the daemon was stopped, slurm.conf does not parse, "
         "or accounting was not there when it started.",
+        limit="up",
     ),
     ClusterCheck(
         "slurm.nodes",
@@ -339,6 +342,7 @@ CHECKS: tuple[Check, ...] = (
         _nodes,
         "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means somebody, or a health check, "
         "took it out, with a reason; down means slurmd stopped answering or the host came back with less than it had.",
+        limit="idle, mixed or allocated",
     ),
     ClusterCheck(
         "slurm.gres",
@@ -346,6 +350,7 @@ CHECKS: tuple[Check, ...] = (
         _gres,
         "The number of GPUs jobs can ask for on a host, against the profile. It is short when gres.conf and the device nodes "
         "under /dev differ, usually after a GPU fell off the bus or the driver did not load.",
+        limit="hardware.gpu.count of the profile",
     ),
     ClusterCheck(
         "slurm.accounting",
@@ -353,5 +358,6 @@ CHECKS: tuple[Check, ...] = (
         _accounting,
         "slurmdbd keeps who used what. Jobs go on without it for a while, but limits and shares are not updated. Usual causes: "
         "the database is down or its disk is full.",
+        limit="slurmdbd answers and knows the cluster",
     ),
 )
