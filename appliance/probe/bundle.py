@@ -39,10 +39,10 @@ main(take.read())
 @cache
 def program() -> bytes:
     """The probe as a zip archive, the same bytes for the same sources."""
-    return packed((name, path.read_bytes() if path else b"") for name, path in _sources())
+    return packed((name, path.read_bytes() if path else b"") for name, path in sources())
 
 
-def _sources() -> Iterator[tuple[str, Path | None]]:
+def sources() -> Iterator[tuple[str, Path | None]]:
     """Names in the archive and their files: the probe, and what each stage collects, in packages that do nothing."""
     for path in sorted(HERE.rglob("*.py")):
         if path.name not in STAYS:

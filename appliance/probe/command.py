@@ -26,6 +26,17 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
     that is not in ``ok``; Denied where that is for want of rights.
     """
     name = argv[0].rpartition("/")[2]
+    status, out, err = ended(argv, timeout)
+    if status not in ok:
+        said = (err or out).strip().splitlines()
+        why = f"{name} failed with {status}" + (": " + said[-1] if said else "")
+        raise _failure(status, why)(why)
+    return out
+
+
+def ended(argv: Sequence[str], timeout: float) -> tuple[int, str, str]:
+    """Status, output and errors of a program that came to its end. Raises Unreadable, Denied where it may not be started."""
+    name = argv[0].rpartition("/")[2]
     try:
         child = subprocess.Popen(
             argv,
@@ -43,11 +54,7 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
     except subprocess.TimeoutExpired:
         _end(child)
         raise Unreadable(f"{name} did not answer within {timeout:g} s") from None
-    if child.returncode not in ok:
-        said = (err or out).decode("utf-8", "replace").strip().splitlines()
-        why = f"{name} failed with {child.returncode}" + (": " + said[-1] if said else "")
-        raise _failure(child.returncode, why)(why)
-    return out.decode("utf-8", "replace")
+    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
 def _failure(status: int, said: str) -> type[Unreadable]:

@@ -47,6 +47,8 @@ from tests.unit.engine.world import FakeHosts, Recorder
 RECORD = Path(__file__).parents[1] / "data/golden"
 WIDTH = 120
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+WATCH = "appliance.stages.slurm.variables.executable"
+"""Carries the probe: in the record every change of a collector would be a change of every site."""
 TAKEN = datetime(2026, 11, 23, 14, 17, 42, tzinfo=UTC)
 """When the facts were taken; every clock of the record shows it."""
 MARKUP = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
@@ -120,7 +122,10 @@ SITES: Mapping[str, Callable[[Path], Path]] = {
 @contextmanager
 def at_work(name: str, folder: Path) -> Iterator[Site]:
     """A site before and after its first deployment. ``folder``: empty, for the site's files."""
-    with patch.dict("os.environ", {VARIABLE: "x" * 20, "TZ": "UTC"}):
+    with (
+        patch.dict("os.environ", {VARIABLE: "x" * 20, "TZ": "UTC"}),
+        patch(WATCH, return_value=b"the program, whatever it is today"),
+    ):
         time.tzset()
         loaded = load_site(SITES[name](folder))
         with Journal(folder / "runs") as journal:

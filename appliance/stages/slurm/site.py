@@ -98,6 +98,18 @@ class Account(Model):
     users: Many[AccountName] = Field(default=(), description="Who may charge it")
 
 
+class WatchOptions(Model):
+    """GPU hosts judge themselves every minute, and drain where they are unfit for work."""
+
+    most_out: int | None = Field(
+        default=None,
+        ge=0,
+        le=10_000,
+        description="Hosts that may be drained by their own judgement at the same time, 0 for none; "
+        "none: a tenth of the GPU hosts, and one at least",
+    )
+
+
 class SlurmOptions(Model):
     """Stage slurm."""
 
@@ -109,6 +121,7 @@ class SlurmOptions(Model):
     accounts: Many[Account] = Field(
         default=(Account.model_construct(name="default", users=("root",)),), description="Who pays"
     )
+    watch: WatchOptions = Field(default=WatchOptions(), description="When hosts drain themselves")
     containers: ContainerOptions | None = Field(
         default=None, description="Containers in jobs (Pyxis, enroot); none: no containers"
     )

@@ -7,7 +7,7 @@ import pytest
 
 import appliance
 
-ROOMS = ("probe", "mig", "limits")
+ROOMS = ("probe", "mig", "limits", "watch")
 HERE = Path(appliance.__file__).parent
 SOURCES = sorted(path for room in ROOMS for path in (HERE / room).rglob("*.py"))
 GENERIC = frozenset({"dict", "list", "set", "frozenset", "tuple", "type"})

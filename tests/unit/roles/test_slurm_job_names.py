@@ -5,20 +5,30 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment
 
-from appliance.adapters.process import run
+from appliance.adapters.process import Completed, run
 from appliance.config import data
 
 STEPS = data.root() / "roles/slurm/templates/etc/slurm"
 
 
 def play(step: str, folder: Path, *, divided: bool = False, **env: str) -> None:
-    """Runs the prolog or epilog of a system user's job, without the host's own checks."""
-    template = (STEPS / f"{step}.d/10-appliance.sh.j2").read_text()
-    template = template.replace("/etc/slurm/health-check.sh || exit 1\n", "")
-    given = {"__slurm_is_divided": divided, "__slurm_gpu_jobs": folder, "slurm_scratch": ""}
-    script = Environment(trim_blocks=True, lstrip_blocks=True).from_string(template)
-    done = run(("sh", "-c", script.render(given)), env={"SLURM_JOB_UID": "0", **env})
+    """Runs the prolog or epilog of a system user's job, on a host that is fit."""
+    done = ended(step, folder, "true", divided=divided, **env)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def ended(step: str, folder: Path, watch: str, *, divided: bool = False, **env: str) -> Completed:
+    """The same beside a program ``watch`` that judges the host."""
+    template = (STEPS / f"{step}.d/10-appliance.sh.j2").read_text()
+    given = {
+        "__slurm_is_divided": divided,
+        "__slurm_gpu_jobs": folder,
+        "slurm_scratch": "",
+        "__slurm_watch_program": watch,
+    }
+    script = Environment(trim_blocks=True, lstrip_blocks=True).from_string(template)
+    argv = ("sh", "-c", script.render(given))
+    return run(argv, env={"SLURM_JOB_UID": "0", **env}, check=False)
 
 
 def names(folder: Path) -> dict[str, str]:
@@ -50,3 +60,15 @@ def test_a_host_with_divided_gpus_or_without_the_exporter_is_left_alone(tmp_path
     play("prolog", tmp_path / "none", SLURM_JOB_ID="7", SLURM_JOB_GPUS="0")
     play("epilog", tmp_path / "none", SLURM_JOB_ID="7")
     assert names(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("status", "is_kept"), [(9, False), (0, True), (1, True), (127, True)])
+def test_a_job_is_sent_away_only_from_a_host_that_is_out(
+    tmp_path: Path, status: int, is_kept: bool
+) -> None:
+    """Slurm drains a host whose prolog fails, and knows no bound: a judge that falls over must not empty the cluster."""
+    watch = tmp_path / "watch"
+    watch.write_text(f"#!/bin/sh\nexit {status}\n")
+    watch.chmod(0o755)
+    done = ended("prolog", tmp_path, str(watch), SLURM_JOB_ID="7", SLURM_JOB_GPUS="0")
+    assert (done.returncode == 0) is is_kept

@@ -63,21 +63,27 @@ def nodes(said: str) -> list[Facts]:
     return [node(line) for line in said.splitlines() if line.startswith("NodeName=")]
 
 
-def node(line: str) -> Facts:
-    """One node. A value may hold spaces; it ends where the next capitalised ``Name=`` begins."""
+def fields(line: str) -> dict[str, str]:
+    """A line of ``--oneliner``. A value may hold spaces; it ends where the next capitalised ``Name=`` begins."""
     marks = list(FIELD.finditer(line))
     ends = [mark.start() for mark in marks[1:]] + [len(line)]
-    fields: dict[str, str] = {}
+    found: dict[str, str] = {}
     for mark, end in zip(marks, ends):  # noqa: B905 - zip(strict=) is Python 3.10's
-        fields.setdefault(mark.group(1), line[mark.end() : end].strip())
-    gres = fields.get("Gres", "")
+        found.setdefault(mark.group(1), line[mark.end() : end].strip())
+    return found
+
+
+def node(line: str) -> Facts:
+    """One node."""
+    said = fields(line)
+    gres = said.get("Gres", "")
     return {
-        "name": fields["NodeName"],
-        "state": fields.get("State", "").lower(),
-        "reason": fields.get("Reason", ""),
+        "name": said["NodeName"],
+        "state": said.get("State", "").lower(),
+        "reason": said.get("Reason", ""),
         "gres": "" if gres == "(null)" else gres,
-        "cpus": int(fields.get("CPUTot", "0")),
-        "memory": int(fields.get("RealMemory", "0")),
+        "cpus": int(said.get("CPUTot", "0")),
+        "memory": int(said.get("RealMemory", "0")),
     }
 
 

@@ -15,7 +15,7 @@ description:
 options:
   name: {description: Name of the host in Slurm., type: str, required: true}
   controller: {description: Name of the controller, for messages., type: str, required: true}
-  health: {description: Program that must succeed before the host is resumed., type: path, required: true}
+  health: {description: Command that must succeed before the host is resumed., type: list, elements: str, required: true}
   slurm_user: {description: User slurmctld runs as., type: str, default: slurm}
   owner: {description: Who gives the host work., type: str, default: slurm}
   wait: {description: Seconds until the host must have registered., type: int, default: 300}
@@ -26,7 +26,7 @@ EXAMPLES = r"""
   appliance.host.slurm_node:
     name: gpu-1
     controller: head
-    health: /etc/slurm/health-check.sh
+    health: [/usr/local/sbin/appliance-watch, look]
 """
 
 RETURN = r"""
@@ -140,7 +140,7 @@ def main() -> None:
         {
             "name": {"required": True},
             "controller": {"required": True},
-            "health": {"type": "path", "required": True},
+            "health": {"type": "list", "elements": "str", "required": True},
             "slurm_user": {"default": "slurm"},
             "owner": {"default": "slurm"},
             "wait": {"type": "int", "default": 300},
@@ -162,7 +162,7 @@ def main() -> None:
             state, reason, _ = node.registered(module.params["wait"])
         module.exit_json(changed=not given, state=state, reason=reason)
     out = bool(flags(state) & OUT) and is_ours(reason, author, module.params["slurm_user"])
-    back = out and module.run_command([module.params["health"]])[0] == 0
+    back = out and module.run_command(module.params["health"])[0] == 0
     if back and not module.check_mode:
         node.resume()
         # A resumed node counts as not responding until slurmctld has asked it.

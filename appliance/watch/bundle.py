@@ -1,0 +1,19 @@
+"""Packs the program as the file a GPU host keeps: with the probe, and with what the stages collect."""
+
+from functools import cache
+from pathlib import Path
+
+from appliance.probe import bundle
+
+HERE = Path(__file__).parent
+SHEBANG = b"#!/usr/bin/python3 -ISB\n"
+START = b"import sys\nfrom appliance.watch.command import main\nsys.exit(main())\n"
+
+
+@cache
+def executable() -> bytes:
+    """The file /usr/local/sbin/appliance-watch, the same bytes for the same sources."""
+    own = [path for path in sorted(HERE.glob("*.py")) if path.name not in bundle.STAYS]
+    files = [(f"appliance/watch/{path.name}", path.read_bytes()) for path in own]
+    carried = [(name, path.read_bytes() if path else b"") for name, path in bundle.sources()]
+    return bundle.packed([*carried, *files, ("__main__.py", START)], before=SHEBANG)

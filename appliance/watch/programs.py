@@ -1,0 +1,34 @@
+"""The site's own programs in /etc/slurm/health.d: each must end well; the first line of one that does not is the cause."""
+
+from __future__ import annotations
+
+import os
+
+from appliance.probe import files
+from appliance.probe.ask import Unreadable
+from appliance.probe.command import ended
+from appliance.watch.verdict import Cause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = "/etc/slurm/health.d"
+SECONDS = 20.0
+CHECK = "slurm.watch"
+
+
+def causes(folder: str = FOLDER) -> Iterator[Cause]:
+    """One of each program that fails, or does not end, in the order of their names."""
+    for name in files.names(folder):
+        path = f"{folder}/{name}"
+        if not name.endswith(".sh") or not os.access(path, os.X_OK):
+            continue
+        try:
+            status, out, err = ended([path], SECONDS)
+        except Unreadable as error:
+            yield Cause(CHECK, str(error), name)
+            continue
+        if status:
+            said = (out + err).strip().splitlines()
+            yield Cause(CHECK, said[0][:120] if said else f"ended with {status}", name)

@@ -1,0 +1,106 @@
+"""The door to Slurm's controller: all nodes as it has them, and changes of this host's node."""
+
+from __future__ import annotations
+
+import re
+
+from appliance.probe.ask import FOLDERS, Unreadable
+from appliance.probe.command import run
+from appliance.stages.slurm.collect.slurm import fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECONDS = 10.0
+PREFIX = "appliance: health: "
+"""How the reason begins where this program took a host out; also in appliance.stages.slurm.checks."""
+MARK = "[appliance-watch is about to drain it]"
+"""What a node's Extra begins with from the announcement to the drain; what else is there stays behind it."""
+OUT = frozenset(
+    {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg"}
+)
+"""What appliance.stages.slurm.checks calls out of work."""
+
+
+class Silent(Exception):
+    """The controller gave no answer, or refused; the text is one line."""
+
+
+class Node:
+    """A node as the controller has it."""
+
+    def __init__(self, state: str, reason: str = "", extra: str = "") -> None:
+        self.state, self.reason, self.extra = state, reason, extra
+
+    @property
+    def is_out(self) -> bool:
+        """Slurm starts no job there."""
+        return not OUT.isdisjoint(re.sub(r"[^a-z_+]", "", self.state.lower()).split("+"))
+
+    @property
+    def is_ours(self) -> bool:
+        """This program took it out."""
+        return self.is_out and self.reason.startswith(PREFIX)
+
+    @property
+    def is_announced(self) -> bool:
+        """This program is about to take it out, or was ended when it was."""
+        return self.extra.startswith(MARK)
+
+
+class Slurm:
+    """scontrol, for the node called ``name``. Every call raises Silent where the controller does not answer."""
+
+    def __init__(self, name: str, folders: tuple[str, ...] = FOLDERS) -> None:
+        self.name = name
+        self._folders = folders
+
+    def nodes(self) -> Mapping[str, Node]:
+        """All nodes; this one is among them, or Silent is raised."""
+        lines = map(fields, self._run("--oneliner", "show", "nodes").splitlines())
+        found = {
+            said["NodeName"]: Node(
+                said.get("State", ""), said.get("Reason", ""), said.get("Extra", "")
+            )
+            for said in lines
+            if "NodeName" in said
+        }
+        if self.name not in found:
+            raise Silent("Slurm does not list " + self.name)
+        return found
+
+    def announce(self, mine: Node) -> None:
+        """From now on it counts among those that are out; its state and reason stay as they are."""
+        self._update("Extra=" + MARK + mine.extra)
+
+    def withdraw(self, mine: Node) -> None:
+        """Take back what was announced, if it was."""
+        if mine.is_announced:
+            self._update("Extra=" + mine.extra[len(MARK) :])
+
+    def drain(self, cause: str) -> None:
+        """No new jobs; those there run to their end."""
+        self._update("State=DRAIN", "Reason=" + PREFIX + cause)
+
+    def resume(self) -> None:
+        """Work again."""
+        self._update("State=RESUME")
+
+    def _update(self, *words: str) -> None:
+        self._run("update", "NodeName=" + self.name, *words)
+
+    def _run(self, *words: str) -> str:
+        try:
+            return run([self._program(), *words], SECONDS, (0,))
+        except Unreadable as error:
+            raise Silent(str(error)) from None
+
+    def _program(self) -> str:
+        import os
+
+        paths = (folder + "/scontrol" for folder in self._folders)
+        found = next((path for path in paths if os.access(path, os.X_OK)), "")
+        if not found:
+            raise Silent("scontrol: not installed")
+        return found

@@ -1,0 +1,150 @@
+"""The program as a GPU host has it: one file, its settings, a Slurm of three nodes behind a scontrol of its own."""
+
+import json
+import subprocess  # noqa: TID251 - runs the program as a host does
+import sys
+from pathlib import Path
+
+import pytest
+
+from appliance.watch import command, programs, scontrol, verdict
+from appliance.watch.bundle import executable
+from appliance.watch.scontrol import MARK, PREFIX, Slurm
+from appliance.watch.verdict import Cause, Verdict
+
+LINE = (
+    "NodeName={name} Arch=x86_64 Gres=gpu:a100:8 State={state} Partitions=gpu BootTime=x{reason} "
+    "Comment=somebody's Extra={extra}"
+)
+SCONTROL = """#!/bin/sh
+[ -e {folder}/silent ] && echo 'Unable to contact slurm controller (connect failure)' >&2 && exit 1
+case "$*" in
+  *"show nodes"*) cat {folder}/nodes ;;
+  *) echo "$*" >> {folder}/told ;;
+esac
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "scontrol"
+    program.write_text(SCONTROL.format(folder=tmp_path))
+    program.chmod(0o755)
+    monkeypatch.setattr(verdict, "LAST", str(tmp_path / "run/watch.json"))
+    monkeypatch.setattr(command, "LOCK", str(tmp_path / "run/watch.lock"))
+    nodes(tmp_path)
+    return tmp_path
+
+
+def nodes(folder: Path, state: str = "IDLE", reason: str = "", extra: str = "") -> None:
+    lines = [
+        LINE.format(name="gpu-1", state=state, reason=reason and f" Reason={reason}", extra=extra),
+        LINE.format(name="gpu-2", state="IDLE", reason="", extra=""),
+    ]
+    (folder / "nodes").write_text("\n".join(lines) + "\n")
+
+
+def act(folder: Path, *causes: Cause, most: int = 1) -> Verdict:
+    given = {"version": 1, "node": "gpu-1", "most_out": most, "textfiles": str(folder)}
+    return command.act(given, Verdict(list(causes)), Slurm("gpu-1", (str(folder),)))
+
+
+def told(folder: Path) -> list[str]:
+    file = folder / "told"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+LOST = Cause("gpu.error", "the driver cannot reach it", "GPU 3")
+
+
+def test_one_file_of_the_standard_library_alone(tmp_path: Path) -> None:
+    file = tmp_path / "appliance-watch"
+    file.write_bytes(executable())
+    argv = [sys.executable, "-ISB", str(file)]
+    done = subprocess.run([*argv, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "appliance-watch act" in done.stdout
+    none = [*argv, "--file", str(tmp_path / "none")]
+    for verb, status in (("look", 2), ("act", 2), ("prolog", 0)):
+        done = subprocess.run([*none, verb], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
+
+
+def test_an_unfit_host_is_announced_then_drained_with_the_cause(world: Path) -> None:
+    act(world, LOST)
+    assert told(world) == [
+        f"update NodeName=gpu-1 Extra={MARK}",
+        f"update NodeName=gpu-1 State=DRAIN Reason={PREFIX}gpu.error GPU 3: the driver cannot reach it",
+    ]
+
+
+def test_over_the_bound_it_is_told_and_not_drained(world: Path) -> None:
+    seen = act(world, LOST, most=0)
+    assert (seen.slurm, told(world)) == (verdict.OVER, [])
+    assert verdict.last()["causes"] == [
+        {"check": "gpu.error", "part": "GPU 3", "cause": "the driver cannot reach it"}
+    ]
+    metrics = (world / verdict.METRICS).read_text()
+    assert "appliance_watch_unfit 1\n" in metrics
+    assert "appliance_watch_kept 1\n" in metrics
+
+
+def test_a_controller_without_an_answer_is_told_and_nothing_more(world: Path) -> None:
+    (world / "silent").touch()
+    seen = act(world, LOST)
+    assert (seen.slurm, told(world)) == (verdict.SILENT, [])
+    assert "Unable to contact slurm controller" in seen.gaps[0]
+
+
+def test_a_fit_host_asks_the_controller_once(world: Path) -> None:
+    assert act(world).slurm == verdict.LEFT
+    (world / "silent").touch()
+    assert not act(world).gaps
+
+
+@pytest.mark.parametrize("kept", ["", "rack=7"])
+def test_what_was_announced_is_taken_back_by_a_host_that_is_fit(world: Path, kept: str) -> None:
+    nodes(world, extra=MARK + kept)
+    act(world)
+    assert told(world) == [f"update NodeName=gpu-1 Extra={kept}"]
+
+
+def test_since_when_stays_while_the_verdict_does(world: Path) -> None:
+    act(world, LOST)
+    first = verdict.last()["since"]
+    act(world, LOST, Cause("base.disk", "/ is full"))
+    assert verdict.last()["since"] == first
+    act(world)
+    assert verdict.last()["since"] >= first
+
+
+def test_nodes_are_read_as_slurm_writes_them(world: Path) -> None:
+    nodes(world, "DOWN*+DRAIN", f"{PREFIX}x y [root@2026-11-24T10:00:00]", "a b")
+    found = Slurm("gpu-1", (str(world),)).nodes()
+    assert (found["gpu-1"].is_out, found["gpu-1"].is_ours) == (True, True)
+    assert (found["gpu-1"].extra, found["gpu-2"].is_out) == ("a b", False)
+    with pytest.raises(scontrol.Silent, match="does not list"):
+        Slurm("gpu-9", (str(world),)).nodes()
+    with pytest.raises(scontrol.Silent, match="not installed"):
+        Slurm("gpu-1", ()).nodes()
+
+
+def test_programs_of_the_site_are_causes_by_their_first_line(tmp_path: Path) -> None:
+    for name, script in {
+        "10-good.sh": "exit 0",
+        "20-bad.sh": "echo the lift is stuck; echo more; exit 3",
+        "30-mute.sh": "exit 4",
+        "40-note.txt": "exit 1",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    said = [str(cause) for cause in programs.causes(str(tmp_path))]
+    assert said == [
+        "slurm.watch 20-bad.sh: the lift is stuck",
+        "slurm.watch 30-mute.sh: ended with 4",
+    ]
+
+
+def test_a_host_without_settings_is_not_kept_from_work_for_that(world: Path) -> None:
+    (world / "settings").write_text(json.dumps({"version": 2}))
+    assert command.settings(str(world / "settings")) == f"{world}/settings is not of version 1"
