@@ -14,10 +14,12 @@ from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
 from appliance.engine.survey import survey, view_of
+from appliance.engine.waivers import active
 from appliance.errors import ConfigError
 from appliance.journal import New
 from appliance.models.events import Observer
 from appliance.models.result import CheckResult, Status
+from appliance.models.waiver import Waiver
 
 Key = tuple[str, str]
 
@@ -32,6 +34,7 @@ class Health:
     simulated: tuple[str, ...]
     results: tuple[CheckResult, ...]
     since: dict[Key, datetime]
+    waivers: tuple[Waiver, ...] = ()
     report: str = ""
 
 
@@ -60,8 +63,10 @@ def look(
         results += _unmade(results, checks, host)
         since = _remember(session, results)
         findings.results += results
+        waivers = active(session)
         if keep:
-            save(session, record_of(session, found, findings))
+            record = record_of(session, found, findings)
+            save(session, record.model_copy(update={"waivers": waivers}))
         return Health(
             session.site.name,
             len(session.site.hosts),
@@ -69,6 +74,7 @@ def look(
             simulated_areas(session, found.facts),
             tuple(results),
             since,
+            waivers,
             str(session.folder_of_run / "report.html") if keep else "",
         )
 

@@ -34,6 +34,7 @@ class Printed:
 
 PRINTED = (
     Printed("health", "the site as it was judged", ("health",), documents.Health),
+    Printed("waivers", "waivers of a site", ("waive",), documents.Waivers),
     Printed("plan", "what a deployment would do", ("plan",), Plan),
     Printed(
         "events",

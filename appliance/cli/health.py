@@ -55,6 +55,7 @@ def health(
                 seconds=round(seen.seconds, 3),
                 simulated=seen.simulated,
                 results=tuple(seen.results),
+                waivers=seen.waivers,
                 report=seen.report if keep else None,
             )
             options.echo_json(document)
@@ -79,6 +80,7 @@ def health(
                     options.command_line(inventory, profile, "plan"),
                 ),
                 everything=everything,
+                waivers=seen.waivers,
             )
             if keep:
                 click.echo(f"  report  {seen.report}")

@@ -16,6 +16,7 @@ VERBS = {
     "mig": "GPUs in parts (MIG).",
     "node": "GPU hosts and their owners.",
     "validate": "Run the cluster's benchmarks and judge what they measure.",
+    "waive": "Accept a finding for a time.",
     "health": "Judge the site now: what is wrong, why, and what to do.",
     "fabric": "The fabric as discovery finds it now; reads hosts only.",
     "report": "Show the last run, or write its report.",

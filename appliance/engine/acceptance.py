@@ -11,10 +11,12 @@ from appliance.engine.earlier import last_facts
 from appliance.engine.evidence import Recorded, recorded, results_of, speaking_of
 from appliance.engine.session import Session
 from appliance.engine.stale import stale
+from appliance.engine.waivers import active
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, gates_verdict
 from appliance.models.facts import HostFacts
 from appliance.models.result import CLUSTER, CheckResult, Status, Verdict
 from appliance.models.run import RunRecord
+from appliance.models.waiver import Waiver
 from appliance.report.wording import fold, plural
 
 SHOWN = {"value", "unit", "limit", "limit_source"}
@@ -24,7 +26,7 @@ NAMED = 4
 def with_acceptance(session: Session, view: View, record: RunRecord) -> RunRecord:
     """``record`` with the verdict on the whole site."""
     found = acceptance_of(session, view, record.simulated)
-    return record.model_copy(update={"acceptance": found})
+    return record.model_copy(update={"acceptance": found, "waivers": active(session)})
 
 
 def acceptance_of(session: Session, view: View, simulated: tuple[str, ...]) -> Acceptance:
@@ -40,14 +42,15 @@ def acceptance_of(session: Session, view: View, simulated: tuple[str, ...]) -> A
     if not gates:
         why = f"profile {view.profile.name} sets no limit for a measurement of acceptance"
         return Acceptance(verdict=Accepted.NO_GATES, why=why)
-    verdict = gates_verdict(gates)
+    verdict = gates_verdict(gate for gate in gates if gate.holds_back)
     if verdict is Verdict.FAILED:
         return Acceptance(verdict=Accepted.NO, gates=gates)
-    open_since = undeployed(session)
-    whole = verdict is Verdict.PASSED and not open_since
-    return Acceptance(
-        verdict=Accepted.YES if whole else Accepted.NOT_YET, gates=gates, why=open_since
-    )
+    standing = undeployed(session, active(session))
+    if verdict is not Verdict.PASSED or standing.why:
+        return Acceptance(verdict=Accepted.NOT_YET, gates=gates, why=standing.why)
+    used = [waiver for gate in gates for waiver in gate.waivers]
+    waivers = tuple(dict.fromkeys((*used, *standing.waivers)))
+    return Acceptance(verdict=Accepted.YES, gates=gates, waivers=waivers)
 
 
 def requirements(view: View) -> tuple[Requirement, ...]:
@@ -57,8 +60,8 @@ def requirements(view: View) -> tuple[Requirement, ...]:
 
 def gates_of(session: Session, view: View, wanted: Iterable[Requirement]) -> tuple[Gate, ...]:
     """The state of these gates by the evidence of the site's record."""
-    known = list(recorded(session))
-    return tuple(_gate(session, view, one, known) for one in wanted)
+    known, waivers = list(recorded(session)), active(session)
+    return tuple(_gate(session, view, one, known, waivers) for one in wanted)
 
 
 def _known(session: Session, view: View) -> dict[str, HostFacts]:
@@ -67,7 +70,14 @@ def _known(session: Session, view: View) -> dict[str, HostFacts]:
     return {name: facts for name, facts in known.items() if facts} | dict(view.facts)
 
 
-def _gate(session: Session, view: View, wanted: Requirement, known: Sequence[Recorded]) -> Gate:
+def _gate(
+    session: Session,
+    view: View,
+    wanted: Requirement,
+    known: Sequence[Recorded],
+    waivers: Sequence[Waiver],
+) -> Gate:
+    whole = tuple(w for w in waivers if w.covers(wanted.id, "") and not w.target)
     gate = Gate(
         id=wanted.id,
         title=wanted.title,
@@ -78,6 +88,7 @@ def _gate(session: Session, view: View, wanted: Requirement, known: Sequence[Rec
         limit_source=wanted.limit.source if wanted.limit else "",
         close="" if wanted.blocked else wanted.close,
         why=wanted.blocked or "no measurement of this site",
+        waivers=whole,
     )
     speaking = {} if wanted.blocked else speaking_of(wanted, known)
     if not speaking:
@@ -88,8 +99,45 @@ def _gate(session: Session, view: View, wanted: Requirement, known: Sequence[Rec
         for host, one in speaking.items()
         if (why := _stale(session, view, wanted, host, one))
     }
-    fresh = {host: one for host, one in speaking.items() if host not in old}
-    return gate.model_copy(update=_judged(wanted, Fresh.of(wanted, fresh), old))
+    fresh = Fresh.of(wanted, {host: one for host, one in speaking.items() if host not in old})
+    gate = gate.model_copy(update=_judged(wanted, fresh, old))
+    if gate.state is GateState.PASSED:
+        return gate.model_copy(update={"waivers": ()})
+    return (
+        gate
+        if whole
+        else gate.model_copy(update={"waivers": _excused(wanted, fresh, old, waivers)})
+    )
+
+
+def _excused(
+    wanted: Requirement, fresh: "Fresh", old: Mapping[str | None, str], waivers: Sequence[Waiver]
+) -> tuple[Waiver, ...]:
+    """The waivers of targets that, all together, leave nothing but good results; none where they do not suffice."""
+    used: list[Waiver] = []
+
+    def excuses(check: str, target: str) -> bool:
+        ids = (wanted.id, check)
+        found = next(
+            (w for w in waivers if w.target and any(w.covers(i, target) for i in ids)), None
+        )
+        used.extend([found] if found else [])
+        return found is not None
+
+    bad = {r.name for r in fresh.results if r.status is not Status.PASS and excuses(r.id, r.target)}
+    gone = {host for host in old if host and excuses(wanted.check, host)}
+    targets = tuple(
+        target
+        for target in wanted.targets
+        if f"{wanted.check} {target.name}" not in bad
+        and _host_of(target) not in gone
+        and not (target.name not in fresh.of_targets and excuses(wanted.check, target.name))
+    )
+    kept = tuple(result for result in fresh.results if result.name not in bad)
+    rest = Fresh(kept, {name: r for name, r in fresh.of_targets.items() if r.name not in bad})
+    left = {host: why for host, why in old.items() if host not in gone}
+    judged = _judged(replace(wanted, targets=targets), rest, left)
+    return tuple(dict.fromkeys(used)) if judged.get("state") is GateState.PASSED else ()
 
 
 def _stale(

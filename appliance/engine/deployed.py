@@ -2,12 +2,16 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from appliance.engine.fingerprint import files_of
 from appliance.engine.session import Session
+from appliance.engine.waivers import all_covered
 from appliance.journal import Entry, New
-from appliance.models.result import Verdict
+from appliance.models.result import Verdict, lacking
 from appliance.models.run import RunRecord
+from appliance.models.waiver import Waiver
 from appliance.report.wording import plural
 from appliance.stages.catalog import STAGES
 
@@ -15,23 +19,51 @@ DEPLOYMENT = "deployment"
 BESIDE = frozenset({"version", "access", "secrets"})
 """Sections of site and profile that prove nothing: how to log in, and where secrets lie."""
 NAMED = 3
+WAIVABLE = 200
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Why the deployment is not proved, "" if it is; ``waivers``: those without which it would not be."""
+
+    why: str
+    waivers: tuple[Waiver, ...] = ()
 
 
 def note_deployment(session: Session, record: RunRecord) -> None:
     """Keeps how a deployment ended and what was deployed, for the verdict on the site."""
-    ended = {"verdict": record.verdict.value, "whole": not record.narrowed}
+    bad = [[result.id, result.target] for result in lacking(record.results)]
+    ended = {
+        "verdict": record.verdict.value,
+        "whole": not record.narrowed,
+        # More than a person would waive one by one need no waiver but a repair.
+        "lacking": bad if len(bad) <= WAIVABLE else None,
+    }
     session.journal.append_all(session.run, [New(DEPLOYMENT, ended | _what(session))])
 
 
-def undeployed(session: Session) -> str:
-    """Why the deployment is not proved: the last of the whole site and all after it must be good; "" if they are."""
-    open_since = "no deployment of the whole site is proved"
+def undeployed(session: Session, waivers: Sequence[Waiver] = ()) -> Standing:
+    """Whether the last deployment of the whole site and all after it were good, or what was not is waived."""
+    found = Standing("no deployment of the whole site is proved")
     for entry in session.journal.entries(DEPLOYMENT):
-        if entry.data["verdict"] != Verdict.PASSED.value:
-            open_since = f"the deployment of run {entry.run} did not pass ({entry.data['verdict']})"
+        used = () if entry.data["verdict"] == Verdict.PASSED.value else _waived(entry, waivers)
+        if used is None:
+            found = Standing(
+                f"the deployment of run {entry.run} did not pass ({entry.data['verdict']})"
+            )
         elif entry.data["whole"]:
-            open_since = _differs(session, entry)
-    return open_since and f"{open_since}: appliance deploy"
+            found = Standing(_differs(session, entry), used)
+        elif not found.why:
+            found = Standing("", tuple(dict.fromkeys((*found.waivers, *used))))
+    return Standing(f"{found.why}: appliance deploy") if found.why else found
+
+
+def _waived(entry: Entry, waivers: Sequence[Waiver]) -> tuple[Waiver, ...] | None:
+    """The waivers that cover all that a deployment lacked; None where they do not."""
+    found = entry.data.get("lacking")
+    if not isinstance(found, list):
+        return None
+    return all_covered(waivers, [(str(check), str(target)) for check, target in found])
 
 
 def _what(session: Session) -> dict[str, object]:

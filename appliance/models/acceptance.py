@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, Field
 from appliance.models.base import Model
 from appliance.models.line import Line
 from appliance.models.result import Value, Verdict
+from appliance.models.waiver import Waiver
 
 
 class Level(StrEnum):
@@ -39,6 +40,7 @@ class Gate(Model):
     """One required measurement. ``why``: one line on a state that is not passed; ``close``: the command that closes it.
 
     ``source`` says where the evidence lies, ``run`` which run recorded it, ``measured`` when it was measured.
+    ``waivers``: those without which this gate would hold acceptance back; its state stays what it is.
     """
 
     id: Line
@@ -57,6 +59,12 @@ class Gate(Model):
     dated_by: Line = Field(
         default="", description="What the date of the measurement was taken from"
     )
+    waivers: tuple[Waiver, ...] = ()
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether the site is not accepted because of it."""
+        return self.state is not GateState.PASSED and not self.waivers
 
 
 class Accepted(StrEnum):
@@ -70,11 +78,15 @@ class Accepted(StrEnum):
 
 
 class Acceptance(Model):
-    """Whether a site can be taken over. ``why``: what holds it back beside its gates, one line."""
+    """Whether a site can be taken over. ``why``: what holds it back beside its gates, one line.
+
+    ``waivers``: those that acceptance rests on.
+    """
 
     verdict: Accepted
     gates: tuple[Gate, ...] = ()
     why: Line = ""
+    waivers: tuple[Waiver, ...] = ()
 
     def of(self, *states: GateState) -> tuple[Gate, ...]:
         """The gates in one of ``states``."""

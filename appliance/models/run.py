@@ -15,6 +15,7 @@ from appliance.models.line import Line
 from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
 from appliance.models.site import Host
+from appliance.models.waiver import Waiver
 
 
 class StageState(StrEnum):
@@ -120,16 +121,6 @@ class Table(Model):
     rows: tuple[tuple[Value, ...], ...]
     note: Line = ""
     plot: Plot | None = None
-
-
-class Waiver(Model):
-    """A finding the customer accepts: by whom, why, until when."""
-
-    check: Line
-    target: Line
-    reason: Line
-    by: Line = ""
-    until: Line = ""
 
 
 class KeptFile(Model):

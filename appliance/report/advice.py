@@ -38,6 +38,7 @@ WITH_SITE = frozenset(
         "report",
         "trust",
         "validate",
+        "waive",
     }
 )
 """Commands that take --inventory and --profile."""

@@ -10,6 +10,7 @@ from appliance.models.line import Line
 from appliance.models.queue_plan import QueueTree
 from appliance.models.result import CheckResult, Measurement, Verdict
 from appliance.models.run import Table
+from appliance.models.waiver import Waiver
 from appliance.stages.fabric.facts import FabricNode, Link
 
 
@@ -21,7 +22,21 @@ class Health(Document):
     seconds: float
     simulated: tuple[Line, ...] = Field(description="Areas of hardware that are simulated here")
     results: tuple[CheckResult, ...]
+    waivers: tuple[Waiver, ...] = ()
     report: str | None = None
+
+
+class GivenWaiver(Waiver):
+    """A waiver and whether it counts today."""
+
+    counts: bool
+
+
+class Waivers(Document):
+    """Waivers of a site that nobody withdrew."""
+
+    site: Line
+    waivers: tuple[GivenWaiver, ...]
 
 
 class Trial(Document):

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.result import Value
+from appliance.models.waiver import Waiver
 
 _NUMBERED = re.compile(r"^(.*?)(\d+)$")
 
@@ -74,7 +75,9 @@ def plural(count: int, noun: str, many: str = "") -> str:
 
 def acceptance_words(acceptance: Acceptance) -> tuple[str, str]:
     """The verdict on a site in a word or two, and the rest of its sentence."""
-    open_ones, failed = acceptance.of(GateState.OPEN), acceptance.of(GateState.FAILED)
+    left = [gate for gate in acceptance.gates if gate.holds_back]
+    open_ones = [gate for gate in left if gate.state is GateState.OPEN]
+    failed = [gate for gate in left if gate.state is GateState.FAILED]
     counts = [f"{plural(len(failed), 'gate')} failed"] if failed else []
     if open_ones:
         counts.append(
@@ -84,13 +87,21 @@ def acceptance_words(acceptance: Acceptance) -> tuple[str, str]:
     rest = f"{rest[:1].upper()}{rest[1:]}"
     match acceptance.verdict:
         case Accepted.YES:
-            return "yes", f"{plural(len(acceptance.gates), 'gate')} passed."
+            passed = len(acceptance.of(GateState.PASSED))
+            word = f"yes, with {plural(len(acceptance.waivers), 'waiver')}"
+            return word if acceptance.waivers else "yes", f"{plural(passed, 'gate')} passed."
         case Accepted.SIMULATED:
             return "no", f"{acceptance.why[:1].upper()}{acceptance.why[1:]}."
         case Accepted.NO_GATES:
             return "not judged", f"{rest}."
         case _:
             return acceptance.verdict.value, f"{rest}{':' if acceptance.gates else '.'}"
+
+
+def waiver_words(waiver: Waiver) -> str:
+    """``gpu.ecc@gpu-3 waived by Ann until 2027-01-31: spare part ordered``."""
+    by = f" by {waiver.by}" if waiver.by else ""
+    return f"{waiver.name} waived{by} until {waiver.until}: {waiver.reason}"
 
 
 def gate_value(gate: Gate) -> str:

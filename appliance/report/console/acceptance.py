@@ -6,8 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
+from appliance.models.waiver import Waiver
 from appliance.report.symbols import GATE
-from appliance.report.wording import acceptance_words, gate_value, one_line
+from appliance.report.wording import acceptance_words, gate_value, one_line, waiver_words
 
 _STYLE = {
     Accepted.YES: "bold green",
@@ -21,7 +22,8 @@ _STYLE = {
 def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
     """Print the verdict and the gates. Of simulated hardware the verdict alone: its gates are for nobody to close."""
     word, rest = acceptance_words(acceptance)
-    head = Text.assemble((f"Accepted: {word}.", _STYLE[acceptance.verdict]), f" {rest}".rstrip())
+    style = "bold yellow" if acceptance.waivers else _STYLE[acceptance.verdict]
+    head = Text.assemble((f"Accepted: {word}.", style), f" {rest}".rstrip())
     console.print(Padding(head, (0, 0, 0, 2), expand=False))
     if acceptance.verdict is Accepted.SIMULATED:
         return
@@ -33,9 +35,16 @@ def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
         sign = GATE[gate.state]
         mark = Text(sign.glyph(console.options.ascii_only), sign.style)
         table.add_row(mark, gate.id, _said(gate))
-        if gate.close:
+        for waiver in gate.waivers:
+            table.add_row("", "", waiver_line(waiver))
+        if gate.close and not gate.waivers:
             table.add_row("", "", Text.assemble(("close: ", "bold"), gate.close))
     console.print(Padding(table, (0, 0, 0, 4), expand=False))
+
+
+def waiver_line(waiver: Waiver) -> Text:
+    """A waiver in red: what it covers is no better for it."""
+    return Text(waiver_words(waiver), "bold red")
 
 
 def _said(gate: Gate) -> Text:

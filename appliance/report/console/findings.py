@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from appliance.models.result import CheckResult, Status, Verdict, overall
+from appliance.models.waiver import Waiver
 from appliance.report.findings import ORDER, Finding, gaps_line, is_optional_gap
 from appliance.report.symbols import STATUS, VERDICT
-from appliance.report.wording import fold, measured, moment, number, one_line, plural
+from appliance.report.wording import fold, measured, moment, number, one_line, plural, waiver_words
 
 
 def health_view(
@@ -25,10 +26,11 @@ def health_view(
     handed_over: date | None = None,
     commands: Sequence[str] = (),
     everything: bool = False,
+    waivers: Sequence[Waiver] = (),
 ) -> Verdict:
     """Print the state of a site, failures first, and return its verdict.
 
-    Optional values that are missing are one line, unless ``everything`` is wanted.
+    Optional values that are missing are one line, unless ``everything`` is wanted. ``waivers`` change no verdict.
     """
     verdict = overall(results)
     console.print(_head(site, verdict, hosts, seconds, handed_over))
@@ -40,6 +42,8 @@ def health_view(
         mark = sign.glyph(console.options.ascii_only)
         line = Text.assemble((mark, sign.style), f" {gaps} (--all shows why)")
         console.print(Padding(line, (0, 0, 1, 2), expand=False))
+    for waiver in waivers:
+        console.print(Padding(Text(waiver_words(waiver), "bold red"), (0, 0, 0, 2), expand=False))
     console.print(f"  {_counts(results)}", markup=False, highlight=False)
     if commands:
         console.print(Padding(Text("   ·   ".join(commands), "dim"), (0, 0, 0, 2), expand=False))

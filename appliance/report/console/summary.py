@@ -9,7 +9,7 @@ from rich.text import Text
 
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
-from appliance.report.console.acceptance import acceptance_lines
+from appliance.report.console.acceptance import acceptance_lines, waiver_line
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings, gaps_line, tells_of
 from appliance.report.symbols import STATE, VERDICT
@@ -49,9 +49,19 @@ def run_summary(
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     if record.acceptance:
         acceptance_lines(console, record.acceptance)
+    waivers_list(console, record)
     for word, text in (("report", report), ("next", next_command)):
         if text:
             console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def waivers_list(console: Console, record: RunRecord) -> None:
+    """Print the waivers in force that stand at no gate above."""
+    gates = record.acceptance.gates if record.acceptance else ()
+    shown = {waiver for gate in gates for waiver in gate.waivers}
+    for waiver in record.waivers:
+        if waiver not in shown:
+            console.print(Padding(waiver_line(waiver), (0, 0, 0, 4), expand=False))
 
 
 _UNASSESSED = 6

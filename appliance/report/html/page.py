@@ -23,6 +23,7 @@ from appliance.report.wording import (
     gate_value,
     number,
     plural,
+    waiver_words,
 )
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def _environment() -> "Environment":
         "duration": duration,
         "plural": plural,
         "fold": fold,
+        "waived": waiver_words,
     }
     return env
 

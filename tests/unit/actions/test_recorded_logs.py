@@ -12,7 +12,6 @@ from appliance import journal
 from appliance.actions.opening import Target
 from appliance.actions.recorded_logs import keep_logs, read_logs
 from appliance.config.finding import InvalidConfig
-from appliance.config.fresh import write_secrets
 from appliance.journal import Journal
 from appliance.models.acceptance import Accepted, GateState
 from appliance.models.result import Verdict
@@ -20,6 +19,7 @@ from appliance.models.run import RunRecord
 from appliance.report.html import render
 from tests.command_line import run
 from tests.facts import facts_of, gpus_of
+from tests.site_files import ready_site, write_site
 from tests.unit.benchmarks.gpt3.recorded_logs import DATA, megatron, step_times
 
 
@@ -30,29 +30,7 @@ class Nobody:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """Four GPU hosts, or as many as a test leaves, ready to be looked at."""
-    made = tmp_path / "my site"
-    made.mkdir()
-    _write(made, 4)
-    (made / "known_hosts").write_text("")
-    write_secrets(made / "secrets")
-    for name in ("id_ed25519", "id_ed25519.pub"):
-        (made / "secrets" / name).write_text("x")
-        (made / "secrets" / name).chmod(0o600)
-    return made
-
-
-def _write(site: Path, hosts: int) -> None:
-    gpus = "".join(
-        f"  - {{name: gpu-{n}, roles: [gpu], address: 10.0.0.1{n}}}\n" for n in range(1, hosts + 1)
-    )
-    (site / "site.yml").write_text(
-        "version: 1\nname: mysite\nprofile: hpc\n"
-        "access: {private_key: secrets/id_ed25519, known_hosts: known_hosts}\n"
-        "networks: {management: {cidr: 10.0.0.0/24}}\nhosts:\n"
-        f"  - {{name: head, roles: [control, storage, login], address: 10.0.0.10}}\n{gpus}"
-        "secrets:\n  munge_key: {file: secrets/munge_key}\n"
-        "  slurmdbd_password: {file: secrets/slurmdbd_password}\n"
-    )
+    return ready_site(tmp_path / "my site")
 
 
 @pytest.fixture
@@ -172,7 +150,7 @@ def test_the_verb_records_and_the_report_shows_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if hosts == 1:
-        _write(site, 2)
+        write_site(site, 2)
         for name in ("2n", "4n"):
             for log in folder.glob(f"*/*/{name}.*"):
                 log.unlink()

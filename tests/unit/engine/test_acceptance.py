@@ -9,142 +9,61 @@ from typing import Self
 import pytest
 
 from appliance import journal
-from appliance.checks.check import View
 from appliance.config import data
 from appliance.config.secrets import Secret
-from appliance.engine.acceptance import acceptance_of
-from appliance.engine.deployed import note_deployment, undeployed
+from appliance.engine.deployed import undeployed
 from appliance.engine.earlier import remember
 from appliance.engine.evidence import keep_evidence
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
-from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
-from appliance.models.evidence import Evidence, EvidenceFile, Source
-from appliance.models.facts import HostFacts
+from appliance.models.acceptance import Accepted, GateState
+from appliance.models.evidence import Evidence
 from appliance.models.profile import Limit
-from appliance.models.result import CheckResult, Status, Verdict
-from appliance.models.run import RunRecord
+from appliance.models.result import Status, Verdict
 from tests.facts import facts_of, gpus_of
+from tests.unit.engine.measured import (
+    GPU,
+    HALF,
+    deployed,
+    evidence_of,
+    gate_of,
+    measured,
+    of_real_roles,
+    seen,
+    view_of,
+    with_result,
+)
 from tests.unit.engine.world import receipt_of
-
-NOW = datetime.now(UTC)
-GPU = "NVIDIA A100-SXM4-80GB"
-
-
-HALF = Limit(value=50, unit="%", source="x")
-
-
-def _view(session: Session, **facts: HostFacts) -> View:
-    return View(session.profile, session.site, facts)
 
 
 @pytest.fixture
 def session(session: Session) -> Session:
-    """With the roles that the program ships."""
-    return replace(session, data=data.root())
-
-
-@pytest.fixture(autouse=True)
-def told(session: Session) -> None:
-    """Both GPU hosts have told which GPUs they have."""
-    hosts = ("gpu-1", "gpu-2")
-    remember(session, Round({h: facts_of(h, gpus=gpus_of(GPU, 8)) for h in hosts}, {}))
-
-
-def _seen(
-    session: Session, view: View | None = None, simulated: tuple[str, ...] = ()
-) -> Acceptance:
-    return acceptance_of(session, view or _view(session), simulated)
-
-
-def _gate(acceptance: Acceptance, name: str = "gpt3.5b") -> Gate:
-    return next(g for g in acceptance.gates if g.id == name)
-
-
-def _deployed(session: Session, verdict: Verdict = Verdict.PASSED, narrowed: str = "") -> None:
-    record = RunRecord.model_validate(
-        {
-            **dict.fromkeys(("run", "verb", "site", "profile", "user", "appliance"), "x"),
-            **dict.fromkeys(("started", "finished"), NOW),
-            "control_host": "x",
-            "verdict": verdict,
-            "narrowed": narrowed,
-        }
-    )
-    note_deployment(session, record)
-
-
-def _evidence(session: Session, *models: str, **changes: object) -> Evidence:
-    results = tuple(
-        CheckResult(
-            id="gpt3.throughput",
-            target=f"cluster/{model} bare-metal 2n",
-            status=Status.PASS,
-            value=97_541,
-            unit="tokens/s",
-            limit=92_664,
-        )
-        for model in models
-    )
-    began = datetime.now(UTC)
-    files = tuple(
-        EvidenceFile(
-            path=f"/logs/{m}", sha256="0" * 64, size=1, part=m, began=began, dated_by="time stamps"
-        )
-        for m in models
-    )
-    limit = session.profile.limits["gpt3.throughput"]
-    made = Evidence(
-        benchmark="gpt3",
-        source=Source.LOGS,
-        origin="logs in /logs",
-        files=files,
-        began=began,
-        dated_by="time stamps",
-        site="acme",
-        profile="hpc",
-        gpu="A100-SXM4-80GB",
-        gpus_per_host=8,
-        hosts=("gpu-1", "gpu-2"),
-        size=2,
-        limits={f"gpt3.{m}": limit for m in models},
-        results=results,
-    )
-    return made.model_copy(update=changes)
-
-
-def _measured(session: Session, **changes: object) -> None:
-    keep_evidence(session, _evidence(session, "5b", "126m", **changes))
-
-
-def _with_result(session: Session, **changes: object) -> None:
-    evidence = _evidence(session, "5b", "126m")
-    first = evidence.results[0].model_copy(update=changes)
-    keep_evidence(session, evidence.model_copy(update={"results": (first, evidence.results[1])}))
+    """With the roles that the program ships; both GPU hosts have told which GPUs they have."""
+    return of_real_roles(session)
 
 
 def test_site_without_evidence_is_not_yet_accepted_and_names_what_closes_each_gate(
     session: Session,
 ) -> None:
-    _deployed(session)
-    found = _seen(session)
+    deployed(session)
+    found = seen(session)
     assert found.verdict is Accepted.NOT_YET
     assert [(g.id, g.state, g.why) for g in found.gates] == [
         ("gpt3.126m", GateState.OPEN, "no measurement of this site"),
         ("gpt3.5b", GateState.OPEN, "no measurement of this site"),
     ]
-    assert _gate(found).close == "appliance validate gpt3 --model 5b --from-logs DIR"
+    assert gate_of(found).close == "appliance validate gpt3 --model 5b --from-logs DIR"
 
 
 def test_evidence_that_meets_every_gate_on_a_proved_deployment_is_acceptance(
     session: Session,
 ) -> None:
-    _measured(session)
-    assert _seen(session).verdict is Accepted.NOT_YET
-    _deployed(session)
-    found = _seen(session)
+    measured(session)
+    assert seen(session).verdict is Accepted.NOT_YET
+    deployed(session)
+    found = seen(session)
     assert found.verdict is Accepted.YES
-    gate = _gate(found)
+    gate = gate_of(found)
     assert (gate.value, gate.limit, gate.source) == (97_541, 92_664, "logs in /logs")
     assert gate.measured
     assert gate.dated_by == "time stamps"
@@ -162,52 +81,52 @@ def test_evidence_that_meets_every_gate_on_a_proved_deployment_is_acceptance(
 def test_site_is_accepted_while_its_deployment_is_proved(
     session: Session, later: Verdict, narrowed: str, verdict: Accepted
 ) -> None:
-    _measured(session)
-    _deployed(session)
-    _deployed(session, later, narrowed)
-    assert _seen(session).verdict is verdict
+    measured(session)
+    deployed(session)
+    deployed(session, later, narrowed)
+    assert seen(session).verdict is verdict
 
 
 def test_part_of_a_site_that_was_deployed_proves_no_whole(session: Session) -> None:
-    _measured(session)
-    _deployed(session, narrowed="--limit gpu-1")
-    assert _seen(session).verdict is Accepted.NOT_YET
+    measured(session)
+    deployed(session, narrowed="--limit gpu-1")
+    assert seen(session).verdict is Accepted.NOT_YET
 
 
 def test_nothing_simulated_is_accepted(session: Session) -> None:
-    _deployed(session)
-    _measured(session)
-    assert _seen(session, simulated=("gpu",)).verdict is Accepted.SIMULATED
+    deployed(session)
+    measured(session)
+    assert seen(session, simulated=("gpu",)).verdict is Accepted.SIMULATED
 
 
 def test_simulated_host_that_is_silent_now_is_not_accepted(session: Session) -> None:
     marked = facts_of("gpu-2", gpus=gpus_of(GPU, 8), simulated=["gpu"])
     remember(session, Round({"gpu-2": marked}, {}))
-    _deployed(session)
-    _measured(session)
-    assert _seen(session).verdict is Accepted.SIMULATED
+    deployed(session)
+    measured(session)
+    assert seen(session).verdict is Accepted.SIMULATED
 
 
 def test_failed_evidence_fails_its_gate_with_the_cause(session: Session) -> None:
-    _deployed(session)
-    _with_result(session, status=Status.FAIL, cause="21 % below the published figure", value=77_000)
-    found = _seen(session)
+    deployed(session)
+    with_result(session, status=Status.FAIL, cause="21 % below the published figure", value=77_000)
+    found = seen(session)
     assert found.verdict is Accepted.NO
-    gate = _gate(found)
+    gate = gate_of(found)
     assert (gate.state, gate.value) == (GateState.FAILED, 77_000)
     assert gate.why == "bare-metal 2n: 21 % below the published figure"
 
 
 @pytest.mark.parametrize("status", [Status.NOT_ASSESSED, Status.ERROR, Status.SKIP])
 def test_evidence_without_a_verdict_leaves_its_gate_open(session: Session, status: Status) -> None:
-    _with_result(session, status=status, cause="nobody said which GPU")
-    gate = _gate(_seen(session))
+    with_result(session, status=status, cause="nobody said which GPU")
+    gate = gate_of(seen(session))
     assert (gate.state, gate.why) == (GateState.OPEN, "bare-metal 2n: nobody said which GPU")
 
 
 def test_run_on_fewer_hosts_than_the_site_has_leaves_its_gate_open(session: Session) -> None:
-    _with_result(session, target="cluster/5b bare-metal 1n")
-    gate = _gate(_seen(session))
+    with_result(session, target="cluster/5b bare-metal 1n")
+    gate = gate_of(seen(session))
     assert (gate.state, gate.why) == (GateState.OPEN, "not measured: bare-metal 2n")
 
 
@@ -227,8 +146,8 @@ def test_run_on_fewer_hosts_than_the_site_has_leaves_its_gate_open(session: Sess
 def test_evidence_of_another_class_or_limit_does_not_count(
     session: Session, changes: dict[str, object], why: str
 ) -> None:
-    _measured(session, **changes)
-    gate = _gate(_seen(session))
+    measured(session, **changes)
+    gate = gate_of(seen(session))
     assert gate.state is GateState.OPEN
     assert why in gate.why
 
@@ -236,9 +155,9 @@ def test_evidence_of_another_class_or_limit_does_not_count(
 def test_evidence_of_other_gpus_than_the_hosts_say_they_have_does_not_count(
     session: Session,
 ) -> None:
-    _measured(session, gpu="H100-SXM5-80GB")
-    view = _view(session, **{"gpu-1": facts_of("gpu-1", gpus=gpus_of(GPU, 8))})
-    gate = _gate(_seen(session, view))
+    measured(session, gpu="H100-SXM5-80GB")
+    view = view_of(session, **{"gpu-1": facts_of("gpu-1", gpus=gpus_of(GPU, 8))})
+    gate = gate_of(seen(session, view))
     assert (gate.state, gate.why) == (
         GateState.OPEN,
         "the evidence is of H100-SXM5-80GB, the site has A100-SXM4-80GB",
@@ -249,11 +168,11 @@ def test_evidence_of_other_gpus_than_the_hosts_say_they_have_does_not_count(
 def test_change_of_what_throughput_rests_on_makes_evidence_stale(
     session: Session, stage: str
 ) -> None:
-    _measured(session)
+    measured(session)
     session.journal.append("r2", "host_started", stage=stage, host="gpu-1")
-    assert f"older than the last change of stage {stage} on gpu-1" in _gate(_seen(session)).why
+    assert f"older than the last change of stage {stage} on gpu-1" in gate_of(seen(session)).why
     session.journal.append("r2", "host_done", stage=stage, host="gpu-1", changes=3)
-    gate = _gate(_seen(session))
+    gate = gate_of(seen(session))
     assert gate.state is GateState.OPEN
     assert f"older than the last change of stage {stage} on gpu-1" in gate.why
 
@@ -265,60 +184,60 @@ def test_change_of_what_throughput_rests_on_makes_evidence_stale(
 def test_run_that_changed_nothing_or_elsewhere_leaves_evidence_fresh(
     session: Session, stage: str, host: str, changes: int
 ) -> None:
-    _measured(session)
+    measured(session)
     session.journal.append("r2", "host_started", stage=stage, host=host)
     session.journal.append("r2", "host_done", stage=stage, host=host, changes=changes)
-    assert _gate(_seen(session)).state is GateState.PASSED
+    assert gate_of(seen(session)).state is GateState.PASSED
 
 
 def test_training_after_the_change_counts_again(session: Session) -> None:
     session.journal.append("r0", "host_started", stage="gpu", host="gpu-1")
     session.journal.append("r0", "host_failed", stage="gpu", host="gpu-1")
-    keep_evidence(session, _evidence(session, "5b"))
-    assert _gate(_seen(session)).state is GateState.PASSED
+    keep_evidence(session, evidence_of(session, "5b"))
+    assert gate_of(seen(session)).state is GateState.PASSED
 
 
 def test_stage_another_journal_knows_of_counts_by_the_hosts_receipt(session: Session) -> None:
-    _measured(session)
+    measured(session)
     later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     receipt = receipt_of("gpu", "x", written=later, run="elsewhere")
-    view = _view(session, **{"gpu-1": facts_of("gpu-1", receipts={"gpu": receipt})})
-    assert "stage gpu on gpu-1" in _gate(_seen(session, view)).why
+    view = view_of(session, **{"gpu-1": facts_of("gpu-1", receipts={"gpu": receipt})})
+    assert "stage gpu on gpu-1" in gate_of(seen(session, view)).why
 
 
 def test_gpus_that_were_exchanged_make_evidence_stale(session: Session) -> None:
     old, new = (facts_of("gpu-1", gpus=gpus_of(GPU, 8, first=n)) for n in (0, 1))
     remember(session, Round({"gpu-1": old}, {}))
-    evidence = _evidence(session, "5b")
+    evidence = evidence_of(session, "5b")
     began = datetime.now(UTC) + timedelta(milliseconds=5)
     files = tuple(f.model_copy(update={"began": began}) for f in evidence.files)
     keep_evidence(session, evidence.model_copy(update={"files": files}))
-    assert _gate(_seen(session, _view(session, **{"gpu-1": old}))).state is GateState.PASSED
-    found = _gate(_seen(session, _view(session, **{"gpu-1": new})))
+    assert gate_of(seen(session, view_of(session, **{"gpu-1": old}))).state is GateState.PASSED
+    found = gate_of(seen(session, view_of(session, **{"gpu-1": new})))
     assert "older than 1 GPU of gpu-1" in found.why
 
 
 def test_the_evidence_recorded_last_counts(session: Session) -> None:
-    _measured(session)
-    _with_result(session, status=Status.FAIL, cause="slow")
-    assert _gate(_seen(session)).state is GateState.FAILED
-    assert _gate(_seen(session), "gpt3.126m").state is GateState.PASSED
-    _measured(session)
-    assert _gate(_seen(session)).state is GateState.PASSED
+    measured(session)
+    with_result(session, status=Status.FAIL, cause="slow")
+    assert gate_of(seen(session)).state is GateState.FAILED
+    assert gate_of(seen(session), "gpt3.126m").state is GateState.PASSED
+    measured(session)
+    assert gate_of(seen(session)).state is GateState.PASSED
 
 
 def test_gpus_nothing_is_published_for_leave_an_open_gate_that_says_so(session: Session) -> None:
     gpus = gpus_of("NVIDIA H100 80GB HBM3", 8)
-    view = _view(session, **{host: facts_of(host, gpus=gpus) for host in ("gpu-1", "gpu-2")})
-    gate = _gate(_seen(session, view))
+    view = view_of(session, **{host: facts_of(host, gpus=gpus) for host in ("gpu-1", "gpu-2")})
+    gate = gate_of(seen(session, view))
     assert (gate.state, gate.close) == (GateState.OPEN, "")
     assert "no figure is published for 8 x H100-SXM5-80GB" in gate.why
 
 
 def test_profile_that_asks_for_no_measurement_is_not_called_accepted(session: Session) -> None:
-    _deployed(session)
+    deployed(session)
     plain = replace(session, profile=session.profile.model_copy(update={"limits": {}}))
-    found = _seen(plain, _view(plain))
+    found = seen(plain, view_of(plain))
     assert (found.verdict, found.gates) == (Accepted.NO_GATES, ())
 
 
@@ -332,19 +251,19 @@ def test_profile_that_asks_for_no_measurement_is_not_called_accepted(session: Se
 def test_host_whose_gpus_nobody_knows_leaves_the_gate_open(
     session: Session, known: dict[str, object], why: str
 ) -> None:
-    _measured(session)
-    view = _view(session, **{"gpu-2": facts_of("gpu-2", **known)})
-    gate = _gate(_seen(session, view))
+    measured(session)
+    view = view_of(session, **{"gpu-2": facts_of("gpu-2", **known)})
+    gate = gate_of(seen(session, view))
     assert gate.state is GateState.OPEN
     assert why in gate.why
 
 
 def test_gpus_nobody_recorded_when_the_training_began_leave_the_gate_open(session: Session) -> None:
-    evidence = _evidence(session, "5b")
-    early = NOW - timedelta(days=1)
+    evidence = evidence_of(session, "5b")
+    early = datetime.now(UTC) - timedelta(days=1)
     files = tuple(f.model_copy(update={"began": early}) for f in evidence.files)
     keep_evidence(session, evidence.model_copy(update={"files": files}))
-    gate = _gate(_seen(session))
+    gate = gate_of(seen(session))
     assert gate.state is GateState.OPEN
     assert "which GPUs gpu-1 had on" in gate.why
     assert "is not recorded" in gate.why
@@ -362,7 +281,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch, ahead: timedelta) -> None:
 
 
 def _dated(session: Session, began: datetime) -> Evidence:
-    evidence = _evidence(session, "5b")
+    evidence = evidence_of(session, "5b")
     files = tuple(f.model_copy(update={"began": began}) for f in evidence.files)
     return evidence.model_copy(update={"files": files})
 
@@ -370,11 +289,11 @@ def _dated(session: Session, began: datetime) -> Evidence:
 def test_change_recorded_after_the_evidence_counts_whatever_its_clock_says(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep_evidence(session, _evidence(session, "5b"))
-    assert _gate(_seen(session)).state is GateState.PASSED
+    keep_evidence(session, evidence_of(session, "5b"))
+    assert gate_of(seen(session)).state is GateState.PASSED
     _clock(monkeypatch, -timedelta(days=400))
     session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
-    assert "last change of stage gpu on gpu-2" in _gate(_seen(session)).why
+    assert "last change of stage gpu on gpu-2" in gate_of(seen(session)).why
 
 
 def test_clock_that_was_set_back_before_a_change_does_not_make_older_training_count(
@@ -388,7 +307,7 @@ def test_clock_that_was_set_back_before_a_change_does_not_make_older_training_co
     session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
     _clock(monkeypatch, timedelta(minutes=2))
     keep_evidence(session, _dated(session, trained))
-    gate = _gate(_seen(session))
+    gate = gate_of(seen(session))
     assert gate.state is GateState.OPEN
     assert "older than the last change of stage gpu on gpu-1" in gate.why
 
@@ -404,7 +323,7 @@ def test_gpus_exchanged_under_a_clock_that_was_set_back_make_evidence_stale(
     remember(session, Round({"gpu-1": new}, {}))
     _clock(monkeypatch, timedelta(minutes=2))
     keep_evidence(session, _dated(session, trained))
-    assert "older than 1 GPU of gpu-1" in _gate(_seen(session)).why
+    assert "older than 1 GPU of gpu-1" in gate_of(seen(session)).why
 
 
 def test_training_that_began_after_it_was_entered_closes_no_gate(
@@ -415,7 +334,7 @@ def test_training_that_began_after_it_was_entered_closes_no_gate(
     _clock(monkeypatch, -timedelta(hours=3))
     session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
     keep_evidence(session, _dated(session, trained))
-    gate = _gate(_seen(session))
+    gate = gate_of(seen(session))
     assert gate.state is GateState.OPEN
     assert "clocks or time zones differ" in gate.why
 
@@ -432,8 +351,8 @@ def test_training_that_began_after_it_was_entered_closes_no_gate(
 def test_what_was_declared_and_has_changed_since_is_not_deployed(
     session: Session, section: str, change: dict[str, object]
 ) -> None:
-    _measured(session)
-    _deployed(session)
+    measured(session)
+    deployed(session)
     now = session
     match section.partition(" ")[0]:
         case "site":
@@ -442,8 +361,8 @@ def test_what_was_declared_and_has_changed_since_is_not_deployed(
             now = replace(session, profile=session.profile.model_copy(update=change))
         case _:
             now = replace(session, secrets={"slurmdbd_password": Secret("another one")})
-    assert undeployed(session) == ""
-    assert undeployed(now) == f"changed since run r1 deployed it: {section}: appliance deploy"
+    assert undeployed(session).why == ""
+    assert undeployed(now).why == f"changed since run r1 deployed it: {section}: appliance deploy"
 
 
 def test_role_that_changed_is_not_deployed_and_how_to_log_in_proves_nothing(
@@ -452,18 +371,18 @@ def test_role_that_changed_is_not_deployed_and_how_to_log_in_proves_nothing(
     shipped = tmp_path / "shipped"
     for name in ("roles", "playbooks"):
         shutil.copytree(data.root() / name, shipped / name)
-    _deployed(replace(session, data=shipped))
+    deployed(replace(session, data=shipped))
     access = session.site.access.model_copy(update={"user": "somebody"})
     other = replace(session, site=session.site.model_copy(update={"access": access}))
-    assert undeployed(other) == ""
+    assert undeployed(other).why == ""
     another = tmp_path / "another"
     shutil.copytree(shipped, another)
     (another / "roles/slurm/README.md").write_text("Only people read this.")
-    assert undeployed(replace(session, data=another)) == ""
+    assert undeployed(replace(session, data=another)).why == ""
     changed = tmp_path / "changed"
     shutil.copytree(shipped, changed)
     (changed / "roles/slurm/defaults/main.yml").write_text("---\nslurm_new: 1\n")
-    assert "deployed it: role slurm" in undeployed(replace(session, data=changed))
+    assert "deployed it: role slurm" in undeployed(replace(session, data=changed)).why
 
 
 def test_evidence_of_the_old_form_is_read(session: Session) -> None:
@@ -481,20 +400,20 @@ def test_evidence_of_the_old_form_is_read(session: Session) -> None:
         **{"site": "acme", "profile": "hpc", "gpu": "A100-SXM4-80GB", "gpus_per_node": 8},
         "hosts": 2,
         "limit": session.profile.limits["gpt3.throughput"].model_dump(mode="json"),
-        "results": [r.model_dump(mode="json") for r in _evidence(session, "5b").results],
+        "results": [r.model_dump(mode="json") for r in evidence_of(session, "5b").results],
     }
     session.journal.append("r0", "log_evidence", evidence=old)
-    gate = _gate(_seen(session))
+    gate = gate_of(seen(session))
     assert (gate.state, gate.source, gate.run) == (GateState.PASSED, "logs in /logs", "r0")
     session.journal.append("r0", "log_evidence", evidence=old | {"hosts": 1})
-    assert "of a site with 1 GPU host" in _gate(_seen(session)).why
+    assert "of a site with 1 GPU host" in gate_of(seen(session)).why
 
 
 @pytest.mark.parametrize("change", ["site", "profile", "hosts", "older"])
 def test_deployment_of_something_else_proves_nothing_of_this_site(
     session: Session, change: str
 ) -> None:
-    _measured(session)
+    measured(session)
     site = session.site
     match change:
         case "site":
@@ -507,17 +426,17 @@ def test_deployment_of_something_else_proves_nothing_of_this_site(
     if change == "older":
         session.journal.append(session.run, "deployment", verdict="passed", whole=True)
     else:
-        _deployed(other)
-    found = _seen(session)
+        deployed(other)
+    found = seen(session)
     assert found.verdict is Accepted.NOT_YET
     why = "of an earlier version" if change == "older" else "deployed another site, class or hosts"
     assert why in found.why
     assert found.why.endswith(": appliance deploy")
-    _deployed(session)
-    assert _seen(session).verdict is Accepted.YES
+    deployed(session)
+    assert seen(session).verdict is Accepted.YES
 
 
 def test_simulated_results_close_no_gate(session: Session) -> None:
-    _with_result(session, simulated=True)
-    gate = _gate(_seen(session))
+    with_result(session, simulated=True)
+    gate = gate_of(seen(session))
     assert (gate.state, gate.why) == (GateState.OPEN, "it was measured on simulated hardware")

@@ -18,8 +18,8 @@ from appliance.models.run import (
     StageOutcome,
     StageState,
     Table,
-    Waiver,
 )
+from appliance.models.waiver import Waiver
 
 START = datetime(2026, 11, 20, 13, 5, tzinfo=UTC)
 GPU_HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")

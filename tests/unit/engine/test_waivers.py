@@ -1,0 +1,149 @@
+"""A waiver lets a site be accepted with a fault that stays one; it ends by itself, and some things nobody may waive."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from appliance.checks.check import View, failed, passed
+from appliance.engine.acceptance import acceptance_of
+from appliance.engine.deployed import undeployed
+from appliance.engine.session import Session
+from appliance.engine.waivers import active, all_waivers, give, withdraw
+from appliance.models.acceptance import Accepted, GateState
+from appliance.models.result import CheckResult, Status, Verdict, overall
+from appliance.models.waiver import Waiver
+from appliance.report.wording import acceptance_words
+from tests.unit.engine.measured import deployed, measured, of_real_roles, seen, with_result
+
+ECC = failed("gpu.ecc", "gpu-1/GPU 5", "uncorrected errors", "exchange it")
+
+
+@pytest.fixture
+def session(session: Session) -> Session:
+    """With the roles that the program ships; both GPU hosts have told which GPUs they have."""
+    return of_real_roles(session)
+
+
+def _waiver(check: str, target: str = "", days: int = 30) -> Waiver:
+    until = (date.today() + timedelta(days=days)).isoformat()
+    given = datetime.now(UTC)
+    return Waiver(check=check, target=target, reason="ordered", by="Ann", until=until, given=given)
+
+
+def _with(session: Session, *results: CheckResult) -> None:
+    """A deployment of the whole site that ended so."""
+    deployed(session, overall(results), results=results)
+
+
+@pytest.mark.parametrize(
+    "waiver",
+    [_waiver("gpt3.5b"), _waiver("gpt3.5b", "cluster"), _waiver("gpt3.throughput", "cluster")],
+)
+def test_failed_gate_that_is_waived_stays_failed_and_holds_nothing_back(
+    session: Session, waiver: Waiver
+) -> None:
+    deployed(session)
+    with_result(session, status=Status.FAIL, cause="21 % below", value=77_000)
+    assert seen(session).verdict is Accepted.NO
+    give(session, waiver)
+    found = seen(session)
+    assert found.verdict is Accepted.YES
+    assert found.waivers == (waiver,)
+    gate = next(g for g in found.gates if g.id == "gpt3.5b")
+    assert (gate.state, gate.waivers) == (GateState.FAILED, (waiver,))
+    assert gate.why == "bare-metal 2n: 21 % below"
+    assert acceptance_words(found) == ("yes, with 1 waiver", "1 gate passed.")
+
+
+def test_a_waiver_whose_day_is_over_counts_no_more(session: Session) -> None:
+    deployed(session)
+    with_result(session, status=Status.FAIL, cause="21 % below")
+    give(session, _waiver("gpt3.5b", days=-1))
+    assert active(session) == ()
+    assert len(all_waivers(session)) == 1
+    assert seen(session).verdict is Accepted.NO
+    assert active(session, date.today() - timedelta(days=1)) != ()
+
+
+def test_a_waiver_that_was_withdrawn_counts_no_more(session: Session) -> None:
+    waiver = _waiver("gpt3.5b")
+    give(session, waiver)
+    withdraw(session, waiver, "Ann")
+    assert all_waivers(session) == ()
+    give(session, waiver)
+    assert all_waivers(session) == (waiver,)
+
+
+@pytest.mark.parametrize(
+    "waiver",
+    [
+        _waiver("gpt3.126m"),
+        _waiver("gpt3.5b", "gpu-1"),
+        _waiver("gpt3.loss"),
+        _waiver("gpt3.5"),
+        Waiver(check="gpt3.5b", reason="x", until="for ever"),
+    ],
+)
+def test_a_waiver_of_something_else_closes_no_gate(session: Session, waiver: Waiver) -> None:
+    deployed(session)
+    with_result(session, status=Status.FAIL, cause="21 % below")
+    give(session, waiver)
+    assert seen(session).verdict is Accepted.NO
+
+
+def test_a_good_gate_needs_no_waiver(session: Session) -> None:
+    deployed(session)
+    measured(session)
+    give(session, _waiver("gpt3.5b"))
+    found = seen(session)
+    assert (found.verdict, found.waivers) == (Accepted.YES, ())
+
+
+def test_failed_check_that_is_waived_leaves_the_deployment_proved(session: Session) -> None:
+    measured(session)
+    _with(session, ECC, passed("gpu.count", "gpu-1", 8))
+    assert "did not pass (failed)" in undeployed(session, active(session)).why
+    give(session, _waiver("gpu.ecc", "gpu-1"))
+    found = seen(session)
+    assert (found.verdict, [w.name for w in found.waivers]) == (Accepted.YES, ["gpu.ecc@gpu-1"])
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        failed("gpu.ecc", "gpu-2/GPU 0", "x", "y"),
+        failed("gpu.temperature", "gpu-1", "x", "y"),
+        failed("stage.slurm", "gpu-1", "x", "y"),
+    ],
+)
+def test_every_failure_of_a_deployment_has_to_be_waived(
+    session: Session, beside: CheckResult
+) -> None:
+    measured(session)
+    _with(session, ECC, beside)
+    give(session, _waiver("gpu.ecc", "gpu-1"))
+    assert seen(session).verdict is Accepted.NOT_YET
+
+
+@pytest.mark.parametrize("check", ["stage.slurm", "host.reachable", "host.receipts"])
+def test_what_nobody_may_waive_is_covered_by_no_waiver(session: Session, check: str) -> None:
+    measured(session)
+    _with(session, failed(check, "gpu-1", "x", "y"))
+    give(session, _waiver(check))
+    assert seen(session).verdict is Accepted.NOT_YET
+
+
+def test_deployment_that_judged_nothing_is_proved_by_no_waiver(session: Session) -> None:
+    measured(session)
+    deployed(session, Verdict.INCOMPLETE)
+    give(session, _waiver("gpu.ecc"))
+    assert seen(session).verdict is Accepted.NOT_YET
+
+
+def test_simulated_hardware_is_accepted_with_no_waiver(session: Session) -> None:
+    deployed(session)
+    give(session, _waiver("gpt3.5b"))
+    give(session, _waiver("gpt3.126m"))
+    view = View(session.profile, session.site, {})
+    assert acceptance_of(session, view, ()).verdict is Accepted.YES
+    assert acceptance_of(session, view, ("gpu",)).verdict is Accepted.SIMULATED
