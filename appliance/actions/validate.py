@@ -1,9 +1,10 @@
 """Validate: the benchmarks of the cluster, alone or as the last stage of a deployment."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
@@ -41,13 +42,15 @@ def validate(
     names: Sequence[str],
     observer: Observer,
     container: JobContainer | None = None,
+    settings: Mapping[str, Mapping[str, int]] | None = None,
 ) -> tuple[RunRecord, str]:
     """Runs benchmarks on the site as it is. The record, and where its report lies.
 
-    ``container``: what gpt3 trains in, in place of the site's own choice. Raises KeyboardInterrupt when it was
-    interrupted, after what was measured until then has been kept.
+    ``container``: what gpt3 trains in, in place of the site's own choice; ``settings``: by benchmark what its run is given.
+    Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
     """
-    chosen = choose(names)
+    given = settings or {}
+    chosen = tuple(_with(benchmark, given.get(benchmark.name)) for benchmark in choose(names))
     with open_session(target, "validate", observer, keeps=True) as opened:
         session = _with_container(opened, container) if container else opened
         session.journal.append(session.run, "run_started", verb="validate")
@@ -76,6 +79,10 @@ def validate(
         if interrupted:
             raise KeyboardInterrupt
         return record, str(session.folder_of_run / "report.html")
+
+
+def _with(benchmark: Benchmark, given: Mapping[str, int] | None) -> Benchmark:
+    return replace(benchmark, run=partial(benchmark.run, **given)) if given else benchmark
 
 
 def _with_container(session: Session, container: JobContainer) -> Session:

@@ -6,8 +6,11 @@ from typing import Any
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import slurm_job, storage_roundtrip
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
+from appliance.benchmarks.dcgm import run as dcgm
 from appliance.benchmarks.fio import run as fio
 from appliance.benchmarks.gpt3 import gates as gpt3_gates
+from appliance.benchmarks.nccl import run as nccl
+from appliance.benchmarks.perftest import run as perftest
 from appliance.checks.check import View
 from appliance.models.bound import Bound
 
@@ -53,6 +56,39 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "On processors it proves only launch, rendezvous and log reading. See docs/gpt3.md.",
         bounds={"gpt3.throughput": Bound("%", least=0, below=100)},
         gates=gpt3_gates.gates,
+    ),
+    Benchmark(
+        name="dcgm",
+        title="DCGM's diagnostics of every GPU",
+        checks=dcgm.CHECKS,
+        run=dcgm.run,
+        minutes=3.0,
+        explain="dcgmi diag, NVIDIA's own tests of memory, PCIe, compute and power with NVIDIA's limits by product: level 1 takes "
+        "seconds, 2 two minutes, 3 a quarter of an hour, 4 hours. What it skips or does not know is never called good.",
+        bounds=dcgm.BOUNDS,
+        deploys=False,
+    ),
+    Benchmark(
+        name="nccl",
+        title="Collectives in a host and between hosts",
+        checks=nccl.CHECKS,
+        run=nccl.run,
+        minutes=10.0,
+        explain="nccl-tests: all_reduce over the GPUs of each host, over the host's own fabric with NVLink off, over groups that tell "
+        "which host or path is slow, and over 2, 4 ... all hosts. Large messages count; wrong values fail whatever the speed.",
+        bounds=nccl.BOUNDS,
+        deploys=False,
+    ),
+    Benchmark(
+        name="perftest",
+        title="Every rail of pairs of hosts",
+        checks=perftest.CHECKS,
+        run=perftest.run,
+        minutes=8.0,
+        explain="ib_write_bw and ib_write_lat over each port of pairs of hosts, from host and GPU memory. A port that is slow with every "
+        "host that is known to be good is named; a path that is slow between two good ports is a cable or a switch port.",
+        bounds=perftest.BOUNDS,
+        deploys=False,
     ),
     Benchmark(
         name="fio",

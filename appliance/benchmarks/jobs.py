@@ -14,6 +14,7 @@ from appliance.checks.check import View, judged, not_assessed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Place, Status
 from appliance.models.site import Owner, Role
+from appliance.stages.slurm.site import JobContainer
 from appliance.text import first_few, one_line, shortened
 
 LARGEST = 4 << 20
@@ -35,7 +36,9 @@ MISSING, SAID = "appliance-missing=", "appliance-said="
 WRAP = f"""
 export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/opt/nccl-tests/build:$PATH"
 echo "appliance-begin host=${{SLURMD_NODENAME:-$(hostname -s)}}"
-for tool in $1; do command -v "$tool" >/dev/null 2>&1 || {{ echo "{MISSING}$tool"; exit 0; }}; done
+for tool in $1; do
+  command -v $(echo "$tool" | tr '|' ' ') >/dev/null 2>&1 || {{ echo "{MISSING}$tool"; exit 0; }}
+done
 d=$(mktemp -d) || exit 1
 trap 'rm -rf "$d"' EXIT
 seconds=$2 script=$3; shift 3
@@ -43,6 +46,7 @@ seconds=$2 script=$3; shift 3
 head -c {LARGEST} "$d/out"; echo
 tail -c 4000 "$d/err" | grep -v '^ *$' | tail -n 1 | sed 's/^/{SAID}/'
 echo "appliance-end code=$code size=$(wc -c <"$d/out")"
+exit $code
 """
 
 
@@ -66,7 +70,10 @@ UNKNOWN = frozenset({Trouble.NO_TOOL, Trouble.BUSY, Trouble.SILENT})
 class Task:
     """A script for /bin/sh. ``seconds``: how long it may take on the host. ``tools``: programs it needs, with what brings them.
 
-    ``gpus``: of each host, all of them taken; 0: none are asked for, the host is the job's alone all the same.
+    A tool may have several names: "all_reduce_perf|all_reduce_perf_mpi". ``gpus``: of each host, all of them taken; 0: none
+    are asked for, the host is the job's alone all the same. ``ranks``: of MPI on each host, joined through PMIx; what
+    comes back is then the output of the first host's first rank; 0: no MPI, one task a host. ``contained``: in the
+    container of the site's benchmarks, where it names one.
     """
 
     name: str
@@ -75,6 +82,8 @@ class Task:
     tools: Mapping[str, str]
     arguments: tuple[str, ...] = ()
     gpus: int = 0
+    ranks: int = 0
+    contained: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,14 +126,30 @@ def together(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> di
     return {host: found[host] for host in hosts}
 
 
-def srun(task: Task, name: str, hosts: Sequence[str]) -> list[str]:
-    """The job: one task on each host, which is its alone."""
+def as_one(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> Said:
+    """One program of MPI over all of these hosts: what its first rank printed, or the first trouble of a host."""
+    said = together(view, remote, task, hosts).values()
+    bad = next((one for one in said if one.trouble), None)
+    return bad or max(said, key=lambda one: (bool(one.code), len(one.output)))
+
+
+def srun(
+    task: Task, name: str, hosts: Sequence[str], container: JobContainer | None = None
+) -> list[str]:
+    """The job: one task on each host, or its ranks of MPI; the hosts are its alone."""
     minutes = math.ceil((task.seconds + GRACE_SECONDS) / 60) + 1
+    # A rank that died leaves the others waiting for it; hosts that measure alone go on alone.
+    together = [f"--ntasks-per-node={task.ranks or 1}", f"--kill-on-bad-exit={int(task.ranks > 0)}"]
+    wanted = [f"--gres=gpu:{task.gpus}"] if task.gpus else []
+    wanted += ["--mpi=pmix"] if task.ranks else []
+    wanted += [f"--container-image={container.image}"] if container else []
+    if container and container.mounts:
+        wanted.append(f"--container-mounts={','.join(container.mounts)}")
     return [
         *("srun", f"--job-name={name}", f"--nodes={len(hosts)}", f"--nodelist={','.join(hosts)}"),
-        *("--ntasks-per-node=1", "--exclusive", *([f"--gres=gpu:{task.gpus}"] * bool(task.gpus))),
+        *(*together, "--exclusive", *wanted),
         *(f"--immediate={START_SECONDS}", f"--time={minutes}", "--chdir=/", "--export=NONE"),
-        *("--label", "--quiet", "--kill-on-bad-exit=0", *_words(task)),
+        *("--label", "--quiet", *_words(task)),
     ]
 
 
@@ -144,8 +169,10 @@ def _job(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> dict[s
         return dict.fromkeys(hosts, nobody)
     control, name = controls[0].name, f"appliance-{task.name}-{secrets.token_hex(4)}"
     bound = task.seconds + START_SECONDS + 2 * GRACE_SECONDS
+    chosen = view.site.slurm.containers
+    container = chosen.benchmark if chosen and task.contained else None
     try:
-        done = remote.run(control, srun(task, name, hosts), timeout=bound)
+        done = remote.run(control, srun(task, name, hosts, container), timeout=bound)
     except DeadlineExceeded:
         cause = f"the job did not end within {bound:g} s and was cancelled"
         fix = "slurmd's log on the hosts: a prolog hangs, or a host"
@@ -187,7 +214,9 @@ def _by_host(stdout: str) -> dict[str, list[str]]:
     for line in stdout.splitlines():
         if match := LABEL.fullmatch(line):
             by_task.setdefault(match[1], []).append(match[2])
-    named = ((_first(BEGIN, lines), lines) for lines in by_task.values())
+    # Of several ranks on a host the first one speaks: later ones are told first, and overwritten.
+    ordered = sorted(by_task.items(), key=lambda item: -int(item[0]))
+    named = ((_first(BEGIN, lines), lines) for _, lines in ordered)
     return {match[1]: lines for match, lines in named if match}
 
 

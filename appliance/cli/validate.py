@@ -24,6 +24,7 @@ NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME, workloads_trial.NA
 DEFAULTS = Settings()
 TRIALS = (scheduler_trial.NAME, workloads_trial.NAME)
 OPTIONS_OF = {
+    "level": ("dcgm",),
     "from_logs": ("gpt3",),
     "model": ("gpt3",),
     "kubeconfig": TRIALS,
@@ -56,6 +57,11 @@ OPTIONS_OF = {
     metavar="SRC:DST,...",
     help="What that container sees of the hosts.",
 )
+@click.option(
+    "--level",
+    type=click.IntRange(1, 4),
+    help="dcgm only: seconds, minutes, a quarter of an hour, hours; else what the profile asks for, or 2.",
+)
 @options.kubeconfig_option
 @click.option(
     "--prometheus", default="", metavar="URL", help="scheduler only: who has its metrics."
@@ -78,6 +84,7 @@ def validate(
     model: str | None,
     container_image: str | None,
     container_mounts: str | None,
+    level: int | None,
     kubeconfig: Path | None,
     prometheus: str,
     scheduler_name: str,
@@ -128,7 +135,9 @@ def validate(
         raise click.UsageError("--model goes with --from-logs")
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
     target = options.target(inventory, profile)
-    record, report = action.validate(target, benchmarks, watcher, container)
+    record, report = action.validate(
+        target, benchmarks, watcher, container, {"dcgm": {"level": level or 0}}
+    )
     return _told(record, report, as_json)
 
 

@@ -42,14 +42,17 @@ def isolate(ends: Iterable[str], results: Results) -> Isolated:
 
 
 def search(
-    ends: Sequence[str], attempt: Callable[[Sequence[Group]], Results], rounds: int = 32
+    ends: Sequence[str],
+    attempt: Callable[[Sequence[Group]], Results],
+    rounds: int = 32,
+    size: int = 0,
 ) -> Isolated:
-    """Screens groups of about the root of all ends, then tries each suspect with an end that is known to be good.
+    """Screens groups of ``size`` ends (0: about the root of all), then tries each suspect with an end that is known to be good.
 
     ``attempt`` measures groups that have no end in common, side by side. Ends of a group that was not measured stay
     open. Where no group is good, pairs are tried until one is, for at most so many ``rounds`` in all.
     """
-    results: dict[Group, bool | None] = dict(attempt(screens(ends)))
+    results: dict[Group, bool | None] = dict(attempt(screens(ends, size)))
     for _ in range(rounds):
         batch = _next(ends, results)
         if not batch:
@@ -58,11 +61,14 @@ def search(
     return isolate(ends, results)
 
 
-def screens(ends: Sequence[str]) -> tuple[Group, ...]:
-    """Groups of about the root of all ends, at least two in each; one end alone is no group."""
-    size = max(2, isqrt(len(ends)))
-    groups = [list(ends[at : at + size]) for at in range(0, len(ends), size)]
-    if len(groups) > 1 and len(groups[-1]) == 1:
+def screens(ends: Sequence[str], size: int = 0) -> tuple[Group, ...]:
+    """Groups of ``size`` ends (0: about the root of all), at least two in each.
+
+    One end alone joins the last group, but no pair: it is tried with one that is known to be good then.
+    """
+    wanted = size or max(2, isqrt(len(ends)))
+    groups = [list(ends[at : at + wanted]) for at in range(0, len(ends), wanted)]
+    if size != 2 and len(groups) > 1 and len(groups[-1]) == 1:
         last = groups.pop()
         groups[-1] += last
     return tuple(frozenset(group) for group in groups if len(group) > 1)
@@ -71,11 +77,9 @@ def screens(ends: Sequence[str]) -> tuple[Group, ...]:
 def _next(ends: Sequence[str], results: Results) -> tuple[Group, ...]:
     """Pairs to try next, no end twice; none where nothing is left to learn."""
     found = isolate(ends, results)
-    suspects = [
-        end
-        for end in found.open
-        if any(good is False and end in group for group, good in results.items())
-    ]
+    tried = {end for group, good in results.items() if good is not False for end in group}
+    bad = {end for group, good in results.items() if good is False for end in group}
+    suspects = [end for end in found.open if end in bad or end not in tried]
     if not found.good:
         return _disjoint(p for p in map(frozenset, combinations(suspects, 2)) if p not in results)
     wanted = (

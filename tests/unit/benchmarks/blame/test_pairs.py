@@ -83,6 +83,16 @@ def test_what_was_not_measured_is_neither_good_nor_bad(data: st.DataObject, coun
     assert mute <= set(found.open)
 
 
+@given(st.data(), st.integers(3, 16))
+def test_pairs_alone_find_the_same_and_leave_no_host_out(data: st.DataObject, count: int) -> None:
+    names = hosts(count)
+    bad = data.draw(st.sets(st.sampled_from(names), max_size=count - 2))
+    cluster = Cluster(bad)
+    found = search(names, cluster.attempt, rounds=2 * count * count, size=2)
+    assert (set(found.ends), found.open) == (bad, ())
+    assert {len(group) for batch in cluster.rounds for group in batch} == {2}
+
+
 def test_one_of_many_costs_few_rounds() -> None:
     cluster = Cluster({"h37"})
     assert search(hosts(232), cluster.attempt).ends == ("h37",)

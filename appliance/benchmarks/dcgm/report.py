@@ -1,0 +1,163 @@
+"""What ``dcgmi diag -j`` prints: one document of DCGM 3.x, another of 4.x, as one list of tests and GPUs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from appliance.benchmarks.reading import Foreign, Unread, document, shaped
+from appliance.text import one_line, shortened
+
+ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
+"""Of 4.x and of 3.x. A 4.x that finds nothing to run prints the older one, too (seen in 4.2.3)."""
+TEXT = 300
+GPU = "GPU"
+
+
+class Word(StrEnum):
+    """A test's verdict. ``unknown``: a word of a release to come, which is no pass."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    WARN = "warn"
+    SKIP = "skip"
+    NOT_RUN = "not run"
+    UNKNOWN = "unknown"
+
+
+class Result(Foreign):
+    """One verdict. 3.x names GPUs, one or all of them, 4.x an entity of a group. ``warnings``: texts, or errors with numbers."""
+
+    status: str = Field(max_length=64)
+    gpu_ids: str | int | None = None
+    entity_group: str | None = Field(default=None, max_length=64)
+    entity_id: int | None = None
+    warnings: Any = None
+    info: Any = None
+
+
+class Test(Foreign):
+    """One test. 4.x sums up what is of no GPU in ``test_summary``."""
+
+    name: str = Field(max_length=128)
+    results: tuple[Result, ...] = Field(default=(), max_length=4096)
+    test_summary: Result | None = None
+
+    @field_validator("results", mode="before")
+    @classmethod
+    def _whole(cls, given: Any) -> Any:
+        return () if given is None else given
+
+
+class Category(Foreign):
+    """Tests of a kind. 3.x leaves null between them."""
+
+    category: str = Field(default="", max_length=128)
+    tests: tuple[Test | None, ...] = Field(default=(), max_length=256)
+
+
+class Diagnostic(Foreign):
+    """What stands under the root."""
+
+    test_categories: tuple[Category, ...] = Field(default=(), max_length=64)
+    version: str | None = Field(default=None, max_length=64)
+    runtime_error: str | None = Field(default=None, max_length=4096)
+
+
+class Anything(Foreign):
+    """The document itself, whichever root it has."""
+
+    model_config = Foreign.model_config | {"extra": "allow"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A test on one GPU, or on all of a host (``gpu`` None). ``said``: warnings or information, one line."""
+
+    test: str
+    gpu: int | None
+    word: Word
+    said: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All verdicts. ``version``: DCGM's, "" where it does not say."""
+
+    version: str
+    verdicts: tuple[Verdict, ...]
+
+
+def read(output: str) -> Report:
+    """Raises Unread where there is no document, or where it tells of no test."""
+    found = document(Anything, output).model_extra or {}
+    root = next((name for name in ROOTS if name in found), None)
+    if root is None:
+        raise Unread(f"neither {ROOTS[0]} nor {ROOTS[1]} stands in it")
+    body = shaped(Diagnostic, found[root])
+    if body.runtime_error:
+        raise Unread(f"DCGM could not run: {shortened(one_line(body.runtime_error), TEXT)}")
+    verdicts = tuple(_verdicts(body))
+    if not verdicts:
+        raise Unread("it tells of no test")
+    return Report(body.version or _version(found), verdicts)
+
+
+def _version(found: Mapping[str, Any]) -> str:
+    metadata = found.get("metadata")
+    version = metadata.get("version") if isinstance(metadata, dict) else None
+    return shortened(one_line(str(version)), 40) if version else ""
+
+
+def _verdicts(body: Diagnostic) -> Iterator[Verdict]:
+    for category in body.test_categories:
+        for test in filter(None, category.tests):
+            name = shortened(one_line(test.name), 60)
+            for result in test.results:
+                for gpu in _gpus(result):
+                    yield Verdict(name, gpu, _word(result.status), _said(result))
+            if test.test_summary and not test.results:
+                yield Verdict(name, None, _word(test.test_summary.status), _said(test.test_summary))
+
+
+def _gpus(result: Result) -> tuple[int | None, ...]:
+    """The one GPU it speaks of; (None,) for all of them, or for what is no GPU: a processor, a switch."""
+    if result.entity_id is not None:
+        return (result.entity_id,) if result.entity_group in {None, GPU} else (None,)
+    named = str(result.gpu_ids) if result.gpu_ids is not None else ""
+    return (int(named),) if named.isascii() and named.isdigit() and len(named) < 5 else (None,)
+
+
+def _word(status: str) -> Word:
+    """As 3.x and 4.x write them, in capitals or not."""
+    words = {
+        "pass": Word.PASS,
+        "fail": Word.FAIL,
+        "warn": Word.WARN,
+        "skip": Word.SKIP,
+        "skipped": Word.SKIP,
+        "not run": Word.NOT_RUN,
+        "notrun": Word.NOT_RUN,
+    }
+    return words.get(" ".join(status.lower().split()), Word.UNKNOWN)
+
+
+def _said(result: Result) -> str:
+    return shortened("; ".join(_texts(result.warnings or result.info)), TEXT)
+
+
+def _texts(found: Any) -> Iterator[str]:
+    """Texts of warnings: one, a list of them, or of objects with "warning" and "error_id"."""
+    match found:
+        case str():
+            if words := one_line(found):
+                yield words
+        case list():
+            for one in found[:8]:
+                yield from _texts(one)
+        case dict():
+            number = found.get("error_id")
+            words = one_line(str(found.get("warning", "")))
+            yield f"{words} (error {number})" if isinstance(number, int) else words

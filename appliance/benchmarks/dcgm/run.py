@@ -1,0 +1,168 @@
+"""Runs ``dcgmi diag`` on each GPU host and judges each GPU; what was skipped is never called good."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from appliance.adapters.remote import Remote
+from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.dcgm.report import Report, Verdict, Word, read
+from appliance.benchmarks.jobs import Said, Task, on_each
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View, failed, judged, not_assessed, passed, warned
+from appliance.models.bound import Bound
+from appliance.models.result import CLUSTER, CheckResult, Place, Status, place
+from appliance.models.run import Table
+from appliance.models.site import Role
+from appliance.text import first_few
+
+CHECK = "dcgm.diag"
+CHECKS = (CHECK,)
+LEVELS = (1, 2, 3, 4)
+DEFAULT = 2
+BOUNDS = {CHECK: Bound("level", least=1, most=4, whole=True)}
+SECONDS = {1: 300.0, 2: 900.0, 3: 3600.0, 4: 4 * 3600.0}
+"""Deadlines. NVIDIA and AWS give seconds, 2 min, 15 min, and 45 min to 2.3 h."""
+TOOLS = {
+    "dcgmi": "install datacenter-gpu-manager (3.x) or datacenter-gpu-manager-4-core there, of NVIDIA's repository"
+}
+SCRIPT = """
+dcgmi discovery -l >/dev/null 2>&1 || { nv-hostengine >/dev/null 2>&1; sleep 2; started=yes; }
+dcgmi diag -r "$1" -j; code=$?
+[ -n "$started" ] && nv-hostengine -t >/dev/null 2>&1
+exit $code
+"""
+BY_LEVEL: Mapping[int, tuple[str, ...]] = {
+    1: (),
+    2: ("memory", "pcie"),
+    3: ("diagnostic", "targeted_stress", "targeted_power", "memory_bandwidth"),
+    4: ("memtest", "pulse_test"),
+}
+"""What a level adds: each GPU must have a verdict on all of them up to its own. What level 1 looks at changes by release."""
+OPTIONAL = frozenset({"nvbandwidth", "eud", "eud_test", "cpu_eud", "nccl_tests", "context_create"})
+"""Tests that DCGM skips on sound hosts: nvbandwidth is allowed on few products, the others come in packages of their own."""
+SERVICE = (
+    "take the GPU out of service: appliance health, then NVIDIA's field diagnostic for a return"
+)
+SKIPPED = "that test's limits may be missing for this product (DCGM's diag-skus.yaml), or it is divided (MIG): see DCGM's log"
+
+
+def run(view: View, remote: Remote, level: int = 0) -> Outcome:
+    """One result for each GPU of each host, and one for what is of no GPU. ``level`` 0: what site or profile asks for, else 2."""
+    wanted = int((view.number(CHECK) or (0, ""))[0])
+    level = level or wanted or DEFAULT
+    hosts = [host.name for host in view.site.with_role(Role.GPU)]
+    if not hosts:
+        return Outcome((not_assessed(CHECK, CLUSTER, "the site has no GPU host"),))
+    count = view.profile.hardware.gpu.count
+    task = Task("dcgm", SCRIPT, SECONDS[level], TOOLS, (str(level),), gpus=count)
+    said = on_each(view, remote, task, hosts)
+    results = [
+        _short_of(result, level, wanted)
+        for host, one in said.items()
+        for result in judge(host, one, count, level)
+    ]
+    raw = tuple(
+        Raw(f"level{level}-{host}.json", one.output or one.cause) for host, one in said.items()
+    )
+    return Outcome(tuple(results), tables=tuple(_tables(said)), raw=raw)
+
+
+def _short_of(result: CheckResult, level: int, wanted: int) -> CheckResult:
+    """A pass at a lower level than is asked for is none."""
+    if result.status is not Status.PASS or level >= wanted:
+        return result
+    cause = f"good at level {level}; site or profile ask for level {wanted}"
+    fix = f"appliance validate dcgm --level {wanted}"
+    return result.model_copy(update={"status": Status.NOT_ASSESSED, "cause": cause, "fix": fix})
+
+
+def judge(host: str, said: Said, gpus: int, level: int) -> Iterator[CheckResult]:
+    """Every GPU that the profile expects has a verdict: one that DCGM did not speak of is not good."""
+    if said.trouble:
+        yield said.verdict(CHECK, host)
+        return
+    try:
+        report = read(said.output)
+    except Unread as error:
+        ended = f"; it ended with {said.code}: {said.last}" if said.code else ""
+        fix = "systemctl status nvidia-dcgm there; dcgmi diag -r 1 by hand"
+        yield judged(CHECK, host, Status.ERROR, cause=f"{error}{ended}", fix=fix)
+        return
+    common = [v for v in report.verdicts if v.gpu is None]
+    found = sorted({v.gpu for v in report.verdicts if v.gpu is not None} | set(range(gpus)))
+    for gpu in found:
+        own = [v for v in report.verdicts if v.gpu == gpu]
+        yield _of_gpu(place(host, f"GPU {gpu}"), own, report, level)
+    if common:
+        yield _of(Place(host), common, report, level)
+    if said.code and all(v.word in {Word.PASS, Word.SKIP} for v in report.verdicts):
+        cause = f"dcgmi ended with {said.code}, though no test of its report failed"
+        at = place(host, "diagnostic")
+        yield judged(CHECK, at, Status.ERROR, cause=cause, fix="look at DCGM's log there")
+
+
+def _of_gpu(at: Place, own: Sequence[Verdict], report: Report, level: int) -> CheckResult:
+    """The GPU's own verdicts; those on all GPUs at once (3.x) count for each."""
+    common = [v for v in report.verdicts if v.gpu is None]
+    known = {_name(v.test) for v in (*own, *common)}
+    lacking = [
+        name for at in range(level + 1) for name in BY_LEVEL.get(at, ()) if name not in known
+    ]
+    if any(v.word is Word.FAIL for v in own) or not (lacking or not known):
+        return _of(at, own or common, report, level)
+    cause = (
+        f"DCGM has no verdict on it of {first_few(lacking)}" if own else "DCGM did not speak of it"
+    )
+    fix = "appliance health: is it on the bus? Else dcgmi diag by hand, and DCGM's log"
+    return not_assessed(CHECK, at, cause, fix=fix, evidence=_evidence(report, level))
+
+
+def _name(test: str) -> str:
+    """3.x writes "GPU Memory" and "Memory Bandwidth" where 4.x has memory and memory_bandwidth."""
+    return "_".join(test.lower().removeprefix("gpu ").split())
+
+
+def _of(at: Place, verdicts: Sequence[Verdict], report: Report, level: int) -> CheckResult:
+    """Failure before warning before what did not run; a pass only where something ran and nothing was left out."""
+    by_word = {word: [v for v in verdicts if v.word is word] for word in Word}
+    spared = [v for v in by_word[Word.SKIP] if _name(v.test) in OPTIONAL]
+    left = [v for v in by_word[Word.SKIP] if _name(v.test) not in OPTIONAL]
+    skipped = f"; not run here: {_told(spared)}" if spared else ""
+    shown = {"evidence": _evidence(report, level) + skipped}
+    if bad := by_word[Word.FAIL]:
+        return failed(CHECK, at, _told(bad), SERVICE, **shown)
+    if odd := by_word[Word.UNKNOWN] + by_word[Word.NOT_RUN]:
+        return not_assessed(CHECK, at, f"no verdict on {_told(odd)}", **shown)
+    if doubtful := by_word[Word.WARN]:
+        return warned(
+            CHECK, at, _told(doubtful), "look at what it warns of, then run it again", **shown
+        )
+    if left or not by_word[Word.PASS]:
+        cause = f"skipped: {_told(left or spared)}"
+        return not_assessed(CHECK, at, cause, fix=SKIPPED, **shown)
+    return passed(CHECK, at, len(by_word[Word.PASS]), unit="tests", **shown)
+
+
+def _told(verdicts: Sequence[Verdict]) -> str:
+    return first_few([f"{v.test}: {v.said}" if v.said else v.test for v in verdicts])
+
+
+def _evidence(report: Report, level: int) -> str:
+    return f"dcgmi diag -r {level}, DCGM {report.version or 'of unknown release'}"
+
+
+def _tables(said: dict[str, Said]) -> Iterator[Table]:
+    """Host against test: the worst word of its GPUs."""
+    order = (Word.FAIL, Word.UNKNOWN, Word.NOT_RUN, Word.WARN, Word.SKIP, Word.PASS)
+    words: dict[str, dict[str, Word]] = {}
+    for host, one in said.items():
+        try:
+            report = read(one.output)
+        except Unread:
+            continue
+        for verdict in report.verdicts:
+            row = words.setdefault(host, {})
+            row[verdict.test] = min(row.get(verdict.test, Word.PASS), verdict.word, key=order.index)
+    tests = list(dict.fromkeys(test for row in words.values() for test in row))
+    if tests:
+        rows = tuple((host, *(row.get(test, "") for test in tests)) for host, row in words.items())
+        yield Table(title="DCGM diagnostics by host", columns=("host", *tests), rows=rows)

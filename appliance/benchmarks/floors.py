@@ -1,0 +1,86 @@
+"""What a figure must reach: the limit of site or profile, else what is published for the GPU product, else a share of the wire."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from appliance.benchmarks.benchmark import gpu_models
+from appliance.checks.check import View
+from appliance.config import document
+from appliance.models.base import Model
+from appliance.models.profile import Interconnect, Limit
+
+FILE = Path(__file__).with_name("limits.yml")
+OF_WIRE = 0.9
+"""Share of the wire that collectives of large messages reach: NVIDIA measured 192 of 200 GB/s over eight HDR ports
+(nccl#812, nccl#1576), Together AI accepts 92 % over eight NDR ports (CRE ADR-021)."""
+PORT_GBPS = {200: 180.0, 400: 380.0}
+"""ib_write_bw a port must reach, by its rate (Azure NHC)."""
+
+
+class Row(Model):
+    """One published limit. ``gpu``: of which product, None where it is of none; ``interconnect``: where it holds only there."""
+
+    check: str
+    gpu: str | None = None
+    interconnect: Interconnect | None = None
+    value: float = Field(gt=0)
+    unit: str
+    source: str
+    date: str
+
+
+class Rows(Model):
+    """The file."""
+
+    version: Literal[1]
+    rows: tuple[Row, ...]
+
+
+@cache
+def published() -> tuple[Row, ...]:
+    """All rows."""
+    return Rows.model_validate(document.read(FILE).data).rows
+
+
+def floor(view: View, check: str) -> Limit | None:
+    """The bound for a check; None where nobody has set or published one, or hosts have GPUs of several products."""
+    if own := view.limit(check):
+        return own
+    gpus, ways = gpu_models(view), {view.profile.hardware.gpu.interconnect, None}
+    for row in published():
+        if (
+            row.check == check
+            and row.interconnect in ways
+            and (row.gpu is None or gpus == {row.gpu})
+        ):
+            source = f"{row.source} ({row.gpu})" if row.gpu else row.source
+            return Limit(value=row.value, unit=row.unit, source=source, date=row.date)
+    return None
+
+
+def of_fabric(view: View, check: str) -> Limit | None:
+    """Bus bandwidth between hosts in GB/s; None without a fabric."""
+    fabric = view.profile.hardware.fabric
+    if own := view.limit(check):
+        return own
+    if not fabric.ports or not fabric.rate_gbps:
+        return None
+    wire = fabric.ports * fabric.rate_gbps / 8
+    source = f"{OF_WIRE:g} of {fabric.ports} ports x {fabric.rate_gbps} Gb/s / 8 = {wire:g} GB/s"
+    return Limit(value=round(OF_WIRE * wire, 1), unit="GB/s", source=source)
+
+
+def of_port(view: View, check: str) -> Limit | None:
+    """Write bandwidth of one port in Gb/s; None without a fabric."""
+    rate = view.profile.hardware.fabric.rate_gbps
+    if own := view.limit(check):
+        return own
+    if not rate:
+        return None
+    if rate in PORT_GBPS:
+        source = f"Azure NHC, ib_write_bw over a port of {rate} Gb/s"
+        return Limit(value=PORT_GBPS[rate], unit="Gb/s", source=source, date="2025")
+    return Limit(value=rate * OF_WIRE, unit="Gb/s", source=f"{OF_WIRE:g} of {rate} Gb/s")

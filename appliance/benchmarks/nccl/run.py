@@ -1,0 +1,309 @@
+"""NCCL's collectives through Slurm: each host, each host over its own fabric, groups that tell who is slow, and 2, 4 ... all hosts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from appliance.adapters.remote import Remote
+from appliance.benchmarks import floors
+from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.blame.pairs import Group, search
+from appliance.benchmarks.fio.run import sizes
+from appliance.benchmarks.jobs import Said, Task, as_one, on_each
+from appliance.benchmarks.nccl.table import Collective, read
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View, failed, judged, not_assessed, passed
+from appliance.models.bound import Bound
+from appliance.models.profile import Limit
+from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
+from appliance.models.run import Plot, Series, Table
+from appliance.models.site import Owner
+
+HOST, LOOPBACK, GROUPS, ALL, CURVE = (
+    "nccl.host",
+    "nccl.loopback",
+    "nccl.groups",
+    "nccl.cluster",
+    "nccl.curve",
+)
+CHECKS = (HOST, LOOPBACK, GROUPS, ALL, CURVE)
+BOUNDS = {check: Bound("GB/s") for check in (HOST, LOOPBACK, GROUPS, ALL)}
+INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or name a container that has them: slurm.containers.benchmark"
+TOO_SHORT = 1 << 30
+"""Bytes: a smaller largest message has not reached the plateau that limits speak of."""
+ABOVE_WIRE = 1.02
+"""More than the wire is no measurement of it: a tree over two hosts or in-network reduction hides a bad port (nccl#1576)."""
+OTHERS = ("all_gather", "reduce_scatter", "alltoall")
+FIX_HOST = "there: nvidia-smi nvlink -s and nvidia-smi topo -m; then appliance validate dcgm"
+FIX_FABRIC = "there: ibstat, port counters, ACS and GPUDirect (nvidia-peermem); then appliance validate perftest"
+
+# $1 collective, $2 GPUs of one process, $3 largest message, then variables for NCCL.
+SCRIPT = """
+collective=$1 gpus=$2 most=$3; shift 3
+for setting; do export "$setting"; done
+t=$(command -v ${collective}_perf_mpi || command -v ${collective}_perf) || exit 1
+exec "$t" -b 8 -e "$most" -f 2 -g "$gpus" -c 1 -n 20 -w 5
+"""
+
+
+def tool(collective: str) -> dict[str, str]:
+    """Its names: in NVIDIA's containers that with MPI ends so."""
+    return {f"{collective}_perf|{collective}_perf_mpi": INSTALL}
+
+
+@dataclass
+class Findings:
+    """What was measured so far. ``raw``: what the tools printed."""
+
+    results: list[CheckResult] = field(default_factory=list)
+    raw: list[Raw] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+
+def run(view: View, remote: Remote) -> Outcome:
+    """Hosts alone first; between hosts only such as are whole."""
+    hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
+    found = Findings()
+    if not hosts:
+        why = "no GPU host is Slurm's, and these tests are its jobs"
+        return Outcome((not_assessed(HOST, CLUSTER, why, required=False),))
+    _alone(view, remote, hosts, found, HOST, floors.floor(view, HOST), ())
+    if view.profile.hardware.fabric.ports:
+        off = ("NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1")
+        _alone(view, remote, hosts, found, LOOPBACK, floors.floor(view, LOOPBACK), off)
+    if len(hosts) > 1:
+        sound = _grouped(view, remote, hosts, found)
+        if len(sound) > 1:
+            _clustered(view, remote, sound, found)
+    measured = tuple(
+        Measurement(
+            name=r.id, value=float(r.value), unit=r.unit, target=r.target, simulated=r.simulated
+        )
+        for r in found.results
+        if isinstance(r.value, float)
+    )
+    return Outcome(tuple(found.results), measured, tuple(found.tables), tuple(found.raw))
+
+
+def _task(view: View, collective: str, hosts: int, settings: Sequence[str]) -> Task:
+    """On one host one process drives all GPUs; on several each GPU has its rank."""
+    gpus = view.profile.hardware.gpu.count
+    alone = hosts == 1
+    return Task(
+        "nccl",
+        SCRIPT,
+        seconds=600 if alone else 600 + 10 * hosts,
+        tools=tool(collective),
+        arguments=(collective, str(gpus if alone else 1), "8G", *settings),
+        gpus=gpus,
+        ranks=0 if alone else gpus,
+        contained=True,
+    )
+
+
+def _alone(
+    view: View,
+    remote: Remote,
+    hosts: Sequence[str],
+    found: Findings,
+    check: str,
+    bound: Limit | None,
+    settings: Sequence[str],
+) -> None:
+    said = on_each(view, remote, _task(view, "all_reduce", 1, settings), hosts)
+    for host, one in said.items():
+        found.raw.append(Raw(f"{check.partition('.')[2]}-{host}.txt", one.output or one.cause))
+        measured = measured_of(one, view.profile.hardware.gpu.count, (host,))
+        fix = FIX_HOST if check == HOST else FIX_FABRIC
+        found.results += judge(check, place(host), one, measured, bound, fix)
+
+
+def measured_of(said: Said, gpus: int, hosts: Sequence[str]) -> Collective | str:
+    """What was measured by these hosts with all of their GPUs, or why that cannot be said."""
+    try:
+        if said.code:
+            raise Unread(f"nccl-tests ended with {said.code}: {said.last or 'no reason given'}")
+        table = read(said.output)
+    except Unread as error:
+        return str(error)
+    took = {name.partition(".")[0]: count for name, count in table.hosts.items()}
+    if took != dict.fromkeys((h.partition(".")[0] for h in hosts), gpus):
+        shown = ", ".join(f"{count} of {host}" for host, count in sorted(took.items()))
+        return f"other GPUs took part than were asked to: {shown}"
+    return table
+
+
+def judge(
+    check: str,
+    at: Place,
+    said: Said,
+    measured: Collective | str,
+    bound: Limit | None,
+    fix: str,
+    wire: float | None = None,
+) -> Iterator[CheckResult]:
+    """The largest message against ``bound``, and whether the curve rises. ``wire``: GB/s that cannot be passed."""
+    if said.trouble:
+        yield said.verdict(check, at)
+        return
+    if isinstance(measured, str):
+        yield judged(check, at, Status.ERROR, cause=measured, fix="run it there by hand and look")
+        return
+    yield _peak(check, at, measured, bound, fix, wire)
+    yield _curve(at, measured, check)
+
+
+def _peak(
+    check: str, at: Place, measured: Collective, bound: Limit | None, fix: str, wire: float | None
+) -> CheckResult:
+    peak = measured.peak
+    shown: dict[str, object] = {
+        "value": peak.busbw,
+        "unit": "GB/s",
+        "evidence": f"{_size(peak.size)} messages",
+    }
+    if bound:
+        shown |= {"limit": bound.value, "limit_source": bound.source}
+    if measured.wrong:
+        cause = f"{measured.wrong} values are wrong: data was corrupted on the way"
+        return failed(check, at, cause, "take it out of service; appliance validate dcgm", **shown)
+    if wire and peak.busbw > wire * ABOVE_WIRE:
+        cause = f"{peak.busbw:g} GB/s is more than the wire carries ({wire:g}): this measured something else"
+        return judged(
+            check,
+            at,
+            Status.ERROR,
+            cause=cause,
+            fix="unset NCCL_ALGO and SHARP settings of the site",
+            **shown,
+        )
+    if peak.size < TOO_SHORT:
+        cause = f"the largest message has {_size(peak.size)}; limits speak of 1 GiB and more"
+        return not_assessed(check, at, cause, **shown)
+    if bound is None:
+        cause = f"no limit is known for this product: set {check} in limits of site or profile"
+        return not_assessed(check, at, cause, required=False, **shown)
+    if peak.busbw < float(bound.value or 0):
+        return failed(check, at, f"bus bandwidth is {peak.busbw:g} GB/s", fix, **shown)
+    return passed(check, at, **shown)  # type: ignore[arg-type]  # value is one of them
+
+
+def _curve(at: Place, measured: Collective, check: str) -> CheckResult:
+    where = Place(at.host, (*at.parts, check.partition(".")[2]))
+    if measured.dents:
+        size, lost = measured.dents[0]
+        cause = f"bandwidth falls by {lost:g} % at {_size(size)}, where it should rise"
+        fix = "look at that size with NCCL_DEBUG=INFO: protocol, algorithm, a lossy port"
+        return failed(CURVE, where, cause, fix)
+    return passed(CURVE, where, len(measured.rows), unit="sizes")
+
+
+def _grouped(view: View, remote: Remote, hosts: Sequence[str], found: Findings) -> list[str]:
+    """Tells slow hosts and paths apart by groups that have no host in common; hosts that are not slow."""
+    bound = floors.of_fabric(view, GROUPS)
+    best: dict[str, float] = {}
+    why: dict[str, str] = {}
+
+    def attempt(groups: Sequence[Group]) -> Mapping[Group, bool | None]:
+        verdicts: dict[Group, bool | None] = {}
+        with ThreadPoolExecutor(max(1, len(groups))) as pool:
+            tried = pool.map(
+                lambda g: _over(view, remote, sorted(g), found, "all_reduce", GROUPS, bound), groups
+            )
+            answers = dict(zip(groups, tried, strict=True))
+        for group, (one, result) in answers.items():
+            verdicts[group] = {Status.PASS: True, Status.FAIL: False}.get(result.status)
+            for host in group:
+                if isinstance(result.value, float):
+                    best[host] = max(best.get(host, 0.0), result.value)
+                why.setdefault(host, one.cause or result.cause)
+        return verdicts
+
+    isolated = search(hosts, attempt)
+    found.results += grouped(
+        isolated.ends, isolated.paths, isolated.open, isolated.good, best, why, bound
+    )
+    return [host for host in hosts if host in isolated.good]
+
+
+def grouped(
+    ends: Sequence[str],
+    paths: Sequence[tuple[str, str]],
+    left: Sequence[str],
+    good: Sequence[str],
+    best: Mapping[str, float],
+    why: Mapping[str, str],
+    bound: Limit | None,
+) -> Iterator[CheckResult]:
+    """A verdict for each host, and for each path between good ones that is bad."""
+    shown = {"limit": bound.value, "limit_source": bound.source} if bound else {}
+    for host in ends:
+        cause = "it is slow with every host that is known to be good"
+        yield failed(GROUPS, host, cause, FIX_FABRIC, value=best.get(host), unit="GB/s", **shown)
+    for one, other in paths:
+        cause = f"{one} and {other} are slow together and good with others: the path between them"
+        fix = "appliance fabric: cables and switch ports between the two"
+        yield failed(GROUPS, place(one, f"to {other}"), cause, fix, names=(one, other), **shown)
+    for host in left:
+        cause = why.get(host) or "no host that is known to be good was there to compare it with"
+        yield not_assessed(GROUPS, host, cause, value=best.get(host), unit="GB/s", **shown)
+    for host in good:
+        yield passed(GROUPS, host, best.get(host), unit="GB/s", **shown)
+
+
+def _over(
+    view: View,
+    remote: Remote,
+    hosts: Sequence[str],
+    found: Findings,
+    collective: str,
+    check: str,
+    bound: Limit | None,
+) -> tuple[Said, CheckResult]:
+    """One collective over these hosts on a ring: a tree over two hosts passes more than the wire."""
+    said = as_one(view, remote, _task(view, collective, len(hosts), ("NCCL_ALGO=Ring",)), hosts)
+    name = f"{collective}-{len(hosts)}-{hosts[0]}-{hosts[-1]}.txt"
+    found.raw.append(Raw(name, said.output or said.cause))
+    measured = measured_of(said, view.profile.hardware.gpu.count, hosts)
+    fabric = view.profile.hardware.fabric
+    wire = fabric.ports * fabric.rate_gbps / 8 or None
+    which = "" if collective == "all_reduce" else f"{collective} "
+    at = place(CLUSTER, f"{which}{len(hosts)} hosts" if check == ALL else " ".join(hosts))
+    results = list(judge(check, at, said, measured, bound, FIX_FABRIC, wire))
+    if check == ALL:
+        found.results += results
+    if check == ALL and isinstance(measured, Collective):
+        found.tables.append(_table(collective, hosts, measured))
+    return said, results[0]
+
+
+def _clustered(view: View, remote: Remote, hosts: Sequence[str], found: Findings) -> None:
+    bound = floors.of_fabric(view, ALL)
+    for count in sizes(len(hosts))[1:]:
+        _, result = _over(view, remote, hosts[:count], found, "all_reduce", ALL, bound)
+        if result.status is not Status.PASS:
+            return
+    for collective in OTHERS:
+        # All to all crosses the wire with every host at once: no published share of it is known.
+        _over(
+            view, remote, hosts, found, collective, ALL, None if collective == "alltoall" else bound
+        )
+
+
+def _table(collective: str, hosts: Sequence[str], measured: Collective) -> Table:
+    title = f"NCCL {collective} over {len(hosts)} hosts"
+    points = tuple((float(row.size), row.busbw) for row in measured.rows)
+    series = Series(label="bus bandwidth", points=points)
+    return Table(
+        title=title,
+        columns=("bytes", "GB/s", "wrong"),
+        rows=tuple((row.size, row.busbw, row.wrong) for row in measured.rows),
+        plot=Plot(title=title, x_label="bytes", y_label="GB/s", series=(series,)),
+    )
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= scale:
+            return f"{count / scale:g} {unit}"
+    return f"{count} B"

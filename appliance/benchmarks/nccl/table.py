@@ -1,0 +1,108 @@
+"""The table that nccl-tests print (2.0 to 2.17): sizes, bus bandwidths, wrong values, and the GPUs that took part."""
+
+import re
+from dataclasses import dataclass
+
+from appliance.benchmarks.reading import Unread, number
+from appliance.text import quoted
+
+RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[\S+\]\s+(.+)")
+FOOTER = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+(\S+)")
+HEADER = re.compile(r"#\s+size\s+count\s+type\s")
+UNITS = re.compile(
+    r"#\s+\(B\)\s+\(elements\)\s+.*\((us|ms|s)\)\s+\((GB/s|MB/s|Gb/s)\)\s+\((GB/s|MB/s|Gb/s)\)"
+)
+MIB = 1 << 20
+DENT = 20.0
+"""Percent below the best smaller size that make a dent. Own choice: a change of protocol costs some 10 % (seen in published tables)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One message size in bytes; out-of-place bus bandwidth in GB/s, and wrong values of both ways."""
+
+    size: int
+    busbw: float
+    wrong: int
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A whole run. ``hosts``: by host how many GPUs took part."""
+
+    rows: tuple[Row, ...]
+    hosts: dict[str, int]
+    gpus: frozenset[str]
+    wrong: int
+
+    @property
+    def peak(self) -> Row:
+        """The largest message: what is compared with limits. The footer's average is of all sizes, small ones too."""
+        return self.rows[-1]
+
+    @property
+    def dents(self) -> tuple[tuple[int, float], ...]:
+        """Sizes from 1 MiB on where bandwidth falls back, with by how many percent."""
+        best, found = 0.0, []
+        for row in self.rows:
+            if row.size >= MIB and best and (lost := (best - row.busbw) / best * 100) > DENT:
+                found.append((row.size, round(lost, 1)))
+            best = max(best, row.busbw)
+        return tuple(found)
+
+
+def read(output: str) -> Collective:
+    """Raises Unread where the table is not whole, is there more than once, or is of other units."""
+    lines = output.splitlines()
+    ranks = [match for line in lines if (match := RANK.match(line.strip()))]
+    footers = [match for line in lines if (match := FOOTER.match(line.strip()))]
+    heads = sum(bool(HEADER.match(line.strip())) for line in lines)
+    if heads > 1 or len(footers) > 1:
+        raise Unread(
+            f"{max(heads, len(footers))} tables: each rank ran alone, for nccl-tests were built without MPI, "
+            "or Slurm's plugin pmix is missing"
+        )
+    if not heads:
+        raise Unread("it printed no table")
+    if not footers:
+        raise Unread("its table breaks off: the last lines are missing")
+    units = [match for line in lines if (match := UNITS.match(line.strip()))]
+    if not units or units[0].groups() != ("us", "GB/s", "GB/s"):
+        raise Unread("the units of its table are not us and GB/s")
+    if [int(match[1]) for match in ranks] != list(range(len(ranks))) or not ranks:
+        raise Unread("the GPUs that took part are not listed")
+    rows = tuple(_row(line) for line in lines if line[:1].isspace() and line.strip()[:1].isdigit())
+    sizes = [row.size for row in rows]
+    if not rows or sizes != sorted(set(sizes)):
+        raise Unread("its sizes do not rise")
+    hosts: dict[str, int] = {}
+    for match in ranks:
+        hosts[match[2]] = hosts.get(match[2], 0) + 1
+    return Collective(
+        rows, hosts, frozenset(match[4].strip() for match in ranks), _wrong(rows, footers[0])
+    )
+
+
+def _row(line: str) -> Row:
+    """size count type redop root, then time algbw busbw #wrong out of place and in place; older ones lack redop or root."""
+    words = line.split()
+    if not 11 <= len(words) <= 13:
+        raise Unread(f"a line of its table breaks off: {quoted(line.strip())}")
+    out, back = words[-8:-4], words[-4:]
+    size = number(words[0], "a size")
+    if size != int(size):
+        raise Unread(f"a size is no whole number: {quoted(words[0])}")
+    return Row(int(size), number(out[2], "a bus bandwidth"), _count(out[3]) + _count(back[3]))
+
+
+def _count(word: str) -> int:
+    """Wrong values; older releases print the largest difference instead, as 0e+00. N/A: not checked."""
+    if word == "N/A":
+        return 0
+    found = number(word, "#wrong")
+    return int(found) if found == int(found) else 1
+
+
+def _wrong(rows: tuple[Row, ...], footer: re.Match[str]) -> int:
+    counted = sum(row.wrong for row in rows)
+    return max(counted, int(footer[1]), footer[2] != "OK")

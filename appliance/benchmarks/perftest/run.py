@@ -1,0 +1,255 @@
+"""Every rail of pairs of hosts: who is slow follows from which ends are slow with whom."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from appliance.adapters.remote import Remote
+from appliance.benchmarks import floors
+from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.blame.pairs import Group, isolate, lifted, search
+from appliance.benchmarks.jobs import Said, Task, together
+from appliance.benchmarks.perftest import table
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.affinity import rails
+from appliance.models.bound import Bound
+from appliance.models.profile import Limit
+from appliance.models.result import CLUSTER, CheckResult, Measurement, place
+from appliance.models.site import Owner
+
+BW, LAT, GPU_BW = "perftest.write_bw", "perftest.write_lat", "perftest.gpu_write_bw"
+CHECKS = (BW, LAT, GPU_BW)
+BOUNDS = {BW: Bound("Gb/s"), LAT: Bound("us"), GPU_BW: Bound("Gb/s")}
+UNITS = {BW: "Gb/s", LAT: "us", GPU_BW: "Gb/s"}
+SECONDS = 3
+PART = "appliance-part "
+TOOLS = {
+    "ib_write_bw": "apt-get install perftest there (Debian, Ubuntu), dnf install perftest (RHEL)"
+}
+FIX = "there: ibstat and port counters of this adapter, its cable, its PCIe width (lspci -vv)"
+PATH_FIX = "appliance fabric: cable and switch ports between the two"
+NO_CUDA = "this perftest was built without CUDA; that of DOCA-OFED, or one built with it, reads GPU memory"
+
+# $1 seconds, $2 the server's name, $3 its address, then rails as device:gpu. A port of its own for each part keeps a server
+# that came late from answering for the next one. Address and port are of the management network, over which perftest
+# exchanges queue numbers alone.
+SCRIPT = """
+seconds=$1 name=$2 server=$3; shift 3
+port=18600 cuda=; ib_write_bw --help 2>&1 | grep -q use_cuda && cuda=yes
+attempt() {
+  part=$1; shift; port=$((port + 1))
+  if [ "$SLURMD_NODENAME" = "$name" ]; then
+    timeout $((seconds + 15)) "$@" -p $port >/dev/null 2>&1
+  else
+    echo "appliance-part $part"
+    for wait in 1 2 3; do sleep $wait; timeout $((seconds + 15)) "$@" -p $port "$server" 2>&1 && break; done
+  fi
+}
+for rail; do
+  device=${rail%%:*} gpu=${rail#*:}
+  attempt "write_bw $device" ib_write_bw -d "$device" -F --report_gbits -s 1048576 -q 4 -D "$seconds"
+  attempt "write_lat $device" ib_write_lat -d "$device" -F -s 8 -n 5000
+  [ -n "$cuda" ] && [ -n "$gpu" ] && attempt "gpu_write_bw $device" ib_write_bw -d "$device" -F --report_gbits -s 1048576 -q 4 -D "$seconds" --use_cuda="$gpu"
+done
+:
+"""
+
+Values = dict[tuple[str, str], float]
+"""By check and device."""
+
+
+@dataclass
+class Measured:
+    """By pair what each rail of it reached; ``why`` for what could not be had."""
+
+    values: dict[Group, Values] = field(default_factory=dict)
+    why: dict[Group, str] = field(default_factory=dict)
+    raw: list[Raw] = field(default_factory=list)
+
+
+def run(view: View, remote: Remote) -> Outcome:
+    """Pairs side by side, no host in two at once; then each suspect with hosts that are known to be good."""
+    hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
+    devices = {host: tuple(_rails(view, host)) for host in hosts}
+    if not view.profile.hardware.fabric.ports:
+        why = "this hardware class has no fabric"
+        return Outcome((not_assessed(BW, CLUSTER, why, required=False),))
+    if len(hosts) < 2:
+        return Outcome(
+            (not_assessed(BW, CLUSTER, "a pair takes two GPU hosts of Slurm", required=False),)
+        )
+    bounds = {
+        BW: floors.of_port(view, BW),
+        LAT: floors.floor(view, LAT),
+        GPU_BW: floors.of_port(view, GPU_BW),
+    }
+    found = Measured()
+
+    def attempt(groups: Sequence[Group]) -> Mapping[Group, bool | None]:
+        with ThreadPoolExecutor(max(1, len(groups))) as pool:
+            said = list(pool.map(lambda g: _pair(view, remote, g, devices), groups))
+        for group, one in zip(groups, said, strict=True):
+            _note(found, group, one)
+        return {group: _good(found.values.get(group), bounds) for group in groups}
+
+    search(hosts, attempt, size=2)
+    results = tuple(judge(hosts, devices, found, bounds))
+    measured = tuple(
+        Measurement(
+            name=check,
+            value=round(value, 2),
+            unit=UNITS[check],
+            target="-".join(sorted(group)) + f" {device}",
+        )
+        for group, values in found.values.items()
+        for (check, device), value in values.items()
+    )
+    return Outcome(results, measured, raw=tuple(found.raw))
+
+
+def _rails(view: View, host: str) -> Iterator[str]:
+    """Its fast ports as device:gpu, with the GPU whose rail it is."""
+    facts = view.facts.get(host)
+    if facts is None:
+        return
+    fabric = view.profile.hardware.fabric
+    near = {device: gpu for gpu, names in rails(facts).items() for device in names}
+    for port in facts.ports:
+        if port.link_layer == fabric.link_layer and port.state.endswith("ACTIVE"):
+            yield f"{port.device}:{near.get(port.device, '')}"
+
+
+def _pair(view: View, remote: Remote, group: Group, devices: Mapping[str, Sequence[str]]) -> Said:
+    """What the client said; the server says nothing."""
+    one, other = sorted(group)
+    common = [rail for rail in devices[one] if rail in devices[other]]
+    task = Task(
+        "perftest",
+        SCRIPT,
+        seconds=(3 * (SECONDS + 16)) * max(1, len(common)) + 30,
+        tools=TOOLS,
+        arguments=(str(SECONDS), one, str(view.site.host(one).address), *common),
+        gpus=view.profile.hardware.gpu.count,
+    )
+    said = together(view, remote, task, (one, other))
+    bad = next((s for s in said.values() if s.trouble), None)
+    return bad or max(said.values(), key=lambda s: len(s.output))
+
+
+def _note(found: Measured, group: Group, said: Said) -> None:
+    found.raw.append(Raw("-".join(sorted(group)) + ".txt", said.output or said.cause))
+    if said.trouble:
+        found.why[group] = f"{said.cause}: {said.fix}" if said.fix else said.cause
+        return
+    values, why = parts(said.output)
+    found.values[group] = values
+    if why:
+        found.why[group] = why
+
+
+def parts(output: str) -> tuple[Values, str]:
+    """What each part of a pair's output says, and the first that could not be read."""
+    values: Values = {}
+    first = ""
+    for section in output.split(PART)[1:]:
+        title, _, body = section.partition("\n")
+        name, _, device = title.strip().partition(" ")
+        check = f"perftest.{name}"
+        if check not in CHECKS or not device:
+            continue
+        try:
+            read = table.latency if check == LAT else table.bandwidth
+            values[check, device] = read(body)
+        except Unread as error:
+            first = first or f"{name} of {device}: {error}"
+    return values, first
+
+
+def within(check: str, value: float, bound: Limit) -> bool:
+    """Whether a value keeps to its bound."""
+    return value <= float(bound.value or 0) if check == LAT else value >= float(bound.value or 0)
+
+
+def _good(values: Values | None, bounds: Mapping[str, Limit | None]) -> bool | None:
+    """Whether all rails of a pair are good; None where nothing was measured or no limit is known."""
+    verdicts = [
+        within(check, value, bound)
+        for (check, _), value in (values or {}).items()
+        if (bound := bounds[check])
+    ]
+    return all(verdicts) if verdicts else None
+
+
+def judge(
+    hosts: Sequence[str],
+    devices: Mapping[str, Sequence[str]],
+    found: Measured,
+    bounds: Mapping[str, Limit | None],
+) -> Iterator[CheckResult]:
+    """A verdict per check, host and rail: what is bad there is that port's, unless it is good with another host."""
+    for check in CHECKS:
+        ends = [f"{host}/{rail.partition(':')[0]}" for host in hosts for rail in devices[host]]
+        bound = bounds[check]
+        results: dict[Group, bool | None] = {}
+        worst: dict[str, float] = {}
+        for group, values in found.values.items():
+            for (measured, device), value in values.items():
+                if measured != check:
+                    continue
+                pair = frozenset(f"{host}/{device}" for host in group)
+                results[pair] = within(check, value, bound) if bound else None
+                pick = min if check == LAT else max
+                for end in pair:
+                    worst[end] = pick(worst.get(end, value), value)
+        yield from _verdicts(check, ends, results, worst, bound, found)
+
+
+def _verdicts(
+    check: str,
+    ends: Sequence[str],
+    results: Mapping[Group, bool | None],
+    best: Mapping[str, float],
+    bound: Limit | None,
+    found: Measured,
+) -> Iterator[CheckResult]:
+    if not results:
+        why = next(iter(found.why.values()), NO_CUDA if check == GPU_BW else "no pair was measured")
+        why = NO_CUDA if check == GPU_BW and found.values else why
+        yield not_assessed(check, CLUSTER, why, required=check != GPU_BW)
+        return
+    isolated = isolate(ends, results)
+    whole = {end for end in lifted(ends, isolated.ends) if "/" not in end}
+    shown = {"unit": UNITS[check]}
+    limit = {"limit": bound.value, "limit_source": bound.source} if bound else {}
+    for end in ends:
+        host, _, device = end.partition("/")
+        value = round(best[end], 2) if end in best else None
+        common = {**shown, **limit, "value": value}
+        at = place(host, device)
+        if end in isolated.ends:
+            cause = (
+                "every port of this host is slow: look at the host"
+                if host in whole
+                else "it is slow with hosts whose ports are good"
+            )
+            yield failed(check, at, cause, FIX, **common)
+        elif end in isolated.good:
+            yield passed(check, at, **common)
+        else:
+            yield not_assessed(check, at, _why(end, results, bound, found, check), **common)
+    for one, other in isolated.paths:
+        cause = f"slow together, and each is good with another host: the path to {other}"
+        at = place(one.partition("/")[0], one.partition("/")[2], f"to {other.partition('/')[0]}")
+        yield failed(check, at, cause, PATH_FIX, names=(one, other), **limit)
+
+
+def _why(
+    end: str, results: Mapping[Group, bool | None], bound: Limit | None, found: Measured, check: str
+) -> str:
+    if bound is None:
+        return f"no limit is known: set {check} in limits of site or profile"
+    if any(good is False and end in pair for pair, good in results.items()):
+        return "it is slow, and no host that is known to be good was there to tell which end"
+    host = end.partition("/")[0]
+    return next((why for group, why in found.why.items() if host in group), "it was not measured")

@@ -1,0 +1,206 @@
+"""DCGM's documents of both generations: read per GPU and test, and nothing skipped, cut or unknown is called good."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appliance.adapters.process import Completed
+from appliance.benchmarks.dcgm.report import Report, Word, read
+from appliance.benchmarks.dcgm.run import CHECK, judge, run
+from appliance.benchmarks.jobs import Said, Trouble
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View
+from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host, Network, Role, Site
+from tests.profiles import profile_of
+
+DATA = Path(__file__).parents[3] / "data/benchmarks/dcgm"
+THREE, FOUR = ((DATA / f"{name}-level3.json").read_text() for name in ("3", "4"))
+GPUS = ["gpu-1/GPU 0", "gpu-1/GPU 1"]
+Change = Callable[[dict[str, Any]], object]
+
+
+def verdicts(output: str, gpus: int = 2, level: int = 3, code: int = 0) -> dict[str, CheckResult]:
+    return {r.target: r for r in judge("gpu-1", Said(output, code), gpus, level)}
+
+
+def entry(document: dict[str, Any], name: str) -> dict[str, Any]:
+    (root,) = (value for key, value in document.items() if key.endswith("Diagnostic"))
+    tests = (t for c in root["test_categories"] for t in c["tests"] if t)
+    return next(t for t in tests if t["name"] == name)
+
+
+def changed(output: str, change: Change) -> str:
+    document = json.loads(output[output.index("{") :])
+    change(document)
+    return json.dumps(document)
+
+
+def result(output: str, name: str, gpu: int = 1, **changes: Any) -> str:
+    return changed(output, lambda d: entry(d, name)["results"][gpu].update(changes))
+
+
+@pytest.mark.parametrize(("output", "version"), [(THREE, "3.3.5"), (FOUR, "4.5.3")])
+def test_both_generations_pass_per_gpu(output: str, version: str) -> None:
+    found = verdicts(output)
+    assert [found[gpu].status for gpu in GPUS] == [Status.PASS, Status.PASS]
+    assert f"DCGM {version}" in found[GPUS[0]].evidence
+    assert {r.status for r in found.values()} == {Status.PASS}
+
+
+def test_what_dcgm_skips_on_sound_hosts_is_told_beside_the_pass() -> None:
+    assert "not run here: nvbandwidth" in verdicts(FOUR)[GPUS[0]].evidence
+    assert "not run here: EUD Test" in verdicts(THREE)[GPUS[0]].evidence
+
+
+@pytest.mark.parametrize(
+    ("output", "name", "warnings", "told"),
+    [
+        (THREE, "GPU Memory", "DBE found", "GPU Memory: DBE found"),
+        (THREE, "PCIe", [{"error_id": 37, "warning": "PCIe replays"}], "PCIe: PCIe replays (error 37)"),
+        (FOUR, "memory", [{"error_id": 1, "error_category": 3, "error_severity": 2, "warning": "ECC"}], "memory: ECC (error 1)"),
+        (FOUR, "pcie", None, "pcie"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_the_gpus_that_has_it(
+    output: str, name: str, warnings: object, told: str
+) -> None:
+    found = verdicts(result(output, name, status="Fail", warnings=warnings))
+    assert (found[GPUS[0]].status, found[GPUS[1]].status) == (Status.PASS, Status.FAIL)
+    assert found[GPUS[1]].cause == told
+
+
+def test_a_failure_of_all_gpus_at_once_is_the_hosts() -> None:
+    found = verdicts(result(THREE, "Inforom", 0, status="FAIL", warnings="InfoROM corrupt"))
+    assert (found["gpu-1"].status, found["gpu-1"].cause) == (
+        Status.FAIL,
+        "Inforom: InfoROM corrupt",
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("Skip", Status.NOT_ASSESSED),
+        ("Warn", Status.WARN),
+        ("Not Run", Status.NOT_ASSESSED),
+        ("Probably", Status.NOT_ASSESSED),
+        ("", Status.NOT_ASSESSED),
+    ],
+)
+@pytest.mark.parametrize(
+    ("output", "name"), [(THREE, "Memory Bandwidth"), (FOUR, "memory_bandwidth")]
+)
+def test_what_is_no_pass_is_none(output: str, name: str, status: str, expected: Status) -> None:
+    assert verdicts(result(output, name, status=status))[GPUS[1]].status is expected
+
+
+def test_a_test_that_is_missing_leaves_the_gpu_open() -> None:
+    found = verdicts(changed(FOUR, lambda d: entry(d, "pcie")["results"].pop()))
+    assert (found[GPUS[0]].status, found[GPUS[1]].status) == (Status.PASS, Status.NOT_ASSESSED)
+    assert found[GPUS[1]].cause == "DCGM has no verdict on it of pcie"
+
+
+def test_a_lower_level_does_not_pass_for_a_higher_one() -> None:
+    found = verdicts(FOUR, level=4)
+    assert {found[gpu].cause for gpu in GPUS} == {
+        "DCGM has no verdict on it of memtest, pulse_test"
+    }
+
+
+def test_a_gpu_that_dcgm_did_not_speak_of_is_not_good() -> None:
+    found = verdicts(FOUR, gpus=3)["gpu-1/GPU 2"]
+    assert (found.status, found.cause) == (Status.NOT_ASSESSED, "DCGM did not speak of it")
+
+
+def test_a_bad_exit_code_without_a_failure_is_an_error() -> None:
+    assert verdicts(FOUR, code=226)["gpu-1/diagnostic"].status is Status.ERROR
+
+
+def test_a_host_without_dcgm_is_not_assessed() -> None:
+    said = Said(trouble=Trouble.NO_TOOL, cause="dcgmi is not there", fix="install it")
+    (found,) = judge("gpu-1", said, 2, 3)
+    assert (found.status, found.fix) == (Status.NOT_ASSESSED, "install it")
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("", "no output"),
+        ("Error: unable to establish a connection to the specified host: localhost", "no JSON"),
+        (FOUR[:500], "not JSON"),
+        ('{"DCGM GPU Diagnostic": {"version": "4.2.3"}}', "no test"),
+        ('{"DCGM Diagnostic": {"test_categories": []}}', "no test"),
+        ('{"DCGM Diagnostic": {"runtime_error": "GPU is in use", "test_categories": []}}', "GPU is in use"),
+        ('{"other": {}}', "neither DCGM Diagnostic"),
+        ('{"DCGM Diagnostic": {"test_categories": [{"category": "x", "tests": "all good"}]}}', "tests"),
+    ],
+)  # fmt: skip
+def test_what_is_no_report_is_an_error(output: str, why: str) -> None:
+    with pytest.raises(Unread, match=why):
+        read(output)
+    (found,) = judge("gpu-1", Said(output), 2, 3)
+    assert found.status is Status.ERROR
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([THREE, FOUR]), st.data())
+def test_no_doctored_report_turns_into_a_pass_of_what_it_lacks(
+    output: str, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(output)))
+    cut = output[:at] + data.draw(st.text(max_size=3))
+    with suppress(Unread):
+        found = read(cut)
+        assert isinstance(found, Report)
+        assert all(isinstance(v.word, Word) for v in found.verdicts)
+
+
+class OneHost:
+    """A control host whose srun prints one report."""
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        self.level = argv[-1]
+        lines = ["appliance-begin host=gpu-1", *FOUR.splitlines()]
+        lines.append(f"appliance-end code=0 size={len(FOUR)}")
+        return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "run_at", "status"),
+    [
+        (0, None, "2", Status.PASS),
+        (0, 3, "3", Status.PASS),
+        (2, 3, "2", Status.NOT_ASSESSED),
+        (3, 2, "3", Status.PASS),
+    ],
+)
+def test_a_pass_below_the_level_that_is_asked_for_is_none(
+    given: int, asked: int | None, run_at: str, status: Status
+) -> None:
+    limits = {CHECK: Limit(value=asked, unit="level", source="profile")} if asked else {}
+    remote = OneHost()
+    outcome = run(View(profile_of(gpu={"count": 2}), site(limits), {}), remote, level=given)
+    assert remote.level == run_at
+    assert {r.status for r in outcome.results} == {status}
+    assert [raw.name for raw in outcome.raw] == [f"level{run_at}-gpu-1.json"]
+
+
+def site(limits: dict[str, Limit]) -> Site:
+    roles = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,)}
+    hosts = tuple(
+        Host(name=name, roles=of, address=IPv4Address(f"10.0.0.{i}"))
+        for i, (name, of) in enumerate(roles.items(), 10)
+    )
+    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
+    return Site(version=1, name="lab", networks=networks, hosts=hosts, limits=limits)

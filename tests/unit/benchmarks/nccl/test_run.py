@@ -1,0 +1,162 @@
+"""NCCL's verdicts: floors by product and by the wire, wrong data, impossible figures, and who is slow among hosts."""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.process import Completed
+from appliance.benchmarks import floors
+from appliance.benchmarks.jobs import Said
+from appliance.benchmarks.nccl import run as nccl
+from appliance.checks.check import View
+from appliance.models.result import CheckResult, Status, place
+from appliance.models.site import Host, Network, Role, Site
+from tests.facts import facts_of, gpus_of
+from tests.profiles import profile_of
+
+DATA = Path(__file__).parents[3] / "data/benchmarks/nccl"
+HOST, PAIR = (DATA / "host.txt").read_text(), (DATA / "two-hosts.txt").read_text()
+A100 = "NVIDIA A100-SXM4-80GB"
+
+
+def view(count: int, gpu: str = A100) -> View:
+    names = ["head", *(f"gpu-{i}" for i in range(1, count + 1))]
+    hosts = tuple(
+        Host(
+            name=name,
+            roles=(Role.GPU if i else Role.CONTROL,),
+            address=IPv4Address(f"10.0.0.{i + 10}"),
+        )
+        for i, name in enumerate(names)
+    )
+    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
+    site = Site(version=1, name="lab", networks=networks, hosts=hosts)
+    profile = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})
+    return View(profile, site, {name: facts_of(name, gpus=gpus_of(gpu, 8)) for name in names[1:]})
+
+
+def table(hosts: Sequence[str], busbw: float = 191.0) -> str:
+    """The made-up table of two hosts, of these hosts and with this plateau."""
+    head, rest = PAIR.split("#  Rank", 1)[0], PAIR[PAIR.index("#\n#    ") :]
+    ranks = "".join(
+        f"#  Rank {8 * h + g:2d} Group  0 Pid {g:6d} on {host:>10} device {g:2d} [0x0{g}] {A100}\n"
+        for h, host in enumerate(hosts)
+        for g in range(8)
+    )
+    return head + ranks + rest.replace("190.99", f"{busbw:.2f}")
+
+
+class Cluster:
+    """A control host whose srun answers with the tables of hosts, some of which slow every group they are in."""
+
+    def __init__(self, slow: Sequence[str] = (), alone: str = HOST) -> None:
+        self.slow, self.alone = slow, alone
+        self.jobs: list[tuple[str, ...]] = []
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        nodes = next(a for a in argv if a.startswith("--nodelist=")).partition("=")[2].split(",")
+        self.jobs.append(tuple(argv))
+        if len(nodes) == 1:
+            text = self.alone.replace("gpu-1 ", f"{nodes[0]} ")
+        else:
+            text = table(nodes, 60.0 if set(nodes) & set(self.slow) else 191.0)
+        lines = [
+            f"0: appliance-begin host={nodes[0]}",
+            *(f"0: {line}" for line in text.splitlines()),
+        ]
+        lines.append(f"0: appliance-end code=0 size={len(text)}")
+        for number, node in enumerate(nodes[1:], 8):
+            lines += [
+                f"{number}: appliance-begin host={node}",
+                f"{number}: ",
+                f"{number}: appliance-end code=0 size=0",
+            ]
+        return Completed(tuple(argv), 0, "\n".join(lines), "")
+
+
+def found(count: int, cluster: Cluster, gpu: str = A100) -> dict[tuple[str, str], CheckResult]:
+    return {(r.id, r.target): r for r in nccl.run(view(count, gpu), cluster).results}
+
+
+def test_a_sound_cluster_passes_host_by_host_in_groups_and_as_a_whole() -> None:
+    results = found(4, Cluster())
+    names = [f"gpu-{i}" for i in range(1, 5)]
+    for key in [("nccl.host", n) for n in names] + [("nccl.groups", n) for n in names]:
+        assert results[key].status is Status.PASS, results[key]
+    whole = results["nccl.cluster", "cluster/4 hosts"]
+    assert (whole.status, whole.value, whole.limit) == (Status.PASS, 191.0, 180.0)
+    assert whole.limit_source == "0.9 of 8 ports x 200 Gb/s / 8 = 200 GB/s"
+    assert results["nccl.cluster", "cluster/all_gather 4 hosts"].status is Status.PASS
+    assert results["nccl.cluster", "cluster/alltoall 4 hosts"].status is Status.NOT_ASSESSED
+    assert {r.status for k, r in results.items() if k[0] == "nccl.curve"} == {Status.PASS}
+
+
+def test_the_slow_host_is_named_and_kept_out_of_the_whole() -> None:
+    results = found(5, Cluster(slow=["gpu-3"]))
+    bad = [k for k, r in results.items() if r.status is Status.FAIL]
+    assert bad == [("nccl.groups", "gpu-3")]
+    assert results["nccl.groups", "gpu-3"].value == 60.0
+    assert results["nccl.cluster", "cluster/4 hosts"].status is Status.PASS
+    assert ("nccl.cluster", "cluster/5 hosts") not in results
+
+
+def test_of_two_hosts_neither_is_blamed_and_neither_is_good() -> None:
+    results = found(2, Cluster(slow=["gpu-2"]))
+    assert {results["nccl.groups", n].status for n in ("gpu-1", "gpu-2")} == {Status.NOT_ASSESSED}
+
+
+def test_a_slow_host_fails_the_floor_of_its_product() -> None:
+    result = found(1, Cluster(alone=HOST.replace("235.58", "227.90")))["nccl.host", "gpu-1"]
+    assert (result.status, result.limit) == (Status.FAIL, 228.0)
+    assert "Azure NHC" in result.limit_source
+
+
+def test_a_product_without_a_published_floor_is_not_judged() -> None:
+    result = found(1, Cluster(), "NVIDIA B300")["nccl.host", "gpu-1"]
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+
+
+def test_wrong_values_fail_whatever_the_speed() -> None:
+    wrong = HOST.replace("values : 0 OK", "values : 2 FAILED")
+    assert found(1, Cluster(alone=wrong))["nccl.host", "gpu-1"].cause.startswith(
+        "2 values are wrong"
+    )
+
+
+def test_fewer_gpus_than_the_host_has_are_no_measurement_of_it() -> None:
+    fewer = HOST.replace(next(ln for ln in HOST.splitlines() if "Rank  7" in ln) + "\n", "")
+    result = found(1, Cluster(alone=fewer))["nccl.host", "gpu-1"]
+    assert (result.status, result.cause) == (
+        Status.ERROR,
+        "other GPUs took part than were asked to: 7 of gpu-1",
+    )
+
+
+def test_more_than_the_wire_is_an_error_and_no_pass() -> None:
+    said = Said(table(["gpu-1", "gpu-2"], 487.9))
+    measured = nccl.measured_of(said, 8, ("gpu-1", "gpu-2"))
+    bound = floors.of_fabric(view(2), "nccl.cluster")
+    results = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", 200.0)
+    assert next(iter(results)).status is Status.ERROR
+
+
+def test_small_messages_say_nothing_of_the_plateau() -> None:
+    rows = [ln for ln in HOST.splitlines() if ln.strip()[:1].isdigit()]
+    small = HOST
+    for row in rows:
+        if int(row.split()[0]) > 512 << 20:
+            small = small.replace(f"{row}\n", "")
+    assert found(1, Cluster(alone=small))["nccl.host", "gpu-1"].status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(("hosts", "ranks"), [(1, "1"), (4, "8")])
+def test_jobs_take_whole_hosts_through_pmix(hosts: int, ranks: str) -> None:
+    cluster = Cluster()
+    found(4, cluster)
+    jobs = [j for j in cluster.jobs if f"--nodes={hosts}" in j]
+    assert all(f"--ntasks-per-node={ranks}" in j and "--gres=gpu:8" in j for j in jobs)
+    assert all(("--mpi=pmix" in j) is (hosts > 1) for j in jobs)

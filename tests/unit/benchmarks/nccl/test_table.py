@@ -1,0 +1,88 @@
+"""The table of nccl-tests: read whole or refused, with the traps users fall into."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appliance.benchmarks.nccl.table import Collective, read
+from appliance.benchmarks.reading import Unread
+
+DATA = Path(__file__).parents[3] / "data/benchmarks/nccl"
+HOST = (DATA / "host.txt").read_text()
+LARGEST = next(line for line in HOST.splitlines() if line.strip().startswith("8589934592"))
+
+
+def test_the_largest_message_counts_and_not_the_average() -> None:
+    found = read(HOST)
+    assert (found.peak.size, found.peak.busbw) == (8 << 30, 235.58)
+    assert found.hosts == {"gpu-1": 8}
+    assert found.gpus == {"NVIDIA A100-SXM4-80GB"}
+    assert (found.wrong, found.dents) == (0, ())
+
+
+def test_gpus_of_several_hosts_are_counted_by_host() -> None:
+    assert read((DATA / "two-hosts.txt").read_text()).hosts == {"gpu-1": 8, "gpu-2": 8}
+
+
+def test_a_dent_is_found() -> None:
+    dented = HOST.replace(" 235.21 ", " 120.00 ")
+    assert dented != HOST
+    assert read(dented).dents == ((2 << 30, 48.9),)
+
+
+def test_a_dent_below_1_mib_is_a_change_of_protocol() -> None:
+    rows = [line for line in HOST.splitlines() if line.strip().startswith("65536 ")]
+    assert read(HOST.replace(rows[0], rows[0].replace("3.38", "0.01"))).dents == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Out of bounds values : 0 OK", "Out of bounds values : 3 FAILED"),
+        (LARGEST, LARGEST[:-1] + "7"),
+        (LARGEST, LARGEST[:-1] + "1e-02"),
+    ],
+)
+def test_wrong_values_are_told(old: str, new: str) -> None:
+    assert old in HOST
+    assert read(HOST.replace(old, new)).wrong > 0
+
+
+def test_columns_that_were_not_checked_or_are_of_older_releases_are_read() -> None:
+    assert read(HOST.replace("      0\n", "    N/A\n")).wrong == 0
+    assert read(HOST.replace("      0\n", "  0e+00\n")).wrong == 0
+    assert read(HOST.replace("     sum      -1 ", "    none ")).peak.busbw == 235.58
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("", "no table"),
+        ("all_reduce_perf: error while loading shared libraries: libnccl.so.2", "no table"),
+        (HOST[: HOST.index("# Out of")], "breaks off"),
+        (HOST + HOST, "each rank ran alone"),
+        (HOST.replace("(GB/s)", "(MB/s)"), "units"),
+        (HOST.replace("(us)", "(ms)"), "units"),
+        (HOST.replace("#  Rank  3", "#  Rank  4"), "not listed"),
+        (HOST.replace("# Using devices", "").replace("#  Rank", "# rank"), "not listed"),
+        (HOST.replace(LARGEST, LARGEST[:60]), "breaks off"),
+        (HOST.replace("235.58", "nan"), "cannot be"),
+        (HOST.replace("235.58", "-235.58"), "cannot be"),
+        (HOST.replace("235.58", "fast"), "no number"),
+        (HOST.replace("8589934592", "8"), "do not rise"),
+    ],
+)
+def test_what_is_no_whole_table_is_refused(output: str, why: str) -> None:
+    with pytest.raises(Unread, match=why):
+        read(output)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, len(HOST)), st.text(max_size=4))
+def test_no_cut_table_is_read(at: int, noise: str) -> None:
+    with suppress(Unread):
+        assert isinstance(read(HOST[:at] + noise), Collective)
+        assert at > HOST.index("# Out of")

@@ -1,0 +1,193 @@
+"""perftest: its tables in every unit, and slow ports, hosts and cables told apart by pairs."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appliance.adapters.process import Completed
+from appliance.benchmarks.perftest import run as perftest
+from appliance.benchmarks.perftest.table import bandwidth, latency
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host, Network, Role, Site
+from tests.facts import facts_of
+from tests.profiles import profile_of
+
+DATA = Path(__file__).parents[3] / "data/benchmarks/perftest"
+BW, LAT = (DATA / "bw.txt").read_text(), (DATA / "lat.txt").read_text()
+RAILS = ("mlx5_0", "mlx5_1")
+
+
+def test_the_average_counts_for_a_timed_run_has_no_peak() -> None:
+    assert bandwidth(BW) == 197.2
+
+
+@pytest.mark.parametrize(("unit", "value"), [("MB/sec", 23508.0), ("MiB/sec", 23508.0)])
+def test_mebibytes_are_turned_into_gigabits(unit: str, value: float) -> None:
+    text = BW.replace("Gb/sec", unit).replace("197.20", f"{value}")
+    assert round(bandwidth(text), 2) == 197.2
+
+
+def test_latency_is_the_typical_one() -> None:
+    assert latency(LAT) == 1.92
+
+
+def test_a_warning_in_the_midst_of_the_table_is_passed_over() -> None:
+    warned = BW.replace(
+        " 1048576 ", "Conflicting CPU frequency values detected: 1 != 2.\n 1048576 "
+    )
+    assert bandwidth(warned) == 197.2
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("", "no output"),
+        (" Unable to find the Infiniband/RoCE device\n", "Unable to find"),
+        (BW[: BW.rindex("---------") - 100], "breaks off"),
+        (BW.replace(" 1048576    70522            0.00               197.20 \t\t   0.023508\n", ""), "empty"),
+        (BW.replace("Gb/sec", "furlongs"), "not known"),
+        (BW.replace("average[Gb/sec]", "average[MB/sec]"), "not known"),
+        (BW.replace("197.20", "0.00"), "nothing was transferred"),
+        (BW.replace("197.20", "-nan"), "bandwidth"),
+        (LAT, "no table"),
+    ],
+)  # fmt: skip
+def test_what_is_no_bandwidth_is_refused(output: str, why: str) -> None:
+    with pytest.raises(Unread, match=why):
+        bandwidth(output)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, len(BW)), st.text(max_size=4))
+def test_no_doctored_table_breaks_the_reader(at: int, noise: str) -> None:
+    for reader in (bandwidth, latency):
+        with suppress(Unread):
+            assert reader(BW[:at] + noise) > 0
+
+
+def view(names: Sequence[str]) -> View:
+    hosts = tuple(
+        Host(
+            name=name,
+            roles=(Role.GPU if i else Role.CONTROL,),
+            address=IPv4Address(f"10.0.0.{i + 10}"),
+        )
+        for i, name in enumerate(("head", *names))
+    )
+    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
+    site = Site(version=1, name="lab", networks=networks, hosts=hosts)
+    profile = profile_of(fabric={"link_layer": "InfiniBand", "ports": 2, "rate_gbps": 200})
+    ports: list[dict[str, Any]] = [
+        {
+            "device": device,
+            "port": 1,
+            "state": "4: ACTIVE",
+            "physical": "5: LinkUp",
+            "rate": 200,
+            "link_layer": "InfiniBand",
+        }
+        for device in RAILS
+    ]
+    return View(profile, site, {name: facts_of(name, ports=ports) for name in names})
+
+
+class Cluster:
+    """srun whose pairs are slow where a bad end ("gpu-2/mlx5_1") or path is in them."""
+
+    def __init__(self, *bad: str, paths: Sequence[frozenset[str]] = (), cuda: bool = False) -> None:
+        self.bad, self.paths, self.cuda = set(bad), paths, cuda
+        self.pairs: list[frozenset[str]] = []
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        nodes = next(a for a in argv if a.startswith("--nodelist=")).partition("=")[2].split(",")
+        self.pairs.append(frozenset(nodes))
+        lines = []
+        for device in RAILS:
+            slow = {f"{node}/{device}" for node in nodes} & self.bad
+            slow |= {device} if frozenset(nodes) in self.paths else set()
+            text = BW.replace("197.20", "97.20") if slow else BW
+            lines += [
+                f"appliance-part write_bw {device}",
+                text,
+                f"appliance-part write_lat {device}",
+                LAT,
+            ]
+            lines += [f"appliance-part gpu_write_bw {device}", text] if self.cuda else []
+        said = "\n".join(lines)
+        out = [f"1: appliance-begin host={nodes[1]}", *(f"1: {ln}" for ln in said.splitlines())]
+        out.append(f"1: appliance-end code=0 size={len(said)}")
+        out += [f"0: appliance-begin host={nodes[0]}", "0: ", "0: appliance-end code=0 size=0"]
+        return Completed(tuple(argv), 0, "\n".join(out), "")
+
+
+def found(count: int, cluster: Cluster) -> dict[tuple[str, str], CheckResult]:
+    names = [f"gpu-{i}" for i in range(1, count + 1)]
+    return {(r.id, r.target): r for r in perftest.run(view(names), cluster).results}
+
+
+def failures(results: dict[tuple[str, str], CheckResult]) -> list[tuple[str, str]]:
+    return sorted(key for key, r in results.items() if r.status is Status.FAIL)
+
+
+def test_sound_rails_pass_with_their_sources() -> None:
+    results = found(4, Cluster())
+    one = results["perftest.write_bw", "gpu-3/mlx5_1"]
+    assert (one.status, one.value, one.limit, one.unit) == (Status.PASS, 197.2, 180.0, "Gb/s")
+    assert "Azure NHC" in one.limit_source
+    lat = results["perftest.write_lat", "gpu-3/mlx5_1"]
+    assert (lat.status, lat.value, lat.limit) == (Status.PASS, 1.92, 5.0)
+    gpu = results["perftest.gpu_write_bw", "cluster"]
+    assert (gpu.status, gpu.required, "CUDA" in gpu.cause) == (Status.NOT_ASSESSED, False, True)
+
+
+def test_a_slow_port_is_named_and_its_neighbours_are_cleared() -> None:
+    results = found(4, Cluster("gpu-2/mlx5_1"))
+    assert failures(results) == [("perftest.write_bw", "gpu-2/mlx5_1")]
+    assert results["perftest.write_bw", "gpu-1/mlx5_1"].status is Status.PASS
+    assert results["perftest.write_bw", "gpu-2/mlx5_0"].status is Status.PASS
+
+
+def test_ports_that_are_all_slow_are_their_hosts_fault() -> None:
+    results = found(4, Cluster("gpu-2/mlx5_0", "gpu-2/mlx5_1"))
+    assert [t for _, t in failures(results)] == ["gpu-2/mlx5_0", "gpu-2/mlx5_1"]
+    assert "look at the host" in results["perftest.write_bw", "gpu-2/mlx5_0"].cause
+
+
+def test_a_slow_path_between_good_ports_is_a_cable() -> None:
+    results = found(4, Cluster(paths=[frozenset({"gpu-1", "gpu-2"})]))
+    assert [t for _, t in failures(results)] == [f"gpu-1/{d},to gpu-2" for d in RAILS]
+
+
+def test_of_two_hosts_neither_is_blamed() -> None:
+    results = found(2, Cluster("gpu-2/mlx5_1"))
+    assert failures(results) == []
+    assert {results["perftest.write_bw", f"gpu-{i}/mlx5_1"].status for i in (1, 2)} == {
+        Status.NOT_ASSESSED
+    }
+    assert results["perftest.write_bw", "gpu-2/mlx5_0"].status is Status.PASS
+
+
+def test_an_odd_host_is_measured_too() -> None:
+    results = found(5, Cluster("gpu-5/mlx5_0"))
+    assert failures(results) == [("perftest.write_bw", "gpu-5/mlx5_0")]
+
+
+def test_gpu_memory_is_judged_where_perftest_can_read_it() -> None:
+    assert (
+        found(4, Cluster(cuda=True))["perftest.gpu_write_bw", "gpu-1/mlx5_0"].status is Status.PASS
+    )
+
+
+def test_one_host_makes_no_pair() -> None:
+    (only,) = found(1, Cluster()).values()
+    assert (only.status, only.required) == (Status.NOT_ASSESSED, False)
