@@ -127,17 +127,19 @@ def open_session(
     changes: bool = False,
     only_looks: bool = False,
     keeps: bool = False,
+    by_ssh: bool = True,
 ) -> Iterator[Session]:
     """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone.
 
     ``only_looks``: an ordinary user will do, who sees less. ``keeps``: the verb leaves a report. One that neither changes
     nor keeps anything needs no place to write to: what it would note in the journal is lost then, with a warning.
+    ``by_ssh``: False for verbs that speak to management controllers alone.
     """
     # paramiko is dear to read, and most command lines end before a host is asked.
     from appliance.adapters.ssh import SshRemote
 
     loaded = locate(target, raise_rack=changes, observer=observer)
-    loaded.require_ready(only_looks=only_looks)
+    loaded.require_ready(only_looks=only_looks, by_ssh=by_ssh)
     secrets = resolve(loaded.site, loaded.folder)
     runs = runs_of(target)
     with ExitStack() as stack:

@@ -35,6 +35,7 @@ class Printed:
 PRINTED = (
     Printed("health", "the site as it was judged", ("health",), documents.Health),
     Printed("waivers", "waivers of a site", ("waive",), documents.Waivers),
+    Printed("machines", "what management controllers say", ("discover",), documents.Machines),
     Printed("plan", "what a deployment would do", ("plan",), Plan),
     Printed(
         "events",

@@ -7,11 +7,11 @@ from pathlib import Path
 from appliance.acceptance import PROMISES
 from appliance.actions import printed
 from appliance.alerts import ALERTS, rules_file
-from appliance.checks.check import Check
+from appliance.checks.check import AnyCheck, BmcCheck
 from appliance.config import compatibility, data
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
-from appliance.stages.catalog import CHECKS, HARDWARE, STAGES
+from appliance.stages.catalog import EVERY_CHECK, HARDWARE, STAGES
 
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"
@@ -57,7 +57,7 @@ class Page:
 
 def check_table() -> str:
     """Every check as a row of a Markdown table, in the order they are made."""
-    return _table(CHECK_HEAD, (_check_row(check) for check in CHECKS))
+    return _table(CHECK_HEAD, (_check_row(check) for check in EVERY_CHECK))
 
 
 def fault_table() -> str:
@@ -96,7 +96,7 @@ def publish(checkout: Path) -> None:
 
 def generated() -> dict[str, str]:
     """Files that are written as a whole: alert rules, the page their runbook links lead to, schemas of --json."""
-    entries = [(c.id, c.title, c.explain, measured_against(c) or "none") for c in CHECKS]
+    entries = [(c.id, c.title, c.explain, measured_against(c) or "none") for c in EVERY_CHECK]
     return {
         RULES: rules_file.rules(ALERTS),
         RUNBOOK: rules_file.runbook(entries, ALERTS),
@@ -104,14 +104,16 @@ def generated() -> dict[str, str]:
     }
 
 
-def belongs_to(check: Check) -> str:
+def belongs_to(check: AnyCheck) -> str:
     """The hardware, or the stage the check proves or is judged with."""
+    if isinstance(check, BmcCheck):
+        return "controller"
     if check in HARDWARE:
         return "hardware"
     return next(s.name for s in STAGES if check.id in (*s.checks, *s.symptoms))
 
 
-def measured_against(check: Check) -> str:
+def measured_against(check: AnyCheck) -> str:
     """What a check is measured against, and what limits of site and profile may be; empty where there is nothing."""
     bound = check.bound
     parts = [check.limit]
@@ -120,7 +122,7 @@ def measured_against(check: Check) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _check_row(check: Check) -> tuple[str, ...]:
+def _check_row(check: AnyCheck) -> tuple[str, ...]:
     looks, _, why = check.explain.partition(". ")
     return (
         f'<a id="{check.id}"></a>`{check.id}`',

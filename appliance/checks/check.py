@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
+from appliance.models.bmc import BmcFacts
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
@@ -23,7 +24,7 @@ class View:
 
     ``external``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
     ``lock``: images that were accepted; None where nobody locked any. ``unproved``: why a stage failed on a host where
-    it has not been proved since.
+    it has not been proved since. ``controllers``: what management controllers said; of those that were asked.
     """
 
     profile: Profile
@@ -33,6 +34,7 @@ class View:
     external: ExternalCluster | None = None
     lock: ImageLock | None = None
     unproved: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    controllers: Mapping[str, BmcFacts] = field(default_factory=dict)
     _made: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, make: "Callable[[View], Made]") -> Made:
@@ -56,6 +58,7 @@ class View:
 
 HostJudge = Callable[[View, Host, HostFacts], Iterable[CheckResult]]
 ClusterJudge = Callable[[View], Iterable[CheckResult]]
+BmcJudge = Callable[[View, Host, BmcFacts], Iterable[CheckResult]]
 
 
 class Nature(StrEnum):
@@ -105,7 +108,23 @@ class ClusterCheck:
     of_external: bool = False
 
 
+@dataclass(frozen=True)
+class BmcCheck:
+    """Judges each host by what its management controller said; fields as of HostCheck. Nothing but ``discover`` asks it."""
+
+    id: str
+    title: str
+    judge: BmcJudge
+    explain: str
+    limit: str = ""
+    bound: Bound | None = None
+    nature: Nature = Nature.HARDWARE
+    of_external: bool = True
+
+
 Check = HostCheck | ClusterCheck
+"""What stages bring."""
+AnyCheck = Check | BmcCheck
 ALL_ROLES = frozenset(Role)
 GPU_HOSTS = frozenset({Role.GPU})
 CONTROL_HOSTS = frozenset({Role.CONTROL})

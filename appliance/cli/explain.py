@@ -6,14 +6,14 @@ from appliance.acceptance import PROMISES
 from appliance.benchmarks import BENCHMARKS
 from appliance.config.rules.base import near
 from appliance.errors import ConfigError
-from appliance.stages.catalog import CHECKS
+from appliance.stages.catalog import EVERY_CHECK
 
 
 @click.command()
 @click.argument("check", required=False)
 def explain(check: str | None) -> int:
     """Say what a check looks at, and what usually trips it. Without a name: all checks."""
-    known = {c.id: (c.title, c.explain) for c in CHECKS}
+    known = {c.id: (c.title, c.explain) for c in EVERY_CHECK}
     known |= {i: (b.title, b.explain) for b in BENCHMARKS for i in b.checks}
     known |= {promise.id: (promise.title, promise.explain) for promise in PROMISES}
     if check is None:

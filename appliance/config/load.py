@@ -44,9 +44,14 @@ class LoadedSite:
         """``file:line`` of a key of the site, or of its nearest ancestor that is written down."""
         return f"{self.site_document.file}:{self.site_document.line(path)}"
 
-    def require_ready(self, *, only_looks: bool = False) -> None:
-        """Raises InvalidConfig while steps are still to be taken; who only looks need not be root."""
-        left = [step for step in self.todo if not (only_looks and step.key == "access.user")]
+    def require_ready(self, *, only_looks: bool = False, by_ssh: bool = True) -> None:
+        """Raises InvalidConfig while steps are still to be taken; who only looks need not be root.
+
+        ``by_ssh``: the hosts themselves are asked; without, nobody need know their keys yet.
+        """
+        later = {"access.user"} if only_looks else set()
+        later |= set() if by_ssh else {"access.user", "access.known_hosts"}
+        left = [step for step in self.todo if step.key not in later]
         if left:
             raise InvalidConfig(left)
 

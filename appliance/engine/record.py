@@ -16,6 +16,7 @@ from appliance.engine.stopwatch import Stopwatch
 from appliance.engine.survey import view_of
 from appliance.engine.user import user_name
 from appliance.journal import New
+from appliance.models.bmc import BmcFacts
 from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
 from appliance.models.result import CheckResult, Measurement, Status, overall
@@ -90,7 +91,7 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         narrowed=findings.narrowed,
         left_out=findings.left_out,
         not_assessed=_not_assessed(results),
-        evidence=tuple(_keep(session, facts) for facts in found.facts.values()),
+        evidence=tuple(keep(session, "facts", facts) for facts in found.facts.values()),
     )
 
 
@@ -144,9 +145,9 @@ def _hand_over(folder: Path) -> None:
         os.chown(path, *owner, follow_symlinks=False)
 
 
-def _keep(session: Session, facts: HostFacts) -> KeptFile:
-    """The facts the checks judged, as the host gave them."""
-    file = session.folder_of_run / "facts" / f"{facts.host}.json"
+def keep(session: Session, folder: str, facts: HostFacts | BmcFacts) -> KeptFile:
+    """The facts the checks judged, as the host or its controller gave them."""
+    file = session.folder_of_run / folder / f"{facts.host}.json"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = session.redact(facts.model_dump_json(indent=1)).encode()
     file.write_bytes(content)

@@ -116,6 +116,12 @@ class Bmc(Model):
     address: IPv4Address = Field(description="Its address; in network bmc where there is one")
     user: BmcUser = Field(description="Account of the controller")
     password: SecretRef = Field(description="Where its password is kept")
+    port: int = Field(default=443, ge=1, le=65535, description="Port of Redfish, always over TLS")
+    authority: FilePath | None = Field(
+        default=None,
+        description="Certificate of who signs the controllers' own, relative to the site's folder; "
+        "none: each one's fingerprint is pinned (appliance trust --bmc)",
+    )
 
 
 class Host(Model):

@@ -14,6 +14,7 @@ T = TypeVar("T")
 WITH_SITE = frozenset(
     {
         "deploy",
+        "discover",
         "etcd abandon",
         "etcd list",
         "etcd restore",

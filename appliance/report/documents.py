@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import AwareDatetime, Field
 
 from appliance.models.base import Document, Model
+from appliance.models.bmc import BmcFacts
 from appliance.models.images import RunningImage
 from appliance.models.line import Line
 from appliance.models.queue_plan import QueueTree
@@ -37,6 +38,17 @@ class Waivers(Document):
 
     site: Line
     waivers: tuple[GivenWaiver, ...]
+
+
+class Machines(Document):
+    """What management controllers said. ``seconds`` of wall time; ``report``: where it lies, None where none was kept."""
+
+    site: Line
+    verdict: Verdict
+    seconds: float
+    machines: dict[Line, BmcFacts] = Field(description="By host; of controllers that answered")
+    results: tuple[CheckResult, ...]
+    report: str | None = None
 
 
 class Trial(Document):

@@ -1,11 +1,14 @@
 """All stages in their order, and the lists that follow from their declarations."""
 
-from appliance.checks.check import Check, Nature
+from appliance.bmc.checks import CHECKS as CONTROLLER_CHECKS
+from appliance.checks.check import AnyCheck, Check, Nature
 from appliance.stages import parts
 from appliance.stages.stage import Stage
 
 STAGES: tuple[Stage, ...] = tuple(part.STAGE for part in parts("stage"))
 CHECKS: tuple[Check, ...] = tuple(check for stage in STAGES for check in stage.judges)
+EVERY_CHECK: tuple[AnyCheck, ...] = (*CHECKS, *CONTROLLER_CHECKS)
+"""Those of stages, and those of management controllers, which need no stage and no system."""
 HARDWARE: tuple[Check, ...] = tuple(c for c in CHECKS if c.nature is Nature.HARDWARE)
 """What speaks of the machines themselves: judged on every look, whichever stages are finished."""
 WATCHED_UNITS: tuple[str, ...] = tuple(dict.fromkeys(u for stage in STAGES for u in stage.units))

@@ -58,6 +58,24 @@ def secret_places(case: Case) -> Iterator[Finding]:
             yield from _vault(case, (*path, "vault"), ref.vault)
 
 
+def bmc_authorities(case: Case) -> Iterator[Finding]:
+    """The certificate that controllers are judged by is there."""
+    for i, host in enumerate(case.site.hosts):
+        name = host.bmc.authority if host.bmc else None
+        if name is None:
+            continue
+        path: KeyPath = ("hosts", i, "bmc", "authority")
+        try:
+            text = read_bytes(case.folder / name)
+        except TooLarge:
+            text = b""
+        except OSError as error:
+            yield case.problem(path, f"{name} cannot be read ({error.strerror})", _way_to(error))
+            continue
+        if b"-----BEGIN CERTIFICATE-----" not in text:
+            yield case.problem(path, f"{name} holds no certificate", "name the authority's in PEM")
+
+
 def login_key(case: Case) -> Iterator[Finding]:
     """The private key is there, and ssh will take it."""
     name = case.site.access.private_key

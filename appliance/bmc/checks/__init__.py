@@ -1,0 +1,6 @@
+"""What a management controller says of its machine, held against the profile and the site."""
+
+from appliance.bmc.checks import identity, parts, state
+from appliance.checks.check import BmcCheck
+
+CHECKS: tuple[BmcCheck, ...] = (*identity.CHECKS, *parts.CHECKS, *state.CHECKS)

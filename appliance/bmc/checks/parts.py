@@ -1,0 +1,206 @@
+"""Is all there that the class has: processors, memory, GPUs, HCAs, drives."""
+
+from collections.abc import Iterable, Sequence
+
+from appliance.checks.check import BmcCheck, View, failed, not_assessed, passed, warned
+from appliance.models.bmc import BmcArea, BmcFacts, Condition, Device, DeviceKind, Part
+from appliance.models.gpus import gpu_count
+from appliance.models.result import CheckResult, place
+from appliance.models.site import Host, Role
+
+GIB = 1 << 30
+POWERED_OFF = "the machine is off, and its controller shows parts of it only while it is on"
+ON = "On"
+
+
+def judge_processors(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+    """Sockets and cores are at least the class's, and every processor is well."""
+    yield from ill("bmc.processors", host, facts.processors)
+    if Role.GPU not in host.roles:
+        return
+    expected = view.profile.hardware.host
+    sockets = len(facts.processors) or facts.machine.processors
+    yield from _at_least(
+        view,
+        host,
+        facts,
+        BmcArea.PROCESSORS,
+        "bmc.processors",
+        sockets,
+        expected.sockets,
+        "sockets",
+    )
+    cores = [p.cores for p in facts.processors]
+    if sockets and sockets >= expected.sockets and cores and None not in cores:
+        total = sum(c or 0 for c in cores)
+        if total < expected.cores:
+            cause = f"found {total} cores, expected {expected.cores}"
+            fix = "look in the firmware's setup whether cores are switched off; else other processors were built in"
+            yield failed("bmc.processors", place(host.name, "cores"), cause, fix, value=total)
+
+
+def judge_memory(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+    """Memory is at least the class's, and every module is well."""
+    yield from ill("bmc.memory", host, facts.modules)
+    if Role.GPU not in host.roles:
+        return
+    sizes = [m.capacity_mib for m in facts.modules]
+    found: int | None = None
+    if sizes and None not in sizes:
+        found = sum(s or 0 for s in sizes) >> 10
+    elif facts.machine.memory_gib:
+        found = int(facts.machine.memory_gib)
+    wanted = view.profile.hardware.host.memory_gib
+    yield from _at_least(view, host, facts, BmcArea.MEMORY, "bmc.memory", found, wanted, "GiB")
+
+
+def judge_gpus(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+    """As many GPUs as the host shall have, and every one is well."""
+    if Role.GPU not in host.roles:
+        return
+    gpus = facts.of_kind(DeviceKind.GPU)
+    yield from ill("bmc.gpus", host, gpus)
+    wanted = gpu_count(view.profile, host)
+    if wanted is None:
+        why = f"profile {view.profile.name} gives a range, and the site does not say hosts[].gpus"
+        yield not_assessed("bmc.gpus", host.name, why, value=len(gpus), unit="GPUs")
+    elif len(gpus) > wanted:
+        cause = f"found {len(gpus)} GPUs, expected {wanted}"
+        fix = "correct hosts[].gpus in site.yml, or choose the profile of this hardware"
+        yield failed("bmc.gpus", host.name, cause, fix, value=len(gpus), limit=wanted, unit="GPUs")
+    else:
+        yield from _at_least(
+            view, host, facts, BmcArea.DEVICES, "bmc.gpus", len(gpus) or None, wanted, "GPUs"
+        )
+    yield from _narrow(host, view.profile.hardware.gpu.pcie_width, gpus)
+
+
+def judge_hcas(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+    """HCAs are well; a controller lists cards, the profile counts ports, of which a card has one or two."""
+    if Role.GPU not in host.roles or not view.profile.hardware.fabric.ports:
+        return
+    hcas = facts.of_kind(DeviceKind.HCA)
+    yield from ill("bmc.hcas", host, hcas)
+    ports = view.profile.hardware.fabric.ports
+    least = -(-ports // 2)
+    common = {"unit": "cards", "limit": least, "limit_source": f"profile {view.profile.name}"}
+    if not hcas or (len(hcas) < least and BmcArea.DEVICES in facts.unread):
+        why = facts.unread.get(BmcArea.DEVICES) or "its controller lists no HCA at all"
+        yield not_assessed("bmc.hcas", host.name, _off(facts) or why, **common)
+    elif len(hcas) < least:
+        cause = f"found {len(hcas)} HCAs, expected at least {least} for {ports} ports"
+        yield failed("bmc.hcas", host.name, cause, _reseat(host), value=len(hcas), **common)
+    else:
+        yield passed("bmc.hcas", host.name, len(hcas), **common)
+
+
+def judge_drives(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+    """Drives are well, and together as large as the class's system disk and scratch."""
+    yield from ill("bmc.drives", host, facts.drives)
+    for drive in facts.drives:
+        if drive.failing:
+            cause = f"{drive.model or 'the drive'} {drive.serial} says that it will fail"
+            fix = "save what is on it, then replace it"
+            yield failed("bmc.drives", place(host.name, drive.name), cause, fix)
+    if Role.GPU not in host.roles:
+        return
+    expected = view.profile.hardware.host
+    wanted = expected.system_disk_gib + expected.scratch_disk_gib
+    sizes = [d.capacity for d in facts.drives]
+    known = sum(s or 0 for s in sizes) // GIB if sizes and None not in sizes else None
+    yield from _at_least(view, host, facts, BmcArea.DRIVES, "bmc.drives", known, wanted, "GiB")
+
+
+def ill(check_id: str, host: Host, parts: Sequence[Part]) -> Iterable[CheckResult]:
+    """One failure or warning for each part whose controller says that it is not well."""
+    for part in parts:
+        said = f"its controller says {part.condition} of {part.name}"
+        fix = "its event log says what happened (bmc.events); reseat or replace the part"
+        if part.condition is Condition.CRITICAL:
+            yield failed(check_id, place(host.name, part.name), said, fix, value=part.condition)
+        elif part.condition is Condition.WARNING:
+            yield warned(check_id, place(host.name, part.name), said, fix, value=part.condition)
+
+
+def _narrow(host: Host, width: int, gpus: Sequence[Device]) -> Iterable[CheckResult]:
+    for gpu in gpus:
+        if gpu.lanes and gpu.lanes < width:
+            cause = f"{gpu.name} runs on {gpu.lanes} PCIe lanes, expected {width}"
+            fix = "reseat the card or its riser; the firmware's setup may have split the slot"
+            yield failed("bmc.gpus", place(host.name, gpu.name), cause, fix, value=gpu.lanes)
+
+
+def _at_least(
+    view: View,
+    host: Host,
+    facts: BmcFacts,
+    area: BmcArea,
+    check_id: str,
+    found: int | None,
+    wanted: int,
+    unit: str,
+) -> Iterable[CheckResult]:
+    """Good where enough was seen; too few is a fault only where all was seen."""
+    common = {"unit": unit, "limit": wanted, "limit_source": f"profile {view.profile.name}"}
+    if found is not None and found >= wanted:
+        yield passed(check_id, host.name, found, **common)
+    elif found is None or area in facts.unread or _off(facts):
+        why = (
+            _off(facts) or facts.unread.get(area) or f"its controller does not say how many {unit}"
+        )
+        yield not_assessed(check_id, host.name, why, value=found, **common)
+    else:
+        cause = f"found {found} {unit}, expected {wanted}"
+        yield failed(check_id, host.name, cause, _reseat(host), value=found, **common)
+
+
+def _reseat(host: Host) -> str:
+    return f"power the machine off, reseat what is missing, then: appliance discover --host {host.name}"
+
+
+def _off(facts: BmcFacts) -> str:
+    return POWERED_OFF if facts.machine.power not in {ON, ""} else ""
+
+
+CHECKS = (
+    BmcCheck(
+        id="bmc.processors",
+        title="Processors are there and well",
+        judge=judge_processors,
+        limit="hardware.host.sockets and cores of the profile",
+        explain="Processors as the controller counts them, also where no system is installed. A missing one was not seen at "
+        "power-on: a bent pin, or a socket that the firmware switched off.",
+    ),
+    BmcCheck(
+        id="bmc.memory",
+        title="Memory modules are there and well",
+        judge=judge_memory,
+        limit="hardware.host.memory_gib of the profile",
+        explain="The size of all modules together, and each module's state. A module that failed its training at power-on is "
+        "left out by the firmware, which the system only sees as less memory.",
+    ),
+    BmcCheck(
+        id="bmc.gpus",
+        title="GPUs are there and well",
+        judge=judge_gpus,
+        limit="hosts[].gpus of the site, else hardware.gpu.count of the profile; hardware.gpu.pcie_width",
+        explain="GPUs as processors or PCIe devices of the controller, with their lanes. Some controllers list them only "
+        "while the machine is on, some never: then nothing is judged.",
+    ),
+    BmcCheck(
+        id="bmc.hcas",
+        title="HCAs are there and well",
+        judge=judge_hcas,
+        limit="half of hardware.fabric.ports of the profile, for a card has up to two ports",
+        explain="HCAs as network adapters or PCIe devices of the controller. Which ports are up is for the fabric's checks; "
+        "this one speaks also where no system is installed.",
+    ),
+    BmcCheck(
+        id="bmc.drives",
+        title="Drives are there and well",
+        judge=judge_drives,
+        limit="hardware.host.system_disk_gib and scratch_disk_gib of the profile, together",
+        explain="Local drives, their size together, and whether one predicts its own failure. Drives behind a controller "
+        "that the machine's firmware does not know are not listed.",
+    ),
+)

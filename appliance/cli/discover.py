@@ -1,0 +1,77 @@
+"""appliance discover"""
+
+from pathlib import Path
+
+import click
+
+from appliance.actions import discover as action
+from appliance.cli import options, spoken
+from appliance.models.bmc import BmcFacts, DeviceKind
+from appliance.models.result import overall
+from appliance.report import documents
+from appliance.report.console import health_view
+from appliance.report.findings import findings
+
+
+@click.command()
+@options.target_options
+@click.option("--host", "hosts", multiple=True, help="Only this host (repeatable).")
+@options.json_option("Facts and results, as one JSON object.")
+@click.option("--all", "everything", is_flag=True, help="Optional values not assessed, too.")
+@click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
+def discover(
+    inventory: Path | None,
+    profile: str | None,
+    hosts: tuple[str, ...],
+    as_json: bool,
+    everything: bool,
+    keep: bool,
+) -> int:
+    """Ask the management controllers what their machines are. By Redfish; needs no system on them, changes nothing.
+
+    What they say is held against the profile and the site. Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
+    """
+    seen = action.discover(options.target(inventory, profile), options.quiet(), hosts, report=keep)
+    verdict = overall(seen.results)
+    if as_json:
+        document = documents.Machines(
+            site=seen.site,
+            verdict=verdict,
+            seconds=round(seen.seconds, 3),
+            machines=seen.facts,
+            results=seen.results,
+            report=seen.report or None,
+        )
+        options.echo_json(document)
+        return verdict.exit_code
+    for facts in seen.facts.values():
+        click.echo(_line(facts))
+    click.echo()
+    health_view(
+        options.console(),
+        seen.site,
+        spoken.advice(seen.results),
+        findings(spoken.advice(seen.results)),
+        hosts=len(seen.facts),
+        seconds=seen.seconds,
+        everything=everything,
+    )
+    if keep:
+        click.echo(f"  Report: {seen.report}")
+    return verdict.exit_code
+
+
+def _line(facts: BmcFacts) -> str:
+    machine = facts.machine
+    memory = sum(m.capacity_mib or 0 for m in facts.modules) >> 10 or int(machine.memory_gib or 0)
+    parts = [
+        " ".join(filter(None, (machine.maker, machine.model))) or "no model is told",
+        f"serial {machine.serial}" if machine.serial else "",
+        f"power {machine.power}" if machine.power else "",
+        f"{len(facts.processors) or machine.processors or '?'} sockets",
+        f"{memory or '?'} GiB",
+        f"{len(facts.of_kind(DeviceKind.GPU)) or '?'} GPUs",
+        f"{len(facts.drives) or '?'} drives",
+        f"BIOS {machine.bios}" if machine.bios else "",
+    ]
+    return f"  {facts.host:<16} {' · '.join(filter(None, parts))}"

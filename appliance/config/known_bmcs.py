@@ -1,0 +1,55 @@
+"""Pinned certificates of management controllers: known_bmcs in the site's folder, one line each, as known_hosts has keys."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from appliance.config.finding import Finding, InvalidConfig
+from appliance.config.reading import TooLarge, read_bytes
+from appliance.models.site import Bmc
+
+FILE = "known_bmcs"
+LINE = re.compile(r"(?P<name>[0-9.]+:[0-9]+) SHA256:(?P<fingerprint>[0-9a-f]{64})")
+LARGEST = 4_000_000
+"""Bytes: 10,000 hosts have a tenth of it."""
+
+
+def name_of(bmc: Bmc) -> str:
+    """What a controller is called there."""
+    return f"{bmc.address}:{bmc.port}"
+
+
+def read(folder: Path) -> dict[str, str]:
+    """Fingerprints (SHA-256, hex) by name; none where there is no file. Raises InvalidConfig, naming the line."""
+    file = folder / FILE
+    try:
+        lines = read_bytes(file, LARGEST).decode("ascii").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (TooLarge, UnicodeDecodeError, OSError) as error:
+        why = getattr(error, "strerror", None) or "it is no list of fingerprints"
+        raise InvalidConfig([_finding(file, 0, f"cannot be read ({why})")]) from None
+    pinned: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = LINE.fullmatch(line.strip())
+        if found is None:
+            raise InvalidConfig([_finding(file, number, "names no fingerprint")])
+        if pinned.setdefault(found["name"], found["fingerprint"]) != found["fingerprint"]:
+            raise InvalidConfig([_finding(file, number, f"pins {found['name']} a second time")])
+    return pinned
+
+
+def write(folder: Path, pinned: Mapping[str, str]) -> None:
+    """Puts these in place of all that was there."""
+    file = folder / FILE
+    fresh = file.with_suffix(".new")
+    lines = (f"{name} SHA256:{fingerprint}\n" for name, fingerprint in sorted(pinned.items()))
+    fresh.write_text("".join(lines), encoding="ascii")
+    fresh.replace(file)
+
+
+def _finding(file: Path, line: int, message: str) -> Finding:
+    remedy = "mend the line, or move the file away and pin anew: appliance trust --bmc"
+    return Finding(file, line, FILE, message, remedy)

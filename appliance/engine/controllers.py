@@ -1,0 +1,110 @@
+"""All management controllers of a site, side by side; one that does not answer is a value."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from appliance.adapters.redfish import Controller, Patience
+from appliance.bmc.checks import CHECKS
+from appliance.bmc.defaults import SOLD_WITH
+from appliance.bmc.inventory import inventory
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.config import known_bmcs
+from appliance.engine.gather import Unanswered, each
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, ConfigError
+from appliance.models.bmc import BmcFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+
+REACHABLE = "bmc.reachable"
+NO_BMC = "write its address, user and password: hosts[].bmc (docs/discover.md)"
+
+
+@dataclass(frozen=True)
+class ControllerRound:
+    """One round of questions: facts by host, and the controllers that gave none."""
+
+    facts: Mapping[str, BmcFacts]
+    unanswered: Mapping[str, Unanswered]
+
+
+def controllers(session: Session, names: Iterable[str] = ()) -> dict[str, Controller]:
+    """How to reach the controller of each of these hosts (none: all that have one).
+
+    Raises ConfigError for a host there is not, or one without a controller, and where the site has none at all.
+    """
+    hosts = {host.name: host for host in session.site.hosts}
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in hosts:
+            raise ConfigError(f"{name}: no such host", f"hosts: {', '.join(hosts)}")
+        if hosts[name].bmc is None:
+            raise ConfigError(f"{name} has no management controller in site.yml", NO_BMC)
+    pinned = known_bmcs.read(session.folder)
+    found = {
+        name: _controller(session, host, pinned)
+        for name, host in hosts.items()
+        if host.bmc and (not wanted or name in wanted)
+    }
+    if not found:
+        raise ConfigError(
+            f"no host of site {session.site.name} has a management controller", NO_BMC
+        )
+    return found
+
+
+def _controller(session: Session, host: Host, pinned: Mapping[str, str]) -> Controller:
+    assert host.bmc is not None
+    authority = session.folder / host.bmc.authority if host.bmc.authority else None
+    return Controller(
+        host=host.name,
+        address=str(host.bmc.address),
+        port=host.bmc.port,
+        user=host.bmc.user,
+        password=session.secrets[f"bmc.{host.name}"],
+        fingerprint="" if authority else pinned.get(known_bmcs.name_of(host.bmc), ""),
+        authority=authority,
+    )
+
+
+def ask(known: Mapping[str, Controller], patience: Patience | None = None) -> ControllerRound:
+    """Asks each for its inventory."""
+    facts: dict[str, BmcFacts] = {}
+    unanswered: dict[str, Unanswered] = {}
+
+    def work(name: str) -> BmcFacts | Unanswered:
+        try:
+            found = inventory(known[name], patience)
+        except ApplianceError as error:
+            return Unanswered(name, error.message, error.hint, away=True)
+        return found.model_copy(update={"default_password": str(known[name].password) in SOLD_WITH})
+
+    for name, answer in each(known, work):
+        if isinstance(answer, BmcFacts):
+            facts[name] = answer
+        else:
+            unanswered[name] = answer
+    return ControllerRound(facts, unanswered)
+
+
+def judge(view: View, found: ControllerRound) -> list[CheckResult]:
+    """Every controller that was asked, in the site's order, reachability first."""
+    seen = replace(view, controllers=found.facts)
+    results: list[CheckResult] = []
+    for host in view.site.hosts:
+        if away := found.unanswered.get(host.name):
+            results.append(failed(REACHABLE, host.name, away.cause, away.fix))
+        elif facts := found.facts.get(host.name):
+            results.append(passed(REACHABLE, host.name, facts.controller or None))
+            results += [r for check in CHECKS for r in check.judge(seen, host, facts)]
+    return results
+
+
+def without(view: View) -> list[CheckResult]:
+    """Hosts that have no controller in the site: nothing is known of their machine."""
+    why = "site.yml names no management controller for it"
+    return [
+        not_assessed(REACHABLE, host.name, why, required=False, fix=NO_BMC)
+        for host in view.site.hosts
+        if host.bmc is None
+    ]

@@ -1,0 +1,161 @@
+"""What a management controller says of its machine over Redfish; it speaks also where the machine is powered off.
+
+Names of fields follow the schemas of DMTF (DSP8010). Makers leave out what they like: None is "it does not say", and an
+area of ``unread`` is known in part or not at all.
+"""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from appliance.models.base import Numerous
+from appliance.models.fact_types import Count, Line, Real
+
+
+class BmcArea(StrEnum):
+    """A part of the inventory that is read by itself."""
+
+    SYSTEM = "system"
+    MANAGER = "manager"
+    PROCESSORS = "processors"
+    MEMORY = "memory"
+    DEVICES = "devices"
+    DRIVES = "drives"
+    INTERFACES = "interfaces"
+    FIRMWARE = "firmware"
+    SUPPLIES = "supplies"
+    SENSORS = "sensors"
+    EVENTS = "events"
+
+
+class Condition(StrEnum):
+    """Status.Health of a part (Redfish Resource); UNKNOWN: the controller does not say."""
+
+    OK = "OK"
+    WARNING = "Warning"
+    CRITICAL = "Critical"
+    UNKNOWN = ""
+
+
+class DeviceKind(StrEnum):
+    """What a PCIe device is for."""
+
+    GPU = "gpu"
+    HCA = "hca"
+    OTHER = "other"
+
+
+class Part(Numerous):
+    """Anything that can be named and ill; ``id``: what the controller tells it from its like by."""
+
+    name: Line
+    id: Line = ""
+    condition: Condition = Condition.UNKNOWN
+
+
+class Processor(Part):
+    """A populated socket."""
+
+    model: Line = ""
+    cores: Count | None = None
+
+
+class Module(Part):
+    """A populated memory slot; MiB."""
+
+    capacity_mib: Count | None = None
+    maker: Line = ""
+    part: Line = ""
+    serial: Line = ""
+
+
+class Device(Part):
+    """A GPU, an HCA, or another PCIe device; ``lanes`` in use."""
+
+    kind: DeviceKind = DeviceKind.OTHER
+    model: Line = ""
+    serial: Line = ""
+    firmware: Line = ""
+    lanes: Count | None = None
+
+
+class BmcDrive(Part):
+    """A local drive; bytes. ``failing``: it predicts its own failure."""
+
+    model: Line = ""
+    serial: Line = ""
+    capacity: Count | None = None
+    failing: bool | None = None
+
+
+class BmcInterface(Part):
+    """A network port of the machine, not of the controller; Mb/s."""
+
+    mac: Line = ""
+    speed: Count | None = None
+
+
+class Supply(Part):
+    """A power supply; ``present``: whether its bay holds one."""
+
+    present: bool | None = None
+    model: Line = ""
+    serial: Line = ""
+
+
+class Sensor(Part):
+    """A fan or a temperature."""
+
+    reading: Real | None = None
+    unit: Line = ""
+
+
+class BmcEvent(Numerous):
+    """An entry of the machine's event log. ``created`` as the controller's clock had it."""
+
+    created: Line = ""
+    severity: Condition = Condition.UNKNOWN
+    message: Line = ""
+    resolved: bool = False
+
+
+class Machine(Numerous):
+    """The system itself."""
+
+    maker: Line = ""
+    model: Line = ""
+    serial: Line = ""
+    uuid: Line = ""
+    bios: Line = ""
+    power: Line = Field(default="", description="On, Off, PoweringOn, PoweringOff or empty")
+    condition: Condition = Condition.UNKNOWN
+    processors: Count | None = Field(default=None, description="ProcessorSummary.Count")
+    memory_gib: Real | None = Field(default=None, description="MemorySummary.TotalSystemMemoryGiB")
+
+
+class BmcFacts(Numerous):
+    """One controller's answer. ``unread``: area -> why it is not known, or not as a whole."""
+
+    host: Line
+    taken: Line
+    seconds: Real
+    redfish: Line = ""
+    controller: Line = ""
+    controller_firmware: Line = ""
+    machine: Machine = Machine()
+    processors: tuple[Processor, ...] = ()
+    modules: tuple[Module, ...] = ()
+    devices: tuple[Device, ...] = ()
+    drives: tuple[BmcDrive, ...] = ()
+    interfaces: tuple[BmcInterface, ...] = ()
+    firmware: dict[Line, Line] = Field(default_factory=dict, description="Component -> version")
+    supplies: tuple[Supply, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
+    events: tuple[BmcEvent, ...] = ()
+    must_change_password: bool = False
+    default_password: bool = Field(default=False, description="It is one of a maker's handbook")
+    unread: dict[Line, Line] = Field(default_factory=dict)
+
+    def of_kind(self, kind: DeviceKind) -> tuple[Device, ...]:
+        """The devices of one kind."""
+        return tuple(device for device in self.devices if device.kind is kind)

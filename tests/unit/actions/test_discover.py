@@ -1,0 +1,153 @@
+"""appliance discover and trust --bmc on a site whose controllers run on loopback."""
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from appliance.actions import opening
+from appliance.cli import trust as trust_cli
+from appliance.config.fresh import write_secrets
+from appliance.config.load import LoadedSite, load_site
+from appliance.models.site import Site
+from tests.command_line import run
+from tests.redfish_server import PASSWORD, Bmc, certificate, fingerprint, serve, tree
+
+SITE = """\
+version: 1
+name: acme
+profile: hpc
+networks:
+  management: {cidr: 10.0.0.0/24}
+hosts:
+  - {name: head, roles: [control, storage], address: 10.0.0.10}
+  - name: gpu-1
+    roles: [gpu]
+    address: 10.0.0.11
+    bmc: {address: 10.0.16.11, user: admin, password: {file: secrets/bmc}}
+secrets:
+  munge_key: {file: secrets/munge_key}
+  slurmdbd_password: {file: secrets/slurmdbd_password}
+"""
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certificate(tmp_path_factory.mktemp("pem"))
+
+
+@pytest.fixture
+def bmc(pem: Path) -> Iterator[Bmc]:
+    with serve(Bmc(tree("nvidia-dgx-h100"), pem)) as running:
+        yield running
+
+
+@pytest.fixture
+def site(tmp_path: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site folder; no site may name loopback, so its model alone is changed."""
+    (tmp_path / "site.yml").write_text(SITE)
+    write_secrets(tmp_path / "secrets")
+    (tmp_path / "secrets/bmc").touch(mode=0o600)
+    (tmp_path / "secrets/bmc").write_text(PASSWORD)
+    loaded = load_site(tmp_path)
+    moved = replace(loaded, site=_moved(loaded.site, bmc.port))
+
+    def located(*_: object, **__: object) -> LoadedSite:
+        return moved
+
+    monkeypatch.setattr(opening, "locate", located)
+    monkeypatch.setattr(trust_cli, "load_site", located)
+    return tmp_path
+
+
+def _moved(site: Site, port: int) -> Site:
+    def at(host: object) -> object:
+        bmc = getattr(host, "bmc", None)
+        if bmc is None:
+            return host
+        here = bmc.model_copy(update={"address": IPv4Address("127.0.0.1"), "port": port})
+        return host.model_copy(update={"bmc": here})  # type: ignore[attr-defined]
+
+    return site.model_copy(update={"hosts": tuple(map(at, site.hosts))})
+
+
+def pin(folder: Path, bmc: Bmc, value: str = "") -> None:
+    name = f"127.0.0.1:{bmc.port}"
+    (folder / "known_bmcs").write_text(f"{name} SHA256:{value or fingerprint(bmc.pem)}\n")
+
+
+def test_without_a_pin_nothing_is_sent(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "discover", "-i", str(site)) == 1
+    said = capsys.readouterr().out
+    assert "is not pinned" in said
+    assert f"appliance trust --inventory {site} --bmc" in said
+    assert bmc.asked == []
+
+
+def test_a_certificate_is_pinned_by_the_users_word(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "trust", "--bmc", "-i", str(site), "--yes") == 0
+    assert f"SHA256:{fingerprint(bmc.pem)}  pinned now" in capsys.readouterr().out
+    assert bmc.asked == []
+    assert run(monkeypatch, "discover", "-i", str(site)) in {0, 1, 3}
+    assert "NVIDIA DGXH100 · serial 1663623000001 · power On" in capsys.readouterr().out
+
+
+def test_a_changed_certificate_is_never_pinned_unasked(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pin(site, bmc, "0" * 64)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    run(monkeypatch, "trust", "--bmc", "-i", str(site), "--yes")
+    assert "CHANGED from the pinned key" in capsys.readouterr().out
+    assert "0" * 64 in (site / "known_bmcs").read_text()
+
+
+def test_the_report_holds_the_inventory_and_no_password(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pin(site, bmc)
+    run(monkeypatch, "discover", "-i", str(site), "--json", "--report")
+    found = json.loads(capsys.readouterr().out)
+    (machine,) = found["machines"].values()
+    assert machine["machine"]["model"] == "DGXH100"
+    report = Path(found["report"])
+    kept = json.loads(report.with_suffix(".json").read_text())
+    assert any(r["id"] == "bmc.gpus" for r in kept["results"])
+    (evidence,) = kept["evidence"]
+    assert (report.parent / evidence["path"]).stat().st_size == evidence["size"]
+    texts = "".join(p.read_text(errors="replace") for p in report.parent.rglob("*") if p.is_file())
+    assert PASSWORD not in texts
+
+
+def test_a_damaged_list_of_pins_is_refused(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (site / "known_bmcs").write_text("# pins\n127.0.0.1 SHA256:xyz\n")
+    assert run(monkeypatch, "discover", "-i", str(site)) == 2
+    said = capsys.readouterr().err
+    assert "known_bmcs: 1 problem" in said
+    assert ":2  known_bmcs  names no fingerprint" in said
+    assert bmc.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("nowhere", "no such host"), ("head", "no management controller")]
+)
+def test_a_host_without_a_controller_is_refused(
+    name: str,
+    words: str,
+    site: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(monkeypatch, "discover", "-i", str(site), "--host", name) == 2
+    assert words in capsys.readouterr().err
