@@ -46,7 +46,7 @@ PRINTED = (
     Printed(
         "run",
         "the record of a run; of `validate scheduler`, `validate workloads` and of logs without a site the forms below",
-        ("report", "validate"),
+        ("accept", "report", "validate"),
         RunRecord,
     ),
     Printed(

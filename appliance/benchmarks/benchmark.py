@@ -113,7 +113,8 @@ class Requirement:
     benchmark's files and of results "cluster/PART ..." it is about, where one run measures several gates at once.
     ``gpus``: what the hosts have now, as evidence names it; empty where they did not say. ``of_gpus``: whether the figure
     rests on GPUs; if not, exchanged GPUs leave it standing. ``stages``: a change of one of them on a host of a target
-    makes its evidence stale. ``blocked``: why no evidence can be judged.
+    makes its evidence stale. ``blocked``: why no evidence can be judged. ``by_run``: whether a run of the benchmark can
+    close it; if not, ``close`` says what does.
     """
 
     id: str
@@ -128,6 +129,7 @@ class Requirement:
     also: tuple[str, ...] = ()
     part: str = ""
     of_gpus: bool = True
+    by_run: bool = True
     gpus: frozenset[str] = frozenset()
     blocked: str = ""
 

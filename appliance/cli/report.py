@@ -1,20 +1,24 @@
 """appliance report"""
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from appliance.actions import report as action
+from appliance.actions import verify
 from appliance.actions.opening import runs_of
 from appliance.cli import options, spoken
 from appliance.cli.tables import print_tables
 from appliance.errors import ApplianceError, ConfigError
 from appliance.report.console import run_summary
 from appliance.report.html import render
+from appliance.report.wording import acceptance_words, plural
 
 
 @click.command()
+@click.argument("words", nargs=-1, metavar="[verify ARCHIVE]")
 @options.target_options
 @click.option("--run", metavar="ID", help="Which run; default: the last one.")
 @click.option(
@@ -28,18 +32,38 @@ from appliance.report.html import render
     "-o", "--output", type=click.Path(path_type=Path), help="Write there instead of printing."
 )
 @click.option("--list", "listed", is_flag=True, help="List the runs that left a report.")
+@click.option(
+    "--allowed-signers",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With verify: whose signatures count, as ssh-keygen(1) describes the file.",
+)
 def report(
+    words: tuple[str, ...],
     inventory: Path | None,
     profile: str | None,
     run: str | None,
     shape: str,
     output: Path | None,
     listed: bool,
+    allowed_signers: Path | None,
 ) -> int:
     """Show the last run, or write its report. As JSON, or as one self-contained HTML page.
 
-    Exit: that of the run's verdict.
+    With verify: inspects the archive of a hand-over, offline: every octet, who signed it, and with --inventory whether it
+    is of that site as it is declared now and as its hosts answered last.
+
+    \b
+    The last run as a page:  appliance report --format html -o report.html --inventory mysite
+    A hand-over:             appliance report verify handover.tar --allowed-signers signers --inventory mysite
+
+    Exit: that of the run's verdict. With verify: 0 as handed over, signed, of this site; 1 not; 2 no hand-over; 3 not
+    signed, or nobody said whose signature counts.
     """
+    if words:
+        return _verify(words, inventory, profile, allowed_signers)
+    if allowed_signers:
+        raise click.UsageError("--allowed-signers goes with: appliance report verify ARCHIVE")
     folder = runs_of(options.target(inventory, profile))
     if listed:
         for path in action.runs(folder):
@@ -75,3 +99,33 @@ def report(
     else:
         click.echo(text)
     return kept.record.verdict.exit_code
+
+
+def _verify(
+    words: tuple[str, ...], inventory: Path | None, profile: str | None, allowed: Path | None
+) -> int:
+    if words[0] != "verify" or len(words) != 2:
+        raise click.UsageError("a hand-over is verified so: appliance report verify ARCHIVE")
+    target = options.target(inventory, profile) if inventory else None
+    found = verify.verify(Path(words[1]), allowed, target, options.quiet())
+    for line in _inspected(words[1], found):
+        options.echo(line)
+    return found.exit_code
+
+
+def _inspected(name: str, found: verify.Inspection) -> Iterator[str]:
+    word = {0: "AS HANDED OVER", 1: "NOT AS HANDED OVER", 3: "NOT VERIFIED"}[found.exit_code]
+    if not found.problems and found.differences:
+        word = "OF ANOTHER STATE OF THE SITE"
+    yield f"  {word}: {name}, {plural(found.files, 'file')}"
+    for mark, lines in (("✗", found.problems), ("✗", found.differences), ("?", found.doubts)):
+        yield from (f"    {mark} {line}" for line in lines)
+    if found.signer and not found.problems:
+        yield f"    signed by {found.signer}"
+    if found.record and not found.problems:
+        accepted = found.record.acceptance
+        said = acceptance_words(accepted)[0] if accepted else "not judged"
+        yield (
+            f"    site {found.record.site}, run {found.record.run} of {found.record.finished:%Y-%m-%d %H:%M %Z},"
+            f" accepted: {said}"
+        )

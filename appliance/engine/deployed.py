@@ -72,11 +72,11 @@ def _what(session: Session) -> dict[str, object]:
         "site": session.site.name,
         "profile": session.profile.name,
         "hosts": sorted(host.name for host in session.site.hosts),
-        "declared": _declared(session),
+        "declared": declared(session),
     }
 
 
-def _declared(session: Session) -> dict[str, str]:
+def declared(session: Session) -> dict[str, str]:
     """Digests of all that is proved, by section: models, not files, so that a comment is no change.
 
     Queues are no part of it: projects come and go on a proved site.

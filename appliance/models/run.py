@@ -123,6 +123,16 @@ class Table(Model):
     plot: Plot | None = None
 
 
+class HandOver(Model):
+    """Of a report that is handed over. ``signer``: fingerprint of the key; "" is unsigned."""
+
+    signer: Line = ""
+    archive: Line
+    pdf: Line = Field(default="", description="Why there is no PDF; empty where there is one")
+    enclosed: int = Field(description="Files of evidence in the archive")
+    not_enclosed: tuple[Line, ...] = Field(default=(), description="Evidence that is named only")
+
+
 class KeptFile(Model):
     """A file kept beside the report."""
 
@@ -172,6 +182,7 @@ class RunRecord(Document):
     not_assessed: tuple[Line, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     evidence: tuple[KeptFile, ...] = ()
+    handover: HandOver | None = None
 
     @model_validator(mode="after")
     def _is_finite(self) -> Self:

@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 WITH_SITE = frozenset(
     {
+        "accept",
         "deploy",
         "discover",
         "etcd abandon",

@@ -34,6 +34,7 @@ def gates(view: View) -> tuple[Requirement, ...]:
             targets=of_cluster(hosts, *_targets(view, reference, model)),
             close=f"appliance validate gpt3 --model {model} --from-logs DIR",
             limit=bound,
+            by_run=False,
             gpus=_gpus(view, reference),
             stages=(*STAGES, *(owner.value for owner in owners)),
             blocked=_unpublished(view, reference),

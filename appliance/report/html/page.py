@@ -33,6 +33,7 @@ _TITLES = {
     "deploy": "Deployment report",
     "validate": "Acceptance report",
     "health": "Health report",
+    "accept": "Acceptance report",
 }
 
 
@@ -78,9 +79,10 @@ def _environment() -> "Environment":
 def _context(record: RunRecord) -> dict[str, Any]:
     loader = _environment()
     script = loader.get_template("filter.js").render()
+    handed = "Hand-over" if record.handover else ""
     return {
         "run": record,
-        "title": _TITLES.get(record.verb, f"Report of {record.verb}"),
+        "title": handed or _TITLES.get(record.verb, f"Report of {record.verb}"),
         "sign": verdict_sign(record),
         "signs": STATUS,
         "sentence": sentence(record),

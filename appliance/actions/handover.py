@@ -1,0 +1,223 @@
+"""The hand-over: a folder and an archive with the report, its evidence, a manifest of all of it, and a signature."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.adapters import archive, process, signing
+from appliance.adapters.signing import Key
+from appliance.engine.baseline import baseline_of, keep_baseline
+from appliance.engine.evidence import recorded
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, ConfigError
+from appliance.models.evidence import Evidence, EvidenceFile
+from appliance.models.run import HandOver, KeptFile, RunRecord
+from appliance.report.advice import told
+
+MANIFEST = "MANIFEST.sha256"
+SIGNATURE = f"{MANIFEST}.sig"
+RECORD, BASELINE = "handover.json", "baseline.json"
+LARGEST = 256 << 20
+"""Octets of one file of evidence that is enclosed; larger ones are named with their digest."""
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+UNSIGNED = (
+    "UNSIGNED. Nobody vouches for this hand-over: whoever changes a file can write a new manifest."
+)
+VERIFY = """Hand-over of site {site}, run {run}
+
+Begin with handover.html. What each file is:
+  handover.html, .pdf, .json   the report; the same for people and for programs
+  baseline.json                the site as it was accepted: inventory with serials and firmware, versions, values
+  evidence.json                all evidence of the site's record, with the digest of every file
+  evidence/, facts/            what the tools and the hosts said
+  {manifest}              SHA-256 of every file here
+
+To verify it without our program, in this folder:
+  sha256sum --check --strict {manifest}
+  {signature}
+
+To countersign: ssh-keygen -Y sign -f YOUR_KEY -n {namespace} {manifest}
+and keep the signature that this writes beside the archive.
+"""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where a hand-over lies."""
+
+    folder: Path
+    archive: Path
+    handover: HandOver
+
+
+def hand_over(session: Session, record: RunRecord, output: Path | None, key: Key | None) -> Written:
+    """Writes the hand-over of an accepted site and enters its baseline into the record.
+
+    Raises ConfigError where the place is taken or cannot be written to; CommandFailed where the key does not sign.
+    """
+    name = f"handover-{session.site.name}-{session.run}"
+    folder = _made((output or session.folder_of_run).absolute() / name)
+    enclosed, left = _evidence(session, folder)
+    facts = [
+        _copied(folder, session.folder_of_run / kept.path, kept.path) for kept in record.evidence
+    ]
+    files = (*(one for one in facts if one), *enclosed)
+    handed = HandOver(
+        signer=key.fingerprint if key else "",
+        archive=f"{name}.tar",
+        pdf=_why_no_pdf(),
+        enclosed=len(files),
+        not_enclosed=left,
+    )
+    record = record.model_copy(update={"handover": handed, "evidence": files})
+    baseline = baseline_of(session, record)
+    _write(folder / BASELINE, session.redact(baseline.model_dump_json(indent=1)))
+    _report(session, record, folder)
+    _write(folder / "README.txt", _readme(record, key))
+    _write(folder / MANIFEST, "".join(_manifest(folder)))
+    if key:
+        signing.sign(key, folder / MANIFEST)
+    packed = folder.with_name(f"{name}.tar")
+    archive.pack(folder, packed)
+    with packed.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    keep_baseline(session, baseline, packed.name, digest, handed.signer)
+    return Written(folder, packed, handed)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise ConfigError(
+            f"{folder} is there already", "name another folder with --output"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be made ({error.strerror})", "name a folder of yours with --output"
+        ) from None
+    return folder
+
+
+def _evidence(session: Session, folder: Path) -> tuple[tuple[KeptFile, ...], tuple[str, ...]]:
+    """All evidence of the record as JSON, and the files of it that are still as they were read."""
+    kept: list[KeptFile] = []
+    left: list[str] = []
+    told: list[dict[str, object]] = []
+    for one in recorded(session):
+        names = {}
+        for number, file in enumerate(one.evidence.files):
+            place = (
+                f"evidence/{one.run}/{one.evidence.benchmark}/{_name(one.evidence, number, file)}"
+            )
+            if why := _unfit(file):
+                left.append(f"{file.path} (SHA-256 {file.sha256[:16]}…): {why}")
+            elif copy := _copied(folder, Path(file.path), place):
+                kept.append(copy)
+                names[file.path] = place
+        entered = {"run": one.run, "entered": one.time.isoformat(), "enclosed": names}
+        told.append(entered | {"evidence": one.evidence.model_dump(mode="json")})
+    _write(folder / "evidence.json", session.redact(json.dumps(told, indent=1)))
+    return tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(left))
+
+
+def _name(evidence: Evidence, number: int, file: EvidenceFile) -> str:
+    """Logs of several hosts bear one name: each gets its number and part."""
+    base = Path(file.path).name
+    return base if not file.part else f"{number + 1:02}-{file.part}-{base}"
+
+
+def _unfit(file: EvidenceFile) -> str:
+    """Why a file of evidence is not enclosed; "" where it is."""
+    path = Path(file.path)
+    try:
+        if path.stat().st_size > LARGEST:
+            return f"larger than {LARGEST >> 20} MiB"
+        with path.open("rb") as source:
+            digest = hashlib.file_digest(source, "sha256").hexdigest()
+    except OSError as error:
+        return f"not to be read any more ({error.strerror})"
+    return "" if digest == file.sha256 else "changed since it was entered"
+
+
+def _copied(folder: Path, source: Path, place: str) -> KeptFile | None:
+    """A copy within the hand-over; None where there is nothing to copy."""
+    there = folder / place
+    there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        shutil.copyfile(source, there)
+    except OSError:
+        return None
+    content = there.read_bytes()
+    return KeptFile(path=place, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+
+
+def _report(session: Session, record: RunRecord, folder: Path) -> None:
+    from appliance.report.html import render
+
+    text = session.redact(told(record, session.address).model_dump_json(indent=1))
+    _write(folder / RECORD, text)
+    page = folder / "handover.html"
+    _write(page, render(RunRecord.model_validate_json(text)))
+    if browser := _browser():
+        _print(browser, page, folder / "handover.pdf")
+
+
+def _browser() -> str:
+    return next((found for name in BROWSERS if (found := shutil.which(name))), "")
+
+
+def _why_no_pdf() -> str:
+    return "" if _browser() else "no Chromium here: print handover.html from a browser"
+
+
+def _print(browser: str, page: Path, pdf: Path) -> None:
+    """Raises ApplianceError where the browser writes no PDF. It loads nothing: the page names no other file."""
+    # Without its sandbox only where it cannot have one: as root.
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    words = [
+        browser,
+        "--headless",
+        *sandbox,
+        "--disable-gpu",
+        "--no-pdf-header-footer",
+        f"--print-to-pdf={pdf}",
+        page.as_uri(),
+    ]
+    process.run(words, timeout=180, hint="take Chromium out of PATH to hand over without a PDF")
+    if not pdf.is_file():
+        raise ApplianceError(
+            f"{browser} wrote no PDF", "take it out of PATH to hand over without one"
+        )
+
+
+def _readme(record: RunRecord, key: Key | None) -> str:
+    check = f"ssh-keygen -Y verify -f ALLOWED_SIGNERS -I NAME -n {signing.NAMESPACE} -s {SIGNATURE} < {MANIFEST}"
+    signature = f"{check}\n  (signed with key {key.fingerprint})" if key else UNSIGNED
+    return VERIFY.format(
+        site=record.site,
+        run=record.run,
+        manifest=MANIFEST,
+        signature=signature,
+        namespace=signing.NAMESPACE,
+    )
+
+
+def _manifest(folder: Path) -> Iterator[str]:
+    """Lines as sha256sum(1) writes and reads them."""
+    for name in sorted(_names(folder)):
+        with (folder / name).open("rb") as file:
+            yield f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n"
+
+
+def _names(folder: Path) -> Iterable[str]:
+    return (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def _write(file: Path, text: str) -> None:
+    file.touch(mode=0o600)
+    file.write_text(text, encoding="utf-8")

@@ -1,0 +1,122 @@
+"""Verifies a hand-over offline: every octet of the archive, who signed it, and whether it is of the site as it is."""
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from appliance.actions.handover import BASELINE, MANIFEST, RECORD, SIGNATURE, UNSIGNED
+from appliance.actions.opening import Target, open_session
+from appliance.adapters import archive, signing
+from appliance.adapters.archive import Contents
+from appliance.engine.baseline import differences
+from appliance.models.events import Observer
+from appliance.models.handover import Baseline
+from appliance.models.run import RunRecord
+
+Kept = TypeVar("Kept", RunRecord, Baseline)
+LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+NOT_ASKED = "whose signature counts was not said: add --allowed-signers FILE"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """``problems``: why it is not what was handed over; ``doubts``: what was not verified; ``differences`` from the site.
+
+    ``signer``: who signed, by the name that the file of allowed signers gives them.
+    """
+
+    record: RunRecord | None
+    signer: str
+    files: int
+    problems: tuple[str, ...]
+    doubts: tuple[str, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 as handed over, signed by an allowed signer, of this site; 1 not; 3 where that was not all asked or signed."""
+        if self.problems or self.differences:
+            return 1
+        return 3 if self.doubts else 0
+
+
+def verify(
+    path: Path, allowed: Path | None, target: Target | None, observer: Observer
+) -> Inspection:
+    """Inspects an archive. ``target``: the site it is compared with, by its files and its record; no host is asked.
+
+    Raises ConfigError for a file that is no archive of a hand-over, and for a file of signers that is not there.
+    """
+    found = archive.contents(path)
+    problems = list(_problems(found))
+    signer, problem, doubt = _vouched(found, allowed)
+    problems += filter(None, [problem])
+    doubts = tuple(filter(None, [doubt]))
+    record, baseline = _read(RunRecord, found, RECORD), _read(Baseline, found, BASELINE)
+    if record is None or baseline is None:
+        problems.append(f"{RECORD} and {BASELINE} cannot be read")
+    different: list[str] = []
+    if target is not None and baseline is not None:
+        with open_session(target, "report", observer, only_looks=True) as session:
+            different = differences(session, baseline)
+    return Inspection(record, signer, len(found.members), tuple(problems), doubts, tuple(different))
+
+
+def _problems(found: Contents) -> Iterator[str]:
+    """What was changed, is missing, or was added."""
+    if MANIFEST not in found.members:
+        yield f"{MANIFEST} is missing"
+        return
+    lines = found.read(MANIFEST).decode(errors="replace").splitlines()
+    read = [LINE.fullmatch(line) for line in lines]
+    listed = {line[2]: line[1] for line in read if line}
+    if len(listed) != len(lines):
+        yield f"{MANIFEST} was changed: it has lines that are none of a manifest"
+    yield from _files(found, listed)
+    if SIGNATURE in found.members and not signing.is_armoured(found.read(SIGNATURE)):
+        yield f"{SIGNATURE} was changed"
+    if not archive.is_as_written(found):
+        yield "the archive itself was changed beside its files"
+
+
+def _files(found: Contents, listed: Mapping[str, str]) -> Iterator[str]:
+    for name, digest in listed.items():
+        if name not in found.members:
+            yield f"{name} is missing"
+        elif found.members[name].sha256 != digest:
+            yield f"{name} was changed"
+    for name in found.members:
+        if name not in listed and name not in {MANIFEST, SIGNATURE}:
+            yield f"{name} was added"
+
+
+def _vouched(found: Contents, allowed: Path | None) -> tuple[str, str, str]:
+    """Who signed; what is wrong with the signature; what of it was not verified. "" where there is nothing to say."""
+    if SIGNATURE not in found.members:
+        return ("", UNSIGNED, "") if allowed else ("", "", UNSIGNED)
+    if allowed is None:
+        return "", "", NOT_ASKED
+    if MANIFEST in found.members and (signer := _signer(found, allowed)):
+        return signer, "", ""
+    return "", f"the signature is of nobody in {allowed}, or of another manifest", ""
+
+
+def _signer(found: Contents, allowed: Path) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / SIGNATURE
+        file.write_bytes(found.read(SIGNATURE))
+        return signing.signer_of(file, found.read(MANIFEST), allowed)
+
+
+def _read(model: type[Kept], found: Contents, name: str) -> Kept | None:
+    if name not in found.members:
+        return None
+    try:
+        return model.model_validate_json(found.read(name))
+    except ValidationError:
+        return None

@@ -1,0 +1,78 @@
+"""appliance accept"""
+
+from pathlib import Path
+
+import click
+
+from appliance.actions import accept as action
+from appliance.actions.accept import Taken
+from appliance.actions.handover import UNSIGNED
+from appliance.cli import options, spoken
+from appliance.report.console import run_summary
+
+
+@click.command()
+@options.target_options
+@click.option(
+    "--look", is_flag=True, help="Measure nothing: say what is open, and how to close it."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the hand-over there; default: the folder of this run.",
+)
+@click.option(
+    "--sign",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="KEY",
+    help="Sign with this SSH key: Ed25519, or one on a hardware token. Without it the hand-over is unsigned.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Every step as a line.")
+@options.json_option("The record of the run as one JSON object.")
+def accept(
+    inventory: Path | None,
+    profile: str | None,
+    look: bool,
+    output: Path | None,
+    sign: Path | None,
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """Take a site over: every level in order, then the hand-over. Changes no configuration.
+
+    Hardware, firmware, system, GPU, fabric, storage and schedulers by their checks of now; then hosts, cluster, training,
+    serving and burn-in by what is measured. Each host passes its own before the cluster is measured. What the record
+    holds and still counts is not measured again: the same command goes on, over days.
+
+    \b
+    What is open:        appliance accept --look --inventory mysite
+    Go on, hand over:    appliance accept --sign ~/.ssh/id_ed25519 --inventory mysite
+
+    Exit: 0 accepted and handed over, 1 a level failed or hardware is simulated, 2 unusable input, 3 something is open.
+    """
+    watcher = options.quiet() if as_json else options.observer(as_json, verbose)
+    target = options.target(inventory, profile)
+    taken = action.accept(target, watcher, runs=not look, output=output, sign=sign)
+    if as_json:
+        options.echo_json(taken.record)
+    else:
+        _show(taken)
+    return taken.exit_code
+
+
+def _show(taken: Taken) -> None:
+    run_summary(options.console(), spoken.advice(taken.record), taken.report)
+    if taken.written is None:
+        click.echo("  No hand-over is written before the site is accepted.")
+        return
+    handed = taken.written.handover
+    click.echo(f"  hand-over  {taken.written.archive}")
+    click.echo(f"             {taken.written.folder}/handover.html")
+    if handed.signer:
+        click.echo(f"  signed with {handed.signer}")
+    else:
+        click.secho(f"  {UNSIGNED} Sign it: appliance accept --sign KEY", fg="red", bold=True)
+    for why in filter(None, (handed.pdf, *handed.not_enclosed)):
+        click.echo(f"  not enclosed: {why}")

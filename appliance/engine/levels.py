@@ -1,0 +1,73 @@
+"""Gates that follow from the checks: one per level that the site has checks of, in the order of acceptance."""
+
+from collections.abc import Iterable, Sequence
+
+from appliance.engine.waivers import all_covered
+from appliance.models.acceptance import Gate, GateState, Level
+from appliance.models.result import CheckResult, Status, lacking
+from appliance.models.waiver import Waiver
+from appliance.report.wording import plural
+
+ORDER = tuple(Level)
+OF_AREA = {
+    "host": Level.HARDWARE,
+    "base": Level.SYSTEM,
+    "observe": Level.SYSTEM,
+    "os": Level.SYSTEM,
+    "gpu": Level.GPU,
+    "mig": Level.GPU,
+    "fabric": Level.FABRIC,
+    "storage": Level.STORAGE,
+}
+"""By the first part of a check's id; what else there is belongs to the schedulers and their work."""
+FIRMWARE = ("vbios", "firmware", "bios", "bmc")
+MACHINE = frozenset({"base.cpu", "base.memory_size", "base.numa", "storage.scratch_size"})
+"""What the machine is made of, among the checks of stages."""
+
+
+def level_of(check: str) -> Level:
+    """The level of acceptance that a check belongs to."""
+    area, _, rest = check.partition(".")
+    if any(word in rest for word in FIRMWARE):
+        return Level.FIRMWARE
+    if area == "stage":
+        return OF_AREA.get(rest, Level.SCHEDULERS)
+    if check in MACHINE:
+        return Level.HARDWARE
+    return OF_AREA.get(area, Level.SCHEDULERS)
+
+
+def check_gates(results: Iterable[CheckResult], waivers: Sequence[Waiver]) -> tuple[Gate, ...]:
+    """One gate per level with checks: failed where one failed, open where a required one has no verdict."""
+    by_level: dict[Level, list[CheckResult]] = {}
+    for result in results:
+        by_level.setdefault(level_of(result.id), []).append(result)
+    return tuple(_gate(level, by_level[level], waivers) for level in ORDER if level in by_level)
+
+
+def in_order(gates: Iterable[Gate]) -> tuple[Gate, ...]:
+    """Gates by level; within one the checks come before what is measured."""
+    return tuple(sorted(gates, key=lambda gate: ORDER.index(gate.level or Level.BURN_IN)))
+
+
+def _gate(level: Level, results: Sequence[CheckResult], waivers: Sequence[Waiver]) -> Gate:
+    bad = lacking(results)
+    passed = sum(result.status is Status.PASS for result in results)
+    failed = [r for r in bad if r.status in {Status.FAIL, Status.ERROR}]
+    first = next(iter(failed or bad), None)
+    state = (
+        GateState.FAILED if failed else GateState.OPEN if bad or not passed else GateState.PASSED
+    )
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    why = f"{first.id} {first.target}: {first.cause}{more}" if first else ""
+    return Gate(
+        id=f"checks.{level.name.lower()}",
+        title=f"{plural(passed, 'check')} of {len(results)} passed now",
+        level=level,
+        state=state,
+        why=why or ("" if passed else "nothing was judged"),
+        close=""
+        if state is GateState.PASSED
+        else (first.fix if first and first.fix else "appliance health"),
+        waivers=(all_covered(waivers, [(r.id, r.target) for r in bad]) or ()) if bad else (),
+    )

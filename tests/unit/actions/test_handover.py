@@ -1,0 +1,356 @@
+"""The hand-over holds what was accepted; no octet of it changes unseen, and it is of one state of one site."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from appliance.actions import handover
+from appliance.actions.handover import BASELINE, MANIFEST, SIGNATURE, UNSIGNED, Written, hand_over
+from appliance.actions.opening import Target, open_session
+from appliance.actions.verify import verify
+from appliance.adapters import archive, process, signing
+from appliance.checks.check import passed
+from appliance.engine.baseline import HANDOVER
+from appliance.engine.earlier import remember
+from appliance.engine.evidence import keep_evidence
+from appliance.engine.gather import Round
+from appliance.engine.record import Findings, record_of
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, ConfigError
+from appliance.journal import Journal
+from appliance.models.acceptance import Acceptance, Accepted
+from appliance.models.evidence import Evidence, EvidenceFile, Source
+from appliance.models.facts import HostFacts
+from appliance.models.handover import Baseline
+from appliance.models.result import Verdict
+from tests.command_line import run
+from tests.facts import facts_of, gpus_of
+from tests.site_files import ready_site
+
+NOW = datetime.now(UTC)
+HOSTS = ("head", "gpu-1", "gpu-2")
+
+
+class Nobody:
+    def handle(self, event: object) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "BROWSERS", ())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Two GPU hosts that have told what they are."""
+    made = ready_site(tmp_path / "mysite", 2)
+    _tell(made)
+    return made
+
+
+def _facts(host: str, first: int = 0) -> HostFacts:
+    gpus = {} if host == "head" else {"gpus": gpus_of("NVIDIA A100-SXM4-80GB", 8, first=first)}
+    return facts_of(host, **gpus)
+
+
+def _tell(site: Path, **instead: HostFacts) -> None:
+    facts = {host: _facts(host) for host in HOSTS} | instead
+    with open_session(Target(site), "health", Nobody()) as session:
+        remember(session, Round(facts, {}))
+
+
+def key_in(folder: Path, kind: str = "ed25519", name: str = "key") -> Path:
+    process.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(folder / name)])
+    return folder / name
+
+
+def signers(key: Path, name: str = "acme") -> Path:
+    file = key.with_name("allowed_signers")
+    kind, public, *_ = key.with_name(f"{key.name}.pub").read_text().split()
+    file.write_text(f"{name} {kind} {public}\n")
+    return file
+
+
+def handed(site: Path, key: Path | None = None, output: Path | None = None) -> Written:
+    """The hand-over of the site, as if it had been accepted."""
+    with open_session(Target(site), "accept", Nobody(), keeps=True) as session:
+        return _hand_over(session, key, output)
+
+
+def _hand_over(session: Session, key: Path | None, output: Path | None) -> Written:
+    found = Round({host: _facts(host) for host in HOSTS}, {})
+    results = [passed("gpu.count", host, 8) for host in HOSTS[1:]]
+    record = record_of(session, found, Findings(results=results)).model_copy(
+        update={"acceptance": Acceptance(verdict=Accepted.YES), "verdict": Verdict.PASSED}
+    )
+    return hand_over(session, record, output, signing.key_of(key) if key else None)
+
+
+def _said(archive_: Path, allowed: Path | None, site: Path | None = None) -> tuple[int, str]:
+    found = verify(archive_, allowed, Target(site) if site else None, Nobody())
+    return found.exit_code, "; ".join((*found.problems, *found.differences, *found.doubts))
+
+
+def test_signed_hand_over_is_verified_by_us_and_by_tools_that_are_not_ours(
+    site: Path, tmp_path: Path
+) -> None:
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    assert _said(written.archive, signers(key), site) == (0, "")
+    process.run(["tar", "-xf", str(written.archive), "-C", str(tmp_path)])
+    folder = tmp_path / written.folder.name
+    for words in (
+        ["sha256sum", "--check", "--strict", "--quiet", MANIFEST],
+        [
+            *("ssh-keygen", "-Y", "verify", "-f", str(signers(key)), "-I", "acme"),
+            *("-n", "appliance-handover", "-s", SIGNATURE),
+        ],
+    ):
+        with (folder / MANIFEST).open("rb") as manifest:
+            process.run(words, cwd=folder, input=manifest.read())
+    assert "ssh-keygen -Y verify" in (folder / "README.txt").read_text()
+    assert signing.key_of(key).fingerprint in (folder / "handover.html").read_text()
+
+
+def test_unsigned_hand_over_says_so_loudly_and_passes_nowhere(site: Path, tmp_path: Path) -> None:
+    written = handed(site)
+    assert _said(written.archive, None) == (3, UNSIGNED)
+    assert _said(written.archive, signers(key_in(tmp_path))) == (1, UNSIGNED)
+    assert "UNSIGNED" in (written.folder / "handover.html").read_text()
+    assert "UNSIGNED" in (written.folder / "README.txt").read_text()
+
+
+def test_signature_of_somebody_else_or_for_something_else_counts_for_nothing(
+    site: Path, tmp_path: Path
+) -> None:
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    other = key_in(tmp_path, name="other")
+    assert _said(written.archive, signers(other))[0] == 1
+    assert _said(written.archive, None)[0] == 3
+    (written.folder / SIGNATURE).unlink()
+    process.run(
+        ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", "git", MANIFEST],
+        cwd=written.folder,
+    )
+    archive.pack(written.folder, tmp_path / "git.tar")
+    assert "the signature is of nobody" in _said(tmp_path / "git.tar", signers(key))[1]
+
+
+def test_no_octet_of_the_archive_changes_unseen(site: Path, tmp_path: Path) -> None:
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    allowed = signers(key)
+    whole = written.archive.read_bytes()
+    changed = tmp_path / "changed.tar"
+    at_signature = whole.index(b"-----BEGIN SSH")
+    places = {*range(0, len(whole), len(whole) // 80), *range(at_signature, at_signature + 300, 37)}
+    for at in sorted(places):
+        octets = bytearray(whole)
+        octets[at] ^= 1
+        changed.write_bytes(octets)
+        try:
+            code, _ = _said(changed, allowed)
+        except ApplianceError:
+            continue
+        assert code == 1, f"octet {at}"
+    for cut in (whole[:-1], whole + b"\0", whole + whole, whole[:-1024]):
+        changed.write_bytes(cut)
+        try:
+            assert _said(changed, allowed)[0] == 1
+        except ConfigError:
+            continue
+
+
+def _packed(written: Written, tmp_path: Path, change: Callable[[Path], None]) -> Path:
+    folder = tmp_path / "again" / written.folder.name
+    shutil.copytree(written.folder, folder)
+    change(folder)
+    archive.pack(folder, tmp_path / "again.tar")
+    return tmp_path / "again.tar"
+
+
+def _swap(folder: Path) -> None:
+    page, record = folder / "handover.html", folder / "handover.json"
+    kept = page.read_bytes()
+    page.write_bytes(record.read_bytes())
+    record.write_bytes(kept)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda f: (f / "handover.html").write_text("all good"), "handover.html was changed"),
+        (lambda f: (f / "facts/gpu-1.json").unlink(), "facts/gpu-1.json is missing"),
+        (lambda f: (f / "evidence.txt").write_text("x"), "evidence.txt was added"),
+        (lambda f: (f / MANIFEST).unlink(), "MANIFEST.sha256 is missing"),
+        (lambda f: (f / MANIFEST).write_text("x\n"), "lines that are none of a manifest"),
+        (_swap, "handover.html was changed; handover.json was changed"),
+        (
+            lambda f: (f / SIGNATURE).write_text((f / SIGNATURE).read_text() + "\n"),
+            "MANIFEST.sha256.sig was changed",
+        ),
+        (lambda f: (f / "handover.json").write_text("{}"), "cannot be read"),
+    ],
+)
+def test_each_file_that_was_changed_taken_or_added_is_named(
+    site: Path, tmp_path: Path, change: Callable[[Path], None], said: str
+) -> None:
+    key = key_in(tmp_path)
+    code, told = _said(_packed(handed(site, key), tmp_path, change), signers(key))
+    assert code == 1
+    assert said in told
+
+
+def test_archive_with_links_or_names_that_lead_elsewhere_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    (folder / "a").write_text("a")
+    (folder / "link").symlink_to("/etc/passwd")
+    for words in (
+        ["made"],
+        ["-P", f"{tmp_path}/made/a"],
+        ["-P", "made/../made/a"],
+        ["made/a", "made/a"],
+    ):
+        words = [
+            "tar",
+            "-cf",
+            str(tmp_path / "x.tar"),
+            "-C",
+            str(tmp_path),
+            "--hard-dereference",
+            *words,
+        ]
+        process.run(words)
+        with pytest.raises(ConfigError, match="no hand-over"):
+            archive.contents(tmp_path / "x.tar")
+    for octets in (b"", b"no archive", b"\0" * 10240):
+        (tmp_path / "x.tar").write_bytes(octets)
+        with pytest.raises(ConfigError, match="no hand-over"):
+            archive.contents(tmp_path / "x.tar")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        archive.contents(tmp_path / "nothing.tar")
+
+
+def test_hand_over_of_another_state_of_the_site_does_not_pass_as_todays(
+    site: Path, tmp_path: Path
+) -> None:
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    allowed = signers(key)
+    _tell(site, **{"gpu-2": _facts("gpu-2", first=1)})
+    code, told = _said(written.archive, allowed, site)
+    assert code == 1
+    assert told == "gpu-2: GPU 0: GPU-100 then, GPU-101 now"
+    _tell(site)
+    assert _said(written.archive, allowed, site) == (0, "")
+    text = (site / "site.yml").read_text()
+    (site / "site.yml").write_text(text + "# a comment\n")
+    assert _said(written.archive, allowed, site) == (0, "")
+    limit = "limits: {base.clock: {value: 5, unit: s, source: mine}}\n"
+    (site / "site.yml").write_text(text + limit)
+    assert _said(written.archive, allowed, site) == (1, "site limits has changed")
+    (site / "site.yml").write_text(text.replace("name: mysite", "name: other"))
+    assert "it is of site mysite" in _said(written.archive, allowed, site)[1]
+
+
+def test_what_nobody_knows_of_a_host_is_a_difference(site: Path, tmp_path: Path) -> None:
+    written = handed(site)
+    for file in (site / "runs").glob("journal*"):
+        file.unlink()
+    code, told = _said(written.archive, None, site)
+    assert code == 1
+    assert "gpu-1: what it is now is not known" in told
+
+
+def test_baseline_is_kept_in_the_sites_record_as_in_the_archive(site: Path) -> None:
+    written = handed(site)
+    with Journal(site / "runs") as kept:
+        entry = kept.last(HANDOVER)
+    assert entry
+    baseline = Baseline.model_validate(entry.data["baseline"])
+    assert baseline == Baseline.model_validate_json((written.folder / BASELINE).read_text())
+    assert [host.name for host in baseline.hosts] == list(HOSTS)
+    assert baseline.hosts[1].gpus[0].uuid == "GPU-100"
+    assert "secrets" not in baseline.declared
+
+
+def test_no_secret_of_the_site_is_handed_over(site: Path) -> None:
+    written = handed(site)
+    secrets = [f.read_bytes().strip() for f in (site / "secrets").iterdir() if f.stat().st_size > 8]
+    assert secrets
+    whole = written.archive.read_bytes()
+    assert not any(secret in whole for secret in secrets)
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
+def test_key_of_another_kind_is_refused_before_anything_is_done(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(ConfigError, match=f"is a key of kind {kind.upper()}"):
+        signing.key_of(key_in(tmp_path, kind))
+    (tmp_path / "text").write_text("no key")
+    with pytest.raises(ConfigError, match="is no SSH key"):
+        signing.key_of(tmp_path / "text")
+    with pytest.raises(ConfigError, match="no such key file"):
+        signing.key_of(tmp_path / "absent")
+
+
+def test_evidence_is_enclosed_unless_it_changed_or_is_gone(site: Path, tmp_path: Path) -> None:
+    files = []
+    for name in ("kept.log", "changed.log", "gone.log"):
+        (tmp_path / name).write_text(name)
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        path = str(tmp_path / name)
+        files.append(EvidenceFile(path=path, sha256=digest, size=8, began=NOW, dated_by="x"))
+    (tmp_path / "changed.log").write_text("other")
+    (tmp_path / "gone.log").unlink()
+    evidence = Evidence(
+        benchmark="copy",
+        source=Source.LOGS,
+        origin="logs",
+        files=tuple(files),
+        began=NOW,
+        dated_by="x",
+        site="mysite",
+        profile="hpc",
+        gpus_per_host=8,
+        size=2,
+        results=(passed("copy.h2d", "gpu-1", 25),),
+    )
+    with open_session(Target(site), "validate", Nobody(), keeps=True) as session:
+        keep_evidence(session, evidence)
+    written = handed(site)
+    (told,) = json.loads((written.folder / "evidence.json").read_text())
+    (place,) = told["enclosed"].values()
+    assert (written.folder / place).read_text() == "kept.log"
+    changed, gone = written.handover.not_enclosed
+    assert "changed.log" in changed
+    assert "changed since it was entered" in changed
+    assert "not to be read any more" in gone
+    assert f"{files[1].sha256[:16]}" in changed
+
+
+def test_verb_verifies_and_names_what_is_wrong(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    allowed = str(signers(key))
+    words = ("report", "verify", str(written.archive), "--allowed-signers", allowed)
+    assert run(monkeypatch, *words, "--inventory", str(site)) == 0
+    shown = capsys.readouterr().out
+    assert "AS HANDED OVER" in shown
+    assert "signed by acme" in shown
+    assert run(monkeypatch, *words[:3]) == 3
+    assert "NOT VERIFIED" in capsys.readouterr().out
+    _tell(site, **{"gpu-1": _facts("gpu-1", first=1)})
+    assert run(monkeypatch, *words, "--inventory", str(site)) == 1
+    assert "OF ANOTHER STATE OF THE SITE" in capsys.readouterr().out
+    assert run(monkeypatch, "report", "verify") == 2
+    assert run(monkeypatch, "report", "verify", str(site / "site.yml")) == 2
+    assert run(monkeypatch, "report", "--allowed-signers", allowed) == 2
