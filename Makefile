@@ -14,7 +14,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup deploy down docs check lint unit molecule test cluster fresh driver bench clean
+.PHONY: setup deploy down docs check lint lint-python lint-ansible unit molecule test tests cluster fresh driver bench clean
 
 setup: .venv/installed .venv/packages
 
@@ -41,11 +41,16 @@ down:
 	$(SUDO) $(BIN)/appliance lab down
 
 lint: setup
+	@$(MAKE) --no-print-directory -j2 lint-ansible lint-python
+
+lint-python:
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo 2>&1 | tail -n 3
 	$(BIN)/yamllint -s .
+
+lint-ansible:
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline -q
 
 # tests/contract/test_site_of_docs.py builds it, too, so that lint need not.
@@ -61,7 +66,11 @@ check: lint unit
 molecule: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m molecule
 
-test: setup lint
+# Lint is done beside: the first racks wait for their image.
+test: setup
+	@$(MAKE) --no-print-directory -j3 tests lint-ansible lint-python
+
+tests:
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m "not fresh and not build and not cluster"
 
 cluster: setup

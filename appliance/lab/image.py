@@ -12,14 +12,25 @@ from appliance.config import data
 from appliance.errors import ApplianceError
 from appliance.lab import building, helm, kubernetes_build, mounts, nvml
 from appliance.lab.building import Progress
-from appliance.lab.recipe import Recipe, Sources, digest, machine_sources, role_packages
-from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, cache_root, racks
+from appliance.lab.recipe import (
+    CODENAME,
+    Recipe,
+    Sources,
+    digest,
+    machine_sources,
+    role_packages,
+)
+from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, PLAIN_RELEASES, cache_root, racks
 
 # Lists older than this are fetched again, so that a host's own apt-get update has little to do.
 FRESH_SECONDS = 3 * 24 * 3600
 STALE_SECONDS = 7 * 24 * 3600
 BUILD_SECONDS = 1800.0
 NEEDED_GIB = 5
+IMAGE = "image"
+OTHERS = tuple(f"plain-{release}" for release in PLAIN_RELEASES)
+IMAGES = (IMAGE, *OTHERS)
+"""What is built side by side: the image of a rack's own hosts, and the roots of plain ones."""
 HIDE = ("/etc/ssh/ssh_host_*", "/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname")
 
 # A build is killed with the process that started it, and its mounts end with its namespace.
@@ -38,19 +49,22 @@ def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
 
 
 @contextmanager
-def one_build(progress: Progress) -> Iterator[None]:
-    """Hold the cache for a build of one's own; what an interrupted one left is cleared away first."""
+def one_build(progress: Progress, what: str = IMAGE) -> Iterator[None]:
+    """Hold the builds of one image for oneself; what an interrupted one left is cleared away first.
+
+    ``what``: one of IMAGES. Who needs another one does not wait for it.
+    """
     cache = cache_root() / "lab"
-    with _locked(cache / "lock", progress):
-        _clear_builds(cache)
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(_lock_of(cache, what), progress):
+        _clear_builds(cache, what)
         yield
 
 
 def _layers(progress: Progress) -> dict[str, str]:
     cache = cache_root() / "lab"
-    cache.mkdir(parents=True, exist_ok=True)
     with one_build(progress):
-        recipe = Recipe(machine_sources(progress))
+        recipe = Recipe(sources(progress))
         base = _base(cache, recipe, progress)
         packages = _packages(cache, base, recipe.sources, progress)
         built = {"base": str(base), "packages": str(packages)}
@@ -59,12 +73,16 @@ def _layers(progress: Progress) -> dict[str, str]:
 
 
 def sweep() -> None:
-    """Clear away interrupted builds, unless a build is running."""
+    """Clear away interrupted builds; those at work go on."""
     cache = cache_root() / "lab"
     if cache.exists():
-        with suppress(BlockingIOError), (cache / "lock").open("w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _clear_builds(cache)
+        for what in IMAGES:
+            with (
+                suppress(BlockingIOError),
+                _lock_of(cache, what).open("w", encoding="utf-8") as lock,
+            ):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _clear_builds(cache, what)
 
 
 def purge() -> None:
@@ -184,10 +202,21 @@ def _flatten(older: list[Path], upper: Path) -> None:
                     (upper / folder / file.name).hardlink_to(file)
 
 
-def _clear_builds(cache: Path) -> None:
-    """Remove builds that were interrupted."""
+def sources(progress: Progress, release: str = CODENAME) -> Sources:
+    """This machine's package sources for a release; apt lets one at a time fetch their lists."""
+    with _locked(cache_root() / "lab/lists.lock", progress):
+        return machine_sources(progress, release)
+
+
+def _lock_of(cache: Path, what: str) -> Path:
+    return cache / ("lock" if what == IMAGE else f"{what}.lock")
+
+
+def _clear_builds(cache: Path, what: str) -> None:
+    """Remove builds of one image that were interrupted."""
     for folder in cache.glob("building-*"):
-        mounts.remove(folder)
+        if what == next((n for n in OTHERS if folder.name.startswith(f"building-{n}-")), IMAGE):
+            mounts.remove(folder)
 
 
 def _clear_layers(cache: Path, current: set[str]) -> None:
@@ -203,7 +232,7 @@ def _clear_layers(cache: Path, current: set[str]) -> None:
 
 @contextmanager
 def _locked(file: Path, progress: Progress) -> Iterator[None]:
-    """Only one build at a time on a machine."""
+    """Only one build of an image at a time on a machine."""
     with file.open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

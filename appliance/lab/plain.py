@@ -10,8 +10,8 @@ from appliance.adapters.process import run
 from appliance.errors import ApplianceError
 from appliance.lab import building, mounts, network, seed
 from appliance.lab.building import Progress
-from appliance.lab.image import BUILD_SECONDS, CONFINED, HIDE, NEEDED_GIB, one_build
-from appliance.lab.recipe import LIB_FOLDER, Sources, digest, machine_sources
+from appliance.lab.image import BUILD_SECONDS, CONFINED, HIDE, NEEDED_GIB, one_build, sources
+from appliance.lab.recipe import LIB_FOLDER, Sources, digest
 from appliance.lab.spec import PLAIN_RELEASES, SIMULATOR_LAYER, Rack, RackHost, cache_root
 
 PACKAGES = ("ca-certificates", "openssh-server", "sudo")
@@ -43,11 +43,9 @@ class PlainRecipe:
 
 def layers(release: str, progress: Progress) -> dict[str, str]:
     """The root's layer, and beside it the fabric simulator's; built where the cache lacks them."""
-    cache = cache_root() / "lab"
-    cache.mkdir(parents=True, exist_ok=True)
-    with one_build(progress):
-        recipe = PlainRecipe(release, machine_sources(progress, PLAIN_RELEASES[release]))
-        target = cache / f"plain-{release}-{recipe.digest}"
+    with one_build(progress, f"plain-{release}"):
+        recipe = PlainRecipe(release, sources(progress, PLAIN_RELEASES[release]))
+        target = cache_root() / "lab" / f"plain-{release}-{recipe.digest}"
         if not target.exists():
             _build(target, recipe, progress)
     return {"base": str(target / "root"), SIMULATOR_LAYER: str(target / "simulator")}
