@@ -12,6 +12,7 @@ VERBS = {
     "init": "Write a new site into DIR.",
     "trust": "Pin the hosts' SSH keys.",
     "discover": "Ask the management controllers what their machines are.",
+    "power": "Switch machines by their management controllers.",
     "plan": "Show what a deployment would do, and why.",
     "deploy": "Bring the site to its profile, prove it, and write the report.",
     "mig": "GPUs in parts (MIG).",

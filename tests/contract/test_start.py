@@ -82,7 +82,7 @@ def test_names_of_verbs_are_completed_without_reading_them() -> None:
         cwd=ROOT,
         env={**os.environ, **asked},
     )
-    assert done.stdout.split() == ["plain,plan", "plain,profile"]
+    assert done.stdout.split() == ["plain,plan", "plain,power", "plain,profile"]
     assert read_of_verbs(set(json.loads(done.stderr))) == set()
 
 

@@ -1,4 +1,4 @@
-"""appliance discover and trust --bmc on a site whose controllers run on loopback."""
+"""appliance discover, power and trust --bmc on a site whose controllers run on loopback."""
 
 import io
 import json
@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from appliance.actions import opening
+from appliance.actions import power as power_action
 from appliance.cli import trust as trust_cli
 from appliance.config.fresh import write_secrets
 from appliance.config.load import LoadedSite, load_site
-from appliance.models.site import Site
+from appliance.engine.work import Held
+from appliance.errors import ApplianceError
+from appliance.models.site import Owner, Site
 from tests.command_line import run
 from tests.redfish_server import PASSWORD, Bmc, certificate, fingerprint, serve, tree
 
@@ -54,6 +57,7 @@ def site(tmp_path: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_secrets(tmp_path / "secrets")
     (tmp_path / "secrets/bmc").touch(mode=0o600)
     (tmp_path / "secrets/bmc").write_text(PASSWORD)
+    (tmp_path / "known_hosts").touch()
     loaded = load_site(tmp_path)
     moved = replace(loaded, site=_moved(loaded.site, bmc.port))
 
@@ -151,3 +155,91 @@ def test_a_host_without_a_controller_is_refused(
 ) -> None:
     assert run(monkeypatch, "discover", "-i", str(site), "--host", name) == 2
     assert words in capsys.readouterr().err
+
+
+RESET = "/redfish/v1/Systems/DGX/Actions/ComputerSystem.Reset"
+
+
+class Slurm:
+    """A scheduler by whose word the host carries this work."""
+
+    def __init__(self, *work: str) -> None:
+        self._work = work
+
+    def look(self, host: str) -> Held:
+        return Held(Owner.SLURM, True, "mixed", self._work)
+
+
+def obedient(bmc: Bmc) -> None:
+    documents = tree("nvidia-dgx-h100")
+    bmc.tree = documents
+
+    def obey(_: str, body: object) -> None:
+        assert isinstance(body, dict)
+        state = "On" if body["ResetType"] == "On" else "Off"
+        documents["/redfish/v1/Systems/DGX"]["PowerState"] = state
+
+    bmc.on_post = obey
+
+
+def test_a_host_that_carries_work_is_not_switched_off(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pin(site, bmc)
+    monkeypatch.setattr(power_action, "schedulers", lambda _: (Slurm("job 7 of alice"),))
+    assert run(monkeypatch, "power", "off", "gpu-1", "-i", str(site), "--yes") == 2
+    assert "gpu-1: it carries work: job 7 of alice" in capsys.readouterr().err
+    assert bmc.bodies == []
+
+
+def test_what_nobody_knows_is_not_free(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def away(_: object) -> None:
+        raise ApplianceError("head does not answer")
+
+    pin(site, bmc)
+    monkeypatch.setattr(power_action, "schedulers", away)
+    assert run(monkeypatch, "power", "cycle", "gpu-1", "-i", str(site), "--yes") == 2
+    assert "whether it carries work is not known: head does not answer" in capsys.readouterr().err
+    assert bmc.bodies == []
+
+
+def test_who_insists_is_obeyed(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pin(site, bmc)
+    obedient(bmc)
+    words = ("power", "off", "gpu-1", "--hard", "--force", "--yes", "-i", str(site))
+    assert run(monkeypatch, *words) == 0
+    assert bmc.bodies == [{"ResetType": "ForceOff"}]
+    assert run(monkeypatch, "power", "status", "-i", str(site)) == 0
+    assert capsys.readouterr().out.split() == ["gpu-1", "Off"] * 2
+
+
+def test_a_free_host_is_shut_down(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pin(site, bmc)
+    obedient(bmc)
+    monkeypatch.setattr(power_action, "schedulers", lambda _: (Slurm(),))
+    assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-i", str(site)) == 0
+    assert bmc.bodies == [{"ResetType": "GracefulShutdown"}]
+
+
+def test_without_an_answer_nothing_is_switched(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pin(site, bmc)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    assert run(monkeypatch, "power", "on", "gpu-1", "-i", str(site)) == 2
+    assert "add --yes" in capsys.readouterr().err
+    assert bmc.asked == []
+
+
+def test_power_of_an_untrusted_controller_is_not_touched(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "power", "on", "gpu-1", "--yes", "-i", str(site)) == 1
+    assert "is not pinned" in capsys.readouterr().out
+    assert bmc.asked == []

@@ -1,0 +1,132 @@
+"""appliance power status, on, off, cycle"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from appliance.actions import power as action
+from appliance.actions.power import Powered, Wish
+from appliance.cli import options
+
+HARD = click.option(
+    "--hard", is_flag=True, help="Cut the power; the system on the host is not asked."
+)
+FORCE = click.option(
+    "--force", is_flag=True, help="Also hosts that carry work, or of which nobody knows."
+)
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+HOSTS = click.argument("hosts", nargs=-1, required=True)
+
+
+@click.group()
+def power() -> None:
+    """Switch machines by their management controllers. They need no system, and be neither on nor reachable by ssh.
+
+    \b
+    appliance power status --inventory mysite     which machines are on
+    appliance power on gpu-1 gpu-2                and waits until they say that they are
+    appliance power cycle gpu-1                   shut down, off, on again; refused while gpu-1 carries work
+    """
+
+
+@power.command()
+@click.argument("hosts", nargs=-1)
+@options.target_options
+def status(hosts: tuple[str, ...], inventory: Path | None, profile: str | None) -> int:
+    """Show which machines are on. Without HOSTS all that have a controller; changes nothing.
+
+    Exit: 0 all are known, 1 some are not, 2 unusable input.
+    """
+    return _shown(action.status(options.target(inventory, profile), options.quiet(), hosts))
+
+
+@power.command()
+@HOSTS
+@options.target_options
+@YES
+def on(hosts: tuple[str, ...], inventory: Path | None, profile: str | None, yes: bool) -> int:
+    """Switch HOSTS on. Those that are on already are told nothing. Exit: 0 all are on, 1 some are not, 2 unusable input."""
+    return _switched(Wish.ON, hosts, inventory, profile, yes)
+
+
+@power.command()
+@HOSTS
+@options.target_options
+@HARD
+@FORCE
+@YES
+def off(
+    hosts: tuple[str, ...],
+    inventory: Path | None,
+    profile: str | None,
+    hard: bool,
+    force: bool,
+    yes: bool,
+) -> int:
+    """Shut HOSTS down. Their system has 10 minutes to end; --hard cuts the power.
+
+    Refused where a host carries work. Exit: 0 all are off, 1 some are not, 2 unusable input.
+    """
+    return _switched(Wish.OFF, hosts, inventory, profile, yes, hard=hard, force=force)
+
+
+@power.command()
+@HOSTS
+@options.target_options
+@HARD
+@FORCE
+@YES
+def cycle(
+    hosts: tuple[str, ...],
+    inventory: Path | None,
+    profile: str | None,
+    hard: bool,
+    force: bool,
+    yes: bool,
+) -> int:
+    """Switch HOSTS off and on again. Off as by off, and on only when the controller says that they are off.
+
+    Refused where a host carries work. Exit: 0 all are on again, 1 some are not, 2 unusable input.
+    """
+    return _switched(Wish.CYCLE, hosts, inventory, profile, yes, hard=hard, force=force)
+
+
+def _switched(
+    wish: Wish,
+    hosts: tuple[str, ...],
+    inventory: Path | None,
+    profile: str | None,
+    yes: bool,
+    *,
+    hard: bool = False,
+    force: bool = False,
+) -> int:
+    options.require_answer(yes)
+    target = options.target(inventory, profile)
+    consent = _consent(wish, yes, hard)
+    done = action.power(target, wish, hosts, options.quiet(), consent, hard=hard, force=force)
+    if done is None:
+        click.echo("  Nothing was changed.")
+        return 1
+    return _shown(done)
+
+
+def _consent(wish: Wish, yes: bool, hard: bool) -> Callable[[tuple[str, ...]], bool]:
+    how = ", without asking its system" if hard else ""
+
+    def asked(hosts: tuple[str, ...]) -> bool:
+        question = f"  Power {wish}{how}: {', '.join(hosts)}. Go on?"
+        return yes or click.confirm(question, default=False)
+
+    return asked
+
+
+def _shown(found: list[Powered]) -> int:
+    for one in found:
+        if one.error:
+            options.echo(f"  {one.host:<16} {one.error.message}")
+            options.echo(f"  {'':<16} fix: {one.error.hint}") if one.error.hint else None
+        else:
+            options.echo(f"  {one.host:<16} {one.state or 'its controller does not say'}")
+    return 0 if all(one.state and not one.error for one in found) else 1

@@ -1,0 +1,123 @@
+"""Power: orders that fit the machine's state, watched to their end, and what is said where that does not come."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.bmc.power import Order, Waiting, state, switch
+from appliance.errors import ApplianceError, DeadlineExceeded
+from tests.redfish_emulator import emulator
+from tests.redfish_server import QUICK, Bmc, serve, tree
+
+SYSTEM = "/redfish/v1/Systems/DGX"
+RESET = f"{SYSTEM}/Actions/ComputerSystem.Reset"
+SOON = Waiting(on=0.4, shut_down=0.4, force_off=0.4, pause=0.02)
+CYCLE = (Order.SHUT_DOWN, Order.ON)
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.fixture
+def documents() -> dict[str, Any]:
+    return tree("nvidia-dgx-h100")
+
+
+@pytest.fixture
+def bmc(documents: dict[str, Any], pem: Path) -> Iterator[Bmc]:
+    """One that obeys at once."""
+
+    def obey(path: str, body: object) -> None:
+        assert path == RESET
+        assert isinstance(body, dict)
+        documents[SYSTEM]["PowerState"] = "On" if body["ResetType"] == "On" else "Off"
+
+    with serve(Bmc(documents, pem, on_post=obey)) as running:
+        yield running
+
+
+def told(bmc: Bmc, *orders: Order, stop: Callable[[], bool] = never) -> None:
+    switch(bmc.known(), orders, SOON, QUICK, stop)
+
+
+def test_a_cycle_is_off_and_then_on(bmc: Bmc) -> None:
+    told(bmc, *CYCLE)
+    assert bmc.bodies == [{"ResetType": "GracefulShutdown"}, {"ResetType": "On"}]
+    assert state(bmc.known(), QUICK) == "On"
+
+
+def test_what_is_on_already_is_told_nothing(bmc: Bmc) -> None:
+    told(bmc, Order.ON)
+    assert bmc.bodies == []
+
+
+def test_a_machine_that_never_comes_on_is_told(bmc: Bmc, documents: dict[str, Any]) -> None:
+    documents[SYSTEM]["PowerState"] = "Off"
+    bmc.on_post = None
+    with pytest.raises(DeadlineExceeded) as found:
+        told(bmc, Order.ON)
+    assert found.value.message == "it was told On, and its controller says Off of it after 0.4 s"
+    assert "console" in found.value.hint
+
+
+def test_a_system_that_ignores_its_shut_down_is_not_switched_on_either(bmc: Bmc) -> None:
+    bmc.on_post = None
+    with pytest.raises(DeadlineExceeded) as found:
+        told(bmc, *CYCLE)
+    assert "--hard" in found.value.hint
+    assert bmc.bodies == [{"ResetType": "GracefulShutdown"}]
+
+
+def test_an_order_the_controller_does_not_take_is_not_given(
+    bmc: Bmc, documents: dict[str, Any]
+) -> None:
+    documents[SYSTEM]["Actions"]["#ComputerSystem.Reset"] = {
+        "target": RESET,
+        "ResetType@Redfish.AllowableValues": ["On", "ForceOff"],
+    }
+    with pytest.raises(
+        ApplianceError, match="does not take GracefulShutdown, but 'ForceOff', 'On'"
+    ):
+        told(bmc, Order.SHUT_DOWN)
+    assert bmc.bodies == []
+
+
+def test_what_may_be_told_is_read_where_the_action_refers_to_it(
+    bmc: Bmc, documents: dict[str, Any]
+) -> None:
+    info = documents[SYSTEM]["Actions"]["#ComputerSystem.Reset"]["@Redfish.ActionInfo"]
+    documents[info] = {"Parameters": [{"Name": "ResetType", "AllowableValues": ["On"]}]}
+    with pytest.raises(ApplianceError, match="does not take ForceOff"):
+        told(bmc, Order.FORCE_OFF)
+
+
+@pytest.mark.parametrize("actions", [None, {}, {"#ComputerSystem.Reset": {"target": None}}])
+def test_a_controller_without_a_switch_is_told(
+    actions: object, bmc: Bmc, documents: dict[str, Any]
+) -> None:
+    documents[SYSTEM]["Actions"] = actions
+    with pytest.raises(ApplianceError, match="offers no way to switch it"):
+        told(bmc, Order.FORCE_OFF)
+
+
+def test_a_target_on_another_machine_is_refused(bmc: Bmc, documents: dict[str, Any]) -> None:
+    documents[SYSTEM]["Actions"]["#ComputerSystem.Reset"]["target"] = "https://198.51.100.1/off"
+    with pytest.raises(ApplianceError, match="a link leads to"):
+        told(bmc, Order.FORCE_OFF)
+
+
+def test_an_interrupt_ends_the_watch(bmc: Bmc) -> None:
+    bmc.on_post = None
+    with pytest.raises(ApplianceError, match="interrupted"):
+        told(bmc, Order.FORCE_OFF, stop=lambda: True)
+
+
+def test_the_emulators_machine_comes_on_and_goes_off(tmp_path: Path, pem: Path) -> None:
+    with emulator(tmp_path, pem) as bmc:
+        assert state(bmc.known(), QUICK) == "Off"
+        waiting = Waiting(on=20.0, force_off=20.0, pause=0.2)
+        switch(bmc.known(), (Order.ON, Order.FORCE_OFF), waiting, QUICK, never)
+        assert state(bmc.known(), QUICK) == "Off"
