@@ -34,6 +34,12 @@ class Printed:
 
 PRINTED = (
     Printed("health", "the site as it was judged", ("health",), documents.Health),
+    Printed(
+        "self-test",
+        "the gates with doctored evidence: `validate --self-test`",
+        ("validate",),
+        documents.SelfTest,
+    ),
     Printed("waivers", "waivers of a site", ("waive",), documents.Waivers),
     Printed("machines", "what management controllers say", ("discover",), documents.Machines),
     Printed("plan", "what a deployment would do", ("plan",), Plan),

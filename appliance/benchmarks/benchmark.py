@@ -114,7 +114,8 @@ class Requirement:
     ``gpus``: what the hosts have now, as evidence names it; empty where they did not say. ``of_gpus``: whether the figure
     rests on GPUs; if not, exchanged GPUs leave it standing. ``stages``: a change of one of them on a host of a target
     makes its evidence stale. ``blocked``: why no evidence can be judged. ``by_run``: whether a run of the benchmark can
-    close it; if not, ``close`` says what does.
+    close it; if not, ``close`` says what does. ``unit``: of the results of ``check``, where it is not the limit's; a
+    pass in another unit, or without a value where there is a limit, closes nothing.
     """
 
     id: str
@@ -132,6 +133,12 @@ class Requirement:
     by_run: bool = True
     gpus: frozenset[str] = frozenset()
     blocked: str = ""
+    unit: str | None = None
+
+    @property
+    def expected_unit(self) -> str:
+        """The unit that results of the check come in: the limit's own where the gate names no other."""
+        return self.unit if self.unit is not None else self.limit.unit if self.limit else ""
 
     def concerns(self, result: CheckResult) -> bool:
         """Whether a failure of ``result`` fails this gate."""

@@ -10,8 +10,9 @@ from appliance.acceptance.ground import Settings
 from appliance.actions import recorded_logs
 from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
+from appliance.actions.opening import Target
 from appliance.benchmarks import BENCHMARKS
-from appliance.cli import options, scheduler_trial, spoken, workloads_trial
+from appliance.cli import gate_trial, options, scheduler_trial, spoken, workloads_trial
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
 from appliance.models.run import RunRecord
@@ -74,6 +75,11 @@ OPTIONS_OF = {
 @click.option(
     "--clean", is_flag=True, help="Take away what a killed trial of scheduler or workloads left."
 )
+@click.option(
+    "--self-test",
+    is_flag=True,
+    help="Try every gate of acceptance with doctored evidence; asks no host, keeps nothing.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Every step as a line.")
 @options.json_option("The record of the run as one JSON object.")
 def validate(
@@ -91,6 +97,7 @@ def validate(
     image: str,
     gpu_image: str,
     clean: bool,
+    self_test: bool,
     verbose: bool,
     as_json: bool,
 ) -> int:
@@ -101,28 +108,24 @@ def validate(
     Some, also longer ones:       appliance validate storage fio --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
+    The gates themselves:         appliance validate --self-test --profile hpc
     The scheduler's promises:     appliance validate scheduler --inventory mysite
     What stage workloads installs: appliance validate workloads --inventory mysite
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
     _refuse_strays(benchmarks)
+    if self_test:
+        if benchmarks:
+            raise click.UsageError("--self-test tries every gate: name no benchmark")
+        return gate_trial.try_gates(Target(inventory, profile), as_json)
     container = _container(container_image, container_mounts)
     if container and (from_logs or "gpt3" not in (benchmarks or ("gpt3",))):
         raise click.UsageError("--container-image goes with a training: appliance validate gpt3")
-    if scheduler_trial.NAME in benchmarks:
-        if len(benchmarks) > 1:
-            raise click.UsageError("scheduler is tried alone: appliance validate scheduler")
+    if set(TRIALS) & set(benchmarks):
         settings = Settings(scheduler=scheduler_name, image=image, gpu_image=gpu_image)
         target = options.target(inventory, profile)
-        cluster = find(kubeconfig, target, options.quiet())
-        return scheduler_trial.try_promises(cluster, settings, prometheus, clean, as_json)
-    if workloads_trial.NAME in benchmarks:
-        if len(benchmarks) > 1:
-            raise click.UsageError("workloads are tried alone: appliance validate workloads")
-        target = options.target(inventory, profile)
-        cluster = find(kubeconfig, target, options.quiet())
-        return workloads_trial.try_hellos(target, cluster, clean, as_json)
+        return _trial(benchmarks, target, kubeconfig, settings, prometheus, clean, as_json)
     if from_logs:
         if benchmarks != ("gpt3",):
             raise click.UsageError("--from-logs goes with: appliance validate gpt3")
@@ -139,6 +142,25 @@ def validate(
         target, benchmarks, watcher, container, {"dcgm": {"level": level or 0}}
     )
     return _told(record, report, as_json)
+
+
+def _trial(
+    benchmarks: tuple[str, ...],
+    target: Target,
+    kubeconfig: Path | None,
+    settings: Settings,
+    prometheus: str,
+    clean: bool,
+    as_json: bool,
+) -> int:
+    if len(benchmarks) > 1:
+        name = next(name for name in TRIALS if name in benchmarks)
+        verb = "is" if name == scheduler_trial.NAME else "are"
+        raise click.UsageError(f"{name} {verb} tried alone: appliance validate {name}")
+    cluster = find(kubeconfig, target, options.quiet())
+    if benchmarks == (scheduler_trial.NAME,):
+        return scheduler_trial.try_promises(cluster, settings, prometheus, clean, as_json)
+    return workloads_trial.try_hellos(target, cluster, clean, as_json)
 
 
 def _told(record: RunRecord, report: str, as_json: bool) -> int:

@@ -203,7 +203,19 @@ def _judged(wanted: Requirement, fresh: Fresh, old: Mapping[str | None, str]) ->
     for result in fresh.results:
         if result.status is not Status.PASS and (result.required or result.target in names):
             return shown | {"why": _of(wanted, result)}
+    for name in names:
+        if why := _unfit(wanted, fresh.of_targets[name]):
+            return {"why": f"{_named(wanted, name)}: {why}"}
     return shown | {"state": GateState.PASSED, "why": "", "close": ""}
+
+
+def _unfit(wanted: Requirement, good: CheckResult) -> str:
+    """Why a pass is none: nothing was measured, or in another unit than the gate's; "" where it is one."""
+    if wanted.limit and good.value is None:
+        return "it passed without a value"
+    if good.value is not None and good.unit != wanted.expected_unit:
+        return f"it was measured in {good.unit or 'no unit'}, the gate is in {wanted.expected_unit or 'no unit'}"
+    return ""
 
 
 def _of(wanted: Requirement, result: CheckResult) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
+from appliance.models.acceptance import GateState
 from appliance.models.base import Document, Model
 from appliance.models.bmc import BmcFacts
 from appliance.models.images import RunningImage
@@ -25,6 +26,26 @@ class Health(Document):
     results: tuple[CheckResult, ...]
     waivers: tuple[Waiver, ...] = ()
     report: str | None = None
+
+
+class TriedEvidence(Model):
+    """Evidence of a gate, honest or doctored, and whether the gate did what it is for."""
+
+    gate: Line
+    case: Line
+    state: GateState
+    why: Line
+    good: bool
+
+
+class SelfTest(Document):
+    """Every gate with every doctored evidence. ``blocked``: gates that no evidence closes, and why."""
+
+    site: Line
+    profile: Line
+    good: bool
+    tried: tuple[TriedEvidence, ...]
+    blocked: dict[str, str]
 
 
 class GivenWaiver(Waiver):

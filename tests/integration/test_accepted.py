@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters import process
 from appliance.models.acceptance import Accepted, GateState
 from appliance.models.result import Verdict
 from tests.integration.deployed import HOSTS, Deployed
@@ -83,3 +84,35 @@ def test_marked_rack_is_deployed_and_never_accepted(deployed: Deployed) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Deployed." in done.stdout
     assert "Accepted: no. Simulated hardware (fabric, gpu) cannot be accepted." in done.stdout
+
+
+def test_accepted_site_is_handed_over_and_the_archive_is_of_it_alone(
+    unmarked: Deployed, tmp_path: Path
+) -> None:
+    """It goes the whole way on the rack: open, measured, signed, verified, and another site tomorrow."""
+    key, allowed = tmp_path / "key", tmp_path / "signers"
+    process.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)])
+    allowed.write_text(f"acme {' '.join(key.with_suffix('.pub').read_text().split()[:2])}\n")
+    assert unmarked.deploy().returncode == 0
+    logs = unmarked.program("validate", "gpt3", "--from-logs", str(_logs(tmp_path / "logs")))
+    assert logs.returncode == 0, logs.stdout + logs.stderr
+
+    out = tmp_path / "out"
+    done = unmarked.program("accept", "--sign", str(key), "--output", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Accepted: yes." in done.stdout
+    (archive,) = out.glob("*.tar")
+    verify = ("report", "verify", str(archive), "--allowed-signers", str(allowed))
+    verified = unmarked.program(*verify)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "signed by acme" in verified.stdout
+
+    file = unmarked.site / "site.yml"
+    text = file.read_text()
+    try:
+        file.write_text(f"{text}\nlimits: {{base.clock: {{value: 5, unit: s, source: mine}}}}\n")
+        later = unmarked.program(*verify)
+    finally:
+        file.write_text(text)
+    assert later.returncode == 1
+    assert "site limits has changed" in later.stdout

@@ -35,6 +35,7 @@ def gates(view: View) -> tuple[Requirement, ...]:
             close=f"appliance validate gpt3 --model {model} --from-logs DIR",
             limit=bound,
             by_run=False,
+            unit="tokens/s",
             gpus=_gpus(view, reference),
             stages=(*STAGES, *(owner.value for owner in owners)),
             blocked=_unpublished(view, reference),

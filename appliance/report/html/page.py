@@ -88,6 +88,7 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "sentence": sentence(record),
         "accepted": _accepted(record),
         "gates": _gates(record),
+        "leveled": record.verb == "accept",
         "figures": figures(record),
         "counted": checks.counted(record.results),
         "open_points": checks.open_points(record),
@@ -147,6 +148,9 @@ def _gates(record: RunRecord) -> tuple[tuple[Gate, State, str], ...]:
 
 def sentence(record: RunRecord) -> str:
     """The verdict in words, with what it rests on."""
+    if record.verb == "accept" and record.acceptance:
+        word, rest = acceptance_words(record.acceptance)
+        return f"Accepted: {word}. {rest.rstrip(':').rstrip('.')}."
     if record.verdict is Verdict.FAILED:
         return _failures(record)
     if not record.results:

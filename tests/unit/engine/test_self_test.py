@@ -1,0 +1,114 @@
+"""The self-test closes every gate that is declared, and tells of a judge that would let doctored evidence pass."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from appliance.actions.opening import Target
+from appliance.actions.self_test import try_gates
+from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks.benchmark import (
+    Benchmark,
+    Outcome,
+    Requirement,
+    gpu_models,
+    of_cluster,
+    per_host,
+    per_pair,
+)
+from appliance.checks.check import View
+from appliance.engine import acceptance, self_test, stale
+from appliance.models.acceptance import Level
+from appliance.models.profile import Limit
+from appliance.models.site import Role
+from tests.command_line import run
+
+PROFILES = ("hpc", "balanced", "cost-efficient")
+
+LIMIT = Limit(value=21, unit="GB/s", source="a table")
+
+
+def _gates(view: View) -> tuple[Requirement, ...]:
+    hosts = [host.name for host in view.site.with_role(Role.GPU)]
+    base = Requirement(
+        id="copy.host",
+        title="",
+        level=Level.HOST,
+        benchmark="copy",
+        check="copy.rate",
+        targets=per_host(hosts),
+        close="appliance validate copy",
+        limit=LIMIT,
+        stages=("gpu",),
+        gpus=gpu_models(view),
+    )
+    return (
+        base,
+        replace(base, id="copy.pair", targets=per_pair(pairwise(hosts))),
+        replace(base, id="copy.all", targets=of_cluster(hosts)),
+        replace(base, id="copy.cpu", of_gpus=False, gpus=frozenset(), limit=None),
+    )
+
+
+@pytest.fixture
+def every_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the declared gates one of each shape."""
+    made = Benchmark("copy", "", ("copy.rate",), lambda v, r: Outcome(), 1, "", gates=_gates)
+    for module in (acceptance, self_test):
+        monkeypatch.setattr(module, "BENCHMARKS", (*BENCHMARKS, made))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_declared_gate_passes_honest_evidence_and_nothing_else(profile: str) -> None:
+    tested = try_gates(Target(profile=profile))
+    assert [one for one in tested.tried if not one.as_it_should] == []
+    assert profile != "hpc" or {one.gate for one in tested.tried} >= {"gpt3.5b", "gpt3.126m"}
+
+
+@pytest.mark.usefixtures("every_shape")
+def test_gates_of_every_shape_are_closed_by_every_case() -> None:
+    tested = try_gates(Target(profile="hpc"))
+    assert [one for one in tested.tried if not one.as_it_should] == []
+    cases = {one.case for one in tested.tried if one.gate == "copy.all"}
+    assert {"of fewer hosts", "older than an exchanged GPU", "in another unit"} <= cases
+    assert {one.gate for one in tested.tried} >= {"copy.host", "copy.pair", "copy.cpu"}
+
+
+@pytest.mark.usefixtures("every_shape")
+@pytest.mark.parametrize(
+    ("module", "broken", "answer", "case"),
+    [
+        (stale, "_foreign", lambda *_: "", "of another site"),
+        (stale, "_resized", lambda *_: "", "of fewer hosts"),
+        (stale, "_last_change", lambda *_: None, "older than a change of stage gpu"),
+        (stale, "_exchanged", lambda *_: iter(()), "older than an exchanged GPU"),
+        (acceptance, "_unfit", lambda *_: "", "in another unit"),
+        (acceptance, "_stale", lambda *_: "", "judged by another limit"),
+    ],
+)
+def test_judge_that_would_let_doctored_evidence_pass_is_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    module: object,
+    broken: str,
+    answer: Callable[..., object],
+    case: str,
+) -> None:
+    monkeypatch.setattr(module, broken, answer)
+    assert run(monkeypatch, "validate", "--self-test", "--profile", "hpc") == 1
+    assert f"LET PASS: {case}" in capsys.readouterr().out
+
+
+def test_the_verb_says_what_it_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "validate", "--self-test") == 0
+    assert "gpt3.5b  closes: 3" in capsys.readouterr().out
+    assert run(monkeypatch, "validate", "--self-test", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["good"]
+    assert all(one["good"] for one in told["tried"])
+    assert run(monkeypatch, "validate", "gpt3", "--self-test") == 2
