@@ -149,8 +149,12 @@ def _record(
 def _add_evidence(session: Session, view: View, findings: Findings) -> None:
     known = list(recorded(session))
     used: dict[int, None] = {}
+    said_of = {result.name for result in findings.results}
     for wanted in requirements(view):
         for result, one in results_of(wanted, speaking_of(wanted, known)):
+            if result.name in said_of:
+                continue
+            said_of.add(result.name)
             mark = f"{one.evidence.origin}, {one.evidence.began:%Y-%m-%d}"
             said = f"{result.evidence}; {mark}" if result.evidence else mark
             findings.results.append(result.model_copy(update={"evidence": said}))

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ SIGNATURE = f"{MANIFEST}.sig"
 RECORD, BASELINE = "handover.json", "baseline.json"
 LARGEST = 256 << 20
 """Octets of one file of evidence that is enclosed; larger ones are named with their digest."""
+PRINTING_S = 180.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 UNSIGNED = (
     "UNSIGNED. Nobody vouches for this hand-over: whoever changes a file can write a new manifest."
@@ -69,14 +71,13 @@ def hand_over(session: Session, record: RunRecord, output: Path | None, key: Key
     handed = HandOver(
         signer=key.fingerprint if key else "",
         archive=f"{name}.tar",
-        pdf=_why_no_pdf(),
         enclosed=len(files),
         not_enclosed=left,
     )
     record = record.model_copy(update={"handover": handed, "evidence": files})
     baseline = baseline_of(session, record)
     _write(folder / BASELINE, session.redact(baseline.model_dump_json(indent=1)))
-    _report(session, record, folder)
+    handed = _report(session, record, folder)
     _write(folder / "README.txt", _readme(record, key))
     _write(folder / MANIFEST, "".join(_manifest(folder)))
     if key:
@@ -156,43 +157,38 @@ def _copied(folder: Path, source: Path, place: str) -> KeptFile | None:
     return KeptFile(path=place, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
-def _report(session: Session, record: RunRecord, folder: Path) -> None:
+def _report(session: Session, record: RunRecord, folder: Path) -> HandOver:
+    """Writes the report as a page, as a PDF where a browser prints one, and as JSON, which says why where none does."""
     from appliance.report.html import render
 
-    text = session.redact(told(record, session.address).model_dump_json(indent=1))
-    _write(folder / RECORD, text)
+    safe = session.redact(told(record, session.address).model_dump_json(indent=1))
+    record = RunRecord.model_validate_json(safe)
     page = folder / "handover.html"
-    _write(page, render(RunRecord.model_validate_json(text)))
-    if browser := _browser():
-        _print(browser, page, folder / "handover.pdf")
+    _write(page, render(record))
+    assert record.handover is not None
+    handed = record.handover.model_copy(update={"pdf": _printed(page, folder / "handover.pdf")})
+    _write(
+        folder / RECORD, record.model_copy(update={"handover": handed}).model_dump_json(indent=1)
+    )
+    return handed
 
 
-def _browser() -> str:
-    return next((found for name in BROWSERS if (found := shutil.which(name))), "")
-
-
-def _why_no_pdf() -> str:
-    return "" if _browser() else "no Chromium here: print handover.html from a browser"
-
-
-def _print(browser: str, page: Path, pdf: Path) -> None:
-    """Raises ApplianceError where the browser writes no PDF. It loads nothing: the page names no other file."""
+def _printed(page: Path, pdf: Path) -> str:
+    """Why there is no PDF; "" where there is one. The browser loads nothing: the page names no other file."""
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), "")
+    if not browser:
+        return "no PDF: there is no Chromium here; print handover.html from a browser"
     # Without its sandbox only where it cannot have one: as root.
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    words = [
-        browser,
-        "--headless",
-        *sandbox,
-        "--disable-gpu",
-        "--no-pdf-header-footer",
-        f"--print-to-pdf={pdf}",
-        page.as_uri(),
-    ]
-    process.run(words, timeout=180, hint="take Chromium out of PATH to hand over without a PDF")
-    if not pdf.is_file():
-        raise ApplianceError(
-            f"{browser} wrote no PDF", "take it out of PATH to hand over without one"
-        )
+    flags = ("--headless", *sandbox, "--disable-gpu", "--no-pdf-header-footer")
+    with tempfile.TemporaryDirectory() as own:
+        words = [browser, *flags, f"--user-data-dir={own}", f"--print-to-pdf={pdf}", page.as_uri()]
+        try:
+            process.run(words, timeout=PRINTING_S)
+        except ApplianceError as error:
+            pdf.unlink(missing_ok=True)
+            return f"no PDF: {error.message}; print handover.html from a browser"
+    return "" if pdf.is_file() else f"no PDF: {browser} wrote none"
 
 
 def _readme(record: RunRecord, key: Key | None) -> str:

@@ -74,5 +74,7 @@ def _show(taken: Taken) -> None:
         click.echo(f"  signed with {handed.signer}")
     else:
         click.secho(f"  {UNSIGNED} Sign it: appliance accept --sign KEY", fg="red", bold=True)
-    for why in filter(None, (handed.pdf, *handed.not_enclosed)):
+    if handed.pdf:
+        click.echo(f"  {handed.pdf}")
+    for why in handed.not_enclosed:
         click.echo(f"  not enclosed: {why}")

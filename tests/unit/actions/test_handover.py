@@ -354,3 +354,28 @@ def test_verb_verifies_and_names_what_is_wrong(
     assert run(monkeypatch, "report", "verify") == 2
     assert run(monkeypatch, "report", "verify", str(site / "site.yml")) == 2
     assert run(monkeypatch, "report", "--allowed-signers", allowed) == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ('#!/bin/sh\nfor a; do case $a in --print-to-pdf=*) echo x > "${a#*=}";; esac; done\n', ""),
+        ("#!/bin/sh\nexit 0\n", "wrote none"),
+        ("#!/bin/sh\necho broken >&2; exit 3\n", "failed with 3: broken"),
+    ],
+)
+def test_browser_that_prints_nothing_costs_the_pdf_and_not_the_hand_over(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    browser = tmp_path / "bin/chromium"
+    browser.write_text(script)
+    browser.chmod(0o755)
+    monkeypatch.setattr(handover, "BROWSERS", (str(browser),))
+    written = handed(site)
+    assert (written.folder / "handover.pdf").is_file() is (why == "")
+    assert why in written.handover.pdf
+    assert json.loads((written.folder / "handover.json").read_text())["handover"]["pdf"] == (
+        written.handover.pdf
+    )
+    assert _said(written.archive, None) == (3, UNSIGNED)
