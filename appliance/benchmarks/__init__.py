@@ -6,6 +6,8 @@ from typing import Any
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import slurm_job, storage_roundtrip
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
+from appliance.benchmarks.burnin import judge as burnin_judge
+from appliance.benchmarks.burnin import run as burnin
 from appliance.benchmarks.dcgm import run as dcgm
 from appliance.benchmarks.fio import run as fio
 from appliance.benchmarks.gpt3 import gates as gpt3_gates
@@ -100,6 +102,17 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "many small files: on the scratch of each host, then on shared storage from 1, 2, 4 ... all hosts at once. A host "
         "that is slower than its equals has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
         bounds=fio.BOUNDS,
+        deploys=False,
+    ),
+    Benchmark(
+        name="burnin",
+        title="Hours under load: heat, power, clocks, errors",
+        checks=burnin_judge.CHECKS,
+        run=burnin.run,
+        minutes=float(burnin.MINUTES),
+        explain="A job multiplies on all GPUs and exchanges between all hosts at once, for eight hours or --minutes, while heat, power, "
+        "clocks, memory errors and Xids are sampled on each host. It goes on when this program ends; the same command waits "
+        "for it again and judges it.",
         deploys=False,
     ),
 )

@@ -26,6 +26,7 @@ DEFAULTS = Settings()
 TRIALS = (scheduler_trial.NAME, workloads_trial.NAME)
 OPTIONS_OF = {
     "level": ("dcgm",),
+    "minutes": ("burnin",),
     "from_logs": ("gpt3",),
     "model": ("gpt3",),
     "kubeconfig": TRIALS,
@@ -63,6 +64,9 @@ OPTIONS_OF = {
     type=click.IntRange(1, 4),
     help="dcgm only: seconds, minutes, a quarter of an hour, hours; else what the profile asks for, or 2.",
 )
+@click.option(
+    "--minutes", type=click.IntRange(1, 20160), help="burnin only: how long; else eight hours."
+)
 @options.kubeconfig_option
 @click.option(
     "--prometheus", default="", metavar="URL", help="scheduler only: who has its metrics."
@@ -91,6 +95,7 @@ def validate(
     container_image: str | None,
     container_mounts: str | None,
     level: int | None,
+    minutes: int | None,
     kubeconfig: Path | None,
     prometheus: str,
     scheduler_name: str,
@@ -139,7 +144,11 @@ def validate(
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
     target = options.target(inventory, profile)
     record, report = action.validate(
-        target, benchmarks, watcher, container, {"dcgm": {"level": level or 0}}
+        target,
+        benchmarks,
+        watcher,
+        container,
+        {"dcgm": {"level": level or 0}, "burnin": {"minutes": minutes or 0}},
     )
     return _told(record, report, as_json)
 

@@ -1,0 +1,232 @@
+"""A burn-in's samples and verdicts: every fault it looks for is planted, and what is cut or missing is no pass."""
+
+import json
+import subprocess  # noqa: TID251 - the program is run as a host runs it
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appliance.benchmarks.burnin import judge as judging
+from appliance.benchmarks.burnin.run import SCRIPT
+from appliance.benchmarks.burnin.samples import Burn, read
+from appliance.benchmarks.reading import Unread
+from appliance.models.result import CheckResult, Status
+
+HOURS = 8 * 3600.0
+XID = "[ 12.3] NVRM: Xid (PCI:0000:10:00): {}, pid=1896, name=python3"
+
+
+def gpu(index: int, **changes: Any) -> str:
+    values = {
+        "uuid": f"GPU-{index}",
+        "temperature": 70,
+        "power": 395.2,
+        "clock": 1410,
+        "use": 100,
+        "lost": 0,
+        "mended": 0,
+        "reasons": "0x0000000000000004",
+    } | changes
+    return ", ".join(map(str, (index, *values.values())))
+
+
+def lines(count: int = 100, gpus: int = 2) -> list[dict[str, Any]]:
+    """Samples of a sound burn-in; the first was taken before it began."""
+    step = HOURS / count
+    row = {"kind": "sample", "failed": 0, "hung": False, "xids": [XID.format(31)], "log": True}
+    samples = [
+        row
+        | {
+            "gpus": [gpu(i) for i in range(gpus)],
+            "time": 1000 + step * at,
+            "rates": {str(i): 250.0 + at % 2 for i in range(gpus)} if at else {},
+        }
+        for at in range(count + 1)
+    ]
+    begin = {"kind": "begin", "seconds": HOURS, "interval": step, "load": "gpu", "workers": gpus}
+    end = {"kind": "end", "why": "done", "failed": 0, "time": 1001 + HOURS}
+    return [samples[0], begin | {"time": 1001}, *samples[1:], end]
+
+
+def written(found: list[dict[str, Any]]) -> str:
+    return "\n".join(map(json.dumps, found))
+
+
+def verdicts(found: list[dict[str, Any]], gpus: int = 2) -> dict[tuple[str, str], CheckResult]:
+    burn = read(written(found))
+    return {(r.id, r.target): r for r in judging.judge("gpu-1", burn, HOURS, gpus, False)}
+
+
+def bad(found: list[dict[str, Any]], gpus: int = 2) -> dict[tuple[str, str], Status]:
+    return {k: r.status for k, r in verdicts(found, gpus).items() if r.status is not Status.PASS}
+
+
+def changed(at: int, index: int, **changes: Any) -> list[dict[str, Any]]:
+    found = lines()
+    rows = [gpu(i, **changes) if i == index else gpu(i) for i in range(2)]
+    found[at] = found[at] | {"gpus": rows}
+    return found
+
+
+def test_a_sound_burn_in_passes_all_checks() -> None:
+    results = verdicts(lines())
+    assert {r.status for r in results.values()} == {Status.PASS}
+    assert {check for check, _ in results} == set(judging.CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "status"),
+    [
+        ({"reasons": "0x0000000000000040"}, "burnin.clocks", Status.FAIL),
+        ({"reasons": "0x0000000000000080"}, "burnin.clocks", Status.FAIL),
+        ({"reasons": "0x0000000000000008"}, "burnin.clocks", Status.FAIL),
+        ({"reasons": "0x0000000000000020"}, "burnin.clocks", Status.WARN),
+        ({"temperature": 96}, "burnin.heat", Status.FAIL),
+        ({"temperature": 89}, "burnin.heat", Status.WARN),
+        ({"lost": 1}, "burnin.errors", Status.FAIL),
+        ({"lost": "[N/A]"}, "burnin.errors", Status.NOT_ASSESSED),
+        ({"uuid": "GPU-other"}, "burnin.errors", Status.FAIL),
+    ],
+)
+def test_one_bad_moment_of_one_gpu_is_found_and_named(
+    changes: dict[str, Any], check: str, status: Status
+) -> None:
+    assert bad(changed(50, 1, **changes)) == {(check, "gpu-1/GPU 1"): status}
+
+
+@pytest.mark.parametrize(
+    ("field", "check"), [("reasons", "burnin.clocks"), ("temperature", "burnin.heat")]
+)
+def test_what_the_driver_never_told_is_not_good(field: str, check: str) -> None:
+    found = lines()
+    for row in found:
+        if row["kind"] == "sample":
+            row["gpus"] = [gpu(0), gpu(1, **{field: "[N/A]"})]
+    assert bad(found) == {(check, "gpu-1/GPU 1"): Status.NOT_ASSESSED}
+
+
+def test_gpus_of_a_host_that_differ_in_heat_are_told() -> None:
+    found = lines()
+    for row in found:
+        if row["kind"] == "sample":
+            row["gpus"] = [gpu(0), gpu(1, temperature=77)]
+    assert bad(found) == {("burnin.heat", "gpu-1"): Status.WARN}
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(79, Status.FAIL), (48, Status.FAIL), (31, Status.WARN), (63, None)]
+)
+def test_xids_that_came_up_count_and_older_ones_do_not(code: int, status: Status | None) -> None:
+    found = lines()
+    line = XID.format(code).replace("12.3", "99.9")
+    found[60] = found[60] | {"xids": [XID.format(31), line]}
+    target = ("burnin.errors", f"gpu-1/Xid {code} of 0000:10:00")
+    assert bad(found) == ({target: status} if status else {})
+
+
+def test_a_log_that_could_not_be_read_is_not_clean() -> None:
+    found = lines()
+    found[3] = found[3] | {"log": False}
+    assert bad(found) == {("burnin.errors", "gpu-1/kernel log"): Status.NOT_ASSESSED}
+
+
+def test_a_gpu_that_fell_away_is_a_failure() -> None:
+    found = lines()
+    found[70] = found[70] | {"gpus": [gpu(0)]}
+    assert bad(found)["burnin.errors", "gpu-1"] is Status.FAIL
+    assert bad(lines(), gpus=3)["burnin.errors", "gpu-1"] is Status.FAIL
+
+
+def test_without_nvidia_smi_nothing_is_known_of_the_gpus() -> None:
+    found = [row | {"gpus": []} if row["kind"] == "sample" else row for row in lines()]
+    assert set(bad(found).values()) == {Status.NOT_ASSESSED}
+
+
+@pytest.mark.parametrize(
+    ("at", "changes", "status"),
+    [
+        (-1, {"why": "stopped"}, Status.FAIL),
+        (-1, {"failed": 1}, Status.FAIL),
+        (40, {"failed": 1}, Status.FAIL),
+        (40, {"hung": True}, Status.FAIL),
+        (1, {"load": "processor"}, Status.NOT_ASSESSED),
+    ],
+)
+def test_what_did_not_run_whole_and_under_load_is_no_burn_in(
+    at: int, changes: dict[str, Any], status: Status
+) -> None:
+    found = lines()
+    found[at] = found[at] | changes
+    assert bad(found)["burnin.done", "gpu-1"] is status
+
+
+def test_a_burn_in_without_its_end_failed_where_it_broke_off() -> None:
+    result = verdicts(lines()[:50])["burnin.done", "gpu-1"]
+    assert (result.status, result.cause) == (Status.FAIL, "it ended after 3.84 h")
+
+
+def test_idle_gpus_and_a_hole_in_the_samples_are_not_assessed() -> None:
+    idle = [
+        row | {"gpus": [gpu(0), gpu(1, use=40)]} if row["kind"] == "sample" else row
+        for row in lines()
+    ]
+    assert bad(idle) == {("burnin.done", "gpu-1"): Status.NOT_ASSESSED}
+    holed = lines()
+    del holed[20:40]
+    assert bad(holed) == {("burnin.done", "gpu-1"): Status.NOT_ASSESSED}
+
+
+def test_a_rate_that_varies_is_told() -> None:
+    found = lines()
+    for at in range(2, 100, 3):
+        found[at] = found[at] | {"rates": {"0": 200.0, "1": 250.0}}
+    assert bad(found) == {("burnin.rate", "gpu-1"): Status.WARN}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "beginning"),
+        (written(lines()[2:]), "beginning"),
+        (written(lines()[:2]), "no sample"),
+        (written(lines()).replace('"time": 1001}', '"time": "noon"}'), "line 2: time"),
+        (written(changed(5, 0, temperature="hot")), "value is none: 'hot'"),
+        (written(changed(5, 0, temperature="nan")), "cannot be 'nan'"),
+        (written(lines()).replace("GPU-1, ", "", 1), "row is none"),
+        ("{" + written(lines()), "line 1"),
+    ],
+)
+def test_what_is_no_record_is_refused(text: str, why: str) -> None:
+    with pytest.raises(Unread, match=why):
+        read(text)
+
+
+def test_half_a_line_at_the_end_is_that_of_a_host_that_lost_its_power() -> None:
+    text = written(lines())
+    assert not read(text[:-20]).done
+
+
+SHORT = written(lines(6))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, len(SHORT)), st.text(max_size=4))
+def test_no_cut_record_is_called_done(at: int, noise: str) -> None:
+    with suppress(Unread):
+        burn = read(SHORT[:at] + noise)
+        assert isinstance(burn, Burn)
+        assert not burn.done or at == len(SHORT)
+
+
+def test_the_program_itself_writes_what_is_read(tmp_path: Path) -> None:
+    argv = [sys.executable, str(SCRIPT), str(tmp_path / "burnin"), "1.2", "0.3"]
+    subprocess.run(argv, check=True, timeout=60)
+    burn = read((tmp_path / "burnin/samples.jsonl").read_text())
+    assert (burn.done, burn.failed, burn.asked) == (True, 0, 1.2)
+    assert burn.lasted >= 1.0
+    assert len(burn.moments) >= 4

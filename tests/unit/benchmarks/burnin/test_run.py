@@ -1,0 +1,132 @@
+"""A burn-in goes on without the program: it is submitted once, waited for again, judged once, and ended where it hangs."""
+
+import subprocess  # noqa: TID251 - the job's script is read by a real shell
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+
+from appliance.adapters.process import Completed
+from appliance.benchmarks.benchmark import Outcome
+from appliance.benchmarks.burnin import run as burnin
+from appliance.checks.check import View
+from appliance.errors import ConnectionFailed
+from appliance.models.result import Status
+from appliance.models.site import Host, Network, Role, Site
+from tests.profiles import profile_of
+from tests.unit.benchmarks.burnin.test_judge import HOURS, lines, written
+
+HOSTS = ("gpu-1", "gpu-2")
+
+
+def view() -> View:
+    roles = {"head": (Role.CONTROL,), **dict.fromkeys(HOSTS, (Role.GPU,))}
+    hosts = tuple(
+        Host(name=name, roles=of, address=IPv4Address(f"10.0.0.{i}"))
+        for i, (name, of) in enumerate(roles.items(), 10)
+    )
+    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
+    site = Site(version=1, name="lab", networks=networks, hosts=hosts)
+    return View(profile_of(gpu={"count": 2}), site, {})
+
+
+class Cluster:
+    """Slurm with one job at most, whose states are told one after the other; time passes by sleeping."""
+
+    def __init__(self, *states: str | None, samples: str = "", refused: str = "") -> None:
+        self.states, self.samples, self.refused = list(states), samples, refused
+        self.judged = False
+        self.asked: list[str] = []
+        self.now = 0.0
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        self.asked.append(argv[0])
+        if argv[0] == "squeue":
+            state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+            if state is None:
+                raise ConnectionFailed("no answer", "is it up?", host)
+            return Completed(tuple(argv), 0, f"{state}\n" if state else "", "")
+        if argv[0] == "sbatch":
+            code = 1 if self.refused else 0
+            return Completed(tuple(argv), code, "7\n", self.refused)
+        if argv[0] == "touch":
+            self.judged = True
+        shown = "" if self.judged and argv[0] == "sh" else self.samples
+        return Completed(tuple(argv), 0, shown, "")
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def outcome(self, minutes: int = 480) -> Outcome:
+        return burnin.run(view(), self, minutes, clock=lambda: self.now, sleep=self.sleep)
+
+
+DONE = written(lines())
+
+
+def test_a_burn_in_is_submitted_waited_for_and_judged() -> None:
+    cluster = Cluster("", "PENDING", "RUNNING", "RUNNING", "", samples="")
+    cluster.samples = ""
+    first = cluster.outcome()
+    assert cluster.asked.count("sbatch") == 1
+    assert {r.status for r in first.results} == {Status.ERROR}
+
+    cluster = Cluster("RUNNING", "", samples=DONE)
+    outcome = cluster.outcome()
+    assert "sbatch" not in cluster.asked
+    assert {r.status for r in outcome.results} == {Status.PASS}
+    assert [raw.name for raw in outcome.raw] == ["gpu-1.jsonl", "gpu-2.jsonl"]
+
+
+def test_one_that_ended_meanwhile_is_judged_once() -> None:
+    cluster = Cluster("", samples=DONE)
+    assert {r.status for r in cluster.outcome().results} == {Status.PASS}
+    assert "sbatch" not in cluster.asked
+    cluster.outcome()
+    assert "sbatch" in cluster.asked
+
+
+def test_one_of_another_length_is_not_taken_for_this() -> None:
+    cluster = Cluster("", samples=DONE)
+    results = cluster.outcome(minutes=960).results
+    assert "sbatch" in cluster.asked
+    assert {r.status for r in results if r.id == "burnin.done"} == {Status.FAIL}
+
+
+def test_a_control_host_that_went_away_leaves_it_running() -> None:
+    cluster = Cluster("RUNNING", "RUNNING", None, samples=DONE)
+    (result,) = cluster.outcome().results
+    assert (result.status, result.fix) == (Status.NOT_ASSESSED, burnin.ON)
+    assert "scancel" not in cluster.asked
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "least"),
+    [("PENDING", Status.NOT_ASSESSED, burnin.WAIT), ("RUNNING", Status.ERROR, HOURS)],
+)
+def test_one_that_does_not_begin_or_end_is_cancelled(
+    state: str, status: Status, least: float
+) -> None:
+    cluster = Cluster("", state)
+    (result,) = cluster.outcome().results
+    assert result.status is status
+    assert "scancel" in cluster.asked
+    assert cluster.now > least
+
+
+def test_what_slurm_refuses_is_told() -> None:
+    cluster = Cluster("", refused="sbatch: error: invalid partition\n")
+    (result,) = cluster.outcome().results
+    assert (result.status, result.cause) == (
+        Status.ERROR,
+        "sbatch ended with 1: sbatch: error: invalid partition",
+    )
+
+
+def test_the_jobs_script_is_one_a_shell_reads_and_carries_the_program() -> None:
+    script = burnin.batch(view(), burnin.Wanted("head", HOSTS, 60.0))
+    assert burnin.SCRIPT.read_text() in script
+    checked = subprocess.run(["sh", "-n"], input=script.encode(), check=False, capture_output=True)
+    assert (checked.returncode, checked.stderr) == (0, b"")
