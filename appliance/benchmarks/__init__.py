@@ -11,6 +11,7 @@ from appliance.benchmarks.burnin import run as burnin
 from appliance.benchmarks.dcgm import run as dcgm
 from appliance.benchmarks.fio import run as fio
 from appliance.benchmarks.gpt3 import gates as gpt3_gates
+from appliance.benchmarks.hpcc import run as hpcc
 from appliance.benchmarks.nccl import run as nccl
 from appliance.benchmarks.perftest import run as perftest
 from appliance.checks.check import View
@@ -102,6 +103,17 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "many small files: on the scratch of each host, then on shared storage from 1, 2, 4 ... all hosts at once. A host "
         "that is slower than its equals has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
         bounds=fio.BOUNDS,
+        deploys=False,
+    ),
+    Benchmark(
+        name="hpcc",
+        title="STREAM and HPL on the processors of each host",
+        checks=hpcc.CHECKS,
+        run=hpcc.run,
+        minutes=30.0,
+        explain="HPC Challenge, one rank per core within each host: memory bandwidth (STREAM triad of all ranks) and HPL, whose solution "
+        "is checked. A host that is slower than equal ones lacks a memory module, runs hot, or does other work.",
+        bounds=hpcc.BOUNDS,
         deploys=False,
     ),
     Benchmark(

@@ -135,7 +135,9 @@ def lost(children: list[int]) -> int:
 
 def rates(folder: Path) -> dict[str, float]:
     """The last rate that each GPU reported, TFLOPS."""
-    words = {file.suffix[1:]: file.read_text(encoding="utf-8").split() for file in folder.glob("rate.*")}
+    words = {
+        file.suffix[1:]: file.read_text(encoding="utf-8").split() for file in folder.glob("rate.*")
+    }
     return {name: float(of[-1]) for name, of in words.items() if of}
 
 

@@ -1,0 +1,178 @@
+"""STREAM and HPL on the processors of each host: what a host reaches against its equals."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from appliance.adapters.remote import Remote
+from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.equals import Figure, in_container, judge_hosts
+from appliance.benchmarks.hpcc.summary import Summary, read
+from appliance.benchmarks.jobs import Said, Task, on_each
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View, failed, judged, not_assessed
+from appliance.models.bound import Bound
+from appliance.models.result import CLUSTER, CheckResult, Measurement, Status
+from appliance.models.site import Role
+
+STREAM, HPL = "hpcc.stream", "hpcc.hpl"
+CHECKS = (STREAM, HPL)
+BOUNDS = {STREAM: Bound("GB/s"), HPL: Bound("GFLOPS")}
+INSTALL = (
+    "apt-get install hpcc libopenblas0-pthread there (Debian, Ubuntu; RHEL has no package of it)"
+)
+TOOLS = {"hpcc": INSTALL, "mpirun": INSTALL}
+SECONDS, SMALL_SECONDS = 3600.0, 240.0
+SHARE = 0.1
+"""Of the memory that the matrix takes: enough to leave the caches, and an hour is not passed."""
+SMALL_ORDER = 1500
+FIXES = {
+    STREAM: "there: dmidecode -t memory (a missing or slow module), numactl -H, the BIOS's NUMA and power settings",
+    HPL: "there: cpupower frequency-info, temperatures, and what else runs; appliance health",
+}
+
+# $1 order of the matrix, $2 rows and $3 columns of ranks. hpcc reads its input where it runs, and writes beside it. MPI stays
+# within the host: Slurm has started this task, and no other is wanted of it.
+SCRIPT = """
+cat >hpccinf.txt <<END
+HPLinpack benchmark input file
+of one host
+HPL.out      output file
+8            device out
+1            sizes
+$1           Ns
+1            block sizes
+192          NBs
+0            PMAP
+1            grids
+$2           Ps
+$3           Qs
+16.0         threshold
+1            panel factorisations
+2            PFACTs
+1            stopping criteria
+4            NBMINs
+1            panels in recursion
+2            NDIVs
+1            recursive factorisations
+1            RFACTs
+1            broadcasts
+1            BCASTs
+1            look-aheads
+1            DEPTHs
+2            SWAP
+64           swapping threshold
+0            L1
+0            U
+1            equilibration
+8            alignment
+---- a separator
+0            sizes for PTRANS
+1            values
+0            block sizes for PTRANS
+1            values
+END
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_ras=^slurm OMPI_MCA_plm=isolated
+export OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1 OPENBLAS_NUM_THREADS=1
+mpirun -np $(($2 * $3)) --oversubscribe hpcc >/dev/null || exit
+cat hpccoutf.txt
+"""
+
+
+def run(view: View, remote: Remote) -> Outcome:
+    """All hosts side by side; hosts that share one machine one after the other."""
+    hosts = [host.name for host in view.site.with_role(Role.GPU)]
+    if not hosts:
+        return Outcome((not_assessed(STREAM, CLUSTER, "the site has no GPU host"),))
+    crowded = any(in_container(view, host) for host in hosts)
+    said: dict[str, Said] = {}
+    for host in hosts if crowded else ():
+        said |= on_each(view, remote, task(view, host), [host])
+    if not crowded:
+        for group in _alike(view, hosts):
+            said |= on_each(view, remote, task(view, group[0]), group)
+    summaries, results = _read(view, said)
+    for group in _alike(view, [host for host in hosts if host in summaries]):
+        results += _compared(view, {host: summaries[host] for host in group})
+    measured = tuple(
+        Measurement(name=r.id, value=r.value, unit=r.unit, target=r.target, simulated=r.simulated)
+        for r in results
+        if isinstance(r.value, float)
+    )
+    raw = tuple(Raw(f"{host}.txt", one.output or one.cause) for host, one in said.items())
+    return Outcome(tuple(results), measured, raw=raw)
+
+
+def _compared(view: View, found: Mapping[str, Summary]) -> Iterator[CheckResult]:
+    evidence = {host: _evidence(one) for host, one in found.items()}
+    for check, unit, pick in ((STREAM, "GB/s", _stream), (HPL, "GFLOPS", _hpl)):
+        what = f"{check.partition('.')[2].upper()} of its processors"
+        figure = Figure(check, what, unit, FIXES[check])
+        values = {host: pick(one) for host, one in found.items()}
+        yield from judge_hosts(view, figure, values, evidence)
+
+
+def task(view: View, host: str) -> Task:
+    """One rank per core; the matrix is as large as a tenth of the memory. Hosts that share a machine have one rank."""
+    small = in_container(view, host)
+    rows, columns = (1, 1) if small else grid(_cores(view, host))
+    facts = view.facts.get(host)
+    memory = facts.memory.total if facts else 0
+    order = SMALL_ORDER if small or not memory else int((memory * SHARE / 8) ** 0.5)
+    arguments = tuple(map(str, (order, rows, columns)))
+    return Task("hpcc", SCRIPT, SMALL_SECONDS if small else SECONDS, TOOLS, arguments)
+
+
+def _cores(view: View, host: str) -> int:
+    facts = view.facts.get(host)
+    return max(1, facts.cpu.cores) if facts else 1
+
+
+def _alike(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
+    """Hosts of the same number of cores and, to the GiB, memory: they get the same matrix."""
+    groups: dict[object, list[str]] = {}
+    for host in hosts:
+        facts = view.facts.get(host)
+        kind = (facts.cpu.cores, facts.memory.total >> 30) if facts else None
+        groups.setdefault(kind, []).append(host)
+    yield from groups.values()
+
+
+def grid(ranks: int) -> tuple[int, int]:
+    """Rows and columns of ranks, as square as their number allows; not more columns than needed."""
+    rows = next(n for n in range(int(ranks**0.5), 0, -1) if ranks % n == 0)
+    return rows, ranks // rows
+
+
+def _read(view: View, said: Mapping[str, Said]) -> tuple[dict[str, Summary], list[CheckResult]]:
+    summaries, results = {}, list[CheckResult]()
+    for host, one in said.items():
+        simulated = in_container(view, host)
+        if one.trouble:
+            results += [one.verdict(check, host, simulated=simulated) for check in CHECKS]
+            continue
+        try:
+            if one.code:
+                raise Unread(f"hpcc ended with {one.code}: {one.last or 'no reason given'}")
+            found = read(one.output)
+        except Unread as error:
+            fix = "run hpcc there by hand"
+            results.append(judged(STREAM, host, Status.ERROR, cause=str(error), fix=fix))
+            continue
+        if found.right:
+            summaries[host] = found
+        else:
+            cause = "HPL's solution is wrong: processors or memory compute falsely"
+            fix = "take it out of service; memory test, and the kernel log for machine checks"
+            results.append(failed(HPL, host, cause, fix, simulated=simulated))
+    return summaries, results
+
+
+def _stream(found: Summary) -> float:
+    return found.stream
+
+
+def _hpl(found: Summary) -> float:
+    return found.hpl
+
+
+def _evidence(found: Summary) -> str:
+    return f"hpcc {found.version}, {found.ranks} ranks, matrix of {found.order}"

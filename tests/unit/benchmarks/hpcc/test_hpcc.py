@@ -1,0 +1,120 @@
+"""HPC Challenge: a real summary is read, a cut or wrong one is not, and a slow host among equals is named."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appliance.adapters.process import Completed
+from appliance.benchmarks.hpcc import run as hpcc
+from appliance.benchmarks.hpcc.summary import Summary, read
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View
+from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host, Network, Role, Site
+from tests.facts import facts_of
+from tests.profiles import profile_of
+
+REAL = (Path(__file__).parents[3] / "data/benchmarks/hpcc/hpcc-1.5.txt").read_text()
+
+
+def test_a_real_summary_is_read() -> None:
+    found = read(REAL)
+    assert (found.version, found.ranks, found.order, found.right) == ("1.5.0", 2, 1000, True)
+    assert (round(found.stream, 1), round(found.hpl, 2)) == (139.8, 4.6)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "summary is missing"),
+        (REAL[: REAL.index("End of Summary")], "summary is missing"),
+        (REAL.replace("StarSTREAM_Triad=", "StarSTREAM_Tried="), "StarSTREAM_Triad is missing"),
+        (REAL.replace("HPL_Tflops=", "HPL_Tflops=nan"), "HPL_Tflops"),
+        (REAL.replace("CommWorldProcs=2", "CommWorldProcs=0"), "measured nothing"),
+        (REAL.replace("||Ax-b||_oo/(eps", "||"), "did not check"),
+    ],
+)
+def test_what_did_not_come_to_its_end_is_refused(text: str, why: str) -> None:
+    with pytest.raises(Unread, match=why):
+        read(text)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, len(REAL)), st.text(max_size=4))
+def test_no_cut_summary_is_read(at: int, noise: str) -> None:
+    with suppress(Unread):
+        assert isinstance(read(REAL[:at] + noise), Summary)
+        assert at > REAL.index("End of Summary")
+
+
+class Hosts:
+    """A control host whose srun gives each host's summary, with the triad of slow ones divided."""
+
+    def __init__(self, slow: Sequence[str] = (), wrong: str = "") -> None:
+        self.slow, self.wrong = slow, wrong
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        node = next(a for a in argv if a.startswith("--nodelist=")).partition("=")[2]
+        text = REAL.replace("Triad=69.8805", "Triad=20.5") if node in self.slow else REAL
+        text = text.replace("...... PASSED", "...... FAILED") if node == self.wrong else text
+        lines = [f"appliance-begin host={node}", *text.splitlines()]
+        lines.append(f"appliance-end code=0 size={len(text)}")
+        return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+
+
+def results(count: int, remote: Hosts, cores: int = 64, **limits: Limit) -> dict[str, CheckResult]:
+    names = ["head", *(f"gpu-{i}" for i in range(1, count + 1))]
+    hosts = tuple(
+        Host(
+            name=name,
+            roles=(Role.GPU if i else Role.CONTROL,),
+            address=IPv4Address(f"10.0.0.{i + 10}"),
+        )
+        for i, name in enumerate(names)
+    )
+    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
+    given = {"hpcc.stream": limits["floor"]} if limits else {}
+    site = Site(version=1, name="lab", networks=networks, hosts=hosts, limits=given)
+    facts = {n: facts_of(n, cpu={"cores": cores if n != "gpu-9" else 8}) for n in names}
+    found = hpcc.run(View(profile_of(), site, facts), remote).results
+    return {f"{r.id} {r.target}": r for r in found}
+
+
+def test_a_slow_host_among_equals_is_named() -> None:
+    found = results(5, Hosts(slow=["gpu-4"]))
+    assert [name for name, r in found.items() if r.status is Status.FAIL] == ["hpcc.stream gpu-4"]
+    assert found["hpcc.stream gpu-4"].cause.endswith("71 % worse than the median of 5 equal hosts")
+    assert found["hpcc.stream gpu-1"].status is Status.PASS
+
+
+def test_a_floor_names_the_slow_one_of_two() -> None:
+    floor = Limit(value=100, unit="GB/s", source="the processor's data sheet")
+    found = results(2, Hosts(slow=["gpu-2"]), floor=floor)
+    assert (found["hpcc.stream gpu-1"].status, found["hpcc.stream gpu-2"].status) == (
+        Status.PASS,
+        Status.FAIL,
+    )
+
+
+def test_hosts_of_other_hardware_are_no_equals() -> None:
+    found = results(9, Hosts(slow=["gpu-9"]))
+    assert found["hpcc.stream gpu-9"].status is Status.NOT_ASSESSED
+    assert found["hpcc.stream gpu-1"].evidence == "hpcc 1.5.0, 2 ranks, matrix of 1000"
+
+
+def test_a_wrong_solution_fails_whatever_the_speed() -> None:
+    found = results(4, Hosts(wrong="gpu-2"))
+    assert found["hpcc.hpl gpu-2"].cause.startswith("HPL's solution is wrong")
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [(1, (1, 1)), (96, (8, 12)), (13, (1, 13))])
+def test_ranks_form_a_grid_as_square_as_can_be(ranks: int, expected: tuple[int, int]) -> None:
+    assert hpcc.grid(ranks) == expected
