@@ -16,6 +16,7 @@ from appliance.checks.consequence import (
     is_unknown,
     is_xid,
     named_by,
+    names_check,
     names_part,
     no_driver,
     on,
@@ -53,6 +54,14 @@ KUBERNETES_STATE = (
     "workloads.network",
 )
 SPREADS = ("gpu.driver_spread", "gpu.vbios_spread", "base.clock_spread")
+
+WATCHED = (
+    *("gpu.count", "gpu.driver", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.pcie", "gpu.nvlink"),
+    *("gpu.xid", "gpu.fabric_manager", "fabric.ports", "fabric.state", "fabric.active"),
+    *("fabric.rate", "storage.mount", "storage.scratch", "base.disk", "base.clock", "slurm.munge"),
+    "slurm.watch",
+)
+"""Checks whose faults take a host out of Slurm by its own watch (appliance/watch/rules.py)."""
 
 CONSEQUENCES: tuple[Consequence, ...] = (
     Consequence(
@@ -263,9 +272,38 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         Reach.SITE,
         alerts("ClockOff"),
     ),
+    *(
+        Consequence(
+            check,
+            ("slurm.nodes", "slurm.watch"),
+            "its own watch finds the host unfit for it",
+            when=names_check,
+        )
+        for check in WATCHED
+    ),
+    Consequence(
+        "slurm.daemons",
+        ("slurm.watch",),
+        "Slurm's daemons have the host look at itself",
+        when=is_of("slurmd"),
+    ),
+    Consequence(
+        "slurm.daemons",
+        ("slurm.watch",),
+        "Slurm's daemons have hosts look at themselves",
+        Reach.SITE,
+        is_of("slurmctld"),
+    ),
+    Consequence(
+        "slurm.watch",
+        ("observe.alerts",),
+        "the alert says the same",
+        Reach.SITE,
+        alerts("HostUnfitAndKept"),
+    ),
     Consequence(
         "slurm.munge",
-        ("slurm.daemons", "slurm.nodes"),
+        ("slurm.daemons", "slurm.nodes", "slurm.watch"),
         "Slurm's daemons speak through munge",
     ),
     Consequence(

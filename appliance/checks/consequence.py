@@ -98,6 +98,11 @@ def names_part(cause: CheckResult, effect: CheckResult) -> bool:
     return _share((*cause.parts, *cause.names), effect.parts)
 
 
+def names_check(cause: CheckResult, effect: CheckResult) -> bool:
+    """The effect names the check that the cause failed."""
+    return cause.id in effect.names
+
+
 def named_by(cause: CheckResult, effect: CheckResult) -> bool:
     """The effect names the part of the host that the cause is of."""
     return cause.target in effect.names

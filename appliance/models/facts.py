@@ -37,7 +37,7 @@ from appliance.stages.limits.facts import Limits
 from appliance.stages.mig.facts import MigDemand
 from appliance.stages.observe.facts import Observe
 from appliance.stages.scheduler.facts import SchedulerFacts
-from appliance.stages.slurm.facts import Containers, Slurm
+from appliance.stages.slurm.facts import Containers, Slurm, Watch
 
 Resource = dict[StateText, StateText | Number | bool | list[StateText] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
@@ -169,6 +169,7 @@ class HostFacts(Numerous):
     observe: Observe | None = None
     limits: Limits | None = None
     mig_demand: MigDemand | None = None
+    watch: Watch | None = None
     xids: tuple[Line, ...] = ()
     xid_events: tuple[Xid, ...] | None = Field(
         default=None, description="The last Xid messages, oldest first; None: not read"

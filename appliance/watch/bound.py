@@ -9,7 +9,6 @@ through. Where too many have announced, the first by name stay and the others ta
 from __future__ import annotations
 
 import time
-from enum import Enum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,21 +20,13 @@ TRIES = 6
 PAUSE_S = 0.7
 
 
-class Outcome(Enum):
-    """What became of it."""
-
-    OUT = "out"
-    """It takes no jobs, whoever saw to that."""
-    OVER = "over the bound"
-    """As many hosts as may be are out already: it keeps its jobs."""
-
-
 def take_out(
     slurm: Slurm, cause: str, most: int, pause: Callable[[float], None] = time.sleep
-) -> Outcome:
-    """Drain this host for ``cause`` where no more than ``most`` hosts are out then. Raises Silent; it may be announced then.
+) -> Node:
+    """Drain this host for ``cause`` where no more than ``most`` hosts are out then; its node afterwards.
 
-    A node that is out for whatever reason is left as it is: a person's drain keeps its reason.
+    A node that is out for whatever reason is left as it is: a person's drain keeps its reason. Raises Silent; the host may
+    be announced then.
     """
     known = slurm.nodes()
     if not known[slurm.name].is_out and len(_counted(known) - {slurm.name}) < most:
@@ -43,7 +34,7 @@ def take_out(
             slurm.announce(known[slurm.name])
         known = _settle(slurm, cause, most, pause)
     slurm.withdraw(known[slurm.name])
-    return Outcome.OUT if known[slurm.name].is_out else Outcome.OVER
+    return known[slurm.name]
 
 
 def _settle(

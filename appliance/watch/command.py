@@ -7,11 +7,11 @@ import fcntl
 import json
 import os
 import sys
-import time
 
-from appliance.watch import programs, verdict
-from appliance.watch.bound import Outcome, take_out
-from appliance.watch.scontrol import Silent, Slurm
+from appliance.watch import programs, rules, verdict
+from appliance.watch.acts import act
+from appliance.watch.facts import taken
+from appliance.watch.scontrol import Slurm
 from appliance.watch.verdict import Verdict
 
 TYPE_CHECKING = False
@@ -72,49 +72,12 @@ def settings(file: str) -> dict[str, Any] | str:
 
 
 def look(given: dict[str, Any]) -> Verdict:
-    """All causes; what a program of the site finds comes last."""
-    del given
-    return Verdict(list(programs.causes()))
-
-
-def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
-    """Does what the verdict asks for in Slurm, and leaves it for others to read."""
-    before = verdict.last()
-    if seen.causes:
-        try:
-            out = take_out(slurm, seen.reason, given["most_out"]) is Outcome.OUT
-            seen.slurm = verdict.OUT if out else verdict.OVER
-        except Silent as error:
-            seen.slurm = verdict.SILENT
-            seen.gaps.append(f"Slurm was not told: {error}")
-    elif before.get("causes", True):
-        try:
-            mine = slurm.nodes()[slurm.name]
-            slurm.withdraw(mine)
-        except Silent as error:
-            seen.gaps.append(f"Slurm was not asked: {error}")
-    changed = bool(before.get("causes")) != bool(seen.causes)
-    since = time.time() if changed or not before else float(before.get("since", time.time()))
-    verdict.keep(seen, since, given.get("textfiles", ""))
-    if changed or before.get("slurm", "") != seen.slurm:
-        _log(seen)
-    return seen
-
-
-def _log(seen: Verdict) -> None:
-    """One line in the system's log for each change."""
-    import syslog
-
-    syslog.openlog("appliance-watch", 0, syslog.LOG_DAEMON)
-    if not seen.causes:
-        syslog.syslog(syslog.LOG_NOTICE, "fit for work")
-        return
-    done = {
-        verdict.OUT: "takes no jobs",
-        verdict.OVER: "keeps its jobs: as many hosts as the site allows are out already",
-        verdict.SILENT: "could not be taken out: Slurm's controller does not answer",
-    }.get(seen.slurm, "")
-    syslog.syslog(syslog.LOG_ERR, f"unfit, {done}: {seen.reason}")
+    """All causes, those of programs of the site last."""
+    expects = given.get("expects")
+    if not expects:
+        return Verdict(list(programs.causes()), [])
+    facts = taken()
+    return Verdict([*rules.causes(facts, expects), *programs.causes()], rules.gaps(facts))
 
 
 def _say(seen: Verdict) -> int:

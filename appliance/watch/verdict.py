@@ -12,26 +12,36 @@ if TYPE_CHECKING:
 
 LAST = "/run/appliance/watch.json"
 METRICS = "appliance_watch.prom"
-IN, OUT, OVER, SILENT, LEFT = "in", "out", "over", "silent", ""
-"""For Slurm the host takes jobs, takes none, takes jobs because of the bound, its controller does not answer; nothing was done."""
+OUT, OVER, SILENT, LEFT = "out", "over", "silent", ""
+"""For Slurm the host takes no jobs, takes jobs because of the bound, its controller does not answer; nothing was done."""
 
 
 class Cause:
-    """One thing that makes the host unfit: the check that explains it, the part, one line."""
+    """One thing that makes the host unfit: the check that tells the same, one line, the part; ``age`` of an event, in s."""
 
-    def __init__(self, check: str, cause: str, part: str = "") -> None:
-        self.check, self.cause, self.part = check, cause, part
+    def __init__(self, check: str, cause: str, part: str = "", age: float | None = None) -> None:
+        self.check, self.cause, self.part, self.age = check, cause, part, age
 
     def __str__(self) -> str:
         """As it stands in a reason."""
         return " ".join(filter(None, [self.check, self.part + ":" * bool(self.part), self.cause]))
 
+    @property
+    def key(self) -> str:
+        """What stays the same of it from one look to the next; of an event, its words."""
+        return f"{self.check} {self.part}" + (f" {self.cause}" if self.age is not None else "")
+
 
 class Verdict:
-    """``causes``: why the host is unfit; ``gaps``: what could not be judged, which takes no host out."""
+    """``causes``: why the host is unfit; ``gaps``: what could not be judged, which takes no host out.
 
-    def __init__(self, causes: list[Cause], gaps: list[str] = (), slurm: str = LEFT) -> None:  # type: ignore[assignment]
-        self.causes, self.gaps, self.slurm = causes, list(gaps), slurm
+    ``slurm``: how Slurm has it; ``ours``: it is out by this program; ``waived``: causes with which a person gave it back, by key, with the time.
+    """
+
+    def __init__(self, causes: list[Cause], gaps: list[str]) -> None:
+        self.causes, self.gaps = causes, gaps
+        self.slurm, self.ours = LEFT, False
+        self.waived: dict[str, float] = {}
 
     @property
     def reason(self) -> str:
@@ -47,12 +57,14 @@ def last() -> dict[str, Any]:
             said = json.load(file)
     except (OSError, ValueError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return said if isinstance(said, dict) and said.get("version") == 1 else {}
 
 
 def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
     """Leave it for others to read; ``since``: unfit or fit from then on, in s of the epoch."""
-    causes = [{"check": c.check, "part": c.part, "cause": c.cause} for c in verdict.causes]
+    causes = [
+        {"check": c.check, "part": c.part, "cause": c.cause, "key": c.key} for c in verdict.causes
+    ]
     said = {
         "version": 1,
         "time": round(time.time(), 1),
@@ -60,6 +72,8 @@ def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
         "causes": causes,
         "gaps": verdict.gaps,
         "slurm": verdict.slurm,
+        "ours": verdict.ours,
+        "waived": verdict.waived,
     }
     os.makedirs(os.path.dirname(LAST), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
     write(LAST, json.dumps(said) + "\n")
@@ -69,14 +83,14 @@ def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
 
 def metrics(verdict: Verdict) -> str:
     """For the node exporter, which adds when the file was written."""
-    over = int(bool(verdict.causes) and verdict.slurm in {OVER, SILENT})
+    kept = int(bool(verdict.causes) and verdict.slurm in {OVER, SILENT})
     return (
         "# HELP appliance_watch_unfit The host's own watch finds it unfit for work.\n"
         "# TYPE appliance_watch_unfit gauge\n"
         f"appliance_watch_unfit {int(bool(verdict.causes))}\n"
         "# HELP appliance_watch_kept It is unfit, and Slurm gives it jobs all the same.\n"
         "# TYPE appliance_watch_kept gauge\n"
-        f"appliance_watch_kept {over}\n"
+        f"appliance_watch_kept {kept}\n"
     )
 
 

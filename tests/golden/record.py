@@ -47,7 +47,7 @@ from tests.unit.engine.world import FakeHosts, Recorder
 RECORD = Path(__file__).parents[1] / "data/golden"
 WIDTH = 120
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-WATCH = "appliance.stages.slurm.variables.executable"
+WATCH = "appliance.stages.slurm.variables.watch.executable"
 """Carries the probe: in the record every change of a collector would be a change of every site."""
 TAKEN = datetime(2026, 11, 23, 14, 17, 42, tzinfo=UTC)
 """When the facts were taken; every clock of the record shows it."""

@@ -277,6 +277,12 @@ CASES = (
         at=90,
     ),
     Case(
+        "HostUnfitAndKept",
+        {'appliance_watch_kept{instance="g"}': "0x5 1x40"},
+        {'appliance_watch_kept{instance="g"}': "0" + STEADY},
+        {"instance": "g"},
+    ),
+    Case(
         "SlurmGpusIdleWhileJobsWait",
         {
             'slurm_partition_oldest_pending_seconds{instance="h",partition="p"}': "4000+60x400",

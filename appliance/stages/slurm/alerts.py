@@ -56,6 +56,17 @@ ALERTS = (
         check="slurm.nodes",
     ),
     Alert(
+        name="HostUnfitAndKept",
+        area="slurm",
+        expr="appliance_watch_kept == 1",
+        minutes=2,
+        severity=Severity.CRITICAL,
+        summary="{{ $labels.instance }} finds itself unfit for work, and Slurm gives it jobs all the same",
+        remedy="appliance-watch look there says why; as many hosts as slurm.watch.most_out allows are out already (sinfo -R), or "
+        "slurmctld does not answer.",
+        check="slurm.watch",
+    ),
+    Alert(
         name="SlurmGpusIdleWhileJobsWait",
         area="slurm",
         expr="slurm_partition_oldest_pending_seconds > 3600"

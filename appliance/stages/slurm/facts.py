@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from appliance.models.base import Numerous
-from appliance.models.fact_types import Count, Line, NodeName
+from appliance.models.fact_types import Count, Line, NodeName, Real
 
 
 class Plugin(Numerous):
@@ -31,6 +31,30 @@ class Containers(Numerous):
     overlay: bool | None = Field(default=None, description="The kernel, or FUSE, has overlays")
     folder: Line = Field(default="", description="Of images and containers; empty: not set")
     free: Count | None = Field(default=None, description="Bytes free there")
+
+
+class UnfitBy(Numerous):
+    """One cause: the check that tells the same, the part, one line."""
+
+    check: Line
+    part: Line = ""
+    cause: Line
+
+    def __str__(self) -> str:
+        """As it stands in Slurm's reason."""
+        return " ".join(filter(None, [self.check, self.part + ":" * bool(self.part), self.cause]))
+
+
+class Watch(Numerous):
+    """What the host's own watch found last."""
+
+    age_s: Real = Field(description="Seconds since it looked")
+    causes: tuple[UnfitBy, ...] = Field(default=(), description="Why the host is unfit for work")
+    gaps: tuple[Line, ...] = Field(default=(), description="What it could not judge")
+    slurm: Line = Field(
+        default="",
+        description="out: takes no jobs; over: keeps them, for the bound; silent: slurmctld does not answer; empty: nothing was done",
+    )
 
 
 class SlurmNode(Numerous):

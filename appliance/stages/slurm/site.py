@@ -108,6 +108,13 @@ class WatchOptions(Model):
         description="Hosts that may be drained by their own judgement at the same time, 0 for none; "
         "none: a tenth of the GPU hosts, and one at least",
     )
+    return_after_minutes: int | None = Field(
+        default=10,
+        ge=1,
+        le=10_080,
+        description="Minutes a host that drained itself must have been fit before it takes work again; never by itself after faults of "
+        "a GPU; none: never by itself",
+    )
 
 
 class SlurmOptions(Model):

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from appliance.checks.causes import CONSEQUENCES, explain
+from appliance.checks.causes import CONSEQUENCES, WATCHED, explain
 from appliance.checks.consequence import Consequence
 from appliance.engine.judge import REACHABLE
 from appliance.models.result import CheckResult, Kind, Status, Value, overall
@@ -160,6 +160,23 @@ CASES = (
         of("base.clock", "gpu-1"),
         of("observe.alerts", "cluster", WARN, "ClockOff"),
         of("observe.alerts", "cluster", WARN, "ClockOff", "UnitFailed"),
+    ),
+    *(
+        Case(
+            of(check, "gpu-1"),
+            of("slurm.nodes", "gpu-1", FAIL, check),
+            of("slurm.nodes", "gpu-2", FAIL, check)
+            if check == "slurm.munge"
+            else of("slurm.nodes", "gpu-1", FAIL, "slurm.gres"),
+        )
+        for check in WATCHED
+    ),
+    Case(SLURMD, of("slurm.watch", "gpu-1"), of("slurm.watch", "gpu-2")),
+    Case(SLURMCTLD, of("slurm.watch", "gpu-2"), of("slurm.nodes", "gpu-2")),
+    Case(
+        of("slurm.watch", "gpu-1"),
+        of("observe.alerts", "cluster", WARN, "HostUnfitAndKept"),
+        of("observe.alerts", "cluster", WARN, "HostUnfitAndKept", "HostDown"),
     ),
     Case(MUNGE, of("slurm.daemons", "gpu-1/slurmd"), of("slurm.daemons", "head/slurmctld")),
     Case(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from appliance.watch.bound import Outcome, take_out
+from appliance.watch.bound import take_out
 from appliance.watch.scontrol import MARK, PREFIX, Node, Silent, Slurm
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
@@ -53,8 +53,10 @@ class Told(Slurm):
 
 def drain(
     controller: Controller, name: str, most: int, pause: Callable[[float], None] | None = None
-) -> Outcome:
-    return take_out(Told(controller, name), "gpu.error GPU 3", most, pause or (lambda _: None))
+) -> bool:
+    """Whether it is out then."""
+    doors = Told(controller, name)
+    return take_out(doors, "gpu.error GPU 3", most, pause or (lambda _: None)).is_out
 
 
 @dataclass
@@ -88,7 +90,7 @@ class Turns:
 
 def test_a_host_that_is_unfit_is_drained_with_the_cause() -> None:
     controller = Controller()
-    assert drain(controller, "gpu-1", 1) is Outcome.OUT
+    assert drain(controller, "gpu-1", 1)
     node = controller.nodes["gpu-1"]
     assert (node.state, node.reason, node.extra) == ("IDLE+DRAIN", PREFIX + "gpu.error GPU 3", "")
 
@@ -97,7 +99,7 @@ def test_a_host_that_is_unfit_is_drained_with_the_cause() -> None:
 def test_one_after_the_other_as_many_go_as_the_bound_says(most: int) -> None:
     controller = Controller()
     said = [drain(controller, name, most) for name in HOSTS]
-    assert said == [Outcome.OUT] * most + [Outcome.OVER] * (len(HOSTS) - most)
+    assert said == [True] * most + [False] * (len(HOSTS) - most)
     assert all(not node.extra for node in controller.nodes.values())
 
 
@@ -122,16 +124,16 @@ def test_at_the_same_moment_in_any_order_no_more_go_than_the_bound_says(
 def test_a_host_that_died_while_it_announced_itself_counts() -> None:
     controller = Controller()
     controller.nodes["gpu-2"].extra = MARK
-    assert drain(controller, "gpu-1", 1) is Outcome.OVER
-    assert drain(controller, "gpu-2", 1) is Outcome.OUT
+    assert not drain(controller, "gpu-1", 1)
+    assert drain(controller, "gpu-2", 1)
 
 
 def test_what_a_person_drained_keeps_its_reason_and_does_not_count() -> None:
     controller = Controller()
     controller.nodes["gpu-1"] = Node("IDLE+DRAIN", "waits for a fan [root@2026-11-24T10:00:00]")
-    assert drain(controller, "gpu-1", 1) is Outcome.OUT
+    assert drain(controller, "gpu-1", 1)
     assert controller.nodes["gpu-1"].reason.startswith("waits for a fan")
-    assert drain(controller, "gpu-2", 1) is Outcome.OUT
+    assert drain(controller, "gpu-2", 1)
 
 
 def test_a_person_who_drains_at_the_same_moment_is_first() -> None:
@@ -145,7 +147,7 @@ def test_a_person_who_drains_at_the_same_moment_is_first() -> None:
             controller.nodes["gpu-1"].reason = "mine"
 
     controller.before = person
-    assert drain(controller, "gpu-1", 1) is Outcome.OUT
+    assert drain(controller, "gpu-1", 1)
     assert (controller.nodes["gpu-1"].reason, controller.nodes["gpu-1"].extra) == ("mine", "")
 
 
@@ -153,8 +155,8 @@ def test_what_somebody_keeps_in_extra_stays() -> None:
     controller = Controller()
     for node in controller.nodes.values():
         node.extra = "rack=7"
-    assert drain(controller, "gpu-1", 1) is Outcome.OUT
-    assert drain(controller, "gpu-2", 1) is Outcome.OVER
+    assert drain(controller, "gpu-1", 1)
+    assert not drain(controller, "gpu-2", 1)
     assert {node.extra for node in controller.nodes.values()} == {"rack=7"}
 
 

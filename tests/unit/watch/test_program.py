@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from appliance.watch import command, programs, scontrol, verdict
+from appliance.watch.acts import act as act_on
 from appliance.watch.bundle import executable
 from appliance.watch.scontrol import MARK, PREFIX, Slurm
 from appliance.watch.verdict import Cause, Verdict
@@ -46,7 +47,8 @@ def nodes(folder: Path, state: str = "IDLE", reason: str = "", extra: str = "") 
 
 def act(folder: Path, *causes: Cause, most: int = 1) -> Verdict:
     given = {"version": 1, "node": "gpu-1", "most_out": most, "textfiles": str(folder)}
-    return command.act(given, Verdict(list(causes)), Slurm("gpu-1", (str(folder),)))
+    given["return_after_minutes"] = 10
+    return act_on(given, Verdict(list(causes), []), Slurm("gpu-1", (str(folder),)))
 
 
 def told(folder: Path) -> list[str]:
@@ -82,7 +84,12 @@ def test_over_the_bound_it_is_told_and_not_drained(world: Path) -> None:
     seen = act(world, LOST, most=0)
     assert (seen.slurm, told(world)) == (verdict.OVER, [])
     assert verdict.last()["causes"] == [
-        {"check": "gpu.error", "part": "GPU 3", "cause": "the driver cannot reach it"}
+        {
+            "check": "gpu.error",
+            "part": "GPU 3",
+            "cause": "the driver cannot reach it",
+            "key": "gpu.error GPU 3",
+        }
     ]
     metrics = (world / verdict.METRICS).read_text()
     assert "appliance_watch_unfit 1\n" in metrics
@@ -148,3 +155,71 @@ def test_programs_of_the_site_are_causes_by_their_first_line(tmp_path: Path) -> 
 def test_a_host_without_settings_is_not_kept_from_work_for_that(world: Path) -> None:
     (world / "settings").write_text(json.dumps({"version": 2}))
     assert command.settings(str(world / "settings")) == f"{world}/settings is not of version 1"
+
+
+OURS = f"{PREFIX}storage.mount nothing is mounted at /shared [root@2026-11-24T10:00:00]"
+RESUME = "update NodeName=gpu-1 State=RESUME"
+
+
+def fit_for(world: Path, minutes: float) -> None:
+    """The last look found it fit that long ago, and out."""
+    act(world)
+    file = Path(verdict.LAST)
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps({**said, "since": said["since"] - 60 * minutes}))
+
+
+@pytest.mark.parametrize(("minutes", "returns"), [(9, False), (11, True)])
+def test_a_host_that_was_fit_for_long_enough_works_again(
+    world: Path, minutes: float, returns: bool
+) -> None:
+    nodes(world, "IDLE+DRAIN", OURS)
+    fit_for(world, minutes)
+    assert act(world).slurm == (verdict.LEFT if returns else verdict.OUT)
+    assert told(world) == [RESUME] * returns
+
+
+@pytest.mark.parametrize(
+    "reason", ["waits for a fan", "appliance: the driver is changed", f"{PREFIX}gpu.ecc GPU 3: 2"]
+)
+def test_what_is_a_person_s_to_give_back_stays_out(world: Path, reason: str) -> None:
+    nodes(world, "IDLE+DRAIN", f"{reason} [root@2026-11-24T10:00:00]")
+    fit_for(world, 999)
+    act(world)
+    assert told(world) == []
+
+
+def test_a_host_that_a_person_gave_back_is_left_to_him_until_something_new_is_found(
+    world: Path,
+) -> None:
+    nodes(world, "IDLE+DRAIN", f"{PREFIX}{LOST} [root@2026-11-24T10:00:00]")
+    assert act(world, LOST).ours
+    nodes(world)
+    assert act(world, LOST).slurm == verdict.LEFT
+    assert act(world, LOST).slurm == verdict.LEFT
+    assert told(world) == []
+    act(world, LOST, Cause("base.disk", "/ has 0.0 % free"))
+    assert (
+        told(world)[-1]
+        == f"update NodeName=gpu-1 State=DRAIN Reason={PREFIX}base.disk / has 0.0 % free"
+    )
+
+
+def test_a_fault_that_went_and_came_again_is_new(world: Path) -> None:
+    nodes(world, "IDLE+DRAIN", f"{PREFIX}{LOST} [root@2026-11-24T10:00:00]")
+    act(world, LOST)
+    nodes(world)
+    act(world, LOST)
+    act(world)
+    act(world, LOST)
+    assert told(world)[-1].startswith("update NodeName=gpu-1 State=DRAIN")
+
+
+def test_a_message_of_the_kernel_counts_again_when_it_came_again(world: Path) -> None:
+    nodes(world, "IDLE+DRAIN", f"{PREFIX}gpu.xid GPU 3: Xid 95 [root@2026-11-24T10:00:00]")
+    act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 600.0))
+    nodes(world)
+    assert act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 660.0)).slurm == verdict.LEFT
+    assert act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 720.0)).slurm == verdict.LEFT
+    act(world, Cause("gpu.xid", "Xid 95", "GPU 3", -5.0))
+    assert told(world)[-1].startswith("update NodeName=gpu-1 State=DRAIN")

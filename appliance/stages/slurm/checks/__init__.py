@@ -25,6 +25,8 @@ WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "res
 MAINTENANCE = frozenset({"maint", "maintenance"})
 """A reservation with the flag MAINT, in the words of sinfo and of scontrol; state=resume does not end one."""
 OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
+WATCH = "appliance: health: "
+"""How the reason begins where the host's own watch drained it; also in appliance/watch/scontrol.py."""
 TOO_FEW = "gres/gpu count"
 """In slurmctld's reason for a node that registers with fewer GPUs than slurm.conf says."""
 SHORT = re.compile(r"gres/gpu count reported lower than configured \((\d+) < (\d+)\)")
@@ -142,7 +144,14 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> CheckResult:
         limit="idle, mixed or allocated",
         evidence="scontrol show node",
         kind=Kind.TOO_FEW_GPUS if TOO_FEW in node.reason else Kind.OTHER,
+        names=_taken_out_for(node),
     )
+
+
+def _taken_out_for(node: SlurmNode) -> tuple[str, ...]:
+    """The check whose failure the host's own watch gave as the reason."""
+    found = node.reason.removeprefix(WATCH)
+    return (found.partition(" ")[0],) if found != node.reason else ()
 
 
 def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner) -> CheckResult:
@@ -169,6 +178,8 @@ def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
         return "scontrol show reservation says whose it is and how long; then it takes jobs again"
     if "not_responding" in words:
         return f"journalctl -u slurmd on {host.name}, and the network to the controller"
+    if node.reason.startswith(WATCH):
+        return f"mend that; it comes back as slurm.watch says, or by {DEPLOY}"
     if node.reason.startswith("appliance:"):
         return f"mend that, then {DEPLOY} (it resumes the host)"
     return f"once that is dealt with: scontrol update nodename={host.name} state=resume"

@@ -1,7 +1,6 @@
 """Variables of role slurm: one description of the cluster, the same on every host."""
 
 import re
-from base64 import b64encode
 from dataclasses import asdict, dataclass
 
 from appliance.errors import ConfigError
@@ -12,7 +11,7 @@ from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.topology import slurm_switches
 from appliance.stages.gpu.facts import Gpu, MigPart
 from appliance.stages.slurm.variables.containers import containers
-from appliance.watch.bundle import executable
+from appliance.stages.slurm.variables.watch import watch
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -74,20 +73,8 @@ def variables(context: RoleContext) -> Variables:
         "slurm_scratch": _scratch(context),
         "slurm_switches": context.once(slurm_switches),
         "slurm_containers": containers(context.site),
-        "slurm_watch_program": context.once(_watch_program),
-        "slurm_most_out": most_out(site),
+        **watch(context),
     }
-
-
-def most_out(site: Site) -> int:
-    """GPU hosts that may be drained by their own judgement at the same time."""
-    chosen = site.slurm.watch.most_out
-    return max(1, len(site.with_role(Role.GPU)) // 10) if chosen is None else chosen
-
-
-def _watch_program(context: RoleContext) -> str:
-    del context
-    return b64encode(executable()).decode()
 
 
 def _nodes(context: RoleContext) -> list[_Node]:

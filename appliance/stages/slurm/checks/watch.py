@@ -1,0 +1,74 @@
+"""What hosts find of themselves: whether their watch looks at all, and whether somebody unfit keeps his jobs."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import (
+    GPU_HOSTS,
+    Check,
+    HostCheck,
+    Nature,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.result import CheckResult
+from appliance.models.site import Host
+from appliance.stages.slurm.facts import Watch
+from appliance.stages.slurm.variables.watch import most_out
+
+OLD_SECONDS = 300.0
+"""Five rounds of HealthCheckInterval."""
+OWN = "slurm.watch"
+"""The check that causes of the site's own programs bear."""
+
+
+def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """The host's own watch looks, and who is unfit by it takes no jobs."""
+    seen = facts.watch
+    if seen is None:
+        why = facts.gap("watch", "no program judges this host for Slurm")
+        return [not_assessed(OWN, host.name, why, fix="appliance deploy --stage slurm")]
+    if seen.age_s > OLD_SECONDS:
+        cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: Slurm does not run it"
+        fix = f"journalctl -u slurmd on {host.name}, and slurmctld on the first control host"
+        return [failed(OWN, host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)]
+    if not seen.causes:
+        return [passed(OWN, host.name, "fit")]
+    return [_unfit(view, host, seen)]
+
+
+def _unfit(view: View, host: Host, seen: Watch) -> CheckResult:
+    """What took the host out is told by a check of its own, but for what the site's programs find."""
+    said = "; ".join(map(str, seen.causes))
+    common = {"names": tuple(dict.fromkeys(c.check for c in seen.causes)), "value": "unfit"}
+    fix = f"mend that; appliance-watch look on {host.name} says whether it is"
+    if seen.slurm == "over":
+        most = most_out(view.site)
+        cause = f"unfit, and keeps its jobs, for no more than {most} may drain themselves at once: {said}"
+        fix = f"look at all of them: that many at once are rarely broken; slurm.watch.most_out; scontrol update nodename={host.name} state=drain"
+        return failed(OWN, host.name, cause, fix, **common)
+    if seen.slurm == "silent":
+        cause = f"unfit, and could not be drained, for slurmctld does not answer it: {said}"
+        return failed(OWN, host.name, cause, fix, **common)
+    if not seen.slurm:
+        return warned(OWN, host.name, f"a person gave it back to Slurm with: {said}", fix, **common)
+    if OWN in common["names"]:
+        return failed(OWN, host.name, said, fix, **common)
+    return passed(OWN, host.name, "unfit, and out", evidence=said)
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        OWN,
+        "Hosts judge themselves",
+        GPU_HOSTS,
+        judge_watch,
+        "Every GPU host judges itself each minute and before each job, by the same facts as health, and drains where it is unfit. "
+        "It fails where that does not happen, where a program of /etc/slurm/health.d fails, or where a host is unfit and keeps its jobs: "
+        "as many as slurm.watch.most_out allows are out already, or slurmctld does not answer it.",
+        nature=Nature.SYMPTOM,
+    ),
+)

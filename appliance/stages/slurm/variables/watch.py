@@ -1,0 +1,87 @@
+"""What a GPU host must have to be fit for work, as its own watch (appliance/watch) is told."""
+
+from base64 import b64encode
+
+from appliance.checks.check import View
+from appliance.models.profile import Interconnect
+from appliance.models.site import Role, Site
+from appliance.stages.base.checks.room import FAIL_PERCENT
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.fabric.checks.ports import wanted_rate
+from appliance.stages.gpu.part import gpu_parts
+from appliance.stages.gpu.xid_map import xid_map
+from appliance.stages.storage.variables import client
+from appliance.watch.bundle import executable
+
+
+def watch(context: RoleContext) -> Variables:
+    """The program, its bound, and what it judges by."""
+    return {
+        "slurm_watch_program": context.once(_program),
+        "slurm_most_out": most_out(context.site),
+        "slurm_return_after_minutes": context.site.slurm.watch.return_after_minutes or 0,
+        "slurm_watch_expects": {**context.once(_expected), "mounts": _mounts(context)},
+    }
+
+
+def most_out(site: Site) -> int:
+    """GPU hosts that may be drained by their own judgement at the same time."""
+    chosen = site.slurm.watch.most_out
+    return max(1, len(site.with_role(Role.GPU)) // 10) if chosen is None else chosen
+
+
+def _program(context: RoleContext) -> str:
+    del context
+    return b64encode(executable()).decode()
+
+
+def _expected(context: RoleContext) -> Variables:
+    """By the same limits as the checks have them."""
+    hardware = context.profile.hardware
+    view = View(context.profile, context.site, {})
+    scratch = context.site.storage.scratch
+    switched = hardware.gpu.interconnect is Interconnect.NVSWITCH
+    disk = view.number("base.disk")
+    hours = view.number("gpu.xid")
+    return {
+        "gpus": hardware.gpu.count,
+        "pcie_width": hardware.gpu.pcie_width,
+        "nvlinks": _nvlinks(context, view) if switched else {},
+        "fabric_manager": switched,
+        "scratch": scratch.at if scratch else "",
+        "ports": hardware.fabric.ports,
+        "link_layer": hardware.fabric.link_layer,
+        "rate_gbps": wanted_rate(view)[0],
+        "xids": _fatal(view),
+        "xid_hours": hours[0] if hours else xid_map().hours,
+        "disk_percent": disk[0] if disk else FAIL_PERCENT,
+    }
+
+
+def _nvlinks(context: RoleContext, view: View) -> dict[str, int]:
+    """Links of each product the class accepts."""
+    own = view.number("gpu.nvlink")
+    found = {name: gpu_parts().find(name) for name in context.profile.hardware.gpu.models}
+    known = {name: part.nvlinks for name, part in found.items() if part and part.nvlinks}
+    return {name: int(own[0]) if own else links for name, links in known.items()}
+
+
+def _fatal(view: View) -> str:
+    """Codes that fail a host, by the map and the site's own words."""
+    table = xid_map()
+    verdicts: dict[int, object] = {
+        code: table.classes[row.kind].verdict for row in table.codes for code in row.codes
+    }
+    chosen = {**view.profile.limits, **view.site.limits}
+    for name, limit in chosen.items():
+        code = name.removeprefix("gpu.xid.")
+        if code.isdigit() and limit.value in ("pass", "warn", "fail"):
+            verdicts[int(code)] = limit.value
+    return " ".join(str(code) for code in sorted(verdicts) if verdicts[code] == "fail")
+
+
+def _mounts(context: RoleContext) -> list[str]:
+    """What must be mounted there; a container of the rack has no NFS client of its kernel's."""
+    if client(context.facts.get(context.host.name)) != "kernel":
+        return []
+    return [mount.at for mount in context.site.storage.mounts]

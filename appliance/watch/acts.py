@@ -1,0 +1,100 @@
+"""What follows from a look: the host is taken out of Slurm, kept, or given back; and every change is told."""
+
+from __future__ import annotations
+
+import time
+
+from appliance.watch import verdict
+from appliance.watch.bound import take_out
+from appliance.watch.scontrol import PREFIX, Silent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.watch.scontrol import Node, Slurm
+    from appliance.watch.verdict import Verdict
+
+BY_PERSONS = ("gpu.count", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.xid", "gpu.pcie")
+"""Faults that a reboot or a reset hides, and does not mend: a person gives the host back, or a deployment that proves it."""
+
+
+def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
+    """Does in Slurm what the verdict asks for, and leaves it for others to read."""
+    before = verdict.last()
+    changed = bool(before.get("causes")) != bool(seen.causes)
+    since = time.time() if changed or not before else float(before.get("since", time.time()))
+    seen.waived = _still(before.get("waived", {}), seen)
+    try:
+        if seen.causes:
+            _take_out(given, seen, slurm, before)
+        elif before.get("causes", True) or before.get("ours"):
+            _look_back(given, seen, slurm, since)
+    except Silent as error:
+        seen.slurm = verdict.SILENT if seen.causes else verdict.LEFT
+        seen.ours = bool(before.get("ours"))
+        seen.gaps.append(f"Slurm was not told: {error}")
+    verdict.keep(seen, since, given.get("textfiles", ""))
+    if changed or before.get("slurm", "") != seen.slurm:
+        _log(seen)
+    return seen
+
+
+def _take_out(given: dict[str, Any], seen: Verdict, slurm: Slurm, before: dict[str, Any]) -> None:
+    """A host that a person gave back is left to him, until something new is found."""
+    mine = slurm.nodes()[slurm.name]
+    if before.get("ours") and not mine.is_out:
+        seen.waived.update(dict.fromkeys((c["key"] for c in before["causes"]), time.time()))
+    fresh = [cause for cause in seen.causes if cause.key not in seen.waived]
+    if fresh or mine.is_out:
+        first = verdict.Verdict(fresh or seen.causes, [])
+        mine = take_out(slurm, first.reason, given["most_out"])
+    else:
+        slurm.withdraw(mine)
+    seen.ours = mine.is_ours
+    seen.slurm = verdict.OUT if mine.is_out else verdict.OVER if fresh else verdict.LEFT
+
+
+def _still(waived: dict[str, float], seen: Verdict) -> dict[str, float]:
+    """What a person accepted, while it lasts; an event only where it has not come again."""
+    now = time.time()
+    standing = {c.key: now - c.age if c.age is not None else 0.0 for c in seen.causes}
+    return {key: at for key, at in waived.items() if standing.get(key, at + 1.0) < at}
+
+
+def _look_back(given: dict[str, Any], seen: Verdict, slurm: Slurm, since: float) -> None:
+    """A fit host that is out by this program works again once it was fit for long enough, if its fault may end by itself."""
+    mine = slurm.nodes()[slurm.name]
+    slurm.withdraw(mine)
+    seen.ours = mine.is_ours
+    if not mine.is_ours:
+        return
+    minutes = given.get("return_after_minutes")
+    if minutes and may_return(mine) and time.time() - since >= 60 * minutes:
+        slurm.resume()
+        seen.ours = False
+    else:
+        seen.slurm = verdict.OUT
+
+
+def may_return(mine: Node) -> bool:
+    """Whether the reason is a fault that ends by itself; the first of several is the gravest."""
+    said = mine.reason[len(PREFIX) :]
+    return not said.startswith(BY_PERSONS)
+
+
+def _log(seen: Verdict) -> None:
+    """One line in the system's log for each change."""
+    import syslog
+
+    syslog.openlog("appliance-watch", 0, syslog.LOG_DAEMON)
+    done = {
+        verdict.OUT: "takes no jobs",
+        verdict.OVER: "keeps its jobs: as many hosts as the site allows are out already",
+        verdict.SILENT: "could not be taken out: Slurm's controller does not answer",
+        verdict.LEFT: "keeps its jobs: a person gave it back with this",
+    }[seen.slurm]
+    if seen.causes:
+        syslog.syslog(syslog.LOG_ERR, f"unfit, {done}: {seen.reason}")
+    else:
+        syslog.syslog(syslog.LOG_NOTICE, "fit" + ", still out" * (seen.slurm == verdict.OUT))

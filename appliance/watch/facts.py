@@ -1,0 +1,27 @@
+"""What the host says of itself, by the same collectors as the probe's: NVML, the kernel log, ports, mounts, units."""
+
+from __future__ import annotations
+
+from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.collect import document
+from appliance.probe.collectors.units import query
+from appliance.stages.fabric.collect.adapters import ports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+AREAS = ["gpus", "xids", "filesystems"]
+UNITS = ("munge.service", "nvidia-fabricmanager.service")
+
+
+def taken(root: str = "") -> dict[str, Any]:
+    """Facts as HostFacts has them; an area that was not to be had is in ``errors``."""
+    ask = Ask({"areas": AREAS}, root)
+    facts = document(ask)
+    for area, read in (("ports", ports), ("units", lambda a: query(a, UNITS))):
+        try:
+            facts[area] = read(ask)
+        except (Unreadable, OSError) as error:
+            facts["errors"][area] = str(error)
+    return facts

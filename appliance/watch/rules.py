@@ -1,0 +1,183 @@
+"""What makes a host unfit for work. Each cause bears the id of the check by which ``appliance health`` tells the same.
+
+What only makes a host slower, or waits for a person's plan (heat, a slow PCIe generation, firmware, a cable in the wrong
+leaf), takes nobody out: that is told by health alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from appliance.watch.verdict import Cause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+HOUR = 3600
+FELL_OFF = 79
+PROCESS = re.compile(r"\bpid=.*?, (?:name=.*?, )?")
+"""Whose name a user chooses; it has no business in a reason."""
+SRAM_MOST = 4
+CLOCK_SECONDS = 150.0
+"""Half of what munge bears between two hosts."""
+LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "overlay"})
+
+
+def causes(facts: Facts, expects: Facts) -> Iterator[Cause]:
+    """All of them; what speaks of the hardware first."""
+    yield from _gpus(facts, expects)
+    yield from _xids(facts, expects)
+    yield from _devices(expects)
+    yield from _units(facts, expects)
+    yield from _ports(facts, expects)
+    yield from _mounts(facts, expects)
+    yield from _disk(facts, expects)
+    yield from _clock(facts)
+
+
+def gaps(facts: Facts) -> list[str]:
+    """What could not be judged. It takes no host out."""
+    return [f"{area}: {why}" for area, why in sorted(facts.get("errors", {}).items())]
+
+
+def _gpus(facts: Facts, expects: Facts) -> Iterator[Cause]:
+    wanted = expects["gpus"]
+    on_bus = facts.get("pci_gpus")
+    if on_bus is not None and on_bus < wanted:
+        yield Cause("gpu.count", f"{on_bus} GPUs are on the PCI bus, the class has {wanted}")
+    if not facts.get("gpus"):
+        if wanted and on_bus:
+            said = facts.get("errors", {}).get("gpus", "none is loaded")
+            yield Cause("gpu.driver", f"no driver answers: {said}")
+        return
+    devices = facts["gpus"]["devices"]
+    if on_bus is not None and len(devices) < on_bus <= wanted:
+        yield Cause("gpu.count", f"the driver answers for {len(devices)} of {on_bus} GPUs")
+    for gpu in devices:
+        for check, said in _gpu(gpu, expects):
+            yield Cause(check, said, f"GPU {gpu['index']}")
+
+
+def _gpu(gpu: Facts, expects: Facts) -> Iterator[tuple[str, str]]:
+    """At most one of each check."""
+    if gpu.get("error") or not gpu["bus_id"]:
+        yield "gpu.error", f"the driver cannot reach it: {gpu.get('error') or 'no address'}"
+        return
+    if gpu.get("sram_exceeded") or (gpu.get("sram_uncorrected") or 0) > SRAM_MOST:
+        yield "gpu.ecc", "its on-chip memory (SRAM) is spent"
+    elif gpu.get("ecc_uncorrected"):
+        yield "gpu.ecc", f"{gpu['ecc_uncorrected']} memory errors could not be corrected"
+    if gpu.get("remap_failed"):
+        yield "gpu.remap", "a failing memory row could not be replaced"
+    width = gpu.get("pcie_width")
+    if width and width < expects["pcie_width"]:
+        yield "gpu.pcie", f"it runs at x{width} of x{expects['pcie_width']}"
+    links, active = expects["nvlinks"].get(gpu.get("name"), 0), gpu.get("nvlinks_active")
+    if active is not None and active < links and not gpu.get("mig_enabled"):
+        yield "gpu.nvlink", f"{links - active} of {links} NVLinks are down"
+
+
+def _xids(facts: Facts, expects: Facts) -> Iterator[Cause]:
+    """The last of each fatal code of each GPU, and what the driver calls fatal of an NVSwitch."""
+    fatal, young = set(map(int, expects["xids"].split())), expects["xid_hours"] * HOUR
+    told: dict[tuple[str, str], Cause] = {}
+    for event in facts.get("xid_events") or ():
+        if event["code"] in fatal and (event["age"] is None or event["age"] <= young):
+            part = _of(facts, event["bus_id"])
+            if event["code"] == FELL_OFF and not part.startswith("GPU "):
+                continue  # The count tells the same.
+            words = PROCESS.sub("", event["text"].partition("): ")[2])[:80]
+            told[part, str(event["code"])] = Cause("gpu.xid", f"Xid {words}", part, event["age"])
+    for event in facts.get("switch_events") or ():
+        if ", Fatal" in event["text"] and (event["age"] is None or event["age"] <= young):
+            part = f"NVSwitch {event['bus_id']}"
+            said = f"SXid {event['code']}, fatal"
+            told[part, str(event["code"])] = Cause("gpu.xid", said, part, event["age"])
+    yield from told.values()
+
+
+def _of(facts: Facts, bus_id: str) -> str:
+    """The GPU by its index where the driver still knows it; a kernel message leaves the PCI function out."""
+    devices = (facts.get("gpus") or {}).get("devices", ())
+    at = bus_id.lower().partition(".")[0]
+    known = (g["index"] for g in devices if at in g["bus_id"].lower())
+    index = next(known, None)
+    return bus_id if index is None else f"GPU {index}"
+
+
+def _devices(expects: Facts) -> Iterator[Cause]:
+    """What gres.conf names, whole GPUs and parts of divided ones; slurmd does not start again without it."""
+    gone = [at for at in expects["devices"] if not os.path.exists(at)]  # noqa: PTH110
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        yield Cause("slurm.gres", f"the device {gone[0]}{more} is missing")
+
+
+def _units(facts: Facts, expects: Facts) -> Iterator[Cause]:
+    units = facts.get("units", {})
+    munge = units.get("munge.service", {})
+    if munge.get("active", "active") not in {"active", "unknown"}:
+        yield Cause("slurm.munge", f"munge is {munge['active']}")
+    manager = units.get("nvidia-fabricmanager.service", {})
+    if expects["fabric_manager"] and manager.get("active", "active") not in {"active", "unknown"}:
+        yield Cause("gpu.fabric_manager", f"the fabric manager is {manager['active']}")
+
+
+def _ports(facts: Facts, expects: Facts) -> Iterator[Cause]:
+    if "ports" not in facts or not expects["ports"]:
+        return
+    ports = [port for port in facts["ports"] if port["link_layer"] == expects["link_layer"]]
+    if len(ports) < expects["ports"]:
+        said = f"{len(ports)} {expects['link_layer']} ports, the class has {expects['ports']}"
+        yield Cause("fabric.ports", said)
+    if len(ports) > expects["ports"] and expects["link_layer"] == "Ethernet":
+        # More than the class has: which of them the fabric is, the host alone cannot know.
+        ports = [port for port in ports if port["state"].upper().endswith("ACTIVE")]
+    for port in ports:
+        if "LINKUP" not in port["physical"].upper():
+            yield Cause("fabric.state", f"port {port['port']} is {port['state']}", port["device"])
+        elif not port["state"].upper().endswith("ACTIVE"):
+            yield Cause("fabric.active", f"port {port['port']} is {port['state']}", port["device"])
+        elif 0 < (port["rate"] or 0) < expects["rate_gbps"]:
+            said = f"{port['rate']:g} of {expects['rate_gbps']:g} Gb/s"
+            yield Cause("fabric.rate", said, port["device"])
+
+
+def _mounts(facts: Facts, expects: Facts) -> Iterator[Cause]:
+    if "filesystems" not in facts:
+        return
+    known = {found["at"]: found for found in facts["filesystems"]}
+    wanted = [("storage.mount", at) for at in expects["mounts"]]
+    if expects["scratch"]:
+        wanted.append(("storage.scratch", expects["scratch"]))
+    for check, at in wanted:
+        if at not in known:
+            yield Cause(check, f"nothing is mounted at {at}, or it does not answer")
+        elif known[at]["read_only"]:
+            yield Cause(check, f"{at} can only be read")
+
+
+def _disk(facts: Facts, expects: Facts) -> Iterator[Cause]:
+    """One cause for one file system, wherever it is seen."""
+    told = set()
+    for found in facts.get("filesystems", ()):
+        if found["type"] not in LOCAL or not found["size"]:
+            continue
+        if found["turned"] or (found["at"] == "/" and found["read_only"]):
+            yield Cause("base.disk", f"{found['at']} can only be read: errors of its disk")
+        same = (found["size"], found["free"])
+        percent = 100 * found["free"] / found["size"]
+        if not found["read_only"] and percent < expects["disk_percent"] and same not in told:
+            told.add(same)
+            yield Cause("base.disk", f"{found['at']} has {percent:.1f} % free")
+
+
+def _clock(facts: Facts) -> Iterator[Cause]:
+    offset = facts.get("clock", {}).get("offset")
+    if offset is not None and abs(offset) > CLOCK_SECONDS:
+        yield Cause("base.clock", f"the clock is {abs(offset):.0f} s off")

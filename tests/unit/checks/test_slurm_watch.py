@@ -1,0 +1,103 @@
+"""What hosts find of themselves: told where nobody looks, where somebody unfit keeps his jobs, and unknown is never good."""
+
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import pytest
+
+from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Host, Network, Role, Site
+from appliance.stages.slurm import checks as slurm
+from appliance.stages.slurm.checks import watch
+from appliance.stages.slurm.facts import Slurm, SlurmNode, UnfitBy, Watch
+from appliance.stages.slurm.variables.watch import most_out
+from tests.facts import facts_of
+from tests.profiles import profile_of
+
+LOST = UnfitBy(check="gpu.error", part="GPU 3", cause="GPU is lost")
+OWN = UnfitBy(check="slurm.watch", part="50-lift.sh", cause="the lift is stuck")
+
+
+def host(number: int) -> Host:
+    address = IPv4Address(f"10.0.0.{number}")
+    return Host(name=f"gpu-{number}", roles=(Role.GPU,), address=address)
+
+
+SITE = Site(
+    version=1,
+    name="lab",
+    networks={"management": Network(cidr=IPv4Network("10.0.0.0/24"))},
+    hosts=(host(1),),
+)
+
+
+def judge(seen: Watch | None, **given: Any) -> CheckResult:
+    facts = facts_of("gpu-1", watch=seen, **given)
+    (check,) = watch.CHECKS
+    assert isinstance(check, HostCheck)
+    (result,) = check.judge(View(profile_of(), SITE, {"gpu-1": facts}), SITE.hosts[0], facts)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("seen", "status", "cause"),
+    [
+        (Watch(age_s=3.0), Status.PASS, ""),
+        (Watch(age_s=3.0, causes=(LOST,), slurm="out"), Status.PASS, ""),
+        (Watch(age_s=301.0), Status.FAIL, "looked 5 min ago"),
+        (
+            Watch(age_s=3.0, causes=(LOST,), slurm="over"),
+            Status.FAIL,
+            "keeps its jobs, for no more than 1 may",
+        ),
+        (
+            Watch(age_s=3.0, causes=(LOST,), slurm="silent"),
+            Status.FAIL,
+            "slurmctld does not answer",
+        ),
+        (Watch(age_s=3.0, causes=(LOST,)), Status.WARN, "a person gave it back"),
+        (Watch(age_s=3.0, causes=(OWN,), slurm="out"), Status.FAIL, "the lift is stuck"),
+        (None, Status.NOT_ASSESSED, "no program judges this host"),
+    ],
+)
+def test_the_watch_is_judged(seen: Watch | None, status: Status, cause: str) -> None:
+    found = judge(seen)
+    assert found.status is status
+    assert cause in found.cause
+    assert bool(found.fix) is (status is not Status.PASS)
+
+
+def test_what_could_not_be_read_is_said() -> None:
+    found = judge(None, errors={"watch": "it has not looked since the host started"})
+    assert (found.status, found.cause) == (
+        Status.NOT_ASSESSED,
+        "it has not looked since the host started",
+    )
+
+
+def test_a_node_its_own_watch_drained_names_the_check() -> None:
+    reason = "appliance: health: gpu.error GPU 3: GPU is lost [root@2026-11-24T10:00:00]"
+    node = SlurmNode(name="gpu-1", state="idle+drain", reason=reason)
+    head = Host(name="head", roles=(Role.CONTROL,), address=IPv4Address("10.0.0.9"))
+    site = SITE.model_copy(update={"hosts": (head, host(1))})
+    facts = {
+        "head": facts_of("head", slurm=Slurm(controller="up", nodes=(node,))),
+        "gpu-1": facts_of("gpu-1"),
+    }
+    check = next(c for c in slurm.CHECKS if c.id == "slurm.nodes")
+    assert isinstance(check, ClusterCheck)
+    (found,) = check.judge(View(profile_of(), site, facts))
+    assert found.names == ("gpu.error",)
+
+
+@pytest.mark.parametrize(("hosts", "most"), [(1, 1), (9, 1), (20, 2), (1000, 100)])
+def test_a_tenth_of_the_hosts_may_be_out_and_one_at_least(hosts: int, most: int) -> None:
+    many = SITE.model_copy(update={"hosts": tuple(host(1) for _ in range(hosts))})
+    assert most_out(many) == most
+    assert most_out(many.model_copy(update={"slurm": chosen(0)})) == 0
+
+
+def chosen(most: int) -> Any:
+    options = SITE.slurm
+    return options.model_copy(update={"watch": options.watch.model_copy(update={"most_out": most})})

@@ -1,0 +1,172 @@
+"""Each fault of a host makes it unfit by one cause, named after the check that tells the same; what only slows it does not."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from appliance.watch import rules
+
+EXPECTS: dict[str, Any] = {
+    "gpus": 2,
+    "pcie_width": 16,
+    "nvlinks": {"A100": 12},
+    "fabric_manager": True,
+    "ports": 2,
+    "link_layer": "InfiniBand",
+    "rate_gbps": 200.0,
+    "xids": "79 95",
+    "xid_hours": 24.0,
+    "mounts": ["/shared"],
+    "scratch": "/scratch",
+    "disk_percent": 5.0,
+    "devices": ["/dev/null"],
+}
+ACTIVE = {"active": "active"}
+
+
+def gpu(index: int) -> dict[str, Any]:
+    return {
+        "index": index,
+        "name": "A100",
+        "bus_id": f"00000000:0{index}:00.0",
+        "pcie_width": 16,
+        "nvlinks_active": 12,
+        "ecc_uncorrected": 0,
+        "remap_failed": False,
+    }
+
+
+def port(device: str) -> dict[str, Any]:
+    return {
+        "device": device,
+        "port": 1,
+        "state": "ACTIVE",
+        "physical": "LinkUp",
+        "rate": 200.0,
+        "link_layer": "InfiniBand",
+    }
+
+
+def disk(at: str, kind: str = "ext4", free: int = 90) -> dict[str, Any]:
+    return {
+        "at": at,
+        "type": kind,
+        "size": 100,
+        "free": free,
+        "read_only": False,
+        "turned": False,
+    }
+
+
+def xid(code: int, age: float | None = 60.0, bus: str = "0000:01:00") -> dict[str, Any]:
+    text = f"NVRM: Xid (PCI:{bus}): {code}, pid=7, name=State=IDLE, Uncontained: LTC"
+    return {"code": code, "bus_id": bus, "age": age, "text": text}
+
+
+SOUND: dict[str, Any] = {
+    "pci_gpus": 2,
+    "gpus": {"devices": [gpu(0), gpu(1)]},
+    "xid_events": [],
+    "switch_events": [],
+    "ports": [port("mlx5_0"), port("mlx5_1")],
+    "filesystems": [disk("/"), disk("/scratch"), disk("/shared", "nfs4", 0)],
+    "units": {"munge.service": ACTIVE, "nvidia-fabricmanager.service": ACTIVE},
+    "clock": {"offset": 0.001},
+    "errors": {},
+}
+FATAL = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 28"
+
+
+def said(change: dict[str, Any], **expects: Any) -> list[str]:
+    """Causes of a sound host in which the values at these paths are others; a path of None is taken away."""
+    facts = deepcopy(SOUND)
+    for path, value in change.items():
+        at: Any = facts
+        *folders, last = (int(word) if word.isdigit() else word for word in path.split("."))
+        for word in folders:
+            at = at[word]
+        if value is None:
+            del at[last]
+        else:
+            at[last] = value
+    return [str(cause) for cause in rules.causes(facts, {**EXPECTS, **expects})]
+
+
+def test_a_sound_host_is_fit() -> None:
+    assert said({}) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (
+            {"pci_gpus": 1, "gpus.devices.1": None},
+            "gpu.count 1 GPUs are on the PCI bus, the class has 2",
+        ),
+        ({"gpus.devices.1": None}, "gpu.count the driver answers for 1 of 2 GPUs"),
+        ({"gpus": None}, "gpu.driver no driver answers: none is loaded"),
+        ({"gpus.devices.1.error": "GPU is lost"}, "gpu.error GPU 1: the driver cannot reach it"),
+        ({"gpus.devices.1.bus_id": ""}, "gpu.error GPU 1: the driver cannot reach it: no address"),
+        ({"gpus.devices.1.ecc_uncorrected": 2}, "gpu.ecc GPU 1: 2 memory errors"),
+        ({"gpus.devices.1.sram_exceeded": True}, "gpu.ecc GPU 1: its on-chip memory"),
+        ({"gpus.devices.1.sram_uncorrected": 5}, "gpu.ecc GPU 1: its on-chip memory"),
+        ({"gpus.devices.1.remap_failed": True}, "gpu.remap GPU 1: a failing memory row"),
+        ({"gpus.devices.1.pcie_width": 8}, "gpu.pcie GPU 1: it runs at x8 of x16"),
+        ({"gpus.devices.1.nvlinks_active": 11}, "gpu.nvlink GPU 1: 1 of 12 NVLinks are down"),
+        ({"xid_events": [xid(95)]}, "gpu.xid GPU 1: Xid 95, Uncontained: LTC"),
+        ({"xid_events": [xid(95, None)]}, "gpu.xid GPU 1: Xid 95"),
+        (
+            {"switch_events": [{"code": 20034, "bus_id": "0000:c3:00.0", "age": 1, "text": FATAL}]},
+            "gpu.xid NVSwitch 0000:c3:00.0: SXid 20034, fatal",
+        ),
+        ({"units.munge.service": {"active": "failed"}}, "slurm.munge munge is failed"),
+        ({"ports.1": None}, "fabric.ports 1 InfiniBand ports, the class has 2"),
+        ({"ports.1.physical": "Polling", "ports.1.state": "DOWN"}, "fabric.state mlx5_1: port 1"),
+        ({"ports.1.state": "INIT"}, "fabric.active mlx5_1: port 1 is INIT"),
+        ({"ports.1.rate": 100.0}, "fabric.rate mlx5_1: 100 of 200 Gb/s"),
+        ({"filesystems.2": None}, "storage.mount nothing is mounted at /shared"),
+        ({"filesystems.2.read_only": True}, "storage.mount /shared can only be read"),
+        ({"filesystems.1": None}, "storage.scratch nothing is mounted at /scratch"),
+        ({"filesystems.0.turned": True}, "base.disk / can only be read"),
+        ({"filesystems.0.free": 4, "filesystems.1.free": 4}, "base.disk / has 4.0 % free"),
+        ({"clock.offset": -200.0}, "base.clock the clock is 200 s off"),
+    ],
+)
+def test_a_fault_is_one_cause(change: dict[str, Any], cause: str) -> None:
+    change = {path.replace("munge.service", "munge:service"): v for path, v in change.items()}
+    if "units.munge:service" in change:
+        change = {"units": {**SOUND["units"], "munge.service": change["units.munge:service"]}}
+    (found,) = said(change)
+    assert found.startswith(cause)
+    assert "State=" not in found
+
+
+def test_a_fabric_manager_that_stopped_and_a_device_that_is_gone() -> None:
+    stopped = {**SOUND["units"], "nvidia-fabricmanager.service": {"active": "inactive"}}
+    assert said({"units": stopped}) == ["gpu.fabric_manager the fabric manager is inactive"]
+    assert said({"units": stopped}, fabric_manager=False) == []
+    gone = ["/dev/null", "/nowhere/0", "/nowhere/1"]
+    assert said({}, devices=gone) == ["slurm.gres the device /nowhere/0 and 1 more is missing"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"xid_events": [xid(95, 25 * 3600.0), xid(13)]},
+        {"xid_events": [xid(79, bus="0000:09:00")]},
+        {"gpus.devices.1.remap_pending": True},
+        {"gpus.devices.1.temperature": 99},
+        {"gpus.devices.1.nvlinks_active": 0, "gpus.devices.1.mig_enabled": True},
+        {"clock.offset": 3.0},
+        {"filesystems": None, "ports": None, "gpus.devices.1.pcie_width": None},
+    ],
+)
+def test_what_is_old_slow_known_otherwise_or_not_known_takes_nobody_out(
+    change: dict[str, Any],
+) -> None:
+    assert said(change) == []
+
+
+def test_what_was_not_to_be_had_is_a_gap() -> None:
+    assert rules.gaps({"errors": {"xids": "no kernel log"}}) == ["xids: no kernel log"]
