@@ -67,6 +67,12 @@ PRINTED = (
         ("validate",),
         documents.TrainingLogs,
     ),
+    Printed(
+        "published-tables",
+        "tables of the GPT-3 papers: `validate gpt3 --table`",
+        ("validate",),
+        documents.PublishedTables,
+    ),
     Printed("fabric", "ports, switches and cables", ("fabric show",), documents.Fabric),
     Printed(
         "nearness", "which hosts are near each other", ("fabric topology",), documents.Nearness

@@ -7,6 +7,7 @@ from appliance.actions.bounds import check_ids
 from appliance.actions.opening import Target, open_session
 from appliance.actions.validate import choose, with_gates
 from appliance.benchmarks.benchmark import Outcome
+from appliance.benchmarks.gpt3 import papers
 from appliance.benchmarks.gpt3.described import Hardware
 from appliance.benchmarks.gpt3.judge import THROUGHPUT
 from appliance.benchmarks.gpt3.recorded import Recording, recording
@@ -23,10 +24,15 @@ from appliance.errors import ConfigError
 from appliance.models.events import Observer
 from appliance.models.evidence import Evidence, Source
 from appliance.models.facts import HostFacts
-from appliance.models.run import Expected, RunRecord
+from appliance.models.run import Expected, RunRecord, Table
 from appliance.models.site import Role
 
 BENCHMARK = "gpt3"
+
+
+def published_tables() -> tuple[Table, ...]:
+    """Both papers' tables with their figures, and what in them does not follow."""
+    return papers.tables()
 
 
 def model_named(name: str | None) -> str | None:
@@ -100,7 +106,7 @@ def _record(session: Session, shown: Recording, known: Mapping[str, HostFacts]) 
     findings = Findings(
         results=list(shown.results),
         measurements=list(shown.measurements),
-        tables=list(shown.tables),
+        tables=[*shown.tables, *papers.tables()],
     )
     record = record_of(session, Round({}, {}), findings)
     simulated = simulated_areas(session, known)

@@ -7,18 +7,14 @@ from click.core import ParameterSource
 from pydantic import ValidationError
 
 from appliance.acceptance.ground import Settings
-from appliance.actions import recorded_logs
 from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target
 from appliance.benchmarks import BENCHMARKS
-from appliance.cli import gate_trial, options, scheduler_trial, spoken, workloads_trial
+from appliance.cli import gate_trial, gpt3_logs, options, scheduler_trial, spoken, workloads_trial
 from appliance.cli.tables import print_tables
-from appliance.models.result import Status, overall
 from appliance.models.run import RunRecord
-from appliance.report.console import findings_list, run_summary
-from appliance.report.documents import TrainingLogs
-from appliance.report.findings import findings
+from appliance.report.console import run_summary
 from appliance.stages.slurm.site import JobContainer
 
 NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME, workloads_trial.NAME]
@@ -28,6 +24,7 @@ OPTIONS_OF = {
     "level": ("dcgm",),
     "minutes": ("burnin",),
     "from_logs": ("gpt3",),
+    "table": ("gpt3",),
     "model": ("gpt3",),
     "kubeconfig": TRIALS,
     "clean": TRIALS,
@@ -47,6 +44,11 @@ OPTIONS_OF = {
     type=click.Path(path_type=Path, exists=True),
     metavar="DIR",
     help="gpt3 only: read logs of finished NeMo or Megatron runs instead of running anything.",
+)
+@click.option(
+    "--table",
+    is_flag=True,
+    help="gpt3 only: print the published tables, reckoned again, with their misprints.",
 )
 @click.option("--model", metavar="NAME", help="With --from-logs: this model's logs alone, as 5b.")
 @click.option(
@@ -91,6 +93,7 @@ def validate(
     inventory: Path | None,
     profile: str | None,
     from_logs: Path | None,
+    table: bool,
     model: str | None,
     container_image: str | None,
     container_mounts: str | None,
@@ -131,14 +134,9 @@ def validate(
         settings = Settings(scheduler=scheduler_name, image=image, gpu_image=gpu_image)
         target = options.target(inventory, profile)
         return _trial(benchmarks, target, kubeconfig, settings, prometheus, clean, as_json)
-    if from_logs:
-        if benchmarks != ("gpt3",):
-            raise click.UsageError("--from-logs goes with: appliance validate gpt3")
-        if inventory is not None:
-            target = options.target(inventory, profile)
-            record, report = recorded_logs.keep_logs(target, from_logs, options.quiet(), model)
-            return _told(record, report, as_json)
-        return _from_logs(from_logs, profile or "hpc", model, as_json)
+    if table or from_logs:
+        reading = gpt3_logs.Reading(from_logs, table, model, inventory, profile, as_json)
+        return gpt3_logs.show(reading, benchmarks, _told)
     if model:
         raise click.UsageError("--model goes with --from-logs")
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
@@ -204,23 +202,3 @@ def _container(image: str | None, mounts: str | None) -> JobContainer | None:
         )
         example = "nvcr.io#nvidia/pytorch:26.01-py3" if option.endswith("image") else "/data:/data"
         raise click.BadParameter(f"it is written as {example}", param_hint=option) from None
-
-
-def _from_logs(folder: Path, profile: str, model: str | None, as_json: bool) -> int:
-    outcome = recorded_logs.read_logs(folder, profile, model)
-    verdict = overall(outcome.results)
-    if as_json:
-        document = TrainingLogs(
-            verdict=verdict,
-            results=outcome.results,
-            measurements=outcome.measurements,
-            tables=outcome.tables,
-        )
-        options.echo_json(document)
-        return verdict.exit_code
-    console = options.console()
-    print_tables(console, outcome.tables)
-    findings_list(console, findings(outcome.results))
-    passed = sum(r.status is Status.PASS for r in outcome.results)
-    console.print(f"  {verdict.value.upper()}: {passed} of {len(outcome.results)} checks passed")
-    return verdict.exit_code

@@ -88,6 +88,12 @@ class TrainingLogs(Document):
     tables: tuple[Table, ...]
 
 
+class PublishedTables(Document):
+    """Tables of others' papers as printed, with what in them does not follow."""
+
+    tables: tuple[Table, ...]
+
+
 class FabricPort(Model):
     """A port of a host, Gb/s, and the switch port its cable ends in; None: discovery did not meet it."""
 

@@ -1,18 +1,39 @@
 """Reads train_step_timing out of TensorBoard event files: TFRecord framing and the few protobuf fields it needs."""
 
-import math
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import BinaryIO
 
 from appliance.benchmarks.gpt3.printed import Printed
-from appliance.benchmarks.gpt3.steps import Log, Refusal, Refusals, Step, Steps, UnusableLog
+from appliance.benchmarks.gpt3.steps import (
+    Log,
+    Refusal,
+    Refusals,
+    Samples,
+    Step,
+    Steps,
+    UnusableLog,
+)
 
-TAGS = ("train_step_timing", "train_step_timing in s")
+TIMING = "train_step_timing"
+SAMPLES = "consumed_samples"
+LOSSES = ("reduced_train_loss", "train_loss")
+TAGS = {
+    TIMING: TIMING,
+    f"{TIMING} in s": TIMING,
+    SAMPLES: SAMPLES,
+    **dict.fromkeys(LOSSES, "loss"),
+}
+NAMED = tuple(sorted({TIMING.encode(), SAMPLES.encode(), b"train_loss"}))
+"""One of these stands in every record that is read; of others the checksum is not worth its time."""
+FLOAT32 = 2.0**-24
+"""Half a unit of the last digit, as a share of the value: scalars have single precision."""
 FRAME = 12
 LENGTH_DELIMITED = 2
 DATED = 10
@@ -53,51 +74,103 @@ def is_event_file(path: Path, start: bytes) -> bool:
 
 def read(source: str, file: BinaryIO) -> Log:
     """The timing scalar of every step. Raises UnusableLog: damaged from the start, or the scalar is not in it."""
-    steps = Steps()
-    refused = Refusals()
-    began: datetime | None = None
-    for index, record in enumerate(_records(file, refused), 1):
-        if began is None and index <= DATED:
-            began = _wall_time(record)
-        found = _timing(record)
-        if found is None:
-            continue
-        step, seconds = found
-        if not math.isfinite(seconds) or seconds <= 0:
-            refused.add(Refusal(line=index, reason=f"train_step_timing is {seconds:g}"))
-            continue
-        if step >= MOST:
-            refused.add(Refusal(line=index, reason="its step is no number of a step"))
-            continue
-        steps.append(Step(number=step + 1, seconds=seconds, line=index))
-    if not steps:
-        why = f" ({refused.first[0].reason})" if refused.first else ""
+    found = _Found()
+    for index, record in _records(file, found.refused):
+        found.take(index, record)
+    if not found.steps:
+        first = found.refused.first
+        why = f" ({first[0].reason})" if first else ""
         raise UnusableLog(
             f"{source}: no scalar train_step_timing in this TensorBoard file{why}",
             "switch on exp_manager.log_step_timing in NeMo, or give the right events file",
         )
-    note = "lines are record numbers; each value is a running mean of 5 steps"
     return Log(
         source=source,
         family="TensorBoard",
-        steps=steps,
-        refused=refused,
-        notes=(note,),
-        printed=Printed(began=began),
+        steps=found.steps,
+        refused=found.refused,
+        notes=tuple(found.notes()),
+        printed=Printed(began=found.began),
+        samples=found.samples,
+        resolution=1e-3,
     )
 
 
-def _wall_time(event: bytes) -> datetime | None:
-    """Of an event: Event {1: seconds since 1970, as a double}."""
-    for number, value in _fields(event):
-        if number == 1 and isinstance(value, bytes) and len(value) == 8:
-            with suppress(ValueError, OverflowError, OSError):
-                return datetime.fromtimestamp(struct.unpack("<d", value)[0], UTC)
+@dataclass
+class _Found:
+    """What the events of one file tell."""
+
+    steps: Steps = field(default_factory=Steps)
+    refused: Refusals = field(default_factory=Refusals)
+    samples: Samples = field(default_factory=Samples)
+    began: datetime | None = None
+    restarted: int = 0
+    last: int = -1
+    loss: tuple[int, float] | None = None
+
+    def take(self, index: int, record: bytes) -> None:
+        """One event; ``index`` is its record's number."""
+        event = _event(record)
+        if self.began is None and index <= DATED:
+            self.began = _dated(event.wall)
+        for tag, value in event.scalars:
+            kind = TAGS.get(tag)
+            if kind and event.step >= MOST:
+                self.refused.add(Refusal(line=index, reason="its step is no number of a step"))
+            elif kind == TIMING:
+                self._time(index, event, value)
+            elif kind == SAMPLES and isfinite(value):
+                self.samples.add(event.step + 1, value, value * FLOAT32)
+            elif kind == "loss" and isfinite(value):
+                self.loss = event.step, value
+            elif kind == "loss":
+                reason = f"loss is {value:g}"
+                self.refused.add(Refusal(line=index, reason=reason, diverged=True))
+
+    def _time(self, index: int, event: "_Event", seconds: float) -> None:
+        if not isfinite(seconds) or seconds <= 0:
+            self.refused.add(Refusal(line=index, reason=f"train_step_timing is {seconds:g}"))
+            return
+        if event.step < self.last:
+            self.steps, self.samples, self.restarted = Steps(), Samples(), index
+        elif event.step == self.last:
+            self.steps.pop()
+        self.last = event.step
+        loss = self.loss[1] if self.loss and self.loss[0] == event.step else None
+        half = seconds * FLOAT32
+        self.steps.append(
+            Step(event.step + 1, seconds, index, loss=loss, half=half, clock=event.wall or None)
+        )
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the figures should know."""
+        yield "lines are record numbers; each value is a running mean of 5 steps"
+        if self.restarted:
+            yield f"the run began again at record {self.restarted}; only what follows counts"
+
+
+@dataclass(frozen=True)
+class _Event:
+    """Of an event: seconds since 1970, step, and its scalars by tag."""
+
+    wall: float
+    step: int
+    scalars: tuple[tuple[str, float], ...]
+
+
+def _dated(wall: float) -> datetime | None:
+    if not wall:
+        return None
+    with suppress(ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(wall, UTC)
     return None
 
 
-def _records(file: BinaryIO, refused: Refusals) -> Iterator[bytes]:
-    """Records up to the first damaged one; a file still being written ends in half a record."""
+def _records(file: BinaryIO, refused: Refusals) -> Iterator[tuple[int, bytes]]:
+    """Records that are read, with their numbers, up to the first damaged one.
+
+    A file still being written ends in half a record.
+    """
     for count, head in enumerate(iter(partial(file.read, FRAME), b""), 1):
         if len(head) < FRAME or masked_crc(head[:8]) != struct.unpack_from("<I", head, 8)[0]:
             refused.add(Refusal(line=count, reason=f"record header damaged; {UNREAD}"))
@@ -110,10 +183,12 @@ def _records(file: BinaryIO, refused: Refusals) -> Iterator[bytes]:
         if len(record) < length or len(crc) < 4:
             refused.add(Refusal(line=count, reason="last record is cut off"))
             return
+        if count > DATED and not any(name in record for name in NAMED):
+            continue
         if masked_crc(record) != struct.unpack("<I", crc)[0]:
             refused.add(Refusal(line=count, reason=f"record checksum wrong; {UNREAD}"))
             return
-        yield record
+        yield count, record
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -145,25 +220,30 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value, at
 
 
-def _timing(event: bytes) -> tuple[int, float] | None:
-    """Event {2: step, 5: Summary {1: Value {1: tag, 2: simple_value, 8: TensorProto {5: float_val}}}}."""
-    step, found = 0, None
-    for number, value in _fields(event):
-        if number == 2 and isinstance(value, int):
+def _event(record: bytes) -> _Event:
+    """Event {1: wall time, 2: step, 5: Summary {1: Value {1: tag, 2: simple_value, 8: TensorProto {5: float_val}}}}."""
+    wall, step = 0.0, 0
+    scalars: list[tuple[str, float]] = []
+    for number, value in _fields(record):
+        if number == 1 and isinstance(value, bytes) and len(value) == 8:
+            wall = float(struct.unpack("<d", value)[0])
+        elif number == 2 and isinstance(value, int):
             step = value
         elif number == 5 and isinstance(value, bytes):
-            found = _scalar(value)
-    return None if found is None else (step, found)
+            scalars += _scalars(value)
+    return _Event(wall if isfinite(wall) else 0.0, step, tuple(scalars))
 
 
-def _scalar(summary: bytes) -> float | None:
+def _scalars(summary: bytes) -> Iterator[tuple[str, float]]:
     for _, value in _fields(summary):
         parts = dict(_fields(value)) if isinstance(value, bytes) else {}
-        tag = parts.get(1)
-        if not isinstance(tag, bytes) or tag.decode(errors="replace") not in TAGS:
-            continue
-        tensor = parts.get(8)
-        raw = parts.get(2) or (dict(_fields(tensor)).get(5) if isinstance(tensor, bytes) else None)
-        if isinstance(raw, bytes) and len(raw) == 4:
-            return float(struct.unpack("<f", raw)[0])
-    return None
+        tag, tensor = parts.get(1), parts.get(8)
+        raw = parts.get(2) or (_float_of(tensor) if isinstance(tensor, bytes) else None)
+        if isinstance(tag, bytes) and isinstance(raw, bytes) and len(raw) == 4:
+            yield tag.decode(errors="replace"), float(struct.unpack("<f", raw)[0])
+
+
+def _float_of(tensor: bytes) -> int | bytes | None:
+    """TensorProto {4: tensor_content, 5: float_val, packed}: both are the four bytes of one float."""
+    fields = dict(_fields(tensor))
+    return fields.get(5) or fields.get(4)

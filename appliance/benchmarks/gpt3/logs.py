@@ -1,109 +1,47 @@
 """Reads the step times out of the logs of NeMo 1.x and 2.x, Megatron-LM and Megatron-Bridge."""
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
-from io import StringIO, TextIOWrapper
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
-from appliance.benchmarks.gpt3 import events
+from appliance.benchmarks.gpt3 import events, lines
+from appliance.benchmarks.gpt3.families import (
+    BRIDGE,
+    FAMILIES,
+    MEGATRON,
+    NAN_ITERATIONS,
+    NAN_NORM,
+    NEMO_1,
+    SKIPPED_ITERATIONS,
+    Family,
+)
 from appliance.benchmarks.gpt3.printed import HEAD, printed
 from appliance.benchmarks.gpt3.steps import (
     Log,
     Refusal,
     Refusals,
+    Samples,
     Step,
     Steps,
     UnusableLog,
+    half_unit,
     number,
 )
 
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-ENDS = re.compile(r"([\r\n])")
-CHUNK = 1 << 18
-"""Characters that are read at a time."""
-LONGEST = 1 << 20
-"""Characters of a line that are read; no program prints a step behind them."""
-RUNNING_MEAN = "each value is a running mean of 5 steps, so one slow step shows in five values"
-
-
-@dataclass(frozen=True)
-class Family:
-    """How one program prints a step. ``mark`` stands in every such line; ``closed``: what must follow the value for it
-    to be whole.
-
-    ``first`` is the number of its first step; ``scale`` turns its unit into seconds.
-    """
-
-    name: str
-    mark: str
-    line: re.Pattern[str]
-    seconds: re.Pattern[str]
-    closed: re.Pattern[str]
-    key: str
-    first: int = 1
-    scale: float = 1.0
-    loss: re.Pattern[str] | None = None
-    batch: re.Pattern[str] | None = None
-    note: str = ""
-
-
-NEMO_1 = Family(
-    name="NeMo 1.21-1.23",
-    mark="Epoch ",
-    line=re.compile(
-        r"Epoch (?P<epoch>\d{1,9}):(?:(?!Epoch \d).)*?\b(?P<number>\d{1,9})(?:/(?:\d{1,9}|\?)|it) \["
-    ),
-    seconds=re.compile(r"train_step_timing in s=(?P<value>[^,\]\s]*)"),
-    closed=re.compile(r"[,\]]"),
-    key="train_step_timing in s",
-    loss=re.compile(r"reduced_train_loss=(?P<value>[^,\]\s]+)"),
-    note=RUNNING_MEAN,
-)
-NEMO_2 = Family(
-    name="NeMo 2.x",
-    mark="Training epoch ",
-    line=re.compile(r"Training epoch (?P<epoch>\d{1,9}), iteration (?P<number>\d{1,9})/\d"),
-    seconds=re.compile(r"train_step_timing in s: (?P<value>[^|\s]*)"),
-    closed=re.compile(r" \|| *$"),
-    key="train_step_timing in s",
-    first=0,
-    loss=re.compile(r"reduced_train_loss: (?P<value>[^|\s]+)"),
-    batch=re.compile(r"\bglobal_batch_size: (?P<value>[^|\s]+)"),
-    note=RUNNING_MEAN,
-)
-MEGATRON = Family(
-    name="Megatron-LM",
-    mark="consumed samples:",
-    line=re.compile(r"iteration\s{1,20}(?P<number>\d{1,9})/\s{0,20}\d{1,9} \|\s*consumed samples:"),
-    seconds=re.compile(r"elapsed time per iteration \(ms\):\s*(?P<value>[^|\s]*)"),
-    closed=re.compile(r"\s*\|"),
-    key="elapsed time per iteration (ms)",
-    scale=1e-3,
-    loss=re.compile(r"lm loss:\s*(?P<value>[^|\s]+)"),
-    batch=re.compile(r"global batch size:\s*(?P<value>[^|\s]+)\s*\|"),
-    note="each value is a mean over the log interval; the first one includes the start",
-)
-BRIDGE = Family(
-    name="Megatron-Bridge",
-    mark="Step Time :",
-    line=re.compile(r"\bStep Time :"),
-    seconds=re.compile(r"\bStep Time :\s*(?P<value>\S*?)(?=s(?:\s|$)|\s|$)"),
-    closed=re.compile(r"s(\s|$)"),
-    key="Step Time",
-    note="steps are not numbered; the TFLOPS lines belong to no particular step and are not read",
-)
-FAMILIES = (NEMO_1, NEMO_2, MEGATRON, BRIDGE)
-NAN_ITERATIONS = re.compile(r"number of nan iterations:\s*(?P<value>\d{1,9})")
-NAN_NORM = re.compile(r"grad norm:\s*[+-]?(?:nan|inf)", re.IGNORECASE)
+LATE = 2
+"""Steps a line may come late where several ranks print: no new beginning."""
+STARTS = (b"using world size:", b"distributed processes registered")
+"""Megatron-LM and Lightning print these once, before a training begins."""
+TIMING_BAR = NEMO_1.key.encode()
 OLD_NEMO = (
     "NeMo before 1.21 prints no step time, and its s/it counted micro-batches in some versions",
     "give the TensorBoard file of the same run (events.out.tfevents.*, scalar train_step_timing)",
 )
-
-
 NO_TEXT = {
     b"\x1f\x8b": ("compressed with gzip", "unpack it first: gunzip FILE"),
     b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first: unzstd FILE"),
@@ -121,9 +59,20 @@ class _Reading:
     keyed: int = 0
     steps: Steps = field(default_factory=Steps)
     refused: Refusals = field(default_factory=Refusals)
-    batches: set[int] = field(default_factory=set)
+    batches: dict[bytes, int] = field(default_factory=dict)
+    first: tuple[int, bytes] | None = None
+    last: tuple[int, bytes] | None = None
     order: tuple[int, int] = (-1, -1)
     restarted: int = 0
+    repeated: int = 0
+    total: int | None = None
+
+    def begin(self, line: int) -> None:
+        """The run begins again: what was before does not count."""
+        self.steps = Steps()
+        self.first = self.last = None
+        self.restarted = line
+        self.order = (-1, -1)
 
 
 def read(path: Path) -> Log:
@@ -137,7 +86,7 @@ def read(path: Path) -> Log:
 
 def parse(text: str, source: str) -> Log:
     """The log in ``text``. Raises UnusableLog where no family is recognised or no step time is printed."""
-    return _parse(StringIO(text, newline=""), source)
+    return _parse(BytesIO(text.encode(errors="replace")), source)
 
 
 def _read(path: Path, file: BinaryIO) -> Log:
@@ -148,18 +97,15 @@ def _read(path: Path, file: BinaryIO) -> Log:
     file.seek(0)
     if events.is_event_file(path, start):
         return events.read(str(path), file)
-    with TextIOWrapper(file, "utf-8", "replace", newline="") as text:
-        return _parse(text, str(path))
+    return _parse(file, str(path))
 
 
-def _parse(text: TextIO, source: str) -> Log:
-    said = printed(text.read(HEAD))
-    text.seek(0)
+def _parse(file: BinaryIO, source: str) -> Log:
+    said = printed(file.read(HEAD).decode(errors="replace"))
+    file.seek(0)
     readings = [_Reading(family) for family in FAMILIES]
-    for line, segment, whole in _segments(iter(partial(text.read, CHUNK), "")):
-        for reading in readings:
-            if reading.family.mark in segment and (match := reading.family.line.search(segment)):
-                _take(reading, line, segment, match, whole)
+    for line, block, whole in lines.blocks(file):
+        _take_block(readings, line, block, whole)
     best = max(readings, key=lambda r: len(r.steps))
     if not best.steps:
         raise _no_steps(max(readings, key=lambda r: r.seen), source)
@@ -171,40 +117,49 @@ def _parse(text: TextIO, source: str) -> Log:
         global_batch=_batch(best, source),
         notes=tuple(_notes(best, readings)),
         printed=said,
+        samples=_samples(best),
+        tflops=_tflops(best),
+        total=best.total,
     )
 
 
-def _segments(chunks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
-    """Line number, what a terminal shows between carriage returns, and whether it was written to its end."""
-    line, rest = 1, ""
-    for chunk in chunks:
-        *ended, rest = ENDS.split(rest + chunk)
-        for part, end in zip(ended[::2], ended[1::2], strict=True):
-            yield line, _shown(part), len(part) <= LONGEST
-            line += end == "\n"
-        rest = rest[: LONGEST + 1]
-    yield line, _shown(rest), False
+def _take_block(readings: list[_Reading], line: int, block: bytes, whole: bool) -> None:
+    present = [reading for reading in readings if reading.family.mark in block]
+    starts = tuple(start for start in STARTS if start in block)
+    if not present and not starts:
+        return
+    marks = (*(reading.family.mark for reading in present), *starts)
+    for at, text in lines.segments(line, block, marks, TIMING_BAR):
+        ended = whole and len(text) <= lines.LONGEST
+        segment = text if ended else text[: lines.LONGEST]
+        for reading in present:
+            if reading.family.mark in segment and (match := reading.family.line.search(segment)):
+                _take(reading, at, segment, match, ended)
+        if starts and any(start in segment for start in starts):
+            for reading in readings:
+                if reading.steps:
+                    reading.begin(at)
 
 
-def _shown(part: str) -> str:
-    return ANSI.sub("", part[:LONGEST]) if "\x1b" in part else part[:LONGEST]
-
-
-def _take(reading: _Reading, line: int, segment: str, match: re.Match[str], whole: bool) -> None:
+def _take(
+    reading: _Reading, line: int, segment: bytes, match: re.Match[bytes], whole: bool
+) -> None:
     reading.seen += 1
     family = reading.family
-    reading.keyed += family.key in segment
     timing = family.seconds.search(segment)
     if timing is None:
+        reading.keyed += family.key.encode() in segment
         return
+    reading.keyed += 1
+    value = _text(timing)
     try:
         if not family.closed.match(segment, timing.end()) or (
             not whole and timing.end() == len(segment)
         ):
             raise ValueError("is cut off")
-        seconds = number(timing["value"]) * family.scale
+        seconds = number(value) * family.scale
         if seconds <= 0:
-            raise ValueError(f"is {timing['value']}")
+            raise ValueError(f"is {value}")
     except ValueError as error:
         reading.refused.add(Refusal(line=line, reason=f"{family.key} {error}"))
         return
@@ -215,67 +170,159 @@ def _take(reading: _Reading, line: int, segment: str, match: re.Match[str], whol
         return
     try:
         _note_batch(reading, segment)
+        _check_skipped(segment)
     except ValueError as error:
-        reading.refused.add(Refusal(line=line, reason=f"global batch {error}"))
+        reading.refused.add(Refusal(line=line, reason=str(error)))
         return
-    _keep(reading, match, Step(number=None, seconds=seconds, line=line, loss=loss))
+    _keep(reading, match, segment, (line, seconds, half_unit(value, family.significant), loss))
 
 
-def _keep(reading: _Reading, match: re.Match[str], step: Step) -> None:
-    """A bar redrawn for the same step replaces it; a step behind the last one means the run began again."""
+def _keep(
+    reading: _Reading,
+    match: re.Match[bytes],
+    segment: bytes,
+    timed: tuple[int, float, float, float | None],
+) -> None:
+    """A bar redrawn for the same step replaces it; a step far behind the last one means the run began again."""
+    line, seconds, half, loss = timed
+    family = reading.family
     found = match.groupdict()
-    if "number" not in found:
-        reading.steps.append(step)
-        return
-    order = (int(found.get("epoch") or 0), int(found["number"]))
-    if order < reading.order:
-        reading.steps = Steps()
-        reading.restarted = step.line
-    elif order == reading.order:
-        reading.steps.pop()
-    reading.order = order
-    count = order[1] + 1 - reading.family.first
-    reading.steps.append(replace(step, number=count))
+    count = None
+    if "number" in found:
+        order = (int(found.get("epoch") or 0), int(found["number"]))
+        if order < reading.order:
+            if _is_late(reading, order):
+                reading.repeated += 1
+                return
+            reading.begin(line)
+        elif order == reading.order:
+            reading.steps.pop()
+        reading.order = order
+        count = order[1] + 1 - family.first
+        reading.last = (count, segment)
+        reading.total = int(found["total"]) if found["total"] else None
+        reading.first = reading.first or reading.last
+    clock = _clock(family, segment)
+    reading.steps.append(Step(count, seconds, line, loss, half * family.scale, clock))
 
 
-def _loss(family: Family, segment: str) -> float | None:
+def _is_late(reading: _Reading, order: tuple[int, int]) -> bool:
+    """Of another rank that prints the same steps; the first step of all is a new beginning."""
+    (epoch, count), (last_epoch, last) = order, reading.order
+    return epoch == last_epoch and last - count <= LATE and count > reading.family.first
+
+
+def _samples(reading: _Reading) -> Samples:
+    """What the program counted as consumed, in its first and last step."""
+    samples, pattern = Samples(), reading.family.samples
+    if reading.family.counted:
+        return _counted(reading.family, reading.last[1] if reading.last else b"")
+    for at in (reading.first, reading.last):
+        found = pattern.search(at[1]) if pattern and at else None
+        if at and found:
+            with suppress(ValueError):
+                value = _text(found)
+                samples.add(at[0], number(value), half_unit(value, reading.family.significant))
+    return samples
+
+
+def _counted(family: Family, segment: bytes) -> Samples:
+    """From the steps it counts itself, of which the bar keeps three digits."""
+    steps = family.counted.search(segment) if family.counted else None
+    samples = family.samples.search(segment) if family.samples else None
+    with suppress(ValueError):
+        if steps and samples:
+            return Samples.counted(number(_text(steps)) + 1, number(_text(samples)), 0.01)
+    return Samples()
+
+
+def _tflops(reading: _Reading) -> float | None:
+    """TFLOPS per GPU that the program prints itself."""
+    pattern = reading.family.tflops
+    found = pattern.search(reading.last[1]) if pattern and reading.last else None
+    with suppress(ValueError):
+        return number(_text(found)) if found else None
+    return None
+
+
+def _clock(family: Family, segment: bytes) -> float | None:
+    """Seconds since 1970, or since the bar began; None where the line has no time."""
+    found = family.clock.search(segment) if family.clock else None
+    if found is None:
+        return None
+    parts = found.groupdict()
+    if stamp := parts.get("stamp"):
+        try:
+            return datetime.fromisoformat(stamp.decode()).timestamp()
+        except (ValueError, OverflowError, OSError):
+            return None
+    return (int(parts["hours"] or 0) * 60 + int(parts["minutes"])) * 60 + int(parts["seconds"])
+
+
+def _loss(family: Family, segment: bytes) -> float | None:
     """Raises ValueError where the training diverged."""
-    if (nan := NAN_ITERATIONS.search(segment)) and int(nan["value"]):
-        raise ValueError(f"{nan['value']} nan iterations")
-    if norm := NAN_NORM.search(segment):
-        raise ValueError(" ".join(norm[0].split()))
+    if b"nan iterations" in segment and b"nan iterations:   0" not in segment:
+        nan = NAN_ITERATIONS.search(segment)
+        if nan and int(nan["value"]):
+            raise ValueError(f"{_text(nan)} nan iterations")
+    if _has_odd_norm(segment) and (norm := NAN_NORM.search(segment)):
+        raise ValueError(" ".join(norm[0].decode().split()))
     found = family.loss.search(segment) if family.loss else None
     if found is None:
         return None
     try:
-        return number(found["value"])
+        return number(_text(found))
     except ValueError as error:
         raise ValueError(f"loss {error}") from None
 
 
-def _note_batch(reading: _Reading, segment: str) -> None:
+def _has_odd_norm(segment: bytes) -> bool:
+    at = segment.find(b"grad norm: ")
+    return at >= 0 and not segment[at + 11 : at + 12].isdigit()
+
+
+def _note_batch(reading: _Reading, segment: bytes) -> None:
     found = reading.family.batch.search(segment) if reading.family.batch else None
-    if found:
-        size = round(number(found["value"]))
-        if size < 1:
-            raise ValueError(f"is {found['value']}")
-        reading.batches.add(size)
+    if not found or found["value"] in reading.batches:
+        return
+    try:
+        size = round(number(_text(found)))
+    except ValueError as error:
+        raise ValueError(f"global batch {error}") from None
+    if size < 1:
+        raise ValueError(f"global batch is {_text(found)}")
+    reading.batches[found["value"]] = size
+
+
+def _check_skipped(segment: bytes) -> None:
+    """A skipped iteration updates no weights: its time is none of a step. Raises ValueError."""
+    if b"skipped iterations" in segment and b"skipped iterations:   0" not in segment:
+        skipped = SKIPPED_ITERATIONS.search(segment)
+        if skipped and int(skipped["value"]):
+            raise ValueError(f"{_text(skipped)} skipped iterations")
 
 
 def _batch(reading: _Reading, source: str) -> int | None:
-    if len(reading.batches) > 1:
-        sizes = ", ".join(map(str, sorted(reading.batches)))
+    batches = sorted(set(reading.batches.values()))
+    if len(batches) > 1:
+        sizes = ", ".join(map(str, batches))
         raise UnusableLog(
             f"{source}: the global batch changes ({sizes})",
             "log a run without batch ramp-up, or cut the log to one batch size",
         )
-    return next(iter(reading.batches), None)
+    return next(iter(batches), None)
+
+
+def _text(found: re.Match[bytes]) -> str:
+    return found["value"].decode(errors="replace")
 
 
 def _notes(best: _Reading, readings: list[_Reading]) -> Iterator[str]:
     yield best.family.note
     if best.restarted:
         yield f"the run began again at line {best.restarted}; only what follows counts"
+    if best.repeated:
+        yield f"{best.repeated} lines of steps came late, as of another rank; they do not count"
     if best.family is MEGATRON and any(r.seen for r in readings if r.family is BRIDGE):
         yield "written by Megatron-Bridge; its separate Step Time lines were not used"
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 
-from appliance.benchmarks.gpt3 import logs, steps, tables
+from appliance.benchmarks.gpt3 import consistency, logs, steps, tables
 from appliance.benchmarks.gpt3.described import Hardware, Recorded, described
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
 from appliance.benchmarks.gpt3.reference import Reference, load
@@ -82,6 +82,13 @@ def recording(
     )
 
 
+def runs_of(folder: Path) -> list[Run]:
+    """The runs of a folder of sound logs, one of each cell. Raises UnusableLog and as ``recording`` does."""
+    reference = load()
+    wanted = described(folder, reference, None).runs
+    return _merged([_run(logs.read(folder / r.log), r, reference, None) for r in wanted])
+
+
 def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[Recorded]:
     chosen = [run for run in runs if model is None or run.model == model]
     if not chosen:
@@ -119,10 +126,11 @@ def _run(
     selection = steps.select(log, recorded.rule or "default")
     gpus_per_node = recorded.gpus_per_node or 8
     batch, sequence, notes = _shape(log, recorded, reference)
+    consistency.batch(log, batch)
     theirs = hardware.gpu if hardware and not recorded.gpu else None
     if hardware and theirs:
         notes = (*notes, f"GPU not named in runs.yml: {theirs}, as {hardware.of} has it, assumed")
-    return Run(
+    run = Run(
         model=recorded.model,
         platform=recorded.platform,
         nodes=recorded.nodes,
@@ -132,13 +140,22 @@ def _run(
         sequence=sequence,
         seconds=selection.seconds,
         deviation=selection.deviation,
+        rounding=selection.rounding,
         used=len(selection.steps),
         rule=selection.rule,
         source=f"{log.source}:{selection.lines}",
         family=log.family,
-        diverged=next((f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged), ""),
-        notes=(*notes, *_world(log, recorded.nodes, gpus_per_node), *_refused(log), *log.notes),
+        diverged=consistency.diverged(log),
+        notes=(
+            *notes,
+            *_world(log, recorded.nodes, gpus_per_node),
+            *_refused(log),
+            *consistency.notes(log, selection),
+            *log.notes,
+        ),
     )
+    consistency.throughput(log, run, reference)
+    return run
 
 
 def _shape(
@@ -225,6 +242,7 @@ def _mean(group: Sequence[Run]) -> Run:
         update={
             "seconds": fmean(r.seconds for r in group),
             "deviation": max(r.deviation for r in group),
+            "rounding": fmean(r.rounding for r in group),
             "used": sum(r.used for r in group),
             "source": ", ".join(r.source for r in group),
             "diverged": next((r.diverged for r in group if r.diverged), ""),

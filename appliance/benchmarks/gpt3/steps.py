@@ -12,6 +12,8 @@ from appliance.benchmarks.gpt3.printed import Printed
 from appliance.errors import ConfigError
 
 AT_LEAST = 7
+WARM_UP = 5
+"""First values that never count: they include the start."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)(\.0*)?", re.IGNORECASE)
 WINDOW = re.compile(r"window:(\d{1,9})-(\d{1,9})")
@@ -54,19 +56,27 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One printed step time in s. ``number`` counts from 1; None where the log does not number steps."""
+    """One printed step time in s. ``number`` counts from 1; None where the log does not number steps.
+
+    ``half``: half a unit of its last digit in s, so far may the time before printing be from it.
+    ``clock``: when it was printed, in s from any beginning.
+    """
 
     number: int | None
     seconds: float
     line: int
     loss: float | None = None
+    half: float = 0.0
+    clock: float | None = None
 
 
 class Steps(Sequence[Step]):
-    """Steps in 32 bytes each: a log of months has millions."""
+    """Steps in 48 bytes each: a log of months has millions."""
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
         self.seconds = array("d")
+        self.halves = array("d")
+        self._clocks = array("d")
         self._losses = array("d")
         self._numbers = array("q")
         self._lines = array("q")
@@ -76,14 +86,22 @@ class Steps(Sequence[Step]):
     def append(self, step: Step) -> None:
         """Adds one behind the others."""
         self.seconds.append(step.seconds)
+        self.halves.append(step.half)
+        self._clocks.append(nan if step.clock is None else step.clock)
         self._losses.append(nan if step.loss is None else step.loss)
         self._numbers.append(UNNUMBERED if step.number is None else step.number)
         self._lines.append(step.line)
 
     def pop(self) -> None:
         """Takes the last one away."""
-        for column in (self.seconds, self._losses, self._numbers, self._lines):
+        for column in self._columns():
             column.pop()
+
+    def _columns(self) -> tuple["array[float] | array[int]", ...]:
+        return (
+            *(self.seconds, self.halves, self._clocks),
+            *(self._losses, self._numbers, self._lines),
+        )
 
     @overload
     def __getitem__(self, index: int) -> Step: ...
@@ -94,12 +112,14 @@ class Steps(Sequence[Step]):
     def __getitem__(self, index: int | slice) -> "Step | Steps":
         if isinstance(index, slice):
             return self._part(index)
-        number, loss = self._numbers[index], self._losses[index]
+        number, loss, clock = self._numbers[index], self._losses[index], self._clocks[index]
         return Step(
             number=None if number == UNNUMBERED else number,
             seconds=self.seconds[index],
             line=self._lines[index],
             loss=None if isnan(loss) else loss,
+            half=self.halves[index],
+            clock=None if isnan(clock) else clock,
         )
 
     def __len__(self) -> int:
@@ -108,15 +128,46 @@ class Steps(Sequence[Step]):
     def _part(self, wanted: slice) -> "Steps":
         part = Steps()
         part.seconds = self.seconds[wanted]
+        part.halves = self.halves[wanted]
+        part._clocks = self._clocks[wanted]
         part._losses = self._losses[wanted]
         part._numbers = self._numbers[wanted]
         part._lines = self._lines[wanted]
         return part
 
 
+@dataclass
+class Samples:
+    """Consumed samples as the program counts them, first and last: (step, samples, half a unit of the last digit)."""
+
+    first: tuple[int, float, float] | None = None
+    last: tuple[int, float, float] | None = None
+
+    def add(self, step: int, samples: float, half: float) -> None:
+        """What was consumed up to a step."""
+        self.last = (step, samples, half)
+        self.first = self.first or self.last
+
+    @classmethod
+    def counted(cls, step: float, samples: float, share: float) -> "Samples":
+        """From the beginning on, both known up to ``share`` of them."""
+        return cls((0, 0.0, 0.0), (max(1, round(step)), samples, samples * share))
+
+    def per_step(self) -> tuple[float, float] | None:
+        """Samples a step, at least and at most; None where two steps do not tell."""
+        if self.first is None or self.last is None or self.last[0] <= self.first[0]:
+            return None
+        steps, slack = self.last[0] - self.first[0], self.first[2] + self.last[2]
+        grown = self.last[1] - self.first[1]
+        return (grown - slack) / steps, (grown + slack) / steps
+
+
 @dataclass(frozen=True)
 class Log:
-    """One log as read. ``global_batch`` is None where the log does not print it."""
+    """One log as read. ``global_batch`` is None where the log does not print it.
+
+    ``tflops``: per GPU, as the program prints it; ``resolution``: s of its clock; ``total``: steps it was to have.
+    """
 
     source: str
     family: str
@@ -125,6 +176,10 @@ class Log:
     global_batch: int | None = None
     notes: tuple[str, ...] = ()
     printed: Printed = field(default_factory=Printed)
+    samples: Samples = field(default_factory=Samples)
+    tflops: float | None = None
+    resolution: float = 1.0
+    total: int | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +200,11 @@ class Selection:
         return pstdev(self.steps.seconds)
 
     @property
+    def rounding(self) -> float:
+        """So far, in s, may the mean be from that of the times before they were printed, at worst."""
+        return fmean(self.steps.halves)
+
+    @property
     def lines(self) -> str:
         """Where they stand in the log, as "12-40"."""
         return f"{self.steps[0].line}-{self.steps[-1].line}"
@@ -152,15 +212,32 @@ class Selection:
 
 def number(text: str) -> float:
     """A finite number, exponents included. Raises ValueError saying what stands there instead."""
-    if NOT_FINITE.fullmatch(text):
-        raise ValueError(f"is {text}")
     if len(text) > LONGEST:
         raise ValueError(f"has {len(text):,} characters, which is no number")
     if not NUMBER.fullmatch(text):
+        if NOT_FINITE.fullmatch(text):
+            raise ValueError(f"is {text}")
         raise ValueError(f"reads {text!r}, which is no number")
     if not isfinite(found := float(text)):
         raise ValueError(f"is {text}, which is too large")
     return found
+
+
+def half_unit(text: str, significant: int = 0) -> float:
+    """Half a unit of the last digit that counts of a printed number.
+
+    Where a format keeps ``significant`` digits, zeros behind them say nothing, and missing ones were cut away.
+    """
+    mantissa, _, exponent = text.lower().partition("e")
+    digits = mantissa.lstrip("+-")
+    power = int(exponent or 0)
+    if significant:
+        whole, _, decimals = digits.partition(".")
+        shown = (whole + decimals).lstrip("0").rstrip("0")
+        keep = max(significant, len(shown))
+        lead = len(whole.lstrip("0")) or len(decimals.lstrip("0")) - len(decimals)
+        return 0.5 * 10.0 ** (power + lead - keep)
+    return 0.5 * 10.0 ** (power - len(digits.partition(".")[2]))
 
 
 def is_rule(rule: str) -> bool:
@@ -173,14 +250,21 @@ def select(log: Log, rule: str = "default") -> Selection:
 
     ``default`` drops the first 5 values or 20 %, whichever is more, and needs more than 6 (NeMo's autoconfigurator
     drops 5 and needs more than 6); ``second-half`` is NeMo's performance callback's; ``window:35-44`` takes
-    these step numbers and all of them, as dgxc-benchmarking does.
+    these step numbers and all of them, as dgxc-benchmarking does. None may begin in the warm-up.
     """
+    if not log.refused.diverged and log.refused.count * 10 > len(log.steps):
+        first = log.refused.first[0]
+        raise UnusableLog(
+            f"{log.source}: {log.refused.count} values are refused beside {len(log.steps)} good ones "
+            f"(line {first.line}: {first.reason})",
+            "find out what spoilt this log, then give a sound one",
+        )
     if window := WINDOW.fullmatch(rule):
         return _window(log, int(window[1]), int(window[2]))
     if not is_rule(rule):
         raise UnusableLog(f"there is no skip rule {rule!r}", RULES)
     total = len(log.steps)
-    drop = total // 2 if rule == "second-half" else max(5, -(-total // 5))
+    drop = total // 2 if rule == "second-half" else max(WARM_UP, -(-total // 5))
     kept = log.steps[drop:]
     if len(kept) < AT_LEAST:
         raise UnusableLog(
@@ -197,6 +281,17 @@ def _window(log: Log, first: int, last: int) -> Selection:
         raise UnusableLog(
             f"{log.source}: steps {', '.join(map(str, missing[:5])) or 'none'} of {first}-{last} are missing",
             "log every step, or choose a window the run covers",
+        )
+    begun = log.steps[0].number or 1
+    if first < begun + WARM_UP:
+        raise UnusableLog(
+            f"{log.source}: steps {first}-{last} count the warm-up: the run began at step {begun}",
+            f"choose a window from step {begun + WARM_UP} on",
+        )
+    if last + 1 - first < AT_LEAST:
+        raise UnusableLog(
+            f"{log.source}: steps {first}-{last} are {last + 1 - first}; {AT_LEAST} are needed",
+            "choose a longer window",
         )
     steps = Steps(by_number[n] for n in range(first, last + 1))
     return Selection(rule=f"steps {first}-{last} of {len(log.steps)}", steps=steps)

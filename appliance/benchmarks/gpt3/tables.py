@@ -1,14 +1,18 @@
 """The papers' tables and plots, from measured runs: throughput with factors, overhead, and figures per GPU."""
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from appliance.benchmarks.gpt3.reference import PLATFORMS, Reference
 from appliance.benchmarks.gpt3.reference import Series as Published
 from appliance.benchmarks.gpt3.throughput import (
     Formula,
     Run,
+    cut,
     difference,
+    differences,
     linear_factor,
+    linear_factors,
     mfu,
     perfect,
     published,
@@ -66,17 +70,12 @@ def _throughput(model: str, runs: Sequence[Run], reference: Reference) -> Table:
     found = {(run.platform, run.nodes): run for run in runs}
     rows: list[Row] = []
     for platform in platforms:
-        one = found.get((platform, 1))
-        name = PLATFORMS.get(platform, platform)
-        rows.append((name, *(_with_factor(found.get((platform, n)), one) for n in nodes)))
-        if one:
-            line = (f"{perfect(one.tokens_per_s, n):,.0f}" for n in nodes)
-            rows.append((f"{name}, perfect line", *line))
+        rows += _environment(platform, [found.get((platform, n)) for n in nodes], nodes)
     if set(PLATFORMS) <= set(platforms):
         rows.append(("Difference", *_differences(found, nodes)))
     title = reference.models[model].title if model in reference.models else model
     return Table(
-        title=f"GPT-3 {title}: tokens/s (linear factor)",
+        title=f"GPT-3 {title}: tokens/s",
         columns=("", *(_column(runs, n) for n in nodes)),
         rows=tuple(rows),
         note=_note(runs),
@@ -84,17 +83,50 @@ def _throughput(model: str, runs: Sequence[Run], reference: Reference) -> Table:
     )
 
 
+def _environment(platform: str, runs: Sequence[Run | None], nodes: Sequence[int]) -> Iterator[Row]:
+    """The three rows the papers give each environment."""
+    name = PLATFORMS.get(platform, platform)
+    one = runs[0] if nodes[0] == 1 else None
+    yield (f"{name}: tokens/s", *(_rate(run) for run in runs))
+    if one:
+        factors = (_factor(run, one, n) for run, n in zip(runs, nodes, strict=True))
+        yield ("linear factor / perfect", *factors)
+        yield (
+            "perfect line, tokens/s",
+            *(f"{perfect(cut(one.tokens_per_s), n):,.0f}" for n in nodes),
+        )
+
+
 def _column(runs: Sequence[Run], nodes: int) -> str:
     run = next(run for run in runs if run.nodes == nodes)
     label = "1 node" if nodes == 1 else f"{nodes} nodes"
-    return label if run.unreal else f"{label}, {run.gpus} GPUs"
+    return label if run.unreal else f"{label} / {run.gpus} GPUs"
 
 
-def _with_factor(run: Run | None, one: Run | None) -> str:
+def _rate(run: Run | None) -> str:
+    """To the digit where the log's digits decide it, else with half the width of what it can be."""
     if run is None:
         return "-"
-    rate = f"{run.tokens_per_s:,.0f}"
-    return f"{rate} ({linear_factor(run.tokens_per_s, one.tokens_per_s):.2f})" if one else rate
+    low, high = run.rates
+    rate = f"{cut(run.tokens_per_s):,.0f}"
+    return rate if _is_decided(run) else f"{rate} ± {ceil((high - low) / 2):,}"
+
+
+def _is_decided(run: Run) -> bool:
+    """Whether the log's digits leave one whole number of tokens/s."""
+    return cut(run.rates.low) == cut(run.rates.high)
+
+
+def _factor(run: Run | None, one: Run, nodes: int) -> str:
+    if run is None:
+        return "-"
+    if run is one:
+        return "1 / 1"
+    factor = cut(linear_factor(cut(run.tokens_per_s), cut(one.tokens_per_s)), 2)
+    low, high = linear_factors(run.rates, one.rates)
+    decided = cut(low, 2) == cut(high, 2) or (_is_decided(run) and _is_decided(one))
+    slack = "" if decided else f" ± {ceil((high - low) * 50) / 100:.2f}"
+    return f"{factor:.2f}{slack} / {nodes}"
 
 
 def _differences(found: dict[tuple[str, int], Run], nodes: Sequence[int]) -> Iterator[str]:
@@ -102,8 +134,11 @@ def _differences(found: dict[tuple[str, int], Run], nodes: Sequence[int]) -> Ite
         bare, kubernetes = found.get(("bare-metal", n)), found.get(("kubernetes", n))
         if bare is None or kubernetes is None:
             yield "-"
-        else:
-            yield f"{difference(bare.tokens_per_s, kubernetes.tokens_per_s):.2f} %"
+            continue
+        low, high = differences(bare.rates, kubernetes.rates)
+        value = f"{difference(bare.tokens_per_s, kubernetes.tokens_per_s):.2f}"
+        slack = "" if f"{low:.2f}" == f"{high:.2f}" else f" ± {ceil((high - low) * 50) / 100:.2f}"
+        yield f"{value}{slack} %"
 
 
 def _note(runs: Sequence[Run]) -> str:
@@ -113,7 +148,8 @@ def _note(runs: Sequence[Run]) -> str:
     configured = "; ".join(f"global batch {b}, sequence {s}" for b, s in batches)
     both = len({run.platform for run in runs}) > 1
     caution = " Difference = (bare metal - Kubernetes) / bare metal; honest only if both ran one configuration."
-    return f"{configured}.{caution if both else ''}"
+    digits = " As in the papers rates are cut, factors come of cut rates and are cut, differences are rounded. ±: what the log's digits leave open."
+    return f"{configured}.{digits}{caution if both else ''}"
 
 
 def _plot(title: str, runs: Sequence[Run], reference: Reference) -> Plot | None:

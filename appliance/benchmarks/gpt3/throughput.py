@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from math import floor
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -18,8 +20,21 @@ class Formula(StrEnum):
     SIX_N = "6 x parameters x tokens"
 
 
+class Interval(NamedTuple):
+    """What a value can be, given how many digits its source prints: at least, at most."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """As people read it, in whole numbers."""
+        return f"{self.low:,.0f} to {self.high:,.0f}"
+
+
 class Run(Model):
     """One training run. ``seconds`` per step (mean of ``used`` values), ``deviation`` their spread in s.
+
+    ``rounding``: so far in s may ``seconds`` be from the mean of the times before they were printed, at worst.
 
     ``gpu`` is a key of the reference's GPUs, None when nobody said which; ``unreal`` says why the figures are
     no statement about GPUs ("" for a real run).
@@ -34,6 +49,7 @@ class Run(Model):
     sequence: int = Field(ge=1)
     seconds: float = Field(gt=0)
     deviation: float = Field(default=0, ge=0)
+    rounding: float = Field(default=0, ge=0)
     used: int = 0
     rule: str = ""
     source: str = ""
@@ -46,6 +62,15 @@ class Run(Model):
     def tokens_per_s(self) -> float:
         """Global batch x sequence / seconds per step."""
         return tokens_per_s(self.global_batch, self.sequence, self.seconds)
+
+    @property
+    def rates(self) -> Interval:
+        """What tokens/s can be, by what the log prints of step times."""
+        most = max(self.seconds - self.rounding, self.seconds / 2)
+        return Interval(
+            tokens_per_s(self.global_batch, self.sequence, self.seconds + self.rounding),
+            tokens_per_s(self.global_batch, self.sequence, most),
+        )
 
     @property
     def gpus(self) -> int:
@@ -72,9 +97,21 @@ def published(run: Run, series: Series, reference: Reference) -> Cell | None:
     return series.cell(run.model, run.platform, run.nodes)
 
 
+def cut(value: float, decimals: int = 0) -> float:
+    """As the papers print rates and factors: what is behind the last digit is cut away."""
+    power = 10.0**decimals
+    scaled = floor(value * power + 1e-6)
+    return scaled / power if decimals else scaled
+
+
 def linear_factor(many: float, one: float) -> float:
     """How many times one node's throughput several nodes reach; the perfect line is their number."""
     return many / one
+
+
+def linear_factors(many: Interval, one: Interval) -> Interval:
+    """What the linear factor can be."""
+    return Interval(many.low / one.high, many.high / one.low)
 
 
 def perfect(one: float, nodes: int) -> float:
@@ -85,6 +122,13 @@ def perfect(one: float, nodes: int) -> float:
 def difference(bare_metal: float, kubernetes: float) -> float:
     """Loss of Kubernetes against bare metal in %."""
     return (bare_metal - kubernetes) / bare_metal * 100
+
+
+def differences(bare_metal: Interval, kubernetes: Interval) -> Interval:
+    """What the loss of Kubernetes can be, in %."""
+    return Interval(
+        difference(bare_metal.low, kubernetes.high), difference(bare_metal.high, kubernetes.low)
+    )
 
 
 def _full(gpt: Gpt, batch: int) -> float:

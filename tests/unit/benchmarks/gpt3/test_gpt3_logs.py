@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.benchmarks.gpt3 import logs
+from appliance.benchmarks.gpt3 import lines, logs
 from appliance.benchmarks.gpt3.steps import Log, UnusableLog
 
 BAR = "Epoch 0:   1%|\u258f    | {n}/600 [00:10<9:59, 1.2s/it, loss=3.1, v_num=, reduced_train_loss={loss}, global_step=9e+3, train_step_timing in s={t}, val_loss=7.040]"
@@ -212,7 +212,7 @@ def test_what_is_no_text_is_told_by_its_kind(tmp_path: Path, start: bytes, kind:
 
 def test_a_line_without_an_end_is_read_to_a_bound() -> None:
     """What follows is skipped to the line's end, and a value the bound cuts is no value."""
-    filler = "x" * logs.LONGEST
+    filler = "x" * lines.LONGEST
     log = logs.parse(lines2("0.5") + filler + lines2("0.9") + lines2("0.6", "0.7"), "x")
     assert seconds(log) == [0.6, 0.7]
     cut = lines2("0.5").rstrip("\n")
@@ -227,7 +227,7 @@ def test_where_the_reading_stops_for_breath_changes_nothing(
 ) -> None:
     text = "start\r\n" + bars("0.6", "nan", "0.8") + "\x1b[32m" + megatron("100.0", "101.0")
     whole = logs.parse(text, "x")
-    monkeypatch.setattr(logs, "CHUNK", size)
+    monkeypatch.setattr(lines, "CHUNK", size)
     monkeypatch.setattr(logs, "HEAD", 3 * size)
     (tmp_path / "1n.log").write_bytes(text.encode())
     parts = logs.read(tmp_path / "1n.log")

@@ -1,0 +1,88 @@
+"""Holds what a log prints of one thing against what it prints of another: a contradiction makes no figure."""
+
+from collections.abc import Iterator
+from statistics import fmean, median
+
+from appliance.benchmarks.gpt3.reference import Reference
+from appliance.benchmarks.gpt3.steps import Log, Selection, UnusableLog
+from appliance.benchmarks.gpt3.throughput import Formula, Run, tflops_per_gpu
+
+BATCH_SLACK = 1.25
+FLOPS_SLACK = 1.7
+"""Formulas of model FLOPs differ by up to a third (attention, recomputation), mistakes by two at least."""
+CLOCK_SLACK = 1.5
+PAUSES = 1.1
+SLOW = 1.5
+"""Times the median; a checkpoint, a validation or a restart."""
+LEAST_SPAN = 20
+"""Units of the clock that a span must have to be held against anything."""
+RISEN = 1.5
+
+
+def batch(log: Log, global_batch: int) -> None:
+    """Consumed samples must grow by the global batch. Raises UnusableLog."""
+    found = log.samples.per_step()
+    if found is None:
+        return
+    low, high = found
+    if high * BATCH_SLACK < global_batch or low > global_batch * BATCH_SLACK:
+        raise UnusableLog(
+            f"{log.source}: its consumed samples grow by {(low + high) / 2:,.0f} a step, and the global batch is {global_batch}",
+            "correct global_batch in runs.yml: a wrong batch makes a wrong figure",
+        )
+
+
+def throughput(log: Log, run: Run, reference: Reference) -> None:
+    """TFLOPS that the program prints, and its clock, must agree with the step time. Raises UnusableLog."""
+    gpt = reference.models.get(run.model)
+    if gpt is not None and log.tflops:
+        ours = tflops_per_gpu(run, gpt, Formula.CAUSAL)
+        if not log.tflops / FLOPS_SLACK < ours < log.tflops * FLOPS_SLACK:
+            raise UnusableLog(
+                f"{log.source}: prints {log.tflops:,.4g} TFLOPS per GPU, and step time, batch and {run.gpus} GPUs give {ours:,.4g}",
+                "one of model, hosts, batch, sequence and unit of time is wrong: compare runs.yml with the run",
+            )
+
+
+def clock(log: Log, selection: Selection) -> float | None:
+    """Seconds a step by the time stamps of the log; None where they do not tell. Raises UnusableLog."""
+    first, last = selection.steps[0], selection.steps[-1]
+    if first.number is None or last.number is None or first.clock is None or last.clock is None:
+        return None
+    steps, span = last.number - first.number, last.clock - first.clock
+    if steps <= 0 or span < LEAST_SPAN * log.resolution:
+        return None
+    by_clock = span / steps
+    if selection.seconds > CLOCK_SLACK * by_clock:
+        raise UnusableLog(
+            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its clock a step took {by_clock:,.4g} s",
+            "look at the units of the step times, milliseconds or seconds",
+        )
+    return by_clock
+
+
+def diverged(log: Log) -> str:
+    """Where the training went wrong: nan, or a loss that rose; "" for a sound one."""
+    if wrong := next((f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged), ""):
+        return wrong
+    losses = [step.loss for step in log.steps if step.loss is not None]
+    share = len(losses) // 5
+    if share < 2:
+        return ""
+    began, ended = fmean(losses[:share]), fmean(losses[-share:])
+    return f"the loss rose from {began:.3g} to {ended:.3g}" if 0 < began * RISEN < ended else ""
+
+
+def notes(log: Log, selection: Selection) -> Iterator[str]:
+    """What a reader of the figure should know of the run."""
+    by_clock = clock(log, selection)
+    if by_clock is not None:
+        pauses = by_clock > PAUSES * selection.seconds
+        why = ": it paused between steps (validation, checkpoints)" if pauses else ""
+        yield f"by its clock {by_clock:.4g} s a step{why}"
+    usual = median(selection.steps.seconds)
+    if slow := sum(seconds > SLOW * usual for seconds in selection.steps.seconds):
+        yield f"{slow} of {len(selection.steps)} steps took over {SLOW:g} times the median, {usual:.4g} s, and count"
+    last = log.steps[-1].number
+    if log.total and last and last < log.total - 1:
+        yield f"it ends at step {last} of {log.total}"

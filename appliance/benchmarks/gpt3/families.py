@@ -1,0 +1,102 @@
+"""How NeMo 1.x and 2.x, Megatron-LM and Megatron-Bridge print a step."""
+
+import re
+from dataclasses import dataclass
+
+RUNNING_MEAN = "each value is a running mean of 5 steps, so one slow step shows in five values"
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one program prints a step. ``mark`` stands in every such line; ``closed``: what must follow the value for it
+    to be whole.
+
+    ``first`` is the number of its first step; ``scale`` turns its unit into seconds; ``significant``: digits its format
+    keeps of a number, 0 where all decimals it prints count. ``clock`` finds when the line was written.
+    """
+
+    name: str
+    mark: bytes
+    line: re.Pattern[bytes]
+    seconds: re.Pattern[bytes]
+    closed: re.Pattern[bytes]
+    key: str
+    first: int = 1
+    scale: float = 1.0
+    significant: int = 0
+    loss: re.Pattern[bytes] | None = None
+    batch: re.Pattern[bytes] | None = None
+    samples: re.Pattern[bytes] | None = None
+    counted: re.Pattern[bytes] | None = None
+    clock: re.Pattern[bytes] | None = None
+    tflops: re.Pattern[bytes] | None = None
+    note: str = ""
+
+
+NEMO_1 = Family(
+    name="NeMo 1.21-1.23",
+    mark=b"Epoch ",
+    line=re.compile(
+        rb"Epoch (?P<epoch>\d{1,9}):(?:(?!Epoch \d).)*?\b(?P<number>\d{1,9})(?:/(?:(?P<total>\d{1,9})|\?)|it) \["
+    ),
+    seconds=re.compile(rb"train_step_timing in s=(?P<value>[^,\]\s]*)"),
+    closed=re.compile(rb"[,\]]"),
+    key="train_step_timing in s",
+    # tqdm prints "{:.3g}", and Lightning pads that with zeros to five characters: 85.7 stands as 85.70.
+    significant=3,
+    loss=re.compile(rb"reduced_train_loss=(?P<value>[^,\]\s]+)"),
+    samples=re.compile(rb"consumed_samples=(?P<value>[^,\]\s]+)"),
+    # Its bar counted micro-batches in some versions; this counts steps, from 0.
+    counted=re.compile(rb"global_step=(?P<value>[^,\]\s]+)"),
+    clock=re.compile(
+        rb"(?:\d|\?|it) \[(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)[<,]"
+    ),
+    note=RUNNING_MEAN,
+)
+NEMO_2 = Family(
+    name="NeMo 2.x",
+    mark=b"Training epoch ",
+    line=re.compile(
+        rb"Training epoch (?P<epoch>\d{1,9}), iteration (?P<number>\d{1,9})/(?P<total>\d{1,9})"
+    ),
+    seconds=re.compile(rb"train_step_timing in s: (?P<value>[^|\s]*)"),
+    closed=re.compile(rb" \|| *$"),
+    key="train_step_timing in s",
+    first=0,
+    significant=4,
+    loss=re.compile(rb"reduced_train_loss: (?P<value>[^|\s]+)"),
+    batch=re.compile(rb"\bglobal_batch_size: (?P<value>[^|\s]+)"),
+    samples=re.compile(rb"consumed_samples: (?P<value>[^|\s]+)"),
+    tflops=re.compile(rb"TFLOPS_per_GPU: (?P<value>[^|\s]+)"),
+    note=RUNNING_MEAN,
+)
+MEGATRON = Family(
+    name="Megatron-LM",
+    mark=b"consumed samples:",
+    line=re.compile(
+        rb"iteration\s{1,20}(?P<number>\d{1,9})/\s{0,20}(?P<total>\d{1,9}) \|\s*consumed samples:"
+    ),
+    seconds=re.compile(rb"elapsed time per iteration \(ms\):\s*(?P<value>[^|\s]*)"),
+    closed=re.compile(rb"\s*\|"),
+    key="elapsed time per iteration (ms)",
+    scale=1e-3,
+    loss=re.compile(rb"lm loss:\s*(?P<value>[^|\s]+)"),
+    batch=re.compile(rb"global batch size:\s*(?P<value>[^|\s]+)\s*\|"),
+    samples=re.compile(rb"consumed samples:\s*(?P<value>[^|\s]+)"),
+    clock=re.compile(rb"\[(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\]"),
+    tflops=re.compile(rb"throughput per GPU \(TFLOP/s/GPU\):\s*(?P<value>[^|\s]+)"),
+    note="each value is a mean over the log interval; the first one includes the start",
+)
+BRIDGE = Family(
+    name="Megatron-Bridge",
+    mark=b"Step Time :",
+    line=re.compile(rb"\bStep Time :"),
+    seconds=re.compile(rb"\bStep Time :\s*(?P<value>\S*?)(?=s(?:\s|$)|\s|$)"),
+    closed=re.compile(rb"s(\s|$)"),
+    key="Step Time",
+    note="steps are not numbered; the TFLOPS lines belong to no particular step and are not read",
+)
+FAMILIES = (NEMO_1, NEMO_2, MEGATRON, BRIDGE)
+NAN_ITERATIONS = re.compile(rb"number of nan iterations:\s*(?P<value>\d{1,9})")
+SKIPPED_ITERATIONS = re.compile(rb"number of skipped iterations:\s*(?P<value>\d{1,9})")
+NAN_NORM = re.compile(rb"grad norm:\s*[+-]?(?:nan|inf)", re.IGNORECASE)

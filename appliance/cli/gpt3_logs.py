@@ -1,0 +1,77 @@
+"""appliance validate gpt3 --from-logs and --table: what is shown without a run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from appliance.actions import recorded_logs
+from appliance.cli import options
+from appliance.cli.tables import print_tables
+from appliance.models.result import Status, overall
+from appliance.models.run import RunRecord
+from appliance.report.console import findings_list
+from appliance.report.documents import PublishedTables, TrainingLogs
+from appliance.report.findings import findings
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was asked for."""
+
+    folder: Path | None
+    table: bool
+    model: str | None
+    inventory: Path | None
+    profile: str | None
+    as_json: bool
+
+
+def show(
+    reading: Reading,
+    benchmarks: tuple[str, ...],
+    told: Callable[[RunRecord, str, bool], int],
+) -> int:
+    """The exit code. With a site what logs show is entered into its record, and ``told``."""
+    flag = "--table" if reading.table else "--from-logs"
+    if benchmarks != ("gpt3",):
+        raise click.UsageError(f"{flag} goes with: appliance validate gpt3")
+    if reading.folder is None:
+        return _papers(reading.as_json)
+    if reading.table:
+        raise click.UsageError("--table goes without --from-logs")
+    if reading.inventory is None:
+        return _alone(reading, reading.folder)
+    target = options.target(reading.inventory, reading.profile)
+    record, report = recorded_logs.keep_logs(target, reading.folder, options.quiet(), reading.model)
+    return told(record, report, reading.as_json)
+
+
+def _papers(as_json: bool) -> int:
+    tables = recorded_logs.published_tables()
+    if as_json:
+        options.echo_json(PublishedTables(tables=tables))
+    else:
+        print_tables(options.console(), tables)
+    return 0
+
+
+def _alone(reading: Reading, folder: Path) -> int:
+    outcome = recorded_logs.read_logs(folder, reading.profile or "hpc", reading.model)
+    verdict = overall(outcome.results)
+    if reading.as_json:
+        document = TrainingLogs(
+            verdict=verdict,
+            results=outcome.results,
+            measurements=outcome.measurements,
+            tables=outcome.tables,
+        )
+        options.echo_json(document)
+        return verdict.exit_code
+    console = options.console()
+    print_tables(console, outcome.tables)
+    findings_list(console, findings(outcome.results))
+    passed = sum(r.status is Status.PASS for r in outcome.results)
+    console.print(f"  {verdict.value.upper()}: {passed} of {len(outcome.results)} checks passed")
+    return verdict.exit_code

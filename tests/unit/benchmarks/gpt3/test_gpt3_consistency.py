@@ -1,0 +1,161 @@
+"""Mistakes planted into sound logs: each is refused or told, none makes a figure in silence."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from appliance.benchmarks.gpt3.recorded import from_logs
+from appliance.models.result import CheckResult, Status
+from tests.unit.benchmarks.gpt3.recorded_logs import megatron, nemo1, step_times, tensorboard
+
+FIVE = step_times(85.7)
+Change = Callable[[str], str]
+
+
+def judged(tmp_path: Path, content: bytes, name: str = "1n.log", said: str = "") -> CheckResult:
+    folder = tmp_path / "5b" / "bare-metal"
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(content)
+    (tmp_path / "runs.yml").write_text(f"gpu: A100-SXM4-80GB\ngpus_per_node: 8\n{said}")
+    results, _, _ = from_logs([tmp_path])
+    return next(r for r in results if r.id == "gpt3.throughput")
+
+
+def test_the_sound_log_passes_with_no_word_of_doubt(tmp_path: Path) -> None:
+    result = judged(tmp_path, megatron(FIVE, 2048, tflops=192.4))
+    assert (result.status, result.value) == (Status.PASS, 48_941)
+    assert "median" not in result.evidence
+    assert "by its clock 85." in result.evidence
+
+
+def swap(old: str, new: str) -> Change:
+    return lambda text: text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "status", "told"),
+    [
+        # Seconds under the name of milliseconds, and the other way round.
+        (megatron([s / 1000 for s in FIVE], 2048), "1n.log", Status.ERROR, "cannot be"),
+        (nemo1([s * 1000 for s in FIVE], 2048), "1n.log", Status.ERROR, "no GPU trains so slowly"),
+        (
+            megatron(FIVE, 2048).replace(b"(ms): 8", b"(ms): 88"),
+            "1n.log",
+            Status.NOT_ASSESSED,
+            "by its clock",
+        ),
+        # A batch that the counted samples contradict.
+        (
+            megatron(FIVE, 2048).replace(b"size:  2048", b"size:  4096"),
+            "1n.log",
+            Status.NOT_ASSESSED,
+            "consumed samples grow by 2,048 a step, and the global batch is 4096",
+        ),
+        (nemo1(FIVE, 1024), "1n.log", Status.NOT_ASSESSED, "the global batch is 2048"),
+        (tensorboard(FIVE, 1024), "1n.tfevents", Status.NOT_ASSESSED, "global batch is 2048"),
+        # Twice the GPUs, so half the TFLOPS that the program printed.
+        (
+            megatron(FIVE, 2048, tflops=96.2),
+            "1n.log",
+            Status.NOT_ASSESSED,
+            "prints 96.2 TFLOPS per GPU",
+        ),
+        # Too few steps for a figure.
+        (megatron(FIVE[:10], 2048), "1n.log", Status.NOT_ASSESSED, "7 are needed"),
+        # No step that changed a weight.
+        (
+            megatron(FIVE, 2048).replace(b"skipped iterations:   0", b"skipped iterations:   1"),
+            "1n.log",
+            Status.NOT_ASSESSED,
+            "1 skipped iterations",
+        ),
+    ],
+)
+def test_a_planted_mistake_is_no_pass(
+    tmp_path: Path, content: bytes, name: str, status: Status, told: str
+) -> None:
+    result = judged(tmp_path, content, name)
+    assert result.status is status
+    assert told in result.cause
+
+
+def test_a_log_that_mostly_cannot_be_believed_is_refused(tmp_path: Path) -> None:
+    lines = megatron(step_times(85.7) * 2, 2048).splitlines(keepends=True)
+    spoilt = [
+        line.replace(b"(ms): 8", b"(ms): x") if i % 2 else line for i, line in enumerate(lines)
+    ]
+    result = judged(tmp_path, b"".join(spoilt))
+    assert result.status is Status.NOT_ASSESSED
+    assert "values are refused beside" in result.cause
+
+
+def test_a_rising_loss_is_a_diverged_training(tmp_path: Path) -> None:
+    lines = megatron(FIVE, 2048).decode().splitlines()
+    rising = [
+        line.split("lm loss:")[0]
+        + f"lm loss: {2 + i * 1.3:.6E} | loss"
+        + line.split("| loss", 1)[1]
+        for i, line in enumerate(lines)
+    ]
+    result = judged(tmp_path, ("\n".join(rising) + "\n").encode())
+    assert result.status is Status.FAIL
+    assert "the loss rose from" in result.cause
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("window:1-10", "count the warm-up"),
+        ("window:10-12", "7 are needed"),
+        ("window:15-24", "are missing"),
+    ],
+)
+def test_a_window_neither_counts_the_warm_up_nor_is_too_short(
+    tmp_path: Path, rule: str, told: str
+) -> None:
+    result = judged(tmp_path, megatron(FIVE, 2048), said=f"rule: {rule}\n")
+    assert result.status is Status.NOT_ASSESSED
+    assert told in result.cause
+
+
+def test_of_a_resumed_log_the_repeated_steps_count_once(tmp_path: Path) -> None:
+    whole = megatron(FIVE, 2048).splitlines(keepends=True)
+    again = [*whole[:18], *megatron(step_times(91.0), 2048).splitlines(keepends=True)[5:]]
+    result = judged(tmp_path, b"".join(again))
+    assert result.status is Status.FAIL or "began again at line 19" in result.evidence
+    assert "began again at line 19" in result.evidence
+
+
+def test_a_start_between_the_steps_is_a_new_beginning(tmp_path: Path) -> None:
+    whole = megatron([86.0] * 30, 2048).splitlines(keepends=True)
+    start = b"using world size: 8, data-parallel size: 8\n"
+    result = judged(tmp_path, b"".join([*whole[:10], start, *whole[10:]]))
+    assert "began again at line 11" in result.evidence
+    assert "of 20" in result.evidence
+
+
+def test_ranks_that_print_the_same_steps_are_no_new_beginning(tmp_path: Path) -> None:
+    whole = megatron([86.0] * 30, 2048).splitlines(keepends=True)
+    skewed = [line for i in range(0, 30, 2) for line in (*whole[i : i + 2], *whole[i : i + 2])]
+    result = judged(tmp_path, b"".join(skewed))
+    assert result.status is Status.PASS
+    assert "lines of steps came late" in result.evidence
+
+
+def test_slow_steps_and_an_early_end_are_told(tmp_path: Path) -> None:
+    seconds = [85.7] * 40
+    seconds[20] = 190.0
+    text = megatron(seconds, 2048).replace(b"/      40", b"/     200")
+    result = judged(tmp_path, text)
+    assert "1 of 32 steps took over 1.5 times the median, 85.7 s" in result.evidence
+    assert "it ends at step 40 of 200" in result.evidence
+
+
+def test_a_limit_within_what_the_digits_leave_open_is_not_judged(tmp_path: Path) -> None:
+    """0.0 to 0.1 % about the limit: three digits cannot tell, event files can."""
+    limit = 85.7 / 0.95
+    result = judged(tmp_path, nemo1([limit] * 20, 2048))
+    assert result.status is Status.NOT_ASSESSED
+    assert "too coarse to tell" in result.cause
+    assert "TensorBoard" in result.fix
