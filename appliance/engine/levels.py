@@ -62,7 +62,7 @@ def _gate(level: Level, results: Sequence[CheckResult], waivers: Sequence[Waiver
     why = f"{first.id} {first.target}: {first.cause}{more}" if first else ""
     return Gate(
         id=f"checks.{level.name.lower()}",
-        title=f"{plural(passed, 'check')} of {len(results)} passed now",
+        title=f"{passed} of {plural(len(results), 'check')} passed now",
         level=level,
         state=state,
         why=why or ("" if passed else "nothing was judged"),

@@ -81,3 +81,12 @@ def test_gates_stand_in_the_order_of_acceptance() -> None:
     assert levels == [Level.HARDWARE, Level.GPU, Level.STORAGE, Level.TRAINING]
     assert ORDER[0] is Level.HARDWARE
     assert ORDER[-1] is Level.BURN_IN
+
+
+@pytest.mark.parametrize(
+    ("result", "close"),
+    [(GOOD, ""), (BAD, "exchange it"), (UNKNOWN, "appliance health")],
+)
+def test_level_says_what_closes_it(result: CheckResult, close: str) -> None:
+    (gate,) = check_gates([result], ())
+    assert gate.close == close

@@ -16,6 +16,7 @@ from appliance.engine.earlier import remember
 from appliance.engine.evidence import keep_evidence
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
+from appliance.journal import New
 from appliance.models.acceptance import Accepted, GateState
 from appliance.models.evidence import Evidence
 from appliance.models.profile import Limit
@@ -440,3 +441,10 @@ def test_simulated_results_close_no_gate(session: Session) -> None:
     with_result(session, simulated=True)
     gate = gate_of(seen(session))
     assert (gate.state, gate.why) == (GateState.OPEN, "it was measured on simulated hardware")
+
+
+def test_deployment_whose_record_cannot_be_read_proves_nothing(session: Session) -> None:
+    deployed(session)
+    (entry,) = session.journal.entries("deployment")
+    session.journal.append_all("r2", [New("deployment", entry.data | {"declared": "x"})])
+    assert "what run r2 deployed cannot be read" in undeployed(session).why

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -24,10 +24,12 @@ from appliance.engine.earlier import remember
 from appliance.engine.evidence import begin, keep_run, recorded
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
+from appliance.engine.waivers import give
 from appliance.models.acceptance import Gate, GateState, Level
 from appliance.models.evidence import Source
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Place, Status
+from appliance.models.waiver import Waiver
 from tests.facts import facts_of, gpus_of
 from tests.unit.engine.world import PASSWORD
 
@@ -242,3 +244,30 @@ def test_raw_output_is_kept_beside_the_report_with_its_digest_and_without_secret
 def test_raw_output_lies_in_its_folder(name: str) -> None:
     with pytest.raises(ValueError, match="is no name of a file"):
         Raw(name, "")
+
+
+def test_stale_host_that_is_waived_holds_nothing_back_and_the_gate_stays_open(
+    session: Session, view: View
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
+    assert _gate(session, view).holds_back
+    until = (date.today() + timedelta(days=9)).isoformat()
+    give(session, Waiver(check="copy.h2d", target="gpu-1", reason="x", until=until))
+    assert _gate(session, view).holds_back
+    give(session, Waiver(check="copy.h2d", target="gpu-2", reason="x", until=until))
+    gate = _gate(session, view)
+    assert (gate.state, gate.holds_back) == (GateState.OPEN, False)
+    assert [waiver.target for waiver in gate.waivers] == ["gpu-2"]
+
+
+def test_host_that_was_not_measured_is_waived_alone(session: Session, view: View) -> None:
+    _run(session, view, _good("gpu-1"))
+    until = (date.today() + timedelta(days=9)).isoformat()
+    give(session, Waiver(check="copy.h2d", target="gpu-2", reason="x", until=until))
+    gate = _gate(session, view)
+    assert (gate.state, gate.why, gate.holds_back) == (
+        GateState.OPEN,
+        "not measured: gpu-2",
+        False,
+    )
