@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from appliance.adapters.remote import Remote
-from appliance.benchmarks import slurm_job, storage_roundtrip
+from appliance.benchmarks import measured, slurm_job, storage_roundtrip
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
 from appliance.benchmarks.burnin import judge as burnin_judge
 from appliance.benchmarks.burnin import run as burnin
@@ -69,6 +69,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         explain="dcgmi diag, NVIDIA's own tests of memory, PCIe, compute and power with NVIDIA's limits by product: level 1 takes "
         "seconds, 2 two minutes, 3 a quarter of an hour, 4 hours. What it skips or does not know is never called good.",
         bounds=dcgm.BOUNDS,
+        gates=measured.dcgm,
         deploys=False,
     ),
     Benchmark(
@@ -80,6 +81,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         explain="nccl-tests: all_reduce over the GPUs of each host, over the host's own fabric with NVLink off, over groups that tell "
         "which host or path is slow, and over 2, 4 ... all hosts. Large messages count; wrong values fail whatever the speed.",
         bounds=nccl.BOUNDS,
+        gates=measured.nccl,
         deploys=False,
     ),
     Benchmark(
@@ -91,6 +93,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         explain="ib_write_bw and ib_write_lat over each port of pairs of hosts, from host and GPU memory. A port that is slow with every "
         "host that is known to be good is named; a path that is slow between two good ports is a cable or a switch port.",
         bounds=perftest.BOUNDS,
+        gates=measured.perftest,
         deploys=False,
     ),
     Benchmark(
@@ -103,6 +106,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "many small files: on the scratch of each host, then on shared storage from 1, 2, 4 ... all hosts at once. A host "
         "that is slower than its equals has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
         bounds=fio.BOUNDS,
+        gates=measured.fio,
         deploys=False,
     ),
     Benchmark(
@@ -114,6 +118,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         explain="HPC Challenge, one rank per core within each host: memory bandwidth (STREAM triad of all ranks) and HPL, whose solution "
         "is checked. A host that is slower than equal ones lacks a memory module, runs hot, or does other work.",
         bounds=hpcc.BOUNDS,
+        gates=measured.hpcc,
         deploys=False,
     ),
     Benchmark(
@@ -125,6 +130,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         explain="A job multiplies on all GPUs and exchanges between all hosts at once, for eight hours or --minutes, while heat, power, "
         "clocks, memory errors and Xids are sampled on each host. It goes on when this program ends; the same command waits "
         "for it again and judges it.",
+        bounds=burnin.BOUNDS,
+        gates=measured.burn_in,
         deploys=False,
     ),
 )

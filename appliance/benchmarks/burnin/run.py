@@ -13,6 +13,7 @@ from appliance.benchmarks.jobs import LARGEST
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, judged, not_assessed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
+from appliance.models.bound import Bound
 from appliance.models.result import CLUSTER, CheckResult, Status
 from appliance.models.run import Plot, Series, Table
 from appliance.models.site import Owner, Role
@@ -23,6 +24,7 @@ FOLDER = "/var/lib/appliance/burnin"
 SCRIPT = Path(__file__).with_name("burn.py")
 MINUTES = 480
 """What ClusterMAX 3.0 runs: GPUs and fabric together for eight hours."""
+BOUNDS = {DONE: Bound("h")}
 MOST_SAMPLES = 2000
 """Of one host: with eight GPUs some 1.2 KB each, below what is read of a host."""
 POLL = 10.0
@@ -70,19 +72,20 @@ def run(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Outcome:
-    """A burn-in of ``minutes`` (0: eight hours) that runs already, or has ended and was not judged, is taken up."""
+    """A burn-in of ``minutes`` (0: what site or profile ask for, else eight hours) that runs already, or has ended and was not judged, is taken up."""
     controls = view.site.with_role(Role.CONTROL)
     hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.SLURM))
     if not controls or not hosts:
         why = "burn-in is a job of Slurm, and no GPU host is Slurm's"
         return Outcome(tuple(not_assessed(check, CLUSTER, why, required=False) for check in CHECKS))
-    wanted = Wanted(controls[0].name, hosts, (minutes or MINUTES) * 60.0)
+    least = (view.number(DONE) or (0.0, ""))[0] * 3600
+    wanted = Wanted(controls[0].name, hosts, minutes * 60.0 or least or MINUTES * 60.0)
     try:
         _through(view, remote, wanted, clock, sleep)
     except Undone as undone:
         status = Status.ERROR if undone.is_error else Status.NOT_ASSESSED
         return Outcome((judged(DONE, CLUSTER, status, cause=str(undone), fix=undone.fix),))
-    outcome = _judged(view, remote, wanted)
+    outcome = _judged(view, remote, wanted, least)
     for host in hosts:
         _ask(remote, host, ["touch", f"{FOLDER}/judged"])
     return outcome
@@ -191,7 +194,16 @@ def _ask(remote: Remote, host: str, argv: Sequence[str]) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _judged(view: View, remote: Remote, wanted: Wanted) -> Outcome:
+def _short_of(result: CheckResult, wanted: Wanted, least: float) -> CheckResult:
+    """A pass that is shorter than is asked for is none."""
+    if result.id != DONE or result.status is not Status.PASS or wanted.seconds >= least:
+        return result
+    cause = f"good for {wanted.seconds / 3600:.3g} h; site or profile ask for {least / 3600:g} h"
+    fix = "appliance validate burnin"
+    return result.model_copy(update={"status": Status.NOT_ASSESSED, "cause": cause, "fix": fix})
+
+
+def _judged(view: View, remote: Remote, wanted: Wanted, least: float) -> Outcome:
     results: list[CheckResult] = []
     tables: list[Table] = []
     raw: list[Raw] = []
@@ -210,7 +222,8 @@ def _judged(view: View, remote: Remote, wanted: Wanted) -> Outcome:
             results.append(judged(DONE, host, Status.ERROR, cause=str(error), fix=fix))
             continue
         gpus = view.profile.hardware.gpu.count
-        results += judge(host, burn, wanted.seconds, gpus, bool(view.site.simulated))
+        found = judge(host, burn, wanted.seconds, gpus, bool(view.site.simulated))
+        results += [_short_of(result, wanted, least) for result in found]
         tables += _tables(host, burn)
     return Outcome(tuple(results), tables=tuple(tables), raw=tuple(raw))
 

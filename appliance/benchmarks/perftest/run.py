@@ -71,7 +71,7 @@ class Measured:
 def run(view: View, remote: Remote) -> Outcome:
     """Pairs side by side, no host in two at once; then each suspect with hosts that are known to be good."""
     hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
-    devices = {host: tuple(_rails(view, host)) for host in hosts}
+    devices = {host: tuple(rails_of(view, host)) for host in hosts}
     if not view.profile.hardware.fabric.ports:
         why = "this hardware class has no fabric"
         return Outcome((not_assessed(BW, CLUSTER, why, required=False),))
@@ -108,7 +108,7 @@ def run(view: View, remote: Remote) -> Outcome:
     return Outcome(results, measured, raw=tuple(found.raw))
 
 
-def _rails(view: View, host: str) -> Iterator[str]:
+def rails_of(view: View, host: str) -> Iterator[str]:
     """Its fast ports as device:gpu, with the GPU whose rail it is."""
     facts = view.facts.get(host)
     if facts is None:

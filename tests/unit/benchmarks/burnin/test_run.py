@@ -59,8 +59,8 @@ class Cluster:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def outcome(self, minutes: int = 480) -> Outcome:
-        return burnin.run(view(), self, minutes, clock=lambda: self.now, sleep=self.sleep)
+    def outcome(self, minutes: int = 480, site: View | None = None) -> Outcome:
+        return burnin.run(site or view(), self, minutes, clock=lambda: self.now, sleep=self.sleep)
 
 
 DONE = written(lines())
