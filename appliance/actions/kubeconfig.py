@@ -93,7 +93,7 @@ def issue(remote: Remote, site: Site, folder: Path, days: int) -> Fetched:
         )
     pair, user, server = KeyPair.fresh(), user_name(), f"https://{endpoint(site)}"
     signed = pair.signed(_ask(remote, site, pair.request(user, GROUP), days))
-    _write(folder / NAME, text(_document(site.name, server, user, pair, signed)))
+    write(folder / NAME, text(document(site.name, server, user, pair, signed)))
     return Fetched(folder / NAME, server, user, signed.until)
 
 
@@ -126,22 +126,31 @@ def _refusal(done: Completed) -> tuple[str, str]:
     return f"no certificate was made: {said}", "appliance health --check kubernetes"
 
 
-def _document(
-    cluster: str, server: str, user: str, pair: KeyPair, signed: Signed
+def document(
+    cluster: str,
+    server: str,
+    user: str,
+    pair: KeyPair,
+    signed: Signed,
+    namespaces: tuple[str, ...] = (),
 ) -> dict[str, object]:
-    context = f"{user}@{cluster}"
+    """A kubeconfig; with a context for each namespace, where some are named, and the first in use."""
+    own = f"{user}@{cluster}"
     authority = {"server": server, "certificate-authority-data": _base64(signed.authority)}
     credentials = {
         "client-certificate-data": _base64(signed.certificate),
         "client-key-data": _base64(pair.pem),
     }
+    both = {"cluster": cluster, "user": own}
+    contexts = [{"name": s, "context": {**both, "namespace": s}} for s in namespaces]
+    found = contexts or [{"name": own, "context": both}]
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": cluster, "cluster": authority}],
-        "users": [{"name": context, "user": credentials}],
-        "contexts": [{"name": context, "context": {"cluster": cluster, "user": context}}],
-        "current-context": context,
+        "users": [{"name": own, "user": credentials}],
+        "contexts": found,
+        "current-context": found[0]["name"],
     }
 
 
@@ -149,7 +158,7 @@ def _base64(pem: str) -> str:
     return b64encode(pem.encode()).decode()
 
 
-def _write(file: Path, content: str) -> None:
+def write(file: Path, content: str) -> None:
     """Whole or not at all, and never open to others, not even for a moment."""
     fresh = file.with_name(f".{file.name}.new")
     try:

@@ -42,14 +42,10 @@ class KeyPair:
             serialization.NoEncryption(),
         ).decode()
 
-    def request(self, user: str, group: str) -> str:
-        """A request in PEM for a client's certificate."""
-        subject = x509.Name(
-            [
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, group),
-                x509.NameAttribute(NameOID.COMMON_NAME, user),
-            ]
-        )
+    def request(self, user: str, group: str = "") -> str:
+        """A request in PEM for a client's certificate; with no group, of a user alone."""
+        groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
+        subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
         made = x509.CertificateSigningRequestBuilder().subject_name(subject)
         made = made.add_extension(usage, critical=False)

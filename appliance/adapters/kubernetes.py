@@ -46,6 +46,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ),
     ("apps/v1", "Deployment"): ("deployments", True),
     ("batch/v1", "Job"): ("jobs", True),
+    ("certificates.k8s.io/v1", "CertificateSigningRequest"): ("certificatesigningrequests", False),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("customresourcedefinitions", False),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): ("jobsets", True),
     ("kai.resources/v1alpha1", "Department"): ("departments", False),
@@ -163,6 +164,12 @@ class KubernetesApi:
 
     def __exit__(self, *_: object) -> None:
         self._pool.clear()
+
+    @property
+    def authority(self) -> str:
+        """Certificates of whom the kubeconfig trusts, in PEM; "" where that is whom this machine trusts."""
+        file = self._configuration.ssl_ca_cert
+        return Path(file).read_text(encoding="ascii") if file else ""
 
     def get(self, ref: Ref) -> Resource | None:
         """See Cluster."""

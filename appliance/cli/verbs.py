@@ -25,7 +25,7 @@ VERBS = {
     "report": "Show the last run, or write its report.",
     "explain": "Say what a check looks at, and what usually trips it.",
     "profile": "Hardware classes.",
-    "kubeconfig": "Get an administrator's kubeconfig for the site's cluster.",
+    "kubeconfig": "Get a kubeconfig for the site's cluster, for days.",
     "etcd": "Backups of the cluster's state.",
     "images": "Images of the site's cluster.",
     "queue": "Departments, projects and their queues on Kubernetes.",

@@ -196,12 +196,13 @@ class BackupWritten(Document):
 
 
 class Kubeconfig(Document):
-    """A file for kubectl, and until when it is good."""
+    """A file for kubectl, and until when it is good; ``namespaces``: where a member works, none for an administrator."""
 
     file: str
     server: Line
     user: Line
     until: AwareDatetime
+    namespaces: tuple[str, ...] = ()
 
 
 class MigOfHost(Unknown):

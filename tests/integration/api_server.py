@@ -39,10 +39,12 @@ def established(api: KubernetesApi, definition: Ref) -> bool:
 
 
 @contextmanager
-def running(programs: Path, folder: Path, people: tuple[str, ...] = ()) -> Iterator[Path]:
+def running(
+    programs: Path, folder: Path, people: tuple[str, ...] = (), more: tuple[str, ...] = ()
+) -> Iterator[Path]:
     """etcd and the API server on loopback, with a certificate and a token of their own.
 
-    Each of ``people`` gets a kubeconfig of that name beside the one that may do anything.
+    Each of ``people`` gets a kubeconfig of that name beside the one that may do anything. ``more``: arguments of the server.
     """
     token = secrets.token_urlsafe(24)
     (port,) = ports(1)
@@ -69,6 +71,8 @@ def running(programs: Path, folder: Path, people: tuple[str, ...] = ()) -> Itera
         f"--service-account-signing-key-file={folder / 'key.pem'}",
         "--service-cluster-ip-range=10.96.0.0/24",
         "--disable-admission-plugins=ServiceAccount",
+        f"--client-ca-file={folder / 'cert.pem'}",
+        *more,
     ]
     with at_work(folder, etcd=etcd, server=server):
         for name, own in known.items():
@@ -105,8 +109,10 @@ def at_work(folder: Path, **programs: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def controlled(programs: Path, kubeconfig: Path, folder: Path, names: str) -> Iterator[None]:
-    """These controllers of kube-controller-manager at work, once the server answers."""
+def controlled(
+    programs: Path, kubeconfig: Path, folder: Path, names: str, *more: str
+) -> Iterator[None]:
+    """These controllers of kube-controller-manager at work, once the server answers; ``more``: its arguments."""
     with KubernetesApi(kubeconfig) as api:
         until(lambda: api.get(Ref("v1", "Namespace", "default")) is not None)
     argv = [
@@ -115,6 +121,7 @@ def controlled(programs: Path, kubeconfig: Path, folder: Path, names: str) -> It
         f"--controllers={names}",
         "--leader-elect=false",
         "--secure-port=0",
+        *more,
     ]
     with at_work(folder, controllers=argv):
         yield

@@ -116,6 +116,16 @@ SITE: Document = {
         "source": "/srv/offline",
         "source_parts": ["images", "charts", "manifests"],
         "registry_mirrors": {"docker.io": "http://mirror.example/docker"},
+        "oidc": [
+            {
+                "issuer": "https://sso.example.com/realms/hpc",
+                "client_id": "kubernetes",
+                "username": "sub",
+                "groups": "roles",
+                "prefix": "sso:",
+                "ca": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+            }
+        ],
         "kubelet": {},
         "etcd_backup": {"at": "/var/backups/etcd"},
     },

@@ -11,7 +11,8 @@ from appliance.models.site import Owner, Role
 from appliance.stages.kubernetes import repository_rules
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
-from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse
+from appliance.stages.kubernetes.variables.oidc import SINCE
+from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse, told
 
 SECTION = "kubernetes"
 MANAGEMENT = "management"
@@ -136,6 +137,34 @@ def releases(case: Case) -> Iterator[Finding]:
             yield case.problem(path, clash.message, clash.remedy)
 
 
+def oidc(case: Case) -> Iterator[Finding]:
+    """The release reads such issuers, and no two of them can name the same person."""
+    given = _own(case)
+    if given is None or not given.oidc:
+        return
+    chosen = told(given.version or _release_of(case))
+    if chosen is not None and chosen.minor < SINCE:
+        message = f"Kubernetes 1.{chosen.minor} does not read it"
+        yield case.problem((SECTION, "oidc"), message, f"take 1.{SINCE} or newer, or leave it out")
+    urls: list[tuple[KeyPath, str]] = [
+        ((SECTION, "oidc", i, "issuer"), one.issuer) for i, one in enumerate(given.oidc)
+    ]
+    for path, url, first in repeated(urls):
+        yield case.problem(path, f"{url} stands twice ({case.also(first)})", "keep one")
+    prefixes: list[tuple[KeyPath, str]] = [
+        ((SECTION, "oidc", i, "prefix"), one.prefix or "") for i, one in enumerate(given.oidc)
+    ]
+    for path, prefix, first in repeated(prefixes):
+        message = f"two issuers with the prefix {prefix or 'none'} can name the same person ({case.also(first)})"
+        yield case.problem(path, message, "give each a prefix of its own, as sso:")
+
+
+def _release_of(case: Case) -> str:
+    return case.site.software.get("kubernetes") or (
+        case.profile.software.kubernetes or "" if case.profile else ""
+    )
+
+
 def owners(case: Case) -> Iterator[Finding]:
     """Only a GPU host has an owner, and Kubernetes owns none where there is no cluster."""
     for index, host in enumerate(case.site.hosts):
@@ -169,6 +198,7 @@ RULES: tuple[Rule, ...] = (
     bridge,
     network_version,
     releases,
+    oidc,
     owners,
     kubeconfig,
 )

@@ -24,6 +24,14 @@ CONTAINERD = r"^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 REGISTRY = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
 PINNED_IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
 
+ISSUER = (
+    r"^https://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
+)
+CLIENT = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,252}$"
+CLAIM = r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$"
+PREFIX = r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?[:/#-]$"
+CERTIFICATES = r"^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n -]*-----END CERTIFICATE-----\n?$"
+
 Registry = Annotated[str, Field(pattern=REGISTRY)]
 SourcePart = Literal["packages", "images", "charts", "manifests"]
 
@@ -59,6 +67,38 @@ class EtcdBackup(Model):
     )
     every_hours: int = Field(default=6, ge=1, le=168, description="Hours between two of them")
     keep: int = Field(default=28, ge=2, le=1000, description="How many are kept")
+
+
+class OidcIssuer(Model):
+    """Whom the API believes who somebody is: an OpenID Connect provider."""
+
+    issuer: str = Field(
+        pattern=ISSUER,
+        max_length=1000,
+        description="Its URL, as iss of its tokens; control hosts fetch its keys there",
+    )
+    client_id: str = Field(
+        pattern=CLIENT, description="Whom tokens must be for (aud): kubectl's client there"
+    )
+    username: str = Field(
+        default="email",
+        pattern=CLAIM,
+        description="Claim that names the user, as in projects[].users; email must be verified",
+    )
+    groups: str = Field(
+        default="groups", pattern=CLAIM, description="Claim with groups, as in projects[].groups"
+    )
+    prefix: str | None = Field(
+        default=None,
+        pattern=PREFIX,
+        description="Before its users and groups, so that two issuers name nobody alike",
+    )
+    ca: str | None = Field(
+        default=None,
+        pattern=CERTIFICATES,
+        max_length=16_000,
+        description="Certificates of its authority, PEM; none: those the API server's image trusts",
+    )
 
 
 class KubernetesOptions(Model):
@@ -121,6 +161,9 @@ class KubernetesOptions(Model):
     )
     registry_mirrors: NamedFew[Registry, MirrorUrl] = Field(
         default_factory=dict, description="Registry host to the URL of its mirror"
+    )
+    oidc: Few[OidcIssuer] = Field(
+        default=(), description="Who members of projects are, beside certificates (1.30 and newer)"
     )
     kubelet: KubeletOptions = Field(
         default=KubeletOptions.model_construct(), description="Policies of GPU hosts"
@@ -202,6 +245,14 @@ WORDS = {
     ),
     RELEASE: ("a release of Kubernetes", "as 1.35 or 1.35.2"),
     CONTAINERD: ("a release of containerd", "as 2.3"),
+    ISSUER: ("the URL of an issuer", "as https://sso.example.com/realms/hpc, without ? and #"),
+    CLIENT: ("a client's name", "as kubernetes"),
+    CLAIM: ("a claim", "as email, preferred_username or groups"),
+    PREFIX: ("a prefix", "as sso: with a sign at its end"),
+    CERTIFICATES: (
+        "certificates in PEM",
+        "as a block: ca: |, then the lines from BEGIN CERTIFICATE to END CERTIFICATE",
+    ),
     REGISTRY: (
         "a registry",
         "its host name and port, as registry.example.com:5000",

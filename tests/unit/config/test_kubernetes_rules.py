@@ -34,6 +34,11 @@ def test_a_sound_cluster_is_accepted(site_folder: Path) -> None:
     assert problems(site_folder, '{version: "1.35", network: cilium}') == []
 
 
+def test_two_issuers_that_name_nobody_alike_are_accepted(site_folder: Path) -> None:
+    given = "[{issuer: https://a, client_id: k}, {issuer: 'https://b:8443/x', client_id: k, prefix: 'b:'}]"
+    assert problems(site_folder, f'{{version: "1.35", oidc: {given}}}') == []
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [
@@ -50,6 +55,22 @@ def test_a_sound_cluster_is_accepted(site_folder: Path) -> None:
         ("{network: bridge, network_version: v3.32.1}", "bridge has no chart"),
         ("{network_version: newest}", "network_version"),
         ("{registry_mirrors: {Docker: x}}", "registry_mirrors"),
+        ("{oidc: [{issuer: 'http://sso', client_id: k}]}", "oidc[0].issuer"),
+        ("{oidc: [{issuer: 'https://sso?x=1', client_id: k}]}", "oidc[0].issuer"),
+        ("{oidc: [{issuer: 'https://sso', client_id: k, ca: ca.pem}]}", "oidc[0].ca"),
+        ("{oidc: [{issuer: 'https://sso', client_id: k, prefix: 'system'}]}", "oidc[0].prefix"),
+        (
+            '{version: "1.29", oidc: [{issuer: https://sso, client_id: k}]}',
+            "Kubernetes 1.29 does not read it",
+        ),
+        (
+            "{oidc: [{issuer: https://a, client_id: k}, {issuer: https://b, client_id: k}]}",
+            "can name the same person",
+        ),
+        (
+            "{oidc: [{issuer: https://a, client_id: k}, {issuer: https://a, client_id: l, prefix: 'b:'}]}",
+            "stands twice",
+        ),
     ],
 )
 def test_an_unusable_cluster_is_refused(site_folder: Path, section: str, said: str) -> None:

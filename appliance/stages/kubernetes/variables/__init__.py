@@ -11,6 +11,7 @@ from appliance.stages.fabric.topology import label_families, node_labels
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables import network
 from appliance.stages.kubernetes.variables.kubelet import kubelet
+from appliance.stages.kubernetes.variables.oidc import authentication
 from appliance.stages.kubernetes.variables.releases import (
     CONTROL_TAINT,
     SOCKET,
@@ -78,6 +79,7 @@ def variables(context: RoleContext) -> Variables:
         **repository(site),
         "kubernetes_helm": helm(site) if is_control else {},
         "kubernetes_container": container,
+        "kubernetes_authentication": authentication(given.oidc, chosen) if is_control else {},
         "kubernetes_encryption_key": _encryption_key(context) if is_control else "",
         "kubernetes_backup": given.etcd_backup.model_dump() if is_control else {},
     }
@@ -205,6 +207,11 @@ def _cluster(context: RoleContext, api: str, chosen: Release, container: bool) -
                     "encryption-provider-config": f"{SETTINGS}/encryption.yml",
                     "profiling": "false",
                     "tls-min-version": "VersionTLS12",
+                    **(
+                        {"authentication-config": f"{SETTINGS}/authentication.yml"}
+                        if given.oidc
+                        else {}
+                    ),
                 }
             ),
             "extraVolumes": [
