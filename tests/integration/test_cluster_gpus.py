@@ -1,9 +1,11 @@
 """Simulated GPUs on a real cluster with the real KAI: what is advertised, who gets them, and promises tried on both schedulers."""
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,18 +14,23 @@ from appliance.acceptance import PROMISES
 from appliance.acceptance.ground import MINE, Settings
 from appliance.acceptance.trial import run
 from appliance.actions import scheduler
-from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.kubernetes import KubernetesApi, Ref
+from appliance.adapters.process import run as run_program
+from appliance.errors import ClusterFailed
 from appliance.lab.programs import KAI
 from appliance.lab.spec import RackSpec
 from appliance.models.result import CheckResult, Status
 from tests.integration.rack import PROGRAM, Deployment, own_name, raised
-from tests.integration.test_kubernetes import SECONDS, Cluster
+from tests.integration.tenants_at_work import ALPHA, BETA, SITE, deployment, job, running
+from tests.integration.test_kubernetes import KUBECTL, SECONDS, Cluster
 
 IMAGE = "appliance.local/busybox:1"
 STOCK = "default-scheduler"
 PAIRS = Path(__file__).with_name("gpu_pairs.yaml")
 OFFERED = r"-o jsonpath='{.status.allocatable.nvidia\.com/gpu}'"
 PATIENCE_S = 240.0
+DENIED = re.compile("AdmissionPolicy.*denied request", re.IGNORECASE)
+"""How the server says that a policy refused something."""
 
 pytestmark = pytest.mark.cluster
 
@@ -34,12 +41,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     spec = RackSpec(own_name("gpus"), 3, kubernetes=True)
     with raised(spec, tmp_path_factory.mktemp("gpus"), Cluster) as found:
         site = found.site / "site.yml"
-        # The rack has no RDMA device plugin.
-        site.write_text(f"{site.read_text()}\nscheduler: {{rdma: host}}\n")
+        site.write_text(site.read_text() + SITE)
         found.brought_up()
         assert found.deploy("--stage", "scheduler", "--json").end(SECONDS) in (0, 3)
         done = found.program("kubeconfig", "--json", "--days", "1")
         assert done.returncode == 0, done.stderr
+        applied = (PROGRAM, "queue", "apply", "--inventory", str(found.site), "--yes")
+        done = run_program(applied, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
         yield found
 
 
@@ -104,6 +113,62 @@ def test_a_kubelet_that_starts_anew_is_told_again(cluster: Cluster) -> None:
     cluster.said("gpu-2", "systemctl restart kubelet")
     until(lambda: int(cluster.said("gpu-2", told)) > before, "the plugin registers again")
     offers(cluster, "gpu-2", "8")
+
+
+@contextmanager
+def as_member(cluster: Cluster, user: str) -> Iterator[KubernetesApi]:
+    """The cluster as a member of a project has it, by a certificate of his own."""
+    done = cluster.program("kubeconfig", "--user", user, "--json", "--days", "1")
+    assert done.returncode == 0, done.stderr
+    with KubernetesApi(Path(json.loads(done.stdout)["file"])) as api:
+        yield api
+
+
+def refusals(cluster: Cluster) -> list[str]:
+    """What KAI's programs and the cluster's controllers were refused by a policy."""
+    logs = "for pod in $({k} -n {n} get pods -o name); do {k} -n {n} logs $pod --tail=-1; done"
+    shell = (
+        f"{logs.format(k=KUBECTL, n='kai-scheduler')}; {logs.format(k=KUBECTL, n='kube-system')}"
+    )
+    said = cluster.said("head", f"({shell}) 2>&1 | grep -iE '{DENIED.pattern}' || true", 300)
+    events = cluster.kubectl("get events -A -o json")
+    told = [e.get("message", "") for e in json.loads(events)["items"]]
+    return [*said.splitlines(), *(line for line in told if DENIED.search(line))]
+
+
+def test_policies_leave_kai_and_controllers_to_their_work(cluster: Cluster) -> None:
+    """Lent, reclaimed, evicted, made anew: all in namespaces where the policies hold."""
+    with as_member(cluster, "alice") as alice, as_member(cluster, "bob") as bob:
+        alice.apply(job("lent", ALPHA, "alpha-train", IMAGE, 16))
+        until(lambda: running(alice, ALPHA, "alpha-train") == 16, "16 GPUs are lent to alpha")
+        bob.apply(job("owner", BETA, "beta-train", IMAGE, 4))
+        until(lambda: running(bob, BETA, "beta-train") == 4, "beta has its 4 GPUs back")
+        until(lambda: running(alice, ALPHA, "alpha-train") == 12, "alpha keeps the rest")
+        bob.apply(deployment("notes", BETA, "beta-train", IMAGE))
+        until(lambda: running(bob, BETA, "beta-train") == 5, "a pod of a Deployment runs")
+        path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{ALPHA}/podgroups"
+        assert alice.send("GET", path, "list groups")[1]["items"], "KAI groups her work"
+        assert refusals(cluster) == []
+        with pytest.raises(ClusterFailed, match="appliance-queue"):
+            alice.apply(job("foreign", ALPHA, "beta-train", IMAGE, 1))
+        with pytest.raises(ClusterFailed, match="403"):
+            alice.apply(job("guest", BETA, "beta-train", IMAGE, 1))
+        alice.delete(Ref("batch/v1", "Job", "lent", ALPHA))
+        bob.delete(Ref("batch/v1", "Job", "owner", BETA))
+        bob.delete(Ref("apps/v1", "Deployment", "notes", BETA))
+        until(lambda: running(alice, ALPHA, "alpha-train") == 0, "alpha's pods are gone")
+        until(lambda: running(bob, BETA, "beta-train") == 0, "beta's pods are gone")
+
+
+def test_a_controller_that_is_refused_would_be_seen(cluster: Cluster) -> None:
+    """Planted: a ReplicaSet of nobody's queue, whose template no policy reads before its pods are made."""
+    made = deployment("planted", ALPHA, "nobody", IMAGE)
+    body = json.dumps({**made, "kind": "ReplicaSet"})
+    cluster.kubectl(f"apply -f - <<'END'\n{body}\nEND")
+    try:
+        until(lambda: refusals(cluster) != [], "the controller's refusal is seen")
+    finally:
+        cluster.kubectl(f"-n {ALPHA} delete replicaset planted")
 
 
 def tried(cluster: Cluster) -> dict[str, CheckResult]:
