@@ -31,7 +31,7 @@ from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.plan import VALIDATE, Action, Plan
-from appliance.models.result import Status, Verdict, lacking
+from appliance.models.result import Kind, Status, Verdict, lacking
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.stages.base.checks.room import is_of_room
 from appliance.stages.catalog import CHECKS, STAGES
@@ -179,7 +179,7 @@ def is_settled(
 ) -> bool:
     """Whether the checks of the stages that ran hold: Prometheus and Slurm see a mended host only at their next turn.
 
-    Where a host is silent, a stage failed or a disk is full, waiting would change nothing.
+    Where a host is silent, a stage failed, a disk is full or a command is waited for, waiting would change nothing.
     """
     ran = [o for o in outcomes if o.state is not StageState.SKIPPED]
     if scope.hosts & set(found.unanswered) or any(o.state is not StageState.DONE for o in ran):
@@ -188,4 +188,5 @@ def is_settled(
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
     view = view_of(session, found)
     results = [r for r in judge_all(view, found, ids) if r.id in ids and scope.judges(r)]
-    return not lacking(results) or any(map(is_of_room, results))
+    late = [r for r in lacking(results) if r.kind is not Kind.WAITS]
+    return not late or any(map(is_of_room, results))

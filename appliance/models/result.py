@@ -40,6 +40,8 @@ class Kind(StrEnum):
     OTHER = ""
     DENIED = "denied"
     TOO_FEW_GPUS = "too_few_gpus"
+    WAITS = "waits"
+    """For a command that somebody has to give: time alone changes nothing."""
 
 
 CLUSTER = "cluster"

@@ -15,7 +15,7 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Host, Role
 from appliance.stages.limits.facts import Limits
 
@@ -82,7 +82,8 @@ def _cluster(view: View) -> Iterator[CheckResult]:
         fix = f"{LOG} there; rights and limits come from appliance queue apply"
         yield failed(check, "cluster", ": ".join(troubles[0]), fix, limit="no trouble")
     elif waiting:
-        yield not_assessed(check, "cluster", waiting[0], fix="appliance queue apply")
+        why = Gap(waiting[0], kind=Kind.WAITS)
+        yield not_assessed(check, "cluster", why, fix="appliance queue apply")
     else:
         holders = sorted({seen.holder or "nobody" for seen in known.values()})
         cause = f"none of the control hosts that answer acts; {', '.join(holders)} holds the lease"

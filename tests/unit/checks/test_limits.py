@@ -7,7 +7,7 @@ import pytest
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Kind, Status
 from appliance.models.site import Site
 from appliance.stages.limits import checks as limits
 from tests.facts import facts_of
@@ -105,6 +105,7 @@ def test_one_host_keeps_the_limits(first: Any, second: Any, status: Status, told
     found = one("limits.cluster", facts("head-1", first), facts("head-2", second))
     assert found.status is status
     assert told in found.cause
+    assert (found.kind is Kind.WAITS) is bool(first and first.get("waits"))
 
 
 def test_a_host_that_does_not_answer_is_named() -> None:
