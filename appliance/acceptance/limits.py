@@ -4,7 +4,7 @@ from appliance.acceptance.capacity import Capacity
 from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
 from appliance.acceptance.timeline import Timeline
-from appliance.acceptance.workload import Work
+from appliance.acceptance.workload import NAMESPACE, Work
 
 LIMIT = "1m"
 LIMIT_S = 60.0
@@ -12,6 +12,14 @@ EARLY_S = 10.0
 """What observations may miss at either end."""
 LATE_S = 120.0
 """How long after a limit work must have ended: a controller looks once a minute."""
+
+
+USE = "use"
+"""Whether Prometheus knows what the GPUs of the trial's pods do."""
+SERIES = " or ".join(
+    f'{{__name__=~"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_PROF_GR_ENGINE_ACTIVE",{label}="{NAMESPACE}"}}'
+    for label in ("namespace", "exported_namespace")
+)
 
 
 def _play(ground: Ground, limit: str) -> None:
@@ -35,6 +43,7 @@ def play_time(ground: Ground) -> None:
 def play_idle(ground: Ground) -> None:
     """Two pods whose GPUs are idle, one of them in a queue that ends such work after a minute."""
     _play(ground, "idleLimit")
+    ground.note_series(USE, SERIES)
 
 
 def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -53,6 +62,16 @@ def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
     if not end.placed("free"):
         return broken("work without a limit was ended, too")
     return KEPT
+
+
+def judge_idle(seen: Timeline, capacity: Capacity) -> Judgement:
+    """The same; but of GPUs whose use nobody knows nobody can say that they are idle, and such work is rightly left alone."""
+    found = judge_limit(seen, capacity)
+    if found.kept is False and seen.last("limited").placed("limited") and not seen.notes.get(USE):
+        return unknown(
+            "nobody was seen to know what the GPUs of its pods do: name the Prometheus with dcgm-exporter's metrics (--prometheus)"
+        )
+    return found
 
 
 FIX = "appliance queue apply, then appliance health --check limits: appliance-limits of the control hosts ends such work"
@@ -74,7 +93,7 @@ PROMISES = (
         "Two pods hold a GPU and do nothing, one of them in a queue that ends idle work after one minute.",
         lambda capacity: capacity.lacks(gpus=2, queues=True),
         play_idle,
-        judge_limit,
+        judge_idle,
         FIX + "; it needs the metrics of dcgm-exporter",
     ),
 )
