@@ -206,7 +206,14 @@ def test_the_verb_says_where_it_lies_and_never_shows_it(
     said = CliRunner().invoke(cli, ["kubeconfig", "--days", "2"], standalone_mode=False)
     assert str(tmp_path / "kubeconfig") in said.output
     shown = CliRunner().invoke(cli, ["kubeconfig", "--json"], standalone_mode=False)
-    assert set(json.loads(shown.output)) == {"version", "file", "server", "user", "until"}
+    assert set(json.loads(shown.output)) == {
+        "version",
+        "file",
+        "namespaces",
+        "server",
+        "user",
+        "until",
+    }
     content = (tmp_path / "kubeconfig").read_text()
     longest = max(content.split(), key=len)
     assert longest not in said.output + shown.output
