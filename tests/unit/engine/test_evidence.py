@@ -1,6 +1,7 @@
 """Evidence of any benchmark: per host, per pair or of the cluster, it counts while what it rests on stays as it was."""
 
 import hashlib
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -21,7 +22,14 @@ from appliance.benchmarks.benchmark import (
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.engine.acceptance import gates_of
 from appliance.engine.earlier import remember
-from appliance.engine.evidence import begin, keep_run, recorded
+from appliance.engine.evidence import (
+    Origin,
+    begin,
+    evidence_of,
+    keep_evidence,
+    keep_run,
+    recorded,
+)
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.engine.waivers import give
@@ -271,3 +279,38 @@ def test_host_that_was_not_measured_is_waived_alone(session: Session, view: View
         "not measured: gpu-2",
         False,
     )
+
+
+def test_host_that_never_answered_leaves_the_gate_open(session: Session, view: View) -> None:
+    _run(session, view, _good(*HOSTS))
+    silent = replace(view, facts={"gpu-1": view.facts["gpu-1"]})
+    assert _gate(session, silent).why == "which GPUs gpu-2 has is not known: appliance health"
+
+
+def test_the_last_change_before_a_log_began_leaves_it_fresh(session: Session, view: View) -> None:
+    session.journal.append("r0", "host_done", stage="gpu", host="gpu-1", changes=1)
+    time.sleep(0.002)
+    began = datetime.now(UTC)
+    time.sleep(0.002)
+    session.journal.append("r0", "run_finished", verdict="passed")
+    origin = Origin(Source.LOGS, "logs", began, "time stamps")
+    outcome = Outcome(tuple(_good(*HOSTS)))
+    evidence = evidence_of(session, view, _benchmark(), outcome, origin)
+    keep_evidence(session, evidence)
+    assert _gate(session, view).state is GateState.PASSED
+    earlier = evidence.model_copy(update={"began": began - timedelta(seconds=1)})
+    keep_evidence(session, earlier)
+    assert "last change of stage gpu on gpu-1" in _gate(session, view).why
+
+
+def test_a_faulty_host_that_is_waived_needs_the_others_to_be_good(
+    session: Session, view: View
+) -> None:
+    until = (date.today() + timedelta(days=9)).isoformat()
+    give(session, Waiver(check="copy.h2d", target="gpu-2", reason="x", until=until))
+    slow = failed("copy.h2d", "gpu-2", "slow", "x")
+    _run(session, view, [*_good("gpu-1"), slow])
+    gate = _gate(session, view)
+    assert (gate.state, gate.holds_back) == (GateState.FAILED, False)
+    _run(session, view, [failed("copy.h2d", "gpu-1", "slow", "x"), slow])
+    assert _gate(session, view).holds_back
