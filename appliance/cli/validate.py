@@ -11,7 +11,15 @@ from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target
 from appliance.benchmarks import BENCHMARKS
-from appliance.cli import gate_trial, gpt3_logs, options, scheduler_trial, spoken, workloads_trial
+from appliance.cli import (
+    gate_trial,
+    gpt3_logs,
+    gpt3_render,
+    options,
+    scheduler_trial,
+    spoken,
+    workloads_trial,
+)
 from appliance.cli.tables import print_tables
 from appliance.models.run import RunRecord
 from appliance.report.console import run_summary
@@ -25,6 +33,8 @@ OPTIONS_OF = {
     "minutes": ("burnin",),
     "from_logs": ("gpt3",),
     "table": ("gpt3",),
+    "render": ("gpt3",),
+    **dict.fromkeys(gpt3_render.OPTIONS, ("gpt3",)),
     "model": ("gpt3",),
     "kubeconfig": TRIALS,
     "clean": TRIALS,
@@ -50,7 +60,10 @@ OPTIONS_OF = {
     is_flag=True,
     help="gpt3 only: print the published tables, reckoned again, with their misprints.",
 )
-@click.option("--model", metavar="NAME", help="With --from-logs: this model's logs alone, as 5b.")
+@gpt3_render.render_options
+@click.option(
+    "--model", metavar="NAME", help="With --from-logs or --render: this model alone, as 5b."
+)
 @click.option(
     "--container-image",
     metavar="IMAGE",
@@ -94,6 +107,10 @@ def validate(
     profile: str | None,
     from_logs: Path | None,
     table: bool,
+    render: Path | None,
+    nodes: str,
+    through: str,
+    queue: str,
     model: str | None,
     container_image: str | None,
     container_mounts: str | None,
@@ -123,6 +140,10 @@ def validate(
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
     _refuse_strays(benchmarks)
+    if render:
+        asked = gpt3_render.Asked(model, nodes, through, container_image or "", queue)
+        return gpt3_render.write(render, asked)
+    gpt3_render.refuse_without()
     if self_test:
         if benchmarks:
             raise click.UsageError("--self-test tries every gate: name no benchmark")
@@ -138,7 +159,7 @@ def validate(
         reading = gpt3_logs.Reading(from_logs, table, model, inventory, profile, as_json)
         return gpt3_logs.show(reading, benchmarks, _told)
     if model:
-        raise click.UsageError("--model goes with --from-logs")
+        raise click.UsageError("--model goes with --from-logs or --render")
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
     target = options.target(inventory, profile)
     record, report = action.validate(

@@ -19,6 +19,8 @@ from appliance.models.base import Model
 from appliance.models.profile import GpuExpectation
 
 DESCRIPTION = "runs.yml"
+NO_LOGS = (".sbatch", ".json", ".yml", ".yaml", ".bak", ".orig", ".old", ".swp", "~")
+"""Job files that lie beside the logs, and copies that editors and people leave."""
 NODES = re.compile(r"(\d{1,5})n(?=[.\-_]|$)")
 LAYOUT = "lay logs out as MODEL/bare-metal|kubernetes/NODESn*.log (5b/kubernetes/2n-a.log), or describe them in runs.yml"
 OTHER_CLASS = "name the profile of the hosts that ran it with --profile, or correct runs.yml"
@@ -178,7 +180,7 @@ def _description(folder: Path) -> tuple[Document | None, Description]:
 def _laid_out(folder: Path) -> Iterator[Recorded]:
     found = False
     for path in sorted(folder.glob("*/*/*")):
-        nodes = NODES.match(path.name)
+        nodes = None if path.name.endswith(NO_LOGS) else NODES.match(path.name)
         model, platform = path.parts[-3], path.parts[-2]
         if nodes and platform in {"bare-metal", "kubernetes"} and path.is_file():
             found = True

@@ -1,0 +1,90 @@
+"""appliance validate gpt3 --render: the job files of the GPU trainings."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import click
+from click.core import ParameterSource
+
+from appliance.actions import gpt3_jobs
+
+F = TypeVar("F", bound=Callable[..., object])
+WAYS = ("slurm", "kubernetes")
+QUEUE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/#-]{0,254}")
+
+
+OPTIONS = ("nodes", "through", "queue")
+"""Go with --render."""
+
+
+def render_options(command: F) -> F:
+    """--render and what goes with it."""
+    for option in (
+        click.option(
+            "--queue", default="default", show_default=True, help="With --render: of KAI."
+        ),
+        click.option(
+            "--through",
+            default="slurm,kubernetes",
+            show_default=True,
+            help="With --render: by whom.",
+        ),
+        click.option(
+            "--nodes", default="1,2,4", show_default=True, help="With --render: how many hosts."
+        ),
+        click.option(
+            "--render",
+            type=click.Path(path_type=Path, file_okay=False),
+            metavar="DIR",
+            help="gpt3 only: write job files of the GPU trainings there, to be submitted by hand.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def refuse_without() -> None:
+    """An option that goes with --render alone is refused rather than passed over. Raises UsageError."""
+    given = click.get_current_context().get_parameter_source
+    for option in OPTIONS:
+        if given(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option} goes with --render")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options as typed; lists with commas."""
+
+    model: str | None
+    nodes: str
+    through: str
+    image: str
+    queue: str
+
+
+def write(folder: Path, asked: Asked) -> int:
+    """Writes the files and says how to go on. Raises UsageError before anything is written."""
+    counts = [int(n) for n in asked.nodes.split(",") if re.fullmatch(r"[1-9]\d{0,3}", n)]
+    if len(counts) != len(asked.nodes.split(",")):
+        raise click.UsageError(f"--nodes is written as 1,2,4, not {asked.nodes}")
+    ways = asked.through.split(",")
+    if not set(ways) <= set(WAYS):
+        raise click.UsageError(f"--through is slurm, kubernetes or both, not {asked.through}")
+    if not QUEUE.fullmatch(asked.queue):
+        raise click.UsageError("--queue is the name of a queue of KAI")
+    if asked.image and not IMAGE.fullmatch(asked.image):
+        raise click.UsageError(
+            "--container-image is written as nvcr.io/nvidia/nemo:24.03.01.framework"
+        )
+    wanted = gpt3_jobs.Wanted(asked.model, counts, ways, asked.image.replace("#", "/"), asked.queue)
+    for path in gpt3_jobs.write(folder, wanted):
+        click.echo(path)
+    click.echo(
+        f"tokens are synthetic; log of a TrainJob: kubectl logs -f POD > {folder}/MODEL/kubernetes/Nn.log"
+    )
+    click.echo(f"then: appliance validate gpt3 --from-logs {folder}")
+    return 0
