@@ -12,6 +12,7 @@ Body = dict[str, Any]
 
 ALPHA, BETA, FABRIC = "kai-alpha", "kai-beta", "kai-fabric"
 QUEUE, POOL = "kai.scheduler/queue", "kai.scheduler/node-pool"
+SHARED = "runai/shared-gpu-configmap"
 RBAC = "rights"
 """The judge of Kubernetes' own; all others are policies of ours."""
 MERGE = "application/merge-patch+json"
@@ -285,6 +286,12 @@ CHEATS: tuple[Cheat, ...] = (
         "appliance-gpus",
         pod(gpus=0, notes={"gpu-fraction": "0.1"}),
     ),
+    _pod(
+        "a part of a GPU where none are shared, as KAI's admission completes it",
+        "appliance-gpus",
+        pod(gpus=0, notes={"gpu-fraction": "0.1", SHARED: "try-abcdefg-shared-gpu"}),
+    ),
+    _pod("another pod's part of a GPU", "appliance-marks", pod(notes={SHARED: "x-shared-gpu"})),
     _change("a part of a GPU, once the pod runs", {"annotations": {"gpu-fraction": "0.1"}}),
     _pod("what the binder writes, forged", "appliance-marks", pod(notes={"runai-gpu-group": "x"})),
     Cheat(

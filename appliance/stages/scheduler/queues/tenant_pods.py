@@ -26,7 +26,9 @@ CAPABILITIES = (
 )
 PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name")
 """Annotations by which a pod asks for a part of a GPU (KAI v0.12 to v0.18)."""
-BINDERS = ("received-resource-type", "runai-gpu-group", "runai/shared-gpu-configmap")
+SHARED = "runai/shared-gpu-configmap"
+"""Where a pod's part of a GPU will stand. KAI's admission writes it, as the maker of the pod, before policies look (seen, v0.12.0)."""
+BINDERS = ("received-resource-type", "runai-gpu-group", SHARED)
 """What KAI's admission and binder write on pods, and read again."""
 STAMPS = ("kai.scheduler/last-start-timestamp", "kai.scheduler/stale-podgroup-timestamp")
 """The pod-grouper copies an owner's annotations to its group, where the scheduler reads since when the work runs (v0.12.0)."""
@@ -158,7 +160,10 @@ def end() -> Policy:
 def marks() -> Policy:
     """What the cluster's own programs write, and a person could only forge."""
     stamped = " && ".join(f"!{note('object', key)}" for key in STAMPS)
-    written = " && ".join(f"!{note('object', key)}" for key in (*BINDERS, GROUP))
+    forged = [f"!{note('object', key)}" for key in (*BINDERS, GROUP) if key != SHARED]
+    parts = " || ".join(note("object", key) for key in PARTS)
+    named = f"object.metadata.annotations['{SHARED}'].endsWith('-shared-gpu')"
+    written = " && ".join((*forged, f"(!{note('object', SHARED)} || (({parts}) && {named}))"))
     owned = (
         "!has(object.metadata.ownerReferences)"
         " || object.metadata.ownerReferences.all(o, o.kind == 'Pod' && o.apiVersion == 'v1')"
