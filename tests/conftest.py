@@ -17,6 +17,7 @@ from appliance.adapters import leftovers
 
 SHARED_RACK = {
     "test_alerts": "deployed",
+    "test_benchmarks": "deployed",
     "test_boards": "deployed",
     "test_deploy": "deployed",
     "test_mig": "deployed",
