@@ -26,6 +26,9 @@ GRACE_SECONDS = 30.0
 SIDE_BY_SIDE = 16
 BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate allocation")
 OUT = ("Required node not available", "not available at this time", "drained", "DOWN")
+NO_PMIX = "can not load PMIx library"
+"""Said by srun of Debian 12's Slurm where libpmix2 is there: its plugin opens libpmix.so, which the development package brings."""
+GET_PMIX = "apt-get install libpmix-dev on control and GPU hosts (Debian, Ubuntu); else Slurm's plugin for PMIx"
 LABEL = re.compile(r"\s*(\d+): ?(.*)")
 BEGIN = re.compile(r"appliance-begin host=(\S+)")
 END = re.compile(r"appliance-end code=(\d+) size=(\d+)")
@@ -257,6 +260,8 @@ def _unheard(done: Completed, control: str) -> Said:
     """A host of the job that printed nothing."""
     words = [line for line in done.stderr.splitlines() if line.strip()]
     said = shortened(one_line(first_few(words, 2)), 300) or f"srun ended with {done.returncode}"
+    if NO_PMIX in done.stderr:
+        return Said("", 0, "", Trouble.NO_TOOL, "Slurm's plugin for PMIx does not load", GET_PMIX)
     if any(word in done.stderr for word in BUSY):
         return Said("", 0, "", Trouble.BUSY, f"it is at work: {said}", "squeue says for whom")
     if any(word in done.stderr for word in OUT):

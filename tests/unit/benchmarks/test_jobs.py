@@ -155,6 +155,11 @@ def test_a_host_that_ran_something_else_is_an_error() -> None:
             Trouble.BUSY,
             Status.NOT_ASSESSED,
         ),
+        (
+            "srun: error:  mpi/pmix_v4: init: (null) [0]: mpi_pmix.c:195: pmi/pmix: can not load PMIx library",
+            Trouble.NO_TOOL,
+            Status.NOT_ASSESSED,
+        ),
         ("srun: error: Invalid --gres", Trouble.FAILED, Status.ERROR),
         ("", Trouble.FAILED, Status.ERROR),
     ],
