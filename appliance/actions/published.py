@@ -24,7 +24,10 @@ CHECK_HEAD = (
     "why, and what usually trips it",
 )
 RELEASE_HEAD = ("component", "release", "goes with", "packages for", "who says so")
-FAULT_HEAD = ("fault", "what it does", "planted by", "check that trips", "target", "what it says")
+FAULT_HEAD = (
+    *("fault", "what it does", "planted by"),
+    *("check that trips", "target", "what it says", "drains"),
+)
 EXAMPLE_HOST = "gpu-1"
 
 
@@ -155,6 +158,7 @@ def _fault_row(fault: Fault) -> tuple[str, ...]:
         f"`{fault.check}`" if fault.check else "-",
         fault.target.replace("HOST", EXAMPLE_HOST) if fault.check else "-",
         fault.says.replace("*", "…") or "-",
+        "yes" if fault.drains else "no",
     )
 
 

@@ -17,6 +17,7 @@ from appliance.checks.consequence import (
     is_xid,
     named_by,
     names_check,
+    names_only,
     names_part,
     no_driver,
     on,
@@ -260,6 +261,19 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         alerts("FilesystemFull", "FilesystemFilling", "InodesGone"),
     ),
     Consequence(
+        "base.units",
+        ("base.clock",),
+        "nobody keeps the clock, or tells how far it is off",
+        when=both(is_of("chrony.service", "chronyd.service"), is_unknown),
+    ),
+    Consequence(
+        "base.units",
+        ("base.clock_spread",),
+        "nobody tells how far that host's clock is off",
+        Reach.NAMED,
+        both(is_of("chrony.service", "chronyd.service"), is_unknown),
+    ),
+    Consequence(
         "base.clock",
         ("base.clock_spread",),
         "that host's clock is the one that is off",
@@ -305,6 +319,12 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         "slurm.munge",
         ("slurm.daemons", "slurm.nodes", "slurm.watch"),
         "Slurm's daemons speak through munge",
+    ),
+    Consequence(
+        "slurm.munge",
+        ("base.drift",),
+        "the key is the file that changed",
+        when=names_only("file /etc/munge/munge.key"),
     ),
     Consequence(
         "slurm.munge",

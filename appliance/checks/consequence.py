@@ -137,6 +137,11 @@ def read_by(folder: str, kind: str) -> Condition:
     )
 
 
+def names_only(*things: str) -> Condition:
+    """The effect names these and nothing else."""
+    return _all_among(set(things))
+
+
 def alerts(*names: str) -> Condition:
     """Nothing fires but these."""
     return _all_among(set(names))

@@ -213,6 +213,7 @@ FABRIC_FAULTS = (
         "fabric.state",
         "HOST/mlx5_2",
         "port 1 is DOWN, Polling: no signal: no cable, a dead one, or nothing at its far end",
+        drains=True,
     ),
     Fault(
         "port-rate",
@@ -225,6 +226,7 @@ FABRIC_FAULTS = (
         "fabric.rate",
         "HOST/mlx5_3",
         "half the rate, 100 of 200 Gb/s: the link trained at a lower width or speed",
+        drains=True,
     ),
     Fault(
         "port-errors",
@@ -285,6 +287,7 @@ FABRIC_FAULTS = (
         "fabric.ports",
         "HOST/mlx5_7",
         "mlx5_7 is missing: 7 InfiniBand ports, the class has 8",
+        drains=True,
     ),
     Fault(
         "firmware",

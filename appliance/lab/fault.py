@@ -14,7 +14,8 @@ class Fault:
 
     ``example`` are arguments that fit any rack, ``check`` the id of the check that then tells of it, and ``target``
     that of its result, where HOST stands for the host's name. No ``check``: the fault is met otherwise.
-    ``says`` is what the check says then, with * for what differs from one time to the next.
+    ``says`` is what the check says then, with * for what differs from one time to the next. ``drains``: the host finds
+    itself unfit for work by it (appliance/watch), by the same check.
     """
 
     kind: str
@@ -27,3 +28,4 @@ class Fault:
     check: str = ""
     target: str = "HOST"
     says: str = ""
+    drains: bool = False

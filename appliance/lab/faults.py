@@ -12,6 +12,7 @@ from appliance.lab.fabric_faults import FABRIC_FAULTS
 from appliance.lab.fault import Fault
 from appliance.lab.gpu_faults import GPU_FAULTS
 from appliance.lab.rack import start
+from appliance.lab.service_faults import SERVICE_FAULTS
 from appliance.lab.spec import Rack, RackHost
 
 REACHABLE = "host.reachable"
@@ -119,7 +120,7 @@ FAULTS = (
         check=REACHABLE,
         says="accepts connections but SSH does not answer *",
     ),
-    Fault("full-disk", "the host's disk is full", _fill_disk, _empty_disk),
+    Fault("full-disk", "the host's disk is full", _fill_disk, _empty_disk, drains=True),
     Fault(
         "host-key",
         "the host shows another ssh key",
@@ -130,4 +131,5 @@ FAULTS = (
     ),
     *FABRIC_FAULTS,
     *GPU_FAULTS,
+    *SERVICE_FAULTS,
 )

@@ -35,7 +35,7 @@ UNDER_LOAD: Mapping[str, Value] = {"utilization": 98, "power_mw": 280_000, REASO
 class Symptom:
     """How a GPU shows a fault: in the NVML state, in sysfs, in the kernel log; or by not being there.
 
-    ``check``, ``target`` and ``says`` are those of the ``Fault`` it makes.
+    ``check``, ``target``, ``says`` and ``drains`` are those of the ``Fault`` it makes.
     """
 
     kind: str
@@ -47,6 +47,7 @@ class Symptom:
     check: str = ""
     target: str = "HOST/GPU 3"
     says: str = ""
+    drains: bool = False
 
 
 SYMPTOMS = (
@@ -56,6 +57,7 @@ SYMPTOMS = (
         {"lost": 1},
         check="gpu.error",
         says="the driver cannot reach it: DeviceGetHandleByIndex_v2: GPU is lost",
+        drains=True,
     ),
     Symptom(
         "gpu-off-bus",
@@ -66,6 +68,7 @@ SYMPTOMS = (
         check="gpu.count",
         target="HOST",
         says="7 GPUs are on the PCI bus, the class has 8; none at 0000:4e:00.0, where the other hosts have one",
+        drains=True,
     ),
     Symptom(
         "ecc",
@@ -73,6 +76,7 @@ SYMPTOMS = (
         {"ecc_uncorrected_volatile": 2, "ecc_uncorrected_aggregate": 2},
         check="gpu.ecc",
         says="2 memory errors could not be corrected since the driver was loaded",
+        drains=True,
     ),
     Symptom(
         "remap-pending",
@@ -87,6 +91,7 @@ SYMPTOMS = (
         {"remap_failed": 1, "remapped_uncorrectable": 8},
         check="gpu.remap",
         says="a failing memory row could not be replaced",
+        drains=True,
     ),
     Symptom(
         "sram-exceeded",
@@ -94,6 +99,7 @@ SYMPTOMS = (
         {"sram_exceeded": 1},
         check="gpu.ecc",
         says="its on-chip memory (SRAM) is spent: the GPU counts its errors over the threshold",
+        drains=True,
     ),
     Symptom(
         "thermal",
@@ -115,6 +121,7 @@ SYMPTOMS = (
         {"nvlinks_down": 1},
         check="gpu.nvlink",
         says="1 of 12 NVLinks are down",
+        drains=True,
     ),
     Symptom(
         "pcie-narrow",
@@ -123,6 +130,7 @@ SYMPTOMS = (
         {"current_link_width": "8"},
         check="gpu.pcie",
         says="it runs at x8, it could at x16",
+        drains=True,
     ),
     Symptom(
         "pcie-slow",
@@ -229,6 +237,7 @@ def _fault(symptom: Symptom) -> Fault:
         symptom.check,
         symptom.target,
         symptom.says,
+        symptom.drains,
     )
 
 
@@ -321,6 +330,7 @@ XID = Fault(
     "gpu.xid",
     "HOST/GPU 3",
     "Xid 95: an uncorrectable memory error spread beyond the job it hit, * min ago",
+    True,
 )
 DRIVER = Fault(
     "wrong-driver",
@@ -347,6 +357,7 @@ STOPPED_MANAGER = Fault(
     _start_manager,
     check="gpu.fabric_manager",
     says="the fabric manager is inactive, enabled at boot",
+    drains=True,
 )
 GPU_FAULTS = (
     *(_fault(symptom) for symptom in SYMPTOMS),

@@ -24,7 +24,7 @@ def test_the_page_is_current(page: Page) -> None:
 def test_every_fault_has_one_row_and_names_a_check_there_is() -> None:
     rows = fault_table().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == [fault.kind for fault in FAULTS]
-    assert {row.replace("\\|", "").count("|") for row in rows} == {7}
+    assert {row.replace("\\|", "").count("|") for row in rows} == {8}
     named = {fault.check for fault in FAULTS if fault.check}
     assert named <= {check.id for check in EVERY_CHECK} | {REACHABLE}
 

@@ -89,6 +89,7 @@ def test_fault_is_told_by_its_check_alone(sound: Deployed, fault: Fault) -> None
         # Nothing but this one: so the fault of the test before has gone.
         wanted = {(fault.check, fault.target.replace("HOST", HOST))}
         seen = until(sound, lambda seen: wrong(seen.results) == wanted)
+        assert_is_judged_alike(sound, fault)
         planned = plan(sound)
         if fault.check == GROWING and not wrong(planned.results):
             # On a busy machine that minute is over before the plan looks: it counts on.
@@ -96,12 +97,26 @@ def test_fault_is_told_by_its_check_alone(sound: Deployed, fault: Fault) -> None
             planned = plan(sound)
     finally:
         sound.fault(HOST, fault.kind, *fault.example, clear=True)
+        give_back(sound)
     told = next(r for r in seen.results if (r.id, r.target) in wanted)
     assert_says(told, fault)
     assert wrong(planned.results) == wanted or is_mended(planned, told)
     assert seen.record.results == seen.results
     page = seen.page.read_text()
     assert all(str(escape(text)) in page for text in (told.id, told.cause, told.fix))
+
+
+def assert_is_judged_alike(deployed: Deployed, fault: Fault) -> None:
+    """The host's own watch, by which Slurm drains, says the same as health: unfit by that check, or fit."""
+    done = deployed.shell(HOST, "appliance-watch look")
+    assert (done.returncode == 1) is fault.drains, done.stdout
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [fault.check] * fault.drains
+
+
+def give_back(deployed: Deployed) -> None:
+    """Slurm itself has it looked every minute meanwhile; after faults of a GPU a person gives it back."""
+    deployed.shell(HOST, "appliance-watch act")
+    deployed.shell("head", f"scontrol update nodename={HOST} state=resume")
 
 
 def wrong(results: Iterable[CheckResult]) -> set[tuple[str, str]]:

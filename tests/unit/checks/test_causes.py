@@ -152,6 +152,16 @@ CASES = (
         of("observe.alerts", "cluster", WARN, "HostDown"),
     ),
     Case(
+        of("base.units", "gpu-1/chrony.service"),
+        of("base.clock", "gpu-1", UNKNOWN),
+        of("base.clock", "gpu-2", UNKNOWN),
+    ),
+    Case(
+        of("base.units", "gpu-1/chrony.service"),
+        of("base.clock_spread", "cluster", UNKNOWN, "gpu-1"),
+        of("base.clock_spread", "cluster", UNKNOWN, "gpu-2"),
+    ),
+    Case(
         of("base.clock", "gpu-1"),
         of("base.clock_spread", "cluster", FAIL, "gpu-1", "head"),
         of("base.clock_spread", "cluster", FAIL, "gpu-2", "head"),
@@ -179,6 +189,11 @@ CASES = (
         of("observe.alerts", "cluster", WARN, "HostUnfitAndKept", "HostDown"),
     ),
     Case(MUNGE, of("slurm.daemons", "gpu-1/slurmd"), of("slurm.daemons", "head/slurmctld")),
+    Case(
+        MUNGE,
+        of("base.drift", "gpu-1", FAIL, "file /etc/munge/munge.key"),
+        of("base.drift", "gpu-1", FAIL, "file /etc/munge/munge.key", "file /etc/hosts"),
+    ),
     Case(
         MUNGE,
         of("base.failed_units", "gpu-1", FAIL, "munge.service"),

@@ -1,13 +1,14 @@
 """Slurm's checks: each trips on its fault, and a missing measurement is never a pass."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
 
 from appliance.checks.check import ClusterCheck, HostCheck, View
-from appliance.models.facts import HostFacts, Unit
+from appliance.models.facts import Drift, HostFacts, Receipt, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Network, Owner, Role, Site
 from appliance.stages.slurm import checks as slurm
@@ -347,3 +348,21 @@ def test_parts_slurm_does_not_offer_fail(gres: str, offers: str) -> None:
     assert found.status is Status.FAIL
     assert found.cause.endswith("the host has 7 whole, 2 x 3g.40gb")
     assert found.cause.startswith(f"Slurm offers {offers},")
+
+
+def test_a_munge_key_that_is_not_the_site_s_is_named() -> None:
+    drift = Drift(kind="file", name="/etc/munge/munge.key", expected="digest", found="another")
+    receipt = Receipt(
+        stage="slurm",
+        fingerprint="f",
+        written="w",
+        run="r",
+        appliance="1",
+        resources=1,
+        drift=(drift,),
+    )
+    seen = view(GOOD)
+    changed = facts("gpu-1", receipts={"slurm": receipt})
+    found = one("slurm.munge", replace(seen, facts={**seen.facts, "gpu-1": changed}), "gpu-1")
+    assert (found.status, found.value) == (Status.FAIL, "another key")
+    assert "--limit gpu-1" in found.fix

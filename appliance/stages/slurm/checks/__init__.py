@@ -25,6 +25,8 @@ WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "res
 MAINTENANCE = frozenset({"maint", "maintenance"})
 """A reservation with the flag MAINT, in the words of sinfo and of scontrol; state=resume does not end one."""
 OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
+MUNGE_KEY = ("file", "/etc/munge/munge.key")
+"""As a receipt names it; that it differs is known without its content."""
 WATCH = "appliance: health: "
 """How the reason begins where the host's own watch drained it; also in appliance/watch/scontrol.py."""
 TOO_FEW = "gres/gpu count"
@@ -297,7 +299,13 @@ def _accounting(view: View) -> Iterator[CheckResult]:
 
 def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     del view
-    yield _unit("slurm.munge", host, facts, "munge")
+    changed = [d for receipt in facts.receipts.values() for d in receipt.drift]
+    if any((d.kind, d.name) == MUNGE_KEY for d in changed):
+        cause = "its key is not the site's: no other host believes what it signs"
+        fix = f"{DEPLOY} --stage slurm --limit {host.name}, which puts the site's key back"
+        yield failed("slurm.munge", host.name, cause, fix, value="another key")
+    else:
+        yield _unit("slurm.munge", host, facts, "munge")
 
 
 def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
@@ -323,11 +331,11 @@ def _unit(check: str, host: Host, facts: HostFacts, name: str) -> CheckResult:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         "slurm.munge",
-        "munge runs",
+        "munge runs, with the site's key",
         frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
         _munge,
         "Every message between Slurm's daemons and commands is signed by munge. It stops when its key is missing or open to "
-        "others, and it rejects messages when the clocks of two hosts are more than five minutes apart.",
+        "others. One with another key than the site's is believed by nobody, and Slurm calls the host silent. It rejects messages when the clocks of two hosts are more than five minutes apart.",
         limit="active",
     ),
     HostCheck(
