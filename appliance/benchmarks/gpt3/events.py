@@ -27,6 +27,8 @@ LOSSES = ("reduced_train_loss", "train_loss")
 TAGS = {
     TIMING: TIMING,
     f"{TIMING} in s": TIMING,
+    # tensorboardX, which Lightning takes where PyTorch's writer is not, puts underscores for blanks.
+    f"{TIMING}_in_s": TIMING,
     SAMPLES: SAMPLES,
     **dict.fromkeys(LOSSES, "loss"),
 }

@@ -27,8 +27,10 @@ def test_timing_scalars_become_steps_counted_from_one() -> None:
     assert [(step.number, step.seconds) for step in log.steps] == [(1, 1.5), (2, 1.25)]
 
 
-@pytest.mark.parametrize("tag", ["train_step_timing", "train_step_timing in s"])
-def test_both_spellings_of_the_scalar_are_known(tag: str) -> None:
+@pytest.mark.parametrize(
+    "tag", ["train_step_timing", "train_step_timing in s", "train_step_timing_in_s"]
+)
+def test_all_spellings_of_the_scalar_are_known(tag: str) -> None:
     assert _read(record(event(0, tag, 2.0))).steps[0].seconds == 2.0
 
 
