@@ -314,3 +314,13 @@ def test_a_faulty_host_that_is_waived_needs_the_others_to_be_good(
     assert (gate.state, gate.holds_back) == (GateState.FAILED, False)
     _run(session, view, [failed("copy.h2d", "gpu-1", "slow", "x"), slow])
     assert _gate(session, view).holds_back
+
+
+def test_a_change_stays_one_when_the_stage_ran_again_and_changed_nothing(
+    session: Session, view: View
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
+    session.journal.append("r3", "host_started", stage="gpu", host="gpu-2")
+    session.journal.append("r3", "host_done", stage="gpu", host="gpu-2", changes=0)
+    assert "last change of stage gpu on gpu-2" in _gate(session, view).why
