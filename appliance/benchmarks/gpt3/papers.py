@@ -88,7 +88,7 @@ class Misprint(Model):
         if self.origin is None:
             return self.why
         used = [f"{n:,}" for n in (self.origin.bare, self.origin.many, self.origin.one) if n]
-        return f"follows from {' and '.join(used)}"
+        return f"from {' and '.join(used)}"
 
 
 class Papers(Model):

@@ -188,7 +188,7 @@ def _against(runs: Sequence[Run], reference: Reference) -> Table:
 
 def _compared(run: Run, gate: Published, beside: Published, reference: Reference) -> Row:
     name = f"{reference.models[run.model].title} {run.platform} {run.nodes}n"
-    row: list[Value] = [name, f"{run.tokens_per_s:,.0f}"]
+    row: list[Value] = [name, f"{cut(run.tokens_per_s):,.0f}"]
     for series in (gate, beside):
         cell = published(run, series, reference)
         row.append(f"{cell.tokens_per_s:,}" if cell else "-")
