@@ -36,17 +36,17 @@ BY_PARAMETER = ("test_molecule", "test_own_site")
 
 LONGEST_FIRST = (
     "deployed",
+    "test_own_site[hpc-debian12-root]",
+    "test_own_site[balanced-debian13-user]",
     "hurt",
     "test_maker_repositories",
     "test_host_faults",
     "test_killed",
     "test_gpu_stage",
-    "test_own_site[hpc-debian12-root]",
-    "test_own_site[balanced-debian13-user]",
     "test_own_site[cost-efficient-debian12]",
     "test_secrets",
 )
-"""Racks by the time their tests take: what begins last must be short."""
+"""Racks by the time their tests take: what begins last must be short. The first three each build another image."""
 
 # Ansible's library makes a folder below HOME when it is imported; whose tests these are may have none.
 os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
@@ -94,11 +94,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def rack_of(nodeid: str) -> str:
-    """The rack a test works on; a Molecule scenario and a unit test have none but their own."""
+    """The rack a test works on; a Molecule scenario has its own, and unit tests share what their module sets up."""
     module = nodeid.partition("::")[0]
     name = Path(module).stem
     if "integration/" not in module:
-        return nodeid
+        return module
     if name in BY_PARAMETER:
         return f"{name}[{nodeid.partition('[')[2]}"
     return SHARED_RACK.get(name, name)
