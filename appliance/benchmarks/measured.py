@@ -18,6 +18,7 @@ from appliance.benchmarks.nccl import run as nccl_run
 from appliance.benchmarks.perftest import run as perftest_run
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
+from appliance.models.gpus import gpu_count
 from appliance.models.profile import Limit
 from appliance.models.site import Owner, Role
 
@@ -26,8 +27,13 @@ GPUS, FABRIC = ("gpu", "mig"), ("gpu", "mig", "fabric")
 
 def dcgm(view: View) -> tuple[Requirement, ...]:
     """The diagnostics of every GPU at the level that is asked for."""
-    bound, count = view.limit(dcgm_run.CHECK), view.profile.hardware.gpu.count
-    targets = per_host(_hosts(view), *(f"GPU {index}" for index in range(count)))
+    bound = view.limit(dcgm_run.CHECK)
+    targets = tuple(
+        target
+        for host in _hosts(view)
+        for index in range(gpu_count(view.profile, view.site.host(host)))
+        for target in per_host((host,), f"GPU {index}")
+    )
     title = f"DCGM's diagnostics of every GPU, level {bound.value}" if bound else ""
     return _gate(view, dcgm_run.CHECK, title, Level.GPU, targets, bound, GPUS)
 

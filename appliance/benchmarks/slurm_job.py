@@ -11,6 +11,7 @@ from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
+from appliance.models.gpus import gpu_least
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.site import Owner, Role
 
@@ -83,7 +84,7 @@ def command(view: View, name: str, hosts: tuple[str, ...]) -> list[str]:
         f"--nodes={len(hosts)}",
         f"--nodelist={','.join(hosts)}",
         "--ntasks-per-node=1",
-        f"--gres=gpu:{view.profile.hardware.gpu.count}",
+        f"--gres=gpu:{gpu_least(view.profile, view.site)}",
         f"--immediate={START_SECONDS}",
         "--time=2",
         "--chdir=/",
@@ -120,7 +121,7 @@ def _judge_job(
     except Unreadable as error:
         fix = "a login script or prolog prints into every job: make it silent"
         return _bad(view, JOB, f'the job printed "{error}", which is not its own', fix), []
-    problem = fault(answers, hosts, view.profile.hardware.gpu.count)
+    problem = fault(answers, hosts, gpu_least(view.profile, view.site))
     if problem:
         fix = "slurm.nodes and slurm.gres name the host: appliance validate"
         return _bad(view, JOB, problem, fix), answers
@@ -217,7 +218,7 @@ def _measured(view: View, seconds: float, hosts: int) -> Measurement:
         value=round(seconds, 2),
         unit="s",
         simulated=_simulated(view),
-        detail={"hosts": hosts, "gpus_per_host": view.profile.hardware.gpu.count},
+        detail={"hosts": hosts, "gpus_per_host": gpu_least(view.profile, view.site)},
     )
 
 

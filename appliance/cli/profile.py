@@ -98,7 +98,7 @@ def _hardware(profile: Profile) -> str:
     ports = (
         f", {fabric.ports} x {fabric.link_layer} {fabric.rate_gbps} Gb/s" if fabric.ports else ""
     )
-    return f"{gpu.count} x {gpu.memory_gib} GB, {gpu.interconnect}{ports}"
+    return f"up to {gpu.count} x {gpu.memory_gib} GB, {gpu.interconnect}{ports}"
 
 
 def _page(profile: Profile, file: Path) -> str:

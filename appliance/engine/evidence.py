@@ -13,6 +13,7 @@ from appliance.engine.record import simulated_areas
 from appliance.engine.session import Session
 from appliance.journal import Entry
 from appliance.models.evidence import Evidence, EvidenceFile, Source
+from appliance.models.gpus import gpu_least
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Role
 
@@ -102,7 +103,7 @@ def evidence_of(
         site=session.site.name,
         profile=session.profile.name,
         gpu=next(iter(gpus)) if len(gpus) == 1 else "",
-        gpus_per_host=session.profile.hardware.gpu.count,
+        gpus_per_host=gpu_least(session.profile, session.site),
         hosts=hosts,
         size=len(hosts),
         limits={wanted.id: wanted.limit for wanted in gates if wanted.limit},

@@ -73,7 +73,7 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         control_host=socket.gethostname(),
         simulated=simulated_areas(session, found.facts),
         verdict=overall(results),
-        expected=expected_of(session.profile, len(session.site.with_role(Role.GPU))),
+        expected=expected_of(session.profile, session.site.with_role(Role.GPU)),
         hosts=tuple(
             host_record(
                 h,

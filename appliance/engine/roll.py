@@ -15,6 +15,7 @@ from appliance.engine.stopwatch import Stopwatch
 from appliance.errors import ApplianceError, ClusterFailed
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
+from appliance.models.gpus import gpu_count
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
@@ -81,7 +82,8 @@ def _wave(
     outcomes = play_and_prove(session, stage, free, prepared, gone, stopwatch)
     for cell, outcome in zip(free, outcomes, strict=True):
         if cell.drain:
-            _end(session, outcome, before.get(outcome.host, session.profile.hardware.gpu.count))
+            had = gpu_count(session.profile, session.site.host(outcome.host))
+            _end(session, outcome, before.get(outcome.host, had))
         elif cell.known and stage.drains is not never and outcome.state is StageState.DONE:
             # A change that was cut off may be over by now, and its drain not.
             _give_back(session, outcome.host)

@@ -11,6 +11,7 @@ from appliance.engine.earlier import gpus_up_to
 from appliance.engine.evidence import Recorded
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
+from appliance.models.gpus import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.site import Role
 from appliance.report.wording import fold, plural
@@ -56,7 +57,7 @@ def _foreign(view: View, wanted: Requirement, recorded: Recorded) -> str:
     if wanted.of_gpus and wanted.gpus and wanted.gpus != {evidence.gpu}:
         then = evidence.gpu or "GPUs of several models"
         return f"the evidence is of {then}, the site has {', '.join(sorted(wanted.gpus))}"
-    if wanted.of_gpus and evidence.gpus_per_host != view.profile.hardware.gpu.count:
+    if wanted.of_gpus and evidence.gpus_per_host != gpu_least(view.profile, view.site):
         return f"the evidence is of {evidence.gpus_per_host} GPUs a host"
     was, now = evidence.limits.get(wanted.id), wanted.limit
     if was != now:

@@ -33,10 +33,18 @@ class Interconnect(StrEnum):
     PCIE = "pcie"
 
 
+GPUS = 16
+"""Of one host at most: a DGX-2 has 16, all later boards 8 or fewer."""
+
+
 class GpuExpectation(Model):
     """GPUs of one host. Memory in GiB as marketed; PCIe width in lanes."""
 
-    count: int = Field(ge=1, le=8, description="GPUs of one host")
+    count: int = Field(
+        ge=1,
+        le=GPUS,
+        description="GPUs of one host at most; a host that has fewer says so in the site, hosts[].gpus",
+    )
     models: Few[Product] = Field(min_length=1, description="Accepted NVML product names")
     memory_gib: int = Field(ge=1, le=1024, description="Of one GPU, as marketed")
     interconnect: Interconnect = Field(description="How the GPUs of a host reach each other")

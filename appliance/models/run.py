@@ -1,5 +1,6 @@
 """The record of one run: all that a report says comes from here, and it goes through JSON unharmed."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
 from typing import Literal, Self
@@ -10,6 +11,7 @@ from appliance.models.acceptance import Acceptance
 from appliance.models.affinity import rails
 from appliance.models.base import Document, Model
 from appliance.models.facts import HostFacts
+from appliance.models.gpus import gpu_total
 from appliance.models.images import RunningImage
 from appliance.models.line import Line
 from appliance.models.profile import Profile
@@ -223,12 +225,12 @@ class RunRecord(Document):
         return sum(1 for result in self.results if result.status in statuses)
 
 
-def expected_of(profile: Profile, gpu_hosts: int) -> Expected:
-    """What ``profile`` promises for that many GPU hosts."""
+def expected_of(profile: Profile, gpu_hosts: Sequence[Host]) -> Expected:
+    """What ``profile`` and the site promise of these GPU hosts."""
     hardware = profile.hardware
     return Expected(
-        gpus=hardware.gpu.count * gpu_hosts,
-        ports=hardware.fabric.ports * gpu_hosts,
+        gpus=gpu_total(profile, gpu_hosts),
+        ports=hardware.fabric.ports * len(gpu_hosts),
         rate_gbps=hardware.fabric.rate_gbps,
     )
 

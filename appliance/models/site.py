@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
-from appliance.models.profile import Limit
+from appliance.models.profile import GPUS, Limit
 from appliance.models.texts import (
     AccountName,
     Area,
@@ -135,6 +135,12 @@ class Host(Model):
         default_factory=dict, description="Addresses in other networks, by network name"
     )
     bmc: Bmc | None = Field(default=None, description="Management controller")
+    gpus: int | None = Field(
+        default=None,
+        ge=1,
+        le=GPUS,
+        description="GPUs of a GPU host that has fewer than its class; none: as many as the profile says",
+    )
     owner: Owner | None = Field(
         default=None,
         description="Who gives a GPU host work; none: Kubernetes where the site has it, else Slurm",

@@ -27,8 +27,8 @@ def test_profile_is_sound_and_bears_its_file_name(file: Path) -> None:
     assert all(limit.source and limit.date for limit in profile.limits.values())
 
 
-def test_the_three_hardware_classes_are_there() -> None:
-    assert {file.stem for file in PROFILES} == {"balanced", "cost-efficient", "hpc"}
+def test_the_hardware_classes_and_the_server_of_the_documents_are_there() -> None:
+    assert {file.stem for file in PROFILES} == {"balanced", "cost-efficient", "dgx-a100", "hpc"}
 
 
 def test_hpc_is_eight_switched_gpus_on_eight_hdr_ports() -> None:

@@ -14,6 +14,7 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, judged, not_assessed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.bound import Bound
+from appliance.models.gpus import gpu_count, gpu_least
 from appliance.models.result import CLUSTER, CheckResult, Status
 from appliance.models.run import Plot, Series, Table
 from appliance.models.site import Owner, Role
@@ -151,7 +152,7 @@ def _submit(view: View, remote: Remote, wanted: Wanted) -> None:
     argv = [
         *("sbatch", f"--job-name={NAME}", f"--nodes={len(wanted.hosts)}", "--ntasks-per-node=1"),
         *(f"--nodelist={','.join(wanted.hosts)}", "--exclusive", "--no-requeue"),
-        *(f"--gres=gpu:{view.profile.hardware.gpu.count}", f"--time={minutes}"),
+        *(f"--gres=gpu:{gpu_least(view.profile, view.site)}", f"--time={minutes}"),
         *("--chdir=/", "--export=NONE", "--output=/dev/null", "--parsable"),
     ]
     try:
@@ -221,7 +222,7 @@ def _judged(view: View, remote: Remote, wanted: Wanted, least: float) -> Outcome
             fix = "was Slurm's job cancelled? then again: appliance validate burnin"
             results.append(judged(DONE, host, Status.ERROR, cause=str(error), fix=fix))
             continue
-        gpus = view.profile.hardware.gpu.count
+        gpus = gpu_count(view.profile, view.site.host(host))
         found = judge(host, burn, wanted.seconds, gpus, bool(view.site.simulated))
         results += [_short_of(result, wanted, least) for result in found]
         tables += _tables(host, burn)

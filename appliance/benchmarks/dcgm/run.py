@@ -9,6 +9,7 @@ from appliance.benchmarks.jobs import Said, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed, warned
 from appliance.models.bound import Bound
+from appliance.models.gpus import gpu_count, gpu_least
 from appliance.models.result import CLUSTER, CheckResult, Place, Status, place
 from appliance.models.run import Table
 from appliance.models.site import Role
@@ -52,13 +53,13 @@ def run(view: View, remote: Remote, level: int = 0) -> Outcome:
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
         return Outcome((not_assessed(CHECK, CLUSTER, "the site has no GPU host"),))
-    count = view.profile.hardware.gpu.count
+    count = gpu_least(view.profile, view.site)
     task = Task("dcgm", SCRIPT, SECONDS[level], TOOLS, (str(level),), gpus=count)
     said = on_each(view, remote, task, hosts)
     results = [
         _short_of(result, level, wanted)
         for host, one in said.items()
-        for result in judge(host, one, count, level)
+        for result in judge(host, one, gpu_count(view.profile, view.site.host(host)), level)
     ]
     raw = tuple(
         Raw(f"level{level}-{host}.json", one.output or one.cause) for host, one in said.items()

@@ -8,6 +8,7 @@ from appliance.benchmarks.gpt3.reference import Reference, load
 from appliance.benchmarks.gpt3.throughput import of_size
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
+from appliance.models.gpus import gpu_least, gpu_most
 from appliance.models.site import Owner, Role
 
 PLATFORM = {Owner.SLURM: "bare-metal", Owner.KUBERNETES: "kubernetes"}
@@ -66,8 +67,9 @@ def _unpublished(view: View, reference: Reference) -> str:
     """Why no log of these hosts could be judged; "" where one could."""
     series = reference.appliance
     accepted = tuple(_gpus(view, reference)) or view.profile.hardware.gpu.models
-    count = view.profile.hardware.gpu.count
-    if count == series.gpus_per_node and reference.is_same_gpu(series.gpu, accepted):
+    least, most = (of(view.profile, view.site) for of in (gpu_least, gpu_most))
+    if least == most == series.gpus_per_node and reference.is_same_gpu(series.gpu, accepted):
         return ""
+    count = f"{least}" if least == most else f"{least} to {most}"
     mine = f"{count} x {' or '.join(sorted(accepted))}"
     return f"no figure is published for {mine} a host, so no log can be judged"

@@ -14,6 +14,7 @@ from appliance.benchmarks.nccl.table import Collective, read
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.bound import Bound
+from appliance.models.gpus import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Plot, Series, Table
@@ -87,7 +88,7 @@ def run(view: View, remote: Remote) -> Outcome:
 
 def _task(view: View, collective: str, hosts: int, settings: Sequence[str]) -> Task:
     """On one host one process drives all GPUs; on several each GPU has its rank."""
-    gpus = view.profile.hardware.gpu.count
+    gpus = gpu_least(view.profile, view.site)
     alone = hosts == 1
     return Task(
         "nccl",
@@ -113,7 +114,7 @@ def _alone(
     said = on_each(view, remote, _task(view, "all_reduce", 1, settings), hosts)
     for host, one in said.items():
         found.raw.append(Raw(f"{check.partition('.')[2]}-{host}.txt", one.output or one.cause))
-        measured = measured_of(one, view.profile.hardware.gpu.count, (host,))
+        measured = measured_of(one, gpu_least(view.profile, view.site), (host,))
         fix = FIX_HOST if check == HOST else FIX_FABRIC
         found.results += judge(check, place(host), one, measured, bound, fix)
 
@@ -264,7 +265,7 @@ def _over(
     said = as_one(view, remote, _task(view, collective, len(hosts), ("NCCL_ALGO=Ring",)), hosts)
     name = f"{collective}-{len(hosts)}-{hosts[0]}-{hosts[-1]}.txt"
     found.raw.append(Raw(name, said.output or said.cause))
-    measured = measured_of(said, view.profile.hardware.gpu.count, hosts)
+    measured = measured_of(said, gpu_least(view.profile, view.site), hosts)
     fabric = view.profile.hardware.fabric
     wire = fabric.ports * fabric.rate_gbps / 8 or None
     which = "" if collective == "all_reduce" else f"{collective} "

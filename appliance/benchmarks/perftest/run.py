@@ -14,6 +14,7 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.affinity import rails
 from appliance.models.bound import Bound
+from appliance.models.gpus import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, place
 from appliance.models.site import Owner
@@ -130,7 +131,7 @@ def _pair(view: View, remote: Remote, group: Group, devices: Mapping[str, Sequen
         seconds=(3 * (SECONDS + 16)) * max(1, len(common)) + 30,
         tools=TOOLS,
         arguments=(str(SECONDS), one, str(view.site.host(one).address), *common),
-        gpus=view.profile.hardware.gpu.count,
+        gpus=gpu_least(view.profile, view.site),
     )
     said = together(view, remote, task, (one, other))
     bad = next((s for s in said.values() if s.trouble), None)

@@ -61,10 +61,7 @@ def judge_gpus(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]
     gpus = facts.of_kind(DeviceKind.GPU)
     yield from ill("bmc.gpus", host, gpus)
     wanted = gpu_count(view.profile, host)
-    if wanted is None:
-        why = f"profile {view.profile.name} gives a range, and the site does not say hosts[].gpus"
-        yield not_assessed("bmc.gpus", host.name, why, value=len(gpus), unit="GPUs")
-    elif len(gpus) > wanted:
+    if len(gpus) > wanted:
         cause = f"found {len(gpus)} GPUs, expected {wanted}"
         fix = "correct hosts[].gpus in site.yml, or choose the profile of this hardware"
         yield failed("bmc.gpus", host.name, cause, fix, value=len(gpus), limit=wanted, unit="GPUs")

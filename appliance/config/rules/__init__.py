@@ -20,6 +20,7 @@ CORE_RULES: tuple[Rule, ...] = (
     hosts.roles,
     hosts.control_hosts,
     hosts.gpu_hosts,
+    hosts.gpus,
     networks.management,
     networks.usable,
     networks.unicast,

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, repeated
 from appliance.config.rules.reserved import SLURM_WORDS
+from appliance.models.profile import Interconnect
 from appliance.models.site import Role
 
 RESERVED = frozenset({"localhost", "all", "ungrouped"})
@@ -143,6 +144,31 @@ def gpu_hosts(case: Case) -> Iterator[Finding]:
         yield case.problem(
             ("hosts",), message, "change the number, or gpu_hosts in a profile of your own"
         )
+
+
+def gpus(case: Case) -> Iterator[Finding]:
+    """A GPU host has as many GPUs as its class at most."""
+    for i, host in enumerate(case.site.hosts):
+        if host.gpus is None:
+            continue
+        path: KeyPath = ("hosts", i, "gpus")
+        if Role.GPU not in host.roles and _roles_are_known(case):
+            yield case.problem(
+                path, f"{host.name} has not the role gpu", "add gpu to its roles, or take this out"
+            )
+        if case.profile is None:
+            continue
+        gpu, name = case.profile.hardware.gpu, case.profile.name
+        if host.gpus > gpu.count:
+            message = f"is {host.gpus}, and a host of profile {name} has {gpu.count} at most"
+            yield case.problem(
+                path, message, f"take 1 to {gpu.count}, or a profile of larger hosts"
+            )
+        elif gpu.interconnect is Interconnect.NVLINK_BRIDGE and host.gpus % 2:
+            message = f"{host.gpus} GPUs cannot be bridged in pairs, as profile {name} says"
+            yield case.problem(
+                path, message, "take an even number, or a profile of interconnect pcie"
+            )
 
 
 def _roles_are_known(case: Case) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from appliance.errors import ConfigError
+from appliance.models.gpus import gpu_count
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
 from appliance.models.texts import minutes
@@ -76,7 +77,7 @@ def texts(profile: Profile, site: Site, host: Host) -> dict[int, str]:
     """The layout of each GPU of a host as it is written; GPUs nobody speaks of are left out."""
     own = site.mig.hosts.get(host.name)
     whole = (own.layout if own else None) or site.mig.layout
-    found = {index: whole for index in range(profile.hardware.gpu.count) if whole is not None}
+    found = {index: whole for index in range(gpu_count(profile, host)) if whole is not None}
     for given, text in own.gpus.items() if own else ():
         found |= dict.fromkeys(numbers(given), text)
     return found
@@ -96,7 +97,7 @@ def document(profile: Profile, site: Site, host: Host) -> dict[str, object]:
     geometry = geometry_of(profile.hardware.gpu.models[0])
     return {
         "version": 1,
-        "count": profile.hardware.gpu.count,
+        "count": gpu_count(profile, host),
         "gpus": {
             str(index): _placed(layout, geometry)
             for index, layout in declared(profile, site, host).items()
@@ -110,7 +111,7 @@ def on_demand(profile: Profile, site: Site, host: Host) -> dict[str, object]:
     pool = next((p for p in pools if p.mig_on_demand and host.name in p.hosts), None)
     if pool is None:
         return {}
-    count, spoken_of = profile.hardware.gpu.count, declared(profile, site, host)
+    count, spoken_of = gpu_count(profile, host), declared(profile, site, host)
     sizes = [geometry_of(profile.hardware.gpu.models[0]).profile(n) for n in pool.mig_on_demand]
     return {
         "version": 1,

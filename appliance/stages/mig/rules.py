@@ -6,6 +6,7 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, nearest
 from appliance.config.schema import Checked
 from appliance.errors import ConfigError
+from appliance.models.gpus import gpu_count
 from appliance.models.profile import Profile
 from appliance.models.site import Role
 from appliance.stages.mig.layouts import geometry_of, numbers, parse
@@ -58,10 +59,13 @@ def hosts(case: Case) -> Iterator[Finding]:
 def _gpus(case: Case, path: KeyPath, host: MigHost) -> Iterator[Finding]:
     """Each number is a GPU's, and stands once."""
     seen: dict[int, str] = {}
+    of = next((h for h in case.site.hosts if h.name == path[-1]), None)
     for given, text in host.gpus.items():
         at: KeyPath = (*path, "gpus", given)
         yield from _at(case, at, text)
-        count = case.profile.hardware.gpu.count if case.profile else 100
+        count = 100
+        if case.profile:
+            count = gpu_count(case.profile, of) if of else case.profile.hardware.gpu.count
         named = numbers(given)
         if not named:
             yield case.problem(at, f"{given} counts backwards", "write the smaller number first")

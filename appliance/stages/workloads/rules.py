@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from appliance.config.compatibility import RELEASE
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, nearest
+from appliance.models.gpus import gpu_most
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.workloads.exports import readable, writable
@@ -110,7 +111,7 @@ def models(case: Case) -> Iterator[Finding]:
             remedy = nearest(chosen, list(known), "exports")
             yield case.problem((*where, "export"), f"{chosen} is exported by nobody", remedy)
     names = [model.name for model in given.models]
-    has = case.profile.hardware.gpu.count if case.profile else None
+    has = gpu_most(case.profile, case.site) if case.profile else None
     for i, model in enumerate(given.models):
         if model.name in names[:i]:
             message = f'two models are called "{model.name}"'
@@ -229,7 +230,7 @@ def notebooks(case: Case) -> Iterator[Finding]:
                 yield case.problem(at, why, "write plain text of one line")
     for path in _reserved((*where, "config"), given.config):
         yield case.problem(path, "is a word of Ansible's own", "use another name")
-    has = case.profile.hardware.gpu.count if case.profile else None
+    has = gpu_most(case.profile, case.site) if case.profile else None
     if has is not None and given.gpus > has:
         message = f"wants {given.gpus} GPUs, and a host has {has}"
         yield case.problem((*where, "gpus"), message, f"at most {has}")

@@ -277,7 +277,7 @@ def test_the_data_sheet_of_the_product_counts() -> None:
 
 
 def test_an_unknown_product_needs_a_limit_of_the_site() -> None:
-    new = facts("gpu-1", *(gpu(i, name="NVIDIA B200", power_default=None) for i in range(GPUS)))
+    new = facts("gpu-1", *(gpu(i, name="NVIDIA B300", power_default=None) for i in range(GPUS)))
     for check_id in ("gpu.nvlink", "gpu.power"):
         assert one(check_id, new).status is Status.NOT_ASSESSED
         assert f"set the limit {check_id}" in one(check_id, new).cause
@@ -496,3 +496,18 @@ def test_every_result_names_its_limit_and_source_where_there_is_one() -> None:
         result = one(check_id, view())
         assert result.limit is not None
         assert result.limit_source
+
+
+@pytest.mark.parametrize(("has", "status"), [(2, Status.PASS), (3, Status.FAIL)])
+def test_a_host_is_held_against_the_gpus_its_site_gives_it(has: int, status: Status) -> None:
+    """Of a class of up to four: the site says how many were bought."""
+    declared = site()
+    hosts = tuple(
+        host.model_copy(update={"gpus": has}) if host.name == "gpu-1" else host
+        for host in declared.hosts
+    )
+    devices = {"driver": DRIVER, "nvml": f"13.{DRIVER}", "devices": [gpu(0), gpu(1)]}
+    bought = facts("gpu-1", gpus=devices, pci_gpus=2, pci_gpu_ids=(bus(0), bus(1)))
+    seen = view(bought, site_=declared.model_copy(update={"hosts": hosts}))
+    assert {r.status for r in judge("gpu.count", seen)} == {status}
+    assert {r.status for r in judge("gpu.count", seen, "gpu-2")} == {Status.PASS}

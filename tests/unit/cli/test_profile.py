@@ -25,6 +25,7 @@ def test_list_shows_each_class_on_a_line() -> None:
     assert [line.split("\t")[0] for line in say("list").splitlines()] == [
         "balanced",
         "cost-efficient",
+        "dgx-a100",
         "hpc",
     ]
 

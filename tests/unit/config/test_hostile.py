@@ -218,7 +218,7 @@ def load(folder: Path, case: Case, file: Path) -> LoadedSite:
     if case.kind in KINDS[:2]:
         return load_site(file, check_ids=check_ids())
     load_profile(file, check_ids())
-    kind = "infiniband" if case.kind == "hpc" else "ethernet"
+    kind = "infiniband" if case.kind in ("hpc", "dgx-a100") else "ethernet"
     return load_site(folder / kind, file, check_ids=check_ids())
 
 

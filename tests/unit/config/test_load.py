@@ -21,7 +21,7 @@ def test_profile_beside_the_caller_comes_before_the_shipped_one(
     monkeypatch.chdir(tmp_path)
     assert load_profile("hpc").title.startswith("Our")
     assert load_profile("balanced").name == "balanced"
-    assert profile_names() == ("balanced", "cost-efficient", "hpc")
+    assert profile_names() == ("balanced", "cost-efficient", "dgx-a100", "hpc")
 
 
 def test_profile_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_profile_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.Mo
 def test_unknown_profile_names_those_there_are() -> None:
     with pytest.raises(ConfigError) as refused:
         load_profile("hcp")
-    assert "balanced, cost-efficient, hpc" in refused.value.hint
+    assert "balanced, cost-efficient, dgx-a100, hpc" in refused.value.hint
 
 
 def test_profile_file_named_by_a_site_is_beside_the_site(site_folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_profile_of_the_command_line_comes_before_the_site_s(site_folder: Path) 
 
 
 def test_mistakes_of_site_and_profile_come_in_one_go(site_folder: Path) -> None:
-    (site_folder / "mine.yml").write_text(HPC.replace("count: 8", "count: 9"))
+    (site_folder / "mine.yml").write_text(HPC.replace("count: 8", "count: 17"))
     file = site_folder / "site.yml"
     text = file.read_text().replace("profile: hpc", "profile: ./mine.yml")
     file.write_text(text.replace("[gpu]", "[gpus]", 1))

@@ -151,8 +151,8 @@ def test_what_counts_up_but_does_not_lie_beside_each_other_is_refused() -> None:
 
 
 def test_a_product_without_published_placements_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="NVIDIA A100-SXM4-40GB"):
-        geometry_of("NVIDIA A100-SXM4-40GB")
+    with pytest.raises(ConfigError, match="NVIDIA B200"):
+        geometry_of("NVIDIA B200")
 
 
 def test_named_layouts_of_the_table_are_legal() -> None:

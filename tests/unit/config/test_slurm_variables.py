@@ -245,6 +245,16 @@ def divided(*gpus: list[dict[str, Any]] | None) -> HostFacts:
     )
 
 
+def test_a_host_of_fewer_gpus_than_its_class_offers_and_watches_its_own() -> None:
+    hosts = [{**host, "gpus": 4} if host["name"] == "gpu-1" else host for host in HOSTS]
+    made = {
+        name: of(name, facts("gpu-1"), facts("gpu-2"), hosts=hosts) for name in ("gpu-1", "gpu-2")
+    }
+    nodes = {node["name"]: node for node in made["gpu-1"]["slurm_nodes"]}
+    assert [nodes[name]["gres"] for name in made] == ["gpu:h100:4", "gpu:h100:8"]
+    assert [own["slurm_watch_expects"]["gpus"] for own in made.values()] == [4, 8]
+
+
 def test_whole_gpus_are_one_line_of_gres() -> None:
     found = node("gpu-1", facts("gpu-1"))
     assert found["gres"] == "gpu:h100:8"

@@ -31,7 +31,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
         judge=judge_count,
-        limit="hardware.gpu.count of the profile",
+        limit="hosts[].gpus of the site, else hardware.gpu.count of the profile",
         explain="NVIDIA GPUs on the PCI bus and those the driver answers for. One that is on the bus only has fallen off: "
         "power, heat or a bad contact. One that is on neither did not come up with the board. The other hosts tell where it belongs.",
     ),

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
+from appliance.models.gpus import gpu_count
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import (
@@ -25,11 +26,11 @@ LOST = "drain and reboot the host; if it is gone again, look for Xid 79 (gpu.xid
 
 def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     """As many GPUs as the class has, on the PCI bus and in the driver alike."""
-    expected = view.profile.hardware.gpu.count
+    expected = gpu_count(view.profile, host)
     common: dict[str, object] = {
         "unit": "GPUs",
         "limit": expected,
-        "limit_source": f"profile {view.profile.name}",
+        "limit_source": "hosts[].gpus" if host.gpus else f"profile {view.profile.name}",
         "simulated": is_simulated(facts),
     }
     if facts.pci_gpus is None:
@@ -49,13 +50,14 @@ def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
 def _on_bus(
     view: View, host: Host, facts: HostFacts, common: dict[str, object]
 ) -> list[CheckResult]:
-    expected = view.profile.hardware.gpu.count
+    expected = gpu_count(view.profile, host)
     if facts.pci_gpus == expected:
         return []
     missing = _missing_addresses(view, host, facts)
-    cause = f"{facts.pci_gpus} GPUs are on the PCI bus, the class has {expected}"
+    whose = "the site says" if host.gpus else "the class has"
+    cause = f"{facts.pci_gpus} GPUs are on the PCI bus, {whose} {expected}"
     cause += f"; none at {', '.join(missing)}, where the other hosts have one" if missing else ""
-    fix = "lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable"
+    fix = "lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable; one that was never built in: hosts[].gpus in site.yml"
     if (facts.pci_gpus or 0) > expected:
         fix = "lspci -d 10de: lists them; choose the profile of this hardware, or take out what does not belong to it"
     return [failed("gpu.count", host.name, cause, fix, value=facts.pci_gpus, **common)]
@@ -76,7 +78,7 @@ def _missing_addresses(view: View, host: Host, facts: HostFacts) -> list[str]:
     others = (
         set(other.pci_gpu_ids)
         for name, other in view.facts.items()
-        if name != host.name and other.pci_gpus == view.profile.hardware.gpu.count
+        if name != host.name and other.pci_gpus == gpu_count(view.profile, host)
     )
     complete = list(others)
     alike = complete and all(ids == complete[0] for ids in complete)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, judged, not_assessed
 from appliance.models.facts import HostFacts
+from appliance.models.gpus import gpu_count
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import Seen, bad, devices, each, good, is_simulated, unknown
@@ -23,7 +24,7 @@ def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
     wanted = declared(view.profile, view.site, host)
     if not wanted:
         return
-    count, all_there = view.profile.hardware.gpu.count, len(devices(facts))
+    count, all_there = gpu_count(view.profile, host), len(devices(facts))
     alike = len(wanted) == count and len({written(layout) for layout in wanted.values()}) == 1
     if 0 < all_there < count and not alike:
         cause = (

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from appliance.models.gpus import gpu_total
 from appliance.models.profile import Profile
 from appliance.models.site import Owner, Role, Site
 from appliance.stages.scheduler.site import (
@@ -110,12 +111,14 @@ def capacity(site: Site, profile: Profile) -> Mapping[str, Mapping[str, float]]:
     """GPUs, cores and GB of each pool: its hosts as the profile describes the least of them."""
     hardware = profile.hardware
     each = {
-        "gpu": float(hardware.gpu.count),
         "cpu": float(hardware.host.cores),
         "memory": hardware.host.memory_gib * GB_PER_GIB,
     }
     return {
-        pool: {name: value * len(hosts) for name, value in each.items()}
+        pool: {
+            "gpu": float(gpu_total(profile, map(site.host, hosts))),
+            **{name: value * len(hosts) for name, value in each.items()},
+        }
         for pool, hosts in hosts_of(site).items()
     }
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from appliance.config.compatibility import RELEASE
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, nearest, repeated
+from appliance.models.gpus import gpu_count
 from appliance.models.profile import Software
 from appliance.models.site import Owner, Role
 from appliance.models.texts import minutes
@@ -177,7 +178,8 @@ def _on_demand(case: Case, index: int, options: SchedulerOptions) -> Iterator[Fi
         yield case.problem(path, message, "divide GPUs there by its own means")
     if case.profile is None:
         return
-    count = case.profile.hardware.gpu.count
+    fewest = [gpu_count(case.profile, h) for h in site.hosts if h.name in pool.hosts]
+    count = min(fewest, default=case.profile.hardware.gpu.count)
     if pool.mig_whole >= count:
         message = (
             f"{pool.mig_whole} stay whole, and a host has {count} GPUs: none is left to divide"

@@ -15,6 +15,7 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
+from appliance.models.gpus import gpu_count
 from appliance.models.result import CheckResult, Kind, place
 from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.slurm.facts import Slurm, SlurmNode
@@ -189,8 +190,8 @@ def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
 
 def _gres(view: View) -> Iterator[CheckResult]:
     nodes, why = _listed_by(view)
-    count = view.profile.hardware.gpu.count
     for host in view.site.with_role(Role.GPU):
+        count = gpu_count(view.profile, host)
         node = nodes.get(host.name) if nodes else None
         if node is None:
             unknown = Gap(f"Slurm does not know {host.name}")
@@ -369,7 +370,7 @@ CHECKS: tuple[Check, ...] = (
         _gres,
         "The number of GPUs jobs can ask for on a host, against the profile. It is short when gres.conf and the device nodes "
         "under /dev differ, usually after a GPU fell off the bus or the driver did not load.",
-        limit="hardware.gpu.count of the profile",
+        limit="hosts[].gpus of the site, else hardware.gpu.count of the profile",
     ),
     ClusterCheck(
         "slurm.accounting",

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
+from appliance.models.gpus import gpu_count
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
@@ -126,9 +127,9 @@ def _node(profile: Profile, host: Host, facts: HostFacts | None) -> _Node:
         str(host.address),
         *_topology(profile, known),
         _offered(int(total / MIB), profile.stages.slurm_memory_reserve_mib),
-        profile.hardware.gpu.count,
+        gpu_count(profile, host),
         kind,
-        *_resources(kind, profile.hardware.gpu.count, facts),
+        *_resources(kind, gpu_count(profile, host), facts),
     )
 
 

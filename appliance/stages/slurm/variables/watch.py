@@ -3,6 +3,7 @@
 from base64 import b64encode
 
 from appliance.checks.check import View
+from appliance.models.gpus import gpu_count
 from appliance.models.profile import Interconnect
 from appliance.models.site import Role, Site
 from appliance.stages.base.checks.room import FAIL_PERCENT
@@ -20,7 +21,11 @@ def watch(context: RoleContext) -> Variables:
         "slurm_watch_program": context.once(_program),
         "slurm_most_out": most_out(context.site),
         "slurm_return_after_minutes": context.site.slurm.watch.return_after_minutes or 0,
-        "slurm_watch_expects": {**context.once(_expected), "mounts": _mounts(context)},
+        "slurm_watch_expects": {
+            **context.once(_expected),
+            "gpus": gpu_count(context.profile, context.host),
+            "mounts": _mounts(context),
+        },
     }
 
 
@@ -44,7 +49,6 @@ def _expected(context: RoleContext) -> Variables:
     disk = view.number("base.disk")
     hours = view.number("gpu.xid")
     return {
-        "gpus": hardware.gpu.count,
         "pcie_width": hardware.gpu.pcie_width,
         "nvlinks": _nvlinks(context, view) if switched else {},
         "fabric_manager": switched,
