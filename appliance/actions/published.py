@@ -1,5 +1,7 @@
 """What is written from the program itself: tables in docs/, and role observe's rules and runbook."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,8 @@ from appliance.stages.catalog import EVERY_CHECK, HARDWARE, STAGES
 
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"
+SHOWN = "docs/reality.md"
+RUNGS = ("not shown", "unit", "simulated hardware", "real software", "real hardware")
 CHECK_HEAD = (
     "check",
     "title",
@@ -79,12 +83,43 @@ def release_table() -> str:
     return _table(RELEASE_HEAD, (_release_row(row) for row in compatibility.table().rows))
 
 
+def rung_table() -> str:
+    """Per area of docs/reality.md how many claims stand on which rung, counted from its own rows."""
+    counts: dict[str, Counter[str]] = {}
+    area = ""
+    for line in (data.root() / SHOWN).read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            area = line.removeprefix("## ")
+        elif area and line.startswith("| ") and not line.startswith("| capability "):
+            counts.setdefault(area, Counter())[rung_of(line)] += 1
+    rows = (
+        (f"[{name}](#{_anchor(name)})", *(str(found[rung] or "") for rung in RUNGS))
+        for name, found in counts.items()
+    )
+    total = sum(counts.values(), Counter())
+    return _table(("area", *RUNGS), (*rows, ("all", *(str(total[rung]) for rung in RUNGS))))
+
+
+def rung_of(row: str) -> str:
+    """The rung a row of docs/reality.md claims. Raises ValueError where it claims none, or one there is not."""
+    claimed = row.split("|")[2].strip()
+    for rung in RUNGS:
+        if re.match(rf"{rung}\b", claimed):
+            return rung
+    raise ValueError(f"no rung there is: {claimed!r}")
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+
+
 PAGES = (
     Page("docs/checks.md", "checks", check_table),
     Page("docs/faults.md", "faults", fault_table),
     Page("docs/scheduler.md", "promises", promise_table),
     Page("docs/support.md", "releases", release_table),
     Page("docs/json.md", "documents", printed.table),
+    Page(SHOWN, "rungs", rung_table),
 )
 
 

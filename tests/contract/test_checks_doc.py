@@ -8,6 +8,7 @@ from appliance.actions.published import (
     belongs_to,
     check_table,
     fault_table,
+    rung_of,
 )
 from appliance.config import data
 from appliance.engine.judge import REACHABLE
@@ -49,3 +50,11 @@ def test_checks_of_the_hardware_name_their_limit() -> None:
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="the page has no"):
         PAGES[0].current("# Checks")
+
+
+def test_a_claim_on_no_rung_is_refused() -> None:
+    assert (
+        rung_of("| a | real software (with a simulated port) | b | 2026-11-24 |") == "real software"
+    )
+    with pytest.raises(ValueError, match="no rung there is: 'really'"):
+        rung_of("| a | really | b | 2026-11-24 |")
