@@ -7,8 +7,10 @@ from datetime import datetime
 
 from appliance.actions.bounds import check_ids
 from appliance.actions.opening import Target, open_session
+from appliance.actions.since import Then, then_of
 from appliance.checks.check import not_assessed
 from appliance.config.rules.base import near
+from appliance.engine.baseline import differences
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS
@@ -18,6 +20,8 @@ from appliance.engine.waivers import active
 from appliance.errors import ConfigError
 from appliance.journal import New
 from appliance.models.events import Observer
+from appliance.models.facts import HostFacts
+from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
 from appliance.models.waiver import Waiver
 
@@ -26,7 +30,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Health:
-    """The results of one look; ``since``: when a failure was first seen without a good look after it."""
+    """The results of one look; ``since``: when a failure was first seen without a good look after it.
+
+    ``then``: how the site was, where that was asked for, and ``differences`` from it.
+    """
 
     site: str
     hosts: int
@@ -36,6 +43,8 @@ class Health:
     since: dict[Key, datetime]
     waivers: tuple[Waiver, ...] = ()
     report: str = ""
+    then: Then | None = None
+    differences: tuple[Difference, ...] = ()
 
 
 def look(
@@ -45,8 +54,12 @@ def look(
     host: str = "",
     *,
     keep: bool = False,
+    since: str = "",
 ) -> Health:
-    """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report."""
+    """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report.
+
+    ``since``: what it is compared with besides, as actions/since.py takes it.
+    """
     ids = _ids(checks)
     with open_session(target, "health", observer, only_looks=True, keeps=keep) as session:
         if host and host not in {h.name for h in session.site.hosts}:
@@ -54,6 +67,7 @@ def look(
                 f"--host {host}: no such host in site {session.site.name}",
                 f"hosts: {', '.join(h.name for h in session.site.hosts)}",
             )
+        then = then_of(session, since) if since else None
         findings = Findings()
         started = time.monotonic()
         found = survey(session)
@@ -61,7 +75,7 @@ def look(
         view = view_of(session, found)
         results = [r for r in judge_all(view, found, ids) if not host or r.host == host]
         results += _unmade(results, checks, host)
-        since = _remember(session, results)
+        stands = _remember(session, results)
         findings.results += results
         waivers = active(session)
         if keep:
@@ -73,10 +87,19 @@ def look(
             seconds,
             simulated_areas(session, found.facts),
             tuple(results),
-            since,
+            stands,
             waivers,
             str(session.folder_of_run / "report.html") if keep else "",
+            then,
+            _differences(session, then, found.facts, host),
         )
+
+
+def _differences(
+    session: Session, then: Then | None, facts: Mapping[str, HostFacts], host: str
+) -> tuple[Difference, ...]:
+    found = differences(session, then.baseline, facts) if then else []
+    return tuple(one for one in found if not host or one.host == host)
 
 
 def _unmade(

@@ -15,7 +15,7 @@ from appliance.adapters import archive, signing
 from appliance.adapters.archive import Contents
 from appliance.engine.baseline import differences
 from appliance.models.events import Observer
-from appliance.models.handover import Baseline
+from appliance.models.handover import Baseline, Difference
 from appliance.models.run import RunRecord
 
 Kept = TypeVar("Kept", RunRecord, Baseline)
@@ -35,7 +35,7 @@ class Inspection:
     files: int
     problems: tuple[str, ...]
     doubts: tuple[str, ...]
-    differences: tuple[str, ...]
+    differences: tuple[Difference, ...]
 
     @property
     def exit_code(self) -> int:
@@ -60,7 +60,7 @@ def verify(
     record, baseline = _read(RunRecord, found, RECORD), _read(Baseline, found, BASELINE)
     if record is None or baseline is None:
         problems.append(f"{RECORD} and {BASELINE} cannot be read")
-    different: list[str] = []
+    different: list[Difference] = []
     if target is not None and baseline is not None:
         with open_session(target, "report", observer, only_looks=True) as session:
             different = differences(session, baseline)

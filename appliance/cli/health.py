@@ -1,16 +1,20 @@
 """appliance health"""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from appliance.actions import health as action
+from appliance.actions.since import Then
 from appliance.cli import options, spoken
+from appliance.models.handover import Difference
 from appliance.models.result import overall
-from appliance.report import documents, nagios, prometheus
+from appliance.report import changes, documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
+from appliance.report.wording import moment
 
 
 @click.command()
@@ -28,6 +32,12 @@ from appliance.report.findings import findings
 )
 @click.option("--all", "everything", is_flag=True, help="Optional values not assessed, too.")
 @options.json_option("Short for --format json.")
+@click.option(
+    "--since",
+    default="",
+    metavar="WHAT",
+    help="Also what has changed since then: handover, the id of a run, or a time as 2026-11-24.",
+)
 @click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
 def health(
     inventory: Path | None,
@@ -38,6 +48,7 @@ def health(
     as_json: bool,
     keep: bool,
     everything: bool,
+    since: str,
 ) -> int:
     """Judge the site now: what is wrong, why, and what to do. Reads only.
 
@@ -45,7 +56,11 @@ def health(
     """
     if as_json and shape not in ("table", "json"):
         raise click.UsageError(f"--json and --format {shape} exclude each other")
-    seen = action.look(options.target(inventory, profile), options.quiet(), checks, host, keep=keep)
+    if since and shape in ("nagios", "prometheus"):
+        raise click.UsageError(f"--since goes with the table and with --json, not with {shape}")
+    seen = action.look(
+        options.target(inventory, profile), options.quiet(), checks, host, keep=keep, since=since
+    )
     verdict = overall(seen.results)
     match "json" if as_json else shape:
         case "json":
@@ -57,6 +72,8 @@ def health(
                 results=tuple(seen.results),
                 waivers=seen.waivers,
                 report=seen.report if keep else None,
+                since=seen.then.said if seen.then else None,
+                differences=seen.differences if seen.then else None,
             )
             options.echo_json(document)
         case "nagios":
@@ -82,6 +99,18 @@ def health(
                 everything=everything,
                 waivers=seen.waivers,
             )
+            if seen.then:
+                for line in _compared(seen.then, seen.differences):
+                    options.echo(line)
             if keep:
                 click.echo(f"  report  {seen.report}")
     return verdict.exit_code
+
+
+def _compared(then: Then, differences: tuple[Difference, ...]) -> Iterator[str]:
+    day = moment(then.baseline.accepted)
+    if not differences:
+        yield f"  Nothing differs from {then.said} of {day}."
+        return
+    yield f"  Since {then.said} of {day}:"
+    yield from (f"    {line}" for line in changes.lines(differences))

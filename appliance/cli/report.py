@@ -12,6 +12,7 @@ from appliance.actions.opening import runs_of
 from appliance.cli import options, spoken
 from appliance.cli.tables import print_tables
 from appliance.errors import ApplianceError, ConfigError
+from appliance.report import changes
 from appliance.report.console import run_summary
 from appliance.report.html import render
 from appliance.report.wording import acceptance_words, plural
@@ -118,7 +119,8 @@ def _inspected(name: str, found: verify.Inspection) -> Iterator[str]:
     if not found.problems and found.differences:
         word = "OF ANOTHER STATE OF THE SITE"
     yield f"  {word}: {name}, {plural(found.files, 'file')}"
-    for mark, lines in (("✗", found.problems), ("✗", found.differences), ("?", found.doubts)):
+    different = changes.lines(found.differences)
+    for mark, lines in (("✗", found.problems), ("✗", different), ("?", found.doubts)):
         yield from (f"    {mark} {line}" for line in lines)
     if found.signer and not found.problems:
         yield f"    signed by {found.signer}"

@@ -33,3 +33,16 @@ class Baseline(Model):
     versions: dict[Line, dict[Line, Line]]
     declared: dict[Line, Line]
     results: tuple[CheckResult, ...]
+
+
+class Difference(Model):
+    """Something of the site that is not as it was. ``host``: "" of the site itself; empty ``then``: new, empty ``now``: gone.
+
+    Both empty: it is another, and nobody kept what it was. Where ``known`` is False nobody can say: ``what`` says why, and it may have changed.
+    """
+
+    host: Line = ""
+    what: Line
+    then: Line = ""
+    now: Line = ""
+    known: bool = True

@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, Field
 from appliance.models.acceptance import GateState
 from appliance.models.base import Document, Model
 from appliance.models.bmc import BmcFacts
+from appliance.models.handover import Difference
 from appliance.models.images import RunningImage
 from appliance.models.line import Line
 from appliance.models.queue_plan import QueueTree
@@ -26,6 +27,8 @@ class Health(Document):
     results: tuple[CheckResult, ...]
     waivers: tuple[Waiver, ...] = ()
     report: str | None = None
+    since: str | None = Field(default=None, description="What it was compared with")
+    differences: tuple[Difference, ...] | None = None
 
 
 class TriedEvidence(Model):

@@ -28,6 +28,7 @@ from appliance.models.evidence import Evidence, EvidenceFile, Source
 from appliance.models.facts import HostFacts
 from appliance.models.handover import Baseline
 from appliance.models.result import Verdict
+from appliance.report.changes import lines
 from tests.command_line import run
 from tests.facts import facts_of, gpus_of
 from tests.site_files import ready_site
@@ -93,7 +94,7 @@ def _hand_over(session: Session, key: Path | None, output: Path | None) -> Writt
 
 def _said(archive_: Path, allowed: Path | None, site: Path | None = None) -> tuple[int, str]:
     found = verify(archive_, allowed, Target(site) if site else None, Nobody())
-    return found.exit_code, "; ".join((*found.problems, *found.differences, *found.doubts))
+    return found.exit_code, "; ".join((*found.problems, *lines(found.differences), *found.doubts))
 
 
 def test_signed_hand_over_is_verified_by_us_and_by_tools_that_are_not_ours(
@@ -247,7 +248,7 @@ def test_hand_over_of_another_state_of_the_site_does_not_pass_as_todays(
     _tell(site, **{"gpu-2": _facts("gpu-2", first=1)})
     code, told = _said(written.archive, allowed, site)
     assert code == 1
-    assert told == "gpu-2: GPU 0: GPU-100 then, GPU-101 now"
+    assert told == "~ gpu-2: GPU 0 uuid: GPU-100 then, GPU-101 now"
     _tell(site)
     assert _said(written.archive, allowed, site) == (0, "")
     text = (site / "site.yml").read_text()
@@ -255,9 +256,9 @@ def test_hand_over_of_another_state_of_the_site_does_not_pass_as_todays(
     assert _said(written.archive, allowed, site) == (0, "")
     limit = "limits: {base.clock: {value: 5, unit: s, source: mine}}\n"
     (site / "site.yml").write_text(text + limit)
-    assert _said(written.archive, allowed, site) == (1, "site limits has changed")
+    assert _said(written.archive, allowed, site) == (1, "~ site limits has changed")
     (site / "site.yml").write_text(text.replace("name: mysite", "name: other"))
-    assert "it is of site mysite" in _said(written.archive, allowed, site)[1]
+    assert "site: mysite with profile" in _said(written.archive, allowed, site)[1]
 
 
 def test_what_nobody_knows_of_a_host_is_a_difference(site: Path, tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ def test_what_nobody_knows_of_a_host_is_a_difference(site: Path, tmp_path: Path)
         file.unlink()
     code, told = _said(written.archive, None, site)
     assert code == 1
-    assert "gpu-1: what it is now is not known" in told
+    assert "? head, gpu-[1-2]: what it is now is not known" in told
 
 
 def test_baseline_is_kept_in_the_sites_record_as_in_the_archive(site: Path) -> None:

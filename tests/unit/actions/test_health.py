@@ -10,7 +10,9 @@ from appliance.actions import health
 from appliance.actions.opening import Target
 from appliance.adapters.process import Completed
 from appliance.engine.session import Session
+from appliance.errors import ConfigError
 from appliance.models.result import Verdict, overall
+from appliance.report.changes import lines
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import FakeHosts, Recorder
@@ -26,11 +28,21 @@ class Rack:
 
     session: Session
     errors: int = 0
+    driver: str = "580.1"
+    gpus: int = 1
+    asked: bool = True
 
     def answer(self, host: str, argv: Sequence[str]) -> Completed:
-        gpu = GPU | {"index": 0, "ecc_uncorrected": self.errors, "ecc_uncorrected_aggregate": 0}
-        gpus = {"driver": "580.1", "nvml": "", "devices": [gpu]}
-        facts = facts_of(host, pci_gpus=1, gpus=gpus if host == "gpu-1" else None)
+        ecc = {"ecc_uncorrected": self.errors, "ecc_uncorrected_aggregate": 0}
+        # The first of two is lost: the driver numbers the rest anew.
+        seats = range(1, 3)[-self.gpus :]
+        devices = [
+            GPU | ecc | {"index": index, "uuid": f"u{seat}", "bus_id": f"00000000:0{seat}:00.0"}
+            for index, seat in enumerate(seats)
+        ]
+        gpus = {"driver": self.driver, "nvml": "", "devices": devices}
+        there = self.asked and host.startswith("gpu")
+        facts = facts_of(host, pci_gpus=1, gpus=gpus if there else None)
         return Completed(tuple(argv), 0, facts.model_dump_json(), "")
 
     def since(self) -> datetime | None:
@@ -86,3 +98,41 @@ def test_a_host_that_was_never_deployed_is_not_called_good(rack: Rack) -> None:
     results = health.look(Target(), Recorder()).results
     assert any(r.id == "stage.base" and r.target == "gpu-1" for r in results)
     assert overall(results) is not Verdict.PASSED
+
+
+def test_what_changed_since_a_run_is_told_with_its_hosts(rack: Rack) -> None:
+    rack.gpus = 2
+    health.look(Target(), Recorder(), keep=True)
+    run = rack.session.run
+    assert told(rack, run) == []
+    rack.driver, rack.gpus = "580.2", 1
+    assert told(rack, run) == [
+        "- gpu-[1-2]: GPU 0 is gone: n, u1, 580.1",
+        "~ gpu-[1-2]: GPU 1 driver: 580.1 then, 580.2 now",
+    ]
+
+
+def test_gpus_that_cannot_be_asked_are_not_called_gone(rack: Rack) -> None:
+    health.look(Target(), Recorder(), keep=True)
+    rack.asked = False
+    assert told(rack, rack.session.run) == [
+        "? gpu-[1-2]: its GPUs are not known: no driver answers",
+    ]
+
+
+def test_a_time_means_the_last_report_before_it(rack: Rack) -> None:
+    health.look(Target(), Recorder(), keep=True)
+    seen = health.look(Target(), Recorder(), since="2999-01-01")
+    assert seen.then is not None
+    assert seen.then.said == f"run {rack.session.run}"
+    for since, said in (
+        ("2001-01-01", "no report of this site is as old as 2001-01-01"),
+        ("handover", "no hand-over of site"),
+        ("yesterday", "is no hand-over, no run with a report and no time"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            health.look(Target(), Recorder(), since=since)
+
+
+def told(rack: Rack, since: str) -> list[str]:
+    return lines(health.look(Target(), Recorder(), since=since).differences)

@@ -1,0 +1,65 @@
+"""How a site was: at its hand-over, in the report of a run, or at a time."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from appliance.actions import report
+from appliance.engine import baseline
+from appliance.engine.session import Session
+from appliance.errors import ConfigError
+from appliance.models.handover import Baseline
+
+HANDOVER = "handover"
+
+
+@dataclass(frozen=True)
+class Then:
+    """The site as it was, and in words what is known of that day."""
+
+    baseline: Baseline
+    said: str
+
+
+def then_of(session: Session, since: str) -> Then:
+    """``since``: "handover", the id of a run that left a report, or a local time as 2026-11-24 or 2026-11-24T14:00.
+
+    Of a time the last report before it counts. Raises ConfigError where there is none such.
+    """
+    if since == HANDOVER:
+        return _handed_over(session)
+    kept = {folder.name for folder in report.runs(session.runs)}
+    if since in kept:
+        record = report.load(session.runs, since).record
+        return Then(baseline.of_record(record), f"run {since}")
+    try:
+        time = datetime.fromisoformat(since).astimezone()
+    except ValueError:
+        raise ConfigError(
+            f'--since "{since}" is no hand-over, no run with a report and no time',
+            f'take "{HANDOVER}", a time as 2026-11-24 or 2026-11-24T14:00, or a run: appliance report --list',
+        ) from None
+    for folder in reversed(report.runs(session.runs)):
+        record = report.load(session.runs, folder.name).record
+        if record.finished <= time and record.hosts:
+            return Then(baseline.of_record(record), f"run {folder.name}")
+    raise ConfigError(
+        f"no report of this site is as old as {since}", "list the runs: appliance report --list"
+    )
+
+
+def _handed_over(session: Session) -> Then:
+    try:
+        found = baseline.handed_over(session)
+    except (KeyError, ValidationError) as error:
+        raise ConfigError(
+            "the hand-over in the site's record was written by another version of the program",
+            "compare with a run instead: appliance report --list",
+        ) from error
+    if found is None:
+        raise ConfigError(
+            f"no hand-over of site {session.site.name} is recorded",
+            "hand it over: appliance accept; or compare with a run: appliance report --list",
+        )
+    return Then(found, "the hand-over")
