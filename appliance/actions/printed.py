@@ -68,6 +68,12 @@ PRINTED = (
         documents.TrainingLogs,
     ),
     Printed(
+        "measurements",
+        "what this machine measured: `validate model-load --here`",
+        ("validate",),
+        documents.Measurements,
+    ),
+    Printed(
         "published-tables",
         "tables of the GPT-3 papers: `validate gpt3 --table`",
         ("validate",),

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
@@ -42,7 +43,7 @@ def validate(
     names: Sequence[str],
     observer: Observer,
     container: JobContainer | None = None,
-    settings: Mapping[str, Mapping[str, int]] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> tuple[RunRecord, str]:
     """Runs benchmarks on the site as it is. The record, and where its report lies.
 
@@ -81,7 +82,7 @@ def validate(
         return record, str(session.folder_of_run / "report.html")
 
 
-def _with(benchmark: Benchmark, given: Mapping[str, int] | None) -> Benchmark:
+def _with(benchmark: Benchmark, given: Mapping[str, Any] | None) -> Benchmark:
     return replace(benchmark, run=partial(benchmark.run, **given)) if given else benchmark
 
 

@@ -12,6 +12,7 @@ from appliance.benchmarks.dcgm import run as dcgm
 from appliance.benchmarks.fio import run as fio
 from appliance.benchmarks.gpt3 import gates as gpt3_gates
 from appliance.benchmarks.hpcc import run as hpcc
+from appliance.benchmarks.model_load import gates as model_load_gates
 from appliance.benchmarks.nccl import run as nccl
 from appliance.benchmarks.perftest import run as perftest
 from appliance.checks.check import View
@@ -28,6 +29,12 @@ def _gpt3(view: View, remote: Remote) -> Iterable[Iterable[Any]]:
     from appliance.benchmarks.gpt3.run import run
 
     return run(view, remote)
+
+
+def _model_load(view: View, remote: Remote, request: Any = None) -> Outcome:
+    from appliance.benchmarks.model_load.run import run
+
+    return run(view, remote, request)
 
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -119,6 +126,21 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "is checked. A host that is slower than equal ones lacks a memory module, runs hot, or does other work.",
         bounds=hpcc.BOUNDS,
         gates=measured.hpcc,
+        deploys=False,
+    ),
+    Benchmark(
+        name="model-load",
+        title="Model weights from storage into memory",
+        checks=("model_load.tensors", "model_load.speedup", "model_load.share"),
+        run=_model_load,
+        minutes=30.0,
+        explain="A model file of Llama-3-8B's shape is loaded from a cold cache by Run:ai Model Streamer, safetensors and "
+        "tensorizer, and set against the rate at which the storage is read by itself. See docs/model-load.md.",
+        bounds={
+            "model_load.speedup": Bound("times as fast", above=0),
+            "model_load.share": Bound("%", above=0, most=100),
+        },
+        gates=model_load_gates.gates,
         deploys=False,
     ),
     Benchmark(

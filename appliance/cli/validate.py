@@ -1,6 +1,7 @@
 """appliance validate"""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -15,6 +16,7 @@ from appliance.cli import (
     gate_trial,
     gpt3_logs,
     gpt3_render,
+    model_load_trial,
     options,
     scheduler_trial,
     spoken,
@@ -30,7 +32,8 @@ DEFAULTS = Settings()
 TRIALS = (scheduler_trial.NAME, workloads_trial.NAME)
 OPTIONS_OF = {
     "level": ("dcgm",),
-    "minutes": ("burnin",),
+    "minutes": ("burnin", model_load_trial.NAME),
+    **dict.fromkeys(model_load_trial.OPTIONS, (model_load_trial.NAME,)),
     "from_logs": ("gpt3",),
     "table": ("gpt3",),
     "render": ("gpt3",),
@@ -80,8 +83,11 @@ OPTIONS_OF = {
     help="dcgm only: seconds, minutes, a quarter of an hour, hours; else what the profile asks for, or 2.",
 )
 @click.option(
-    "--minutes", type=click.IntRange(1, 20160), help="burnin only: how long; else eight hours."
+    "--minutes",
+    type=click.IntRange(1, 20160),
+    help="burnin: how long; else eight hours. model-load: bound for all loads of a host; else 60.",
 )
+@model_load_trial.options
 @options.kubeconfig_option
 @click.option(
     "--prometheus", default="", metavar="URL", help="scheduler only: who has its metrics."
@@ -125,6 +131,7 @@ def validate(
     self_test: bool,
     verbose: bool,
     as_json: bool,
+    **of_model_load: Any,
 ) -> int:
     """Run the cluster's benchmarks and judge what they measure. Changes no configuration.
 
@@ -132,6 +139,7 @@ def validate(
     Those of a deployment:        appliance validate --inventory mysite
     Some, also longer ones:       appliance validate storage fio --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
+    How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
     Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     The gates themselves:         appliance validate --self-test --profile hpc
     The scheduler's promises:     appliance validate scheduler --inventory mysite
@@ -160,14 +168,23 @@ def validate(
         return gpt3_logs.show(reading, benchmarks, _told)
     if model:
         raise click.UsageError("--model goes with --from-logs or --render")
-    watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
+    given: dict[str, dict[str, Any]] = {
+        "dcgm": {"level": level or 0},
+        "burnin": {"minutes": minutes or 0},
+    }
     target = options.target(inventory, profile)
+    if model_load_trial.NAME in benchmarks:
+        request = model_load_trial.request({**of_model_load, "minutes": minutes})
+        if of_model_load["here"]:
+            return model_load_trial.measure_here(request, as_json)
+        given |= model_load_trial.settings(target, request)
+    watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
     record, report = action.validate(
         target,
         benchmarks,
         watcher,
         container,
-        {"dcgm": {"level": level or 0}, "burnin": {"minutes": minutes or 0}},
+        given,
     )
     return _told(record, report, as_json)
 

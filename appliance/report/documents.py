@@ -91,6 +91,15 @@ class TrainingLogs(Document):
     tables: tuple[Table, ...]
 
 
+class Measurements(Document):
+    """What a benchmark measured without a site, judged and entered nowhere."""
+
+    verdict: Verdict
+    results: tuple[CheckResult, ...]
+    measurements: tuple[Measurement, ...]
+    tables: tuple[Table, ...]
+
+
 class PublishedTables(Document):
     """Tables of others' papers as printed, with what in them does not follow."""
 

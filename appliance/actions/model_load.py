@@ -1,0 +1,53 @@
+"""Validate model-load: what can be refused before a host is asked; and this machine, whose figures are kept nowhere."""
+
+import configparser
+from pathlib import Path
+
+from appliance.actions.opening import Target, locate
+from appliance.benchmarks.benchmark import Outcome
+from appliance.benchmarks.model_load import run
+from appliance.benchmarks.model_load.request import Request
+from appliance.errors import ConfigError
+from appliance.models.events import Observer
+from appliance.text import quoted
+
+NAME = "model-load"
+KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+WRITTEN = (
+    "write it as the AWS tools do: [default], aws_access_key_id = ..., aws_secret_access_key = ..."
+)
+
+
+def require_hosts(target: Target, request: Request, observer: Observer) -> None:
+    """Raises ConfigError for a host that the site does not have."""
+    if not request.hosts:
+        return
+    known = [host.name for host in locate(target, raise_rack=False, observer=observer).site.hosts]
+    if strange := [name for name in request.hosts if name not in known]:
+        raise ConfigError(
+            f"the site has no host {quoted(strange[0])}", f"hosts: {', '.join(known)}"
+        )
+
+
+def measure_here(request: Request) -> Outcome:
+    """What this machine shows."""
+    return run.here(request)
+
+
+def credentials(file: Path) -> dict[str, str]:
+    """Keys of an S3 server as environment variables. Raises ConfigError, also where others may read the file."""
+    try:
+        if file.stat().st_mode & 0o077:
+            raise ConfigError(f"{file}: others may read it", f"chmod 600 {file}")
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read_string(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    except configparser.Error:
+        # Its message would show the line, which may hold a key.
+        raise ConfigError(f"{file}: it is no file of credentials", WRITTEN) from None
+    section = parser["default"] if parser.has_section("default") else {}
+    found = {key.upper(): section[key] for key in KEYS if section.get(key)}
+    if missing := [key for key in KEYS[:2] if key.upper() not in found]:
+        raise ConfigError(f"{file}: [default] has no {missing[0]}", WRITTEN)
+    return found

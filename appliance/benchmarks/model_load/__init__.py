@@ -1,0 +1,1 @@
+"""How fast a model's weights come from storage into memory, by loader and concurrency."""

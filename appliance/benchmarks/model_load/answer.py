@@ -1,0 +1,100 @@
+"""What a host answers, read strictly: every number in its range, every place one that was asked for."""
+
+from collections.abc import Collection
+from typing import Literal
+
+from pydantic import AwareDatetime, Field, ValidationError
+
+from appliance.adapters import answers
+from appliance.benchmarks.model_load.reference import Loader
+from appliance.models.base import Model
+from appliance.models.line import Line
+from appliance.text import quoted
+
+LONGEST_S = 1e6
+Share = float | None
+
+
+class Package(Model):
+    """``record``: SHA-256 of the list of its files."""
+
+    version: Line
+    record: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Tried(Model):
+    """One timed reading. ``stayed``: share of the file that was in the page cache before; None: not known."""
+
+    turn: int = Field(ge=0)
+    seconds: float | None = Field(default=None, gt=0, lt=LONGEST_S, allow_inf_nan=False)
+    stayed: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    trouble: Line = ""
+
+
+class Raw(Tried):
+    """The bytes alone; ``direct``: past the page cache."""
+
+    readers: int = Field(ge=1)
+    direct: bool = False
+
+
+class Load(Tried):
+    """``fetched``: bytes storage was asked for, -1: not told; ``wrong``: tensors with other bytes, if ``checked``."""
+
+    loader: Loader
+    concurrency: int = Field(ge=1)
+    checked: bool = False
+    fetched: int = -1
+    wrong: int = Field(default=0, ge=0)
+    device: Line = ""
+
+
+class Missing(Model):
+    """A loader that was not tried for lack of packages."""
+
+    loader: Loader
+    packages: tuple[Line, ...]
+
+
+class Measured(Model):
+    """One place; ``kind``: its file system, or s3. ``left``: what could not be taken away."""
+
+    place: Line
+    kind: Line = ""
+    source: Line = ""
+    bytes: int = Field(default=0, ge=0)
+    tensors: int = Field(default=0, ge=0)
+    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    raw: tuple[Raw, ...] = ()
+    loads: tuple[Load, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    trouble: Line = ""
+    remedy: Line = ""
+    left: Line = ""
+
+
+class Answer(Model):
+    """All of it, of one host."""
+
+    version: Literal[1]
+    host: Line
+    kernel: Line
+    python: Line
+    processors: int = Field(ge=1)
+    packages: dict[Line, Package]
+    began: AwareDatetime
+    places: tuple[Measured, ...]
+
+
+def read(text: str, asked: Collection[str]) -> Answer:
+    """The answer about exactly the places that were asked for. Raises ValueError with one line."""
+    try:
+        answer = Answer.model_validate(answers.parsed(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{at or 'it'}: {first['msg']}") from None
+    told = [place.place for place in answer.places]
+    if sorted(told) != sorted(asked):
+        raise ValueError(f"it speaks of {quoted(told)}, asked was {quoted(sorted(asked))}")
+    return answer

@@ -1,0 +1,67 @@
+"""Takes files out of this host's page cache, and finds out whether they are out of it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from pathlib import Path
+
+COLD = 0.01
+"""Share of a file's pages that may have stayed in the page cache of a load that counts as cold."""
+DROP = Path("/proc/sys/vm/drop_caches")
+RESIDENT = bytes(value & 1 for value in range(256))
+"""The lowest bit of what mincore(2) says of a page; the others are reserved."""
+FAILED = ctypes.c_void_p(-1).value
+
+
+def chill(path: Path) -> float | None:
+    """Evicts a file, by posix_fadvise(2) or, where that is not enough and root may, all caches. The share that stayed.
+
+    None where the kernel does not say.
+    """
+    with path.open("rb") as file:
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    stayed = resident(path)
+    if stayed is not None and stayed <= COLD:
+        return stayed
+    try:
+        DROP.write_text("1", encoding="ascii")
+    except OSError:
+        return stayed
+    return resident(path)
+
+
+def resident(path: Path) -> float | None:
+    """Share of a file's pages in the page cache; None where the kernel does not say.
+
+    Linux says "all" to whoever neither owns the file nor may write it (mincore(2), since 5.2): it looks warm then.
+    """
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+        ctypes.c_long,
+    )
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        at = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+    if at in (None, FAILED):
+        return None
+    pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    try:
+        if libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(size), pages):
+            return None
+    finally:
+        libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(size))
+    return sum(bytes(pages).translate(RESIDENT)) / len(pages)
+
+
+def fetched() -> int:
+    """Bytes storage was asked for by this process and its threads (proc(5), read_bytes); -1 where that is not told."""
+    try:
+        lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+        return int(dict(line.split(": ") for line in lines)["read_bytes"])
+    except (OSError, KeyError, ValueError):
+        return -1

@@ -1,0 +1,137 @@
+"""Judges a host's answer: were all tensors right, and was the streamer worth it; a warm load is never judged."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from appliance.benchmarks.model_load import figures as f
+from appliance.benchmarks.model_load.answer import Answer, Load, Measured
+from appliance.benchmarks.model_load.gates import SHARE, SPEEDUP, TENSORS, part
+from appliance.benchmarks.model_load.reference import load as reference
+from appliance.benchmarks.model_load.request import LEAST_REPEATS
+from appliance.checks.check import failed, judged, not_assessed, passed, warned
+from appliance.models.profile import Limit
+from appliance.models.result import CheckResult, Place, Status, place
+from appliance.text import first_few
+
+CHECKS = (TENSORS, SPEEDUP, SHARE)
+OWN_LIMIT = 0.95
+OWN_SOURCE = "own choice: not slower than safetensors, less 5 % for the spread of medians of three"
+INSTALL = (
+    "on the host: python3 -m venv /opt/model-load && /opt/model-load/bin/pip install {packages}, "
+    "then validate again with --python /opt/model-load/bin/python3"
+)
+DAMAGED = (
+    "read the file again with sha256sum on two hosts; then memory, disk and network of this one"
+)
+SLOW = "try other levels of --concurrency; then compare the storage's own rate with what was bought"
+Limits = Mapping[str, Limit | None]
+
+
+def judge(answer: Answer, limits: Limits, host: str = "") -> Iterator[CheckResult]:
+    """Per place: the tensors, the speed-up over safetensors, and where a limit is set the share of storage's own rate."""
+    for measured in answer.places:
+        at = place(host or answer.host, part(measured.place))
+        yield from _judge(measured, at, limits, _versions(answer))
+
+
+def _judge(measured: Measured, at: Place, limits: Limits, versions: str) -> Iterator[CheckResult]:
+    yield _tensors(measured, at, versions)
+    if measured.trouble or not measured.loads:
+        return
+    own = limits.get(SHARE)
+    if measured.kind != "s3":
+        yield _speedup(measured, at, limits.get(SPEEDUP))
+    if own is not None:
+        yield _share(measured, at, own)
+
+
+def _tensors(measured: Measured, at: Place, versions: str) -> CheckResult:
+    if measured.trouble:
+        return not_assessed(TENSORS, at, measured.trouble, fix=measured.remedy)
+    known = reference().files.get(measured.bytes)
+    if known and measured.sha256 and known != measured.sha256:
+        cause = f"the model file is not what it has to be: SHA-256 {measured.sha256[:12]}"
+        return failed(TENSORS, at, cause, DAMAGED)
+    lacking = sorted({name for m in measured.missing for name in m.packages})
+    remedy = INSTALL.format(packages=" ".join(lacking)) if lacking else ""
+    if not measured.loads:
+        why = f"no loader could be tried: {', '.join(lacking) or 'none was asked for'} missing"
+        return not_assessed(TENSORS, at, why, fix=remedy)
+    checked = [load for load in measured.loads if load.checked and load.seconds is not None]
+    if wrong := [load for load in checked if load.wrong]:
+        cause = f"{_named(wrong)} delivered {wrong[0].wrong} tensors with other bytes than the file"
+        return failed(TENSORS, at, cause, DAMAGED, evidence=versions)
+    if broken := [load for load in measured.loads if load.seconds is None]:
+        cause = f"{_named(broken)} did not load: {broken[0].trouble or 'no time was told'}"
+        return judged(TENSORS, at, Status.ERROR, cause=cause, fix=SLOW, evidence=versions)
+    if not checked:
+        return not_assessed(TENSORS, at, "no load was compared with the file", evidence=versions)
+    told = f"{measured.tensors} tensors, {measured.bytes:,} B, {len(measured.loads)} loads; "
+    return passed(TENSORS, at, len(checked), unit="loads compared", evidence=told + versions)
+
+
+def _speedup(measured: Measured, at: Place, limit: Limit | None) -> CheckResult:
+    found = f.figures(measured)
+    streamer, plain = f.best(found, "streamer"), f.best(found, "safetensors")
+    if streamer is None or plain is None:
+        return not_assessed(SPEEDUP, at, _unmeasured(measured), fix=_packages(measured))
+    ratio = plain.median / streamer.median
+    floor, source = OWN_LIMIT, OWN_SOURCE
+    if limit is not None:
+        floor, source = float(limit.value or 0), limit.source
+    shown: dict[str, Any] = {
+        "value": round(ratio, 2),
+        "unit": "times as fast",
+        "limit": floor,
+        "limit_source": source,
+        "evidence": f"{streamer.name}: {streamer.median:.3g} s, safetensors: {plain.median:.3g} s; "
+        f"medians of {len(streamer.seconds)} and {len(plain.seconds)} cold loads",
+    }
+    if ratio >= floor:
+        return passed(SPEEDUP, at, **shown)
+    cause = f"the streamer at its best is {ratio:.2f} times as fast as safetensors"
+    verdict = failed if limit is not None else warned
+    return verdict(SPEEDUP, at, cause, SLOW, **shown)
+
+
+def _share(measured: Measured, at: Place, limit: Limit) -> CheckResult:
+    streamer, own = f.best(f.figures(measured), "streamer"), f.raw(measured)
+    if streamer is None or own is None:
+        return not_assessed(SHARE, at, _unmeasured(measured), fix=_packages(measured))
+    share = own.median / streamer.median * 100
+    shown: dict[str, Any] = {
+        "value": round(share, 1),
+        "unit": "%",
+        "limit": limit.value,
+        "limit_source": limit.source,
+        "evidence": f"{streamer.name}: {streamer.median:.3g} s; read in order by {own.concurrency}: {own.median:.3g} s",
+    }
+    if share >= float(limit.value or 0):
+        return passed(SHARE, at, **shown)
+    cause = f"loading reaches {share:.1f} % of what this storage gives by itself"
+    return failed(SHARE, at, cause, SLOW, **shown)
+
+
+def _unmeasured(measured: Measured) -> str:
+    """Why there are not enough cold loads of a loader."""
+    warm = dict.fromkeys(
+        why for load in measured.loads if load.seconds and (why := f.warm(measured, load))
+    )
+    if warm:
+        return f"the cache could not be made cold: {first_few(list(warm), 2)}"
+    if measured.missing:
+        return f"not tried for lack of packages: {', '.join(m.loader for m in measured.missing)}"
+    return f"fewer than {LEAST_REPEATS} loads of the streamer or of safetensors came to their end"
+
+
+def _packages(measured: Measured) -> str:
+    lacking = sorted({name for m in measured.missing for name in m.packages})
+    return INSTALL.format(packages=" ".join(lacking)) if lacking else ""
+
+
+def _named(loads: list[Load]) -> str:
+    return first_few(list(dict.fromkeys(f"{x.loader} {x.concurrency}" for x in loads)))
+
+
+def _versions(answer: Answer) -> str:
+    return ", ".join(f"{name} {package.version}" for name, package in answer.packages.items())

@@ -1,0 +1,29 @@
+"""What was measured without a site's record: its tables, what is wrong, and the verdict."""
+
+from appliance.benchmarks.benchmark import Outcome
+from appliance.cli import options
+from appliance.cli.tables import print_tables
+from appliance.models.result import Status, overall
+from appliance.report.console import findings_list
+from appliance.report.documents import Measurements
+from appliance.report.findings import findings
+
+
+def show(outcome: Outcome, as_json: bool) -> int:
+    """Prints it. The exit code of its verdict."""
+    verdict = overall(outcome.results)
+    if as_json:
+        document = Measurements(
+            verdict=verdict,
+            results=outcome.results,
+            measurements=outcome.measurements,
+            tables=outcome.tables,
+        )
+        options.echo_json(document)
+        return verdict.exit_code
+    console = options.console()
+    print_tables(console, outcome.tables)
+    findings_list(console, findings(outcome.results))
+    passed = sum(r.status is Status.PASS for r in outcome.results)
+    console.print(f"  {verdict.value.upper()}: {passed} of {len(outcome.results)} checks passed")
+    return verdict.exit_code
