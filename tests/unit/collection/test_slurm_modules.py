@@ -105,6 +105,22 @@ def test_a_host_of_somebody_else_is_drained_for_a_reason_we_know_again() -> None
     assert node.is_ours("appliance: a host of kubernetes", "root", "slurm")
 
 
+REFUSED = (1, "", "slurm_update error: Invalid node state specified")
+
+
+def test_a_host_that_came_back_by_itself_needs_no_resuming() -> None:
+    shown = (0, SHOWN.format(state="IDLE", reason="", who=""), "")
+    node.Node(FakeModule(REFUSED, shown, name="gpu-1")).resume()
+
+
+@pytest.mark.parametrize(
+    "shown", [(0, SHOWN.format(state="IDLE+DRAIN", reason="x", who="root"), ""), (1, "", "no")]
+)
+def test_a_host_that_stays_out_or_is_not_known_fails(shown: tuple[int, str, str]) -> None:
+    with pytest.raises(Failed, match=r"gpu-1 cannot be resumed: .*Invalid node state"):
+        node.Node(FakeModule(REFUSED, shown, name="gpu-1")).resume()
+
+
 @pytest.mark.parametrize("waiting", ["DOWN*", "UNKNOWN", "IDLE*"])
 def test_registration_is_waited_for(waiting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
