@@ -16,6 +16,7 @@ from tests.integration.deployed import ADMIN, Deployed, Pair, Watch
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
 LATER = "+later1"
+DRAINED = "drain: appliance: health: storage.scratch"
 # A package of the same content with a higher version, as another repository would bring it.
 REBUILD = f"""set -e
 cd "$(mktemp -d)"
@@ -201,6 +202,10 @@ def _play(deployed: Deployed, drifts: tuple[Drift, ...], watch: Watch) -> Round:
     narrow = () if drifts is ROUNDS[-1] else ("--until", "observe")
     done = deployed.deploy(*narrow, env=watch.env)
     journal = tuple(deployed.journal(deployed.runs()[-1]))
+    if DRAINED in done.stdout:
+        # The host's own watch met the planted fault before it was mended, as it shall.
+        back = deployed.deploy("--stage", "slurm", "--full")
+        assert back.returncode == 0, back.stdout
     return Round(
         before, planted, found, done, tuple(watch.started), journal, seen(), deployed.plan()
     )
@@ -250,7 +255,9 @@ def test_nothing_else_is_planned_or_touched(
     assert sorted(set(played_round.pairs("task_changed"))) == planted
     assert played_round.pairs("host_failed") == []
     assert _pending(played_round.left) == []
-    assert played_round.deployed.returncode == 0, played_round.deployed.stdout
+    is_out = DRAINED in played_round.deployed.stdout
+    assert played_round.deployed.returncode == int(is_out), played_round.deployed.stdout
+    assert played_round.deployed.stdout.count("✗ FAILED  ") == int(is_out)
     # One playbook for each stage, and the watch that sees none in test_deploy sees them here.
     playbooks = [line for line in played_round.started if "ansible-playbook" in line]
     assert len(playbooks) == len({stage for stage, _ in planted})

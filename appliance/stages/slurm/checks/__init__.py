@@ -182,7 +182,7 @@ def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
     if "not_responding" in words:
         return f"journalctl -u slurmd on {host.name}, and the network to the controller"
     if node.reason.startswith(WATCH):
-        return f"mend that; it comes back as slurm.watch says, or by {DEPLOY}"
+        return f"mend that; it comes back by itself (slurm.watch), or at once: {DEPLOY} --stage slurm --full"
     if node.reason.startswith("appliance:"):
         return f"mend that, then {DEPLOY} (it resumes the host)"
     return f"once that is dealt with: scontrol update nodename={host.name} state=resume"
