@@ -69,7 +69,7 @@ PRINTED = (
     ),
     Printed(
         "measurements",
-        "what this machine measured: `validate model-load --here`",
+        "what this machine measured: `validate model-load` and `serving` with `--here`",
         ("validate",),
         documents.Measurements,
     ),

@@ -15,6 +15,7 @@ from appliance.benchmarks.hpcc import run as hpcc
 from appliance.benchmarks.model_load import gates as model_load_gates
 from appliance.benchmarks.nccl import run as nccl
 from appliance.benchmarks.perftest import run as perftest
+from appliance.benchmarks.serving import gates as serving_gates
 from appliance.checks.check import View
 from appliance.models.bound import Bound
 
@@ -33,6 +34,12 @@ def _gpt3(view: View, remote: Remote) -> Iterable[Iterable[Any]]:
 
 def _model_load(view: View, remote: Remote, request: Any = None) -> Outcome:
     from appliance.benchmarks.model_load.run import run
+
+    return run(view, remote, request)
+
+
+def _serving(view: View, remote: Remote, request: Any = None) -> Outcome:
+    from appliance.benchmarks.serving.run import run
 
     return run(view, remote, request)
 
@@ -141,6 +148,18 @@ BENCHMARKS: tuple[Benchmark, ...] = (
             "model_load.share": Bound("%", above=0, most=100),
         },
         gates=model_load_gates.gates,
+        deploys=False,
+    ),
+    Benchmark(
+        name="serving",
+        title="Answers of a served model by request rate",
+        checks=serving_gates.CHECKS,
+        run=_serving,
+        minutes=5.0,
+        explain="An OpenAI-style server is asked at rising rates, whether it keeps up or not: time to the first token, time per token, "
+        "throughput, errors, and the highest rate it keeps up with. An answer that contradicts itself counts as none. See docs/serving.md.",
+        bounds=serving_gates.BOUNDS,
+        gates=serving_gates.gates,
         deploys=False,
     ),
     Benchmark(

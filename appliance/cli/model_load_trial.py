@@ -7,19 +7,19 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
-from appliance.actions.model_load import NAME, credentials, require_hosts
+from appliance.actions.model_load import NAME as NAME
+from appliance.actions.model_load import credentials, require_hosts
 from appliance.actions.model_load import measure_here as action
 from appliance.actions.opening import Target
 from appliance.benchmarks.model_load.request import LEVELS, LOADERS, Request, size_of
 from appliance.cli import options as common
 from appliance.cli.outcome import show
 
-__all__ = ["NAME", "OPTIONS", "measure_here", "options", "request", "settings"]
 MINUTES = 60
 F = TypeVar("F", bound=Callable[..., object])
 OPTIONS = (
     *("places", "size", "concurrency", "repeats", "loaders", "python", "on_hosts"),
-    *("s3_endpoint", "s3_credentials", "scratch", "evict", "keep", "here"),
+    *("s3_endpoint", "s3_credentials", "scratch", "evict", "keep"),
 )
 
 
@@ -92,7 +92,7 @@ def options(command: F) -> F:
             click.option(
                 "--here",
                 is_flag=True,
-                help="model-load only: measure this machine; nothing is kept.",
+                help="model-load, serving: from this machine, without a site; nothing is kept.",
             ),
         )
     ):
@@ -135,12 +135,13 @@ def request(asked: Mapping[str, Any]) -> Request:
         raise click.UsageError(f"--{option}: {first['msg']}") from None
 
 
-def settings(target: Target, asked: Request) -> dict[str, dict[str, Request]]:
+def settings(target: Target, given: Mapping[str, Any]) -> dict[str, dict[str, Request]]:
     """What the benchmark is given. Raises ConfigError for a host that the site does not have."""
+    asked = request(given)
     require_hosts(target, asked, common.quiet())
     return {NAME: {"request": asked}}
 
 
-def measure_here(asked: Request, as_json: bool) -> int:
-    """Shows what this machine measured. Exit: 0 good, 1 failed, 3 incomplete."""
-    return show(action(asked), as_json)
+def alone(given: Mapping[str, Any], as_json: bool) -> int | None:
+    """The exit code where no site is needed: --here. None where one is."""
+    return show(action(request(given)), as_json) if given["here"] else None

@@ -19,6 +19,7 @@ from appliance.cli import (
     model_load_trial,
     options,
     scheduler_trial,
+    serving_trial,
     spoken,
     workloads_trial,
 )
@@ -34,6 +35,8 @@ OPTIONS_OF = {
     "level": ("dcgm",),
     "minutes": ("burnin", model_load_trial.NAME),
     **dict.fromkeys(model_load_trial.OPTIONS, (model_load_trial.NAME,)),
+    **dict.fromkeys(serving_trial.OPTIONS, (serving_trial.NAME,)),
+    "here": (model_load_trial.NAME, serving_trial.NAME),
     "from_logs": ("gpt3",),
     "table": ("gpt3",),
     "render": ("gpt3",),
@@ -88,6 +91,7 @@ OPTIONS_OF = {
     help="burnin: how long; else eight hours. model-load: bound for all loads of a host; else 60.",
 )
 @model_load_trial.options
+@serving_trial.options
 @options.kubeconfig_option
 @click.option(
     "--prometheus", default="", metavar="URL", help="scheduler only: who has its metrics."
@@ -131,7 +135,7 @@ def validate(
     self_test: bool,
     verbose: bool,
     as_json: bool,
-    **of_model_load: Any,
+    **measured: Any,
 ) -> int:
     """Run the cluster's benchmarks and judge what they measure. Changes no configuration.
 
@@ -140,6 +144,7 @@ def validate(
     Some, also longer ones:       appliance validate storage fio --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
+    A served model:               appliance validate serving --endpoint https://HOST:8000/v1
     Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     The gates themselves:         appliance validate --self-test --profile hpc
     The scheduler's promises:     appliance validate scheduler --inventory mysite
@@ -168,16 +173,16 @@ def validate(
         return gpt3_logs.show(reading, benchmarks, _told)
     if model:
         raise click.UsageError("--model goes with --from-logs or --render")
-    given: dict[str, dict[str, Any]] = {
+    options_given = {**measured, "minutes": minutes}
+    code = _without_site(benchmarks, options_given, as_json)
+    if code is not None:
+        return code
+    target = options.target(inventory, profile)
+    given = {
         "dcgm": {"level": level or 0},
         "burnin": {"minutes": minutes or 0},
+        **_measured(benchmarks, target, options_given),
     }
-    target = options.target(inventory, profile)
-    if model_load_trial.NAME in benchmarks:
-        request = model_load_trial.request({**of_model_load, "minutes": minutes})
-        if of_model_load["here"]:
-            return model_load_trial.measure_here(request, as_json)
-        given |= model_load_trial.settings(target, request)
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
     record, report = action.validate(
         target,
@@ -187,6 +192,28 @@ def validate(
         given,
     )
     return _told(record, report, as_json)
+
+
+def _without_site(benchmarks: tuple[str, ...], asked: dict[str, Any], as_json: bool) -> int | None:
+    """The exit code of what was measured from this machine, or read; None where a site is measured."""
+    alone = {
+        model_load_trial.NAME: model_load_trial.alone,
+        serving_trial.NAME: serving_trial.alone,
+    }
+    if len(benchmarks) > 1 and (asked["here"] or asked["results"]):
+        raise click.UsageError("--here and --results go with one benchmark")
+    return alone[benchmarks[0]](asked, as_json) if benchmarks and benchmarks[0] in alone else None
+
+
+def _measured(
+    benchmarks: tuple[str, ...], target: Target, asked: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    given: dict[str, dict[str, Any]] = {}
+    if model_load_trial.NAME in benchmarks:
+        given |= model_load_trial.settings(target, asked)
+    if serving_trial.NAME in benchmarks:
+        given |= serving_trial.settings(target, asked)
+    return given
 
 
 def _trial(

@@ -1,0 +1,96 @@
+"""Judges a server's answers: all good at the lowest rate, and limits of site or profile at the rate it keeps up with."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from appliance.benchmarks.serving import figures as f
+from appliance.benchmarks.serving.figures import Figure
+from appliance.benchmarks.serving.gates import ANSWERS, THROUGHPUT, TPOT, TTFT
+from appliance.checks.check import failed, not_assessed, passed
+from appliance.models.profile import Limit
+from appliance.models.result import CLUSTER, CheckResult
+from appliance.text import first_few
+
+SERVER = "read the server's own log; then ask it once by hand: curl ENDPOINT/models"
+SLOW = "look for the cause in the server's metrics: queue, cache of keys and values, preemptions; then GPUs: appliance health"
+CLIENT = "measure from a machine with a free processor, or at lower --rates"
+MORE = "ask for more: --seconds, or --least 20"
+Limits = Mapping[str, Limit | None]
+
+
+def judge(found: Sequence[Figure], limits: Limits) -> Iterator[CheckResult]:
+    """serving.answers, and one result per limit that is set."""
+    if not found:
+        yield not_assessed(ANSWERS, CLUSTER, "nothing was asked")
+        return
+    yield _answers(found[0])
+    for check in (THROUGHPUT, TTFT, TPOT):
+        limit = limits.get(check)
+        if limit is not None:
+            yield _limited(check, found, limit)
+
+
+def _answers(lowest: Figure) -> CheckResult:
+    asked = f"{lowest.asked} requests" + (f" at {lowest.rate:g}/s" if lowest.rate else "")
+    if not lowest.asked:
+        return not_assessed(ANSWERS, CLUSTER, "no request was sent", fix=MORE)
+    shown: dict[str, Any] = {"unit": "answers", "limit": lowest.asked}
+    shown["limit_source"] = "every request at the lowest rate is answered well"
+    if lowest.good == lowest.asked:
+        return passed(ANSWERS, CLUSTER, lowest.good, evidence=asked, **shown)
+    reasons = [f"{count} x {why}" for why, count in lowest.refused.items()]
+    cause = (
+        f"{lowest.asked - lowest.good} of {asked} failed: {first_few(reasons) or 'no reason told'}"
+    )
+    return failed(ANSWERS, CLUSTER, cause, SERVER, value=lowest.good, **shown)
+
+
+def _limited(check: str, found: Sequence[Figure], limit: Limit) -> CheckResult:
+    if late := [one for one in found if one.late is not None and one.late > f.LATE_S]:
+        why = f"this machine sent requests {late[0].late:.1f} s late at {late[0].rate:g}/s: its figures are not the server's"
+        return not_assessed(check, CLUSTER, why, fix=CLIENT)
+    kept = f.saturation(found)
+    if kept is None:
+        lowest = found[0]
+        if lowest.rate is None:
+            kept = lowest
+        else:
+            why = f"the server does not keep up with {lowest.rate:g} requests/s, the lowest rate"
+            return not_assessed(check, CLUSTER, why, fix="try lower --rates")
+    if kept.good < f.LEAST:
+        why = f"{kept.good} good answers say nothing of percentiles"
+        return not_assessed(check, CLUSTER, why, fix=MORE)
+    return _against(check, kept, found, limit)
+
+
+def _against(check: str, kept: Figure, found: Sequence[Figure], limit: Limit) -> CheckResult:
+    bound = float(limit.value or 0)
+    at = (
+        f"at {kept.rate:g} requests/s, the highest rate it keeps up with"
+        if kept.rate
+        else "all at once"
+    )
+    if check == THROUGHPUT:
+        whole = [one for one in found if one.good >= f.GOOD * one.asked]
+        value = max((one.throughput for one in whole), default=0.0)
+        good, unit, how = (
+            value >= bound,
+            "tokens/s",
+            "the most of any rate at which 99 % were answered",
+        )
+    else:
+        times = kept.ttft if check == TTFT else kept.tpot
+        if 99 not in times:
+            return not_assessed(check, CLUSTER, "no answer had more than one token", fix=MORE)
+        value, unit, how = times[99], "ms", at
+        good = value <= bound
+    shown: dict[str, Any] = {
+        "value": round(value, 1),
+        "unit": unit,
+        "limit": limit.value,
+        "limit_source": limit.source,
+        "evidence": how,
+    }
+    if good:
+        return passed(check, CLUSTER, **shown)
+    return failed(check, CLUSTER, f"{value:.1f} {unit}, {how}", SLOW, **shown)

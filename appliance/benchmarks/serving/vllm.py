@@ -1,0 +1,73 @@
+"""Reads what ``vllm bench serve --save-result`` wrote; a document that contradicts itself is refused."""
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from appliance.adapters import answers
+from appliance.benchmarks.serving.figures import Figure
+
+SAME = 0.02
+"""By how much a rate may differ from what it is made of; the document's numbers are rounded."""
+
+
+class _Written(BaseModel):
+    """The fields that count; there are many more. Times in ms."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    model_id: str = ""
+    request_rate: float | str = "inf"
+    num_prompts: int | None = Field(default=None, ge=0)
+    completed: int = Field(ge=0)
+    failed: int | None = Field(default=None, ge=0)
+    duration: float = Field(gt=0)
+    total_input_tokens: int = Field(ge=0)
+    total_output_tokens: int = Field(ge=0)
+    output_throughput: float = Field(ge=0)
+    median_ttft_ms: float = Field(ge=0)
+    p99_ttft_ms: float | None = Field(default=None, ge=0)
+    median_tpot_ms: float = Field(ge=0)
+    p99_tpot_ms: float | None = Field(default=None, ge=0)
+    median_itl_ms: float | None = Field(default=None, ge=0)
+    p99_itl_ms: float | None = Field(default=None, ge=0)
+    median_e2el_ms: float | None = Field(default=None, ge=0)
+    p99_e2el_ms: float | None = Field(default=None, ge=0)
+
+
+def read(text: str) -> tuple[str, Figure]:
+    """The model and the one level of the document. Raises ValueError with one line."""
+    # vLLM writes Infinity for "all at once", which is no JSON.
+    found = answers.parsed(text.replace('"request_rate": Infinity', '"request_rate": "inf"'))
+    try:
+        one = _Written.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    asked = one.num_prompts if one.num_prompts is not None else one.completed + (one.failed or 0)
+    if one.completed > asked or (one.failed is not None and one.completed + one.failed != asked):
+        raise ValueError(f"{one.completed} of {asked} requests are completed, {one.failed} failed")
+    made = one.total_output_tokens / one.duration
+    if abs(made - one.output_throughput) > SAME * max(made, one.output_throughput):
+        raise ValueError(
+            f"output_throughput is {one.output_throughput:g}, its tokens and duration make {made:g}"
+        )
+    rate = one.request_rate if isinstance(one.request_rate, float) else None
+    return one.model_id, Figure(
+        rate=rate,
+        asked=asked,
+        good=one.completed,
+        seconds=one.duration,
+        least=one.median_e2el_ms or one.median_ttft_ms,
+        tokens=one.total_output_tokens,
+        prompt=round(one.total_input_tokens / one.completed) if one.completed else None,
+        ttft=_times(one.median_ttft_ms, one.p99_ttft_ms),
+        tpot=_times(one.median_tpot_ms, one.p99_tpot_ms),
+        itl=_times(one.median_itl_ms, one.p99_itl_ms),
+        e2e=_times(one.median_e2el_ms, one.p99_e2el_ms),
+        refused={"told by vllm bench serve": asked - one.completed}
+        if asked > one.completed
+        else {},
+    )
+
+
+def _times(median: float | None, high: float | None) -> dict[int, float]:
+    return {share: ms for share, ms in ((50, median), (99, high)) if ms is not None}

@@ -1,0 +1,235 @@
+"""Levels, percentiles, saturation, vLLM's document, the published tables, and what the command line refuses."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.actions.serving import key, read_results
+from appliance.benchmarks.serving import vllm
+from appliance.benchmarks.serving.figures import Figure, percentile, saturation
+from appliance.benchmarks.serving.gates import ANSWERS, THROUGHPUT, TPOT, TTFT
+from appliance.benchmarks.serving.http import server
+from appliance.benchmarks.serving.judge import judge
+from appliance.benchmarks.serving.reference import load as reference
+from appliance.benchmarks.serving.reference import tables
+from appliance.benchmarks.serving.request import Request
+from appliance.cli.main import cli
+from appliance.errors import ConfigError
+from appliance.models.profile import Limit
+from appliance.models.result import Status
+
+LIMITS = {
+    THROUGHPUT: Limit(value=100, unit="tokens/s", source="contract"),
+    TTFT: Limit(value=500, unit="ms", source="contract"),
+    TPOT: Limit(value=50, unit="ms", source="contract"),
+}
+
+
+def figure(rate: float | None = 1.0, **rest: Any) -> Figure:
+    times = {50: 100.0, 90: 110.0, 99: 120.0}
+    common: dict[str, Any] = {"asked": 100, "good": 100, "seconds": 100.0, "tokens": 20_000}
+    common |= {"ttft": times, "tpot": {50: 10.0, 99: 20.0}, "itl": {}, "e2e": times}
+    return Figure(rate=rate, **{**common, **rest})
+
+
+def statuses(*found: Figure) -> dict[str, Status]:
+    return {result.id: result.status for result in judge(found, LIMITS)}
+
+
+def test_a_server_within_its_limits_passes() -> None:
+    assert set(statuses(figure()).values()) == {Status.PASS}
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ({"ttft": {50: 1.0, 99: 501.0}}, TTFT),
+        ({"tpot": {50: 1.0, 99: 51.0}}, TPOT),
+        ({"tokens": 9_000}, THROUGHPUT),
+        ({"good": 99, "refused": {"closed": 1}}, ANSWERS),
+    ],
+)
+def test_each_limit_trips(change: dict[str, Any], check: str) -> None:
+    found = statuses(figure(**change))
+    assert found[check] is Status.FAIL
+    assert [status for name, status in found.items() if name != check] == [Status.PASS] * 3
+
+
+def test_without_limits_only_the_answers_are_judged() -> None:
+    assert [result.id for result in judge([figure()], {})] == [ANSWERS]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"late": 2.0},
+        {"asked": 10, "good": 10, "seconds": 10.0},
+        {"seconds": 500.0, "e2e": {50: 1.0}, "tokens": 100_000, "asked": 100, "good": 90},
+    ],
+)
+def test_what_was_not_measured_rightly_is_never_a_pass(change: dict[str, Any]) -> None:
+    found = statuses(figure(**change))
+    assert found[TTFT] is Status.NOT_ASSESSED
+    assert found[TPOT] is Status.NOT_ASSESSED
+
+
+def test_answers_of_one_token_have_no_time_per_token() -> None:
+    assert statuses(figure(tpot={}))[TPOT] is Status.NOT_ASSESSED
+
+
+def test_saturation_is_the_last_rate_before_the_first_that_was_not_kept() -> None:
+    found = [
+        figure(1.0),
+        figure(2.0, seconds=50.0),
+        figure(4.0, good=90),
+        figure(8.0, seconds=12.5),
+    ]
+    top = saturation(found)
+    assert top is not None
+    assert top.rate == 2.0
+    assert saturation([figure(good=0)]) is None
+
+
+def test_a_queue_that_grows_is_no_rate_that_is_kept() -> None:
+    """As seen of a real server: 160 requests in 10 s, answered in 20; every one of them well."""
+    grown = {"asked": 160, "good": 160, "span": 10.0, "seconds": 20.3, "least": 200.0}
+    assert not figure(16.0, **grown).kept
+    assert figure(16.0, **{**grown, "seconds": 10.3}).kept
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200), st.integers(1, 100))
+def test_a_percentile_is_a_value_that_so_many_do_not_exceed(
+    values: list[float], share: int
+) -> None:
+    found = percentile(sorted(values), share)
+    assert found in values
+    assert sum(value <= found for value in values) >= share / 100 * len(values)
+
+
+WRITTEN: dict[str, Any] = {
+    "model_id": "meta-llama/Llama-2-7b",
+    "request_rate": 4.0,
+    "num_prompts": 100,
+    "completed": 100,
+    "failed": 0,
+    "duration": 50.0,
+    "total_input_tokens": 12_800,
+    "total_output_tokens": 12_800,
+    "output_throughput": 256.0,
+    "mean_ttft_ms": 40.0,
+    "median_ttft_ms": 38.0,
+    "p99_ttft_ms": 90.0,
+    "median_tpot_ms": 11.0,
+    "p99_tpot_ms": 14.0,
+    "median_itl_ms": 11.0,
+    "p99_itl_ms": 20.0,
+    "input_lens": [128] * 3,
+}
+
+
+def test_vllms_document_is_read() -> None:
+    model, found = vllm.read(json.dumps(WRITTEN))
+    assert model == "meta-llama/Llama-2-7b"
+    assert (found.rate, found.throughput, found.ttft[99], found.prompt) == (4.0, 256.0, 90.0, 128)
+
+
+def test_vllms_infinity_is_all_at_once() -> None:
+    text = json.dumps({**WRITTEN, "request_rate": float("inf")})
+    assert vllm.read(text)[1].rate is None
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"output_throughput": 2560.0}, "output_throughput"),
+        ({"completed": 90}, "90 of 100"),
+        ({"completed": 101, "failed": None}, "101 of 100"),
+        ({"duration": 0}, "duration"),
+        ({"median_ttft_ms": float("nan")}, "no number"),
+        ({"median_ttft_ms": -1}, "median_ttft_ms"),
+        ({"completed": None}, "completed"),
+    ],
+)
+def test_a_document_that_contradicts_itself_is_refused(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        vllm.read(json.dumps({**WRITTEN, **change}))
+
+
+def test_a_file_that_is_none_is_refused_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    with pytest.raises(ConfigError, match="No such file"):
+        read_results(file)
+    file.write_text("[]")
+    with pytest.raises(ConfigError, match=r"result\.json"):
+        read_results(file)
+
+
+def test_results_are_shown_without_a_site(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(WRITTEN))
+    argv = ["validate", "serving", "--results", str(file), "--json"]
+    done = CliRunner().invoke(cli, argv, standalone_mode=False)
+    assert done.exception is None
+    assert done.return_value == 0
+    assert json.loads(done.stdout)["measurements"][0]["value"] == 256.0
+
+
+def test_all_published_tables_are_there_with_their_doubts() -> None:
+    shown = {t.title.split(":")[0]: t for t in tables()}
+    assert list(shown) == [f"Table {n}" for n in (4, 5, 8, 11, 12, 13, 14)]
+    rows = {row[0]: row for row in shown["Table 8"].rows}
+    assert rows["1"][-2:] == ("2596 ?", "2596 ?")
+    assert rows["16"][-1] == "170 ?"
+    assert rows["128"] == ("128", "1557", "1490", "1526", "1206", "1090")
+    cells = sum(len(row.cells) for table in reference().tables for row in table.rows)
+    assert cells == 28 + 28 + 40 + 5 + 5 + 30 + 33
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        ([], "--endpoint"),
+        (["--endpoint", "ftp://host/v1"], "written as"),
+        (["--endpoint", "https://me:secret@host/v1"], "--api-key-file"),
+        (["--endpoint", "http://host/v1", "--rates", "fast"], "--rates"),
+        (["--endpoint", "http://host/v1", "--rates", "0"], "rates"),
+        (["--endpoint", "http://host/v1", "--tokens", "0"], "tokens"),
+    ],
+)
+def test_unusable_options_are_refused(argv: list[str], why: str) -> None:
+    with pytest.raises(click.UsageError, match=why):
+        cli.main(["validate", "serving", "--here", *argv], standalone_mode=False)
+
+
+def test_a_key_goes_over_tls_or_to_this_machine_alone() -> None:
+    with pytest.raises(ValueError, match="https only"):
+        Request(endpoint="http://10.0.0.1/v1", key="sk-hush")
+    assert Request(endpoint="http://127.0.0.1:8000/v1", key="sk-hush").key == "sk-hush"
+    assert b"Bearer sk-hush" in server("https://h/v1", key="sk-hush").head("GET", "/models", 0)
+
+
+@pytest.mark.parametrize(("text", "mode"), [("sk-hush\n", 0o644), ("sk-hush\nmore: x\n", 0o600)])
+def test_a_file_of_a_key_that_is_none_is_refused(tmp_path: Path, text: str, mode: int) -> None:
+    file = tmp_path / "key"
+    file.write_text(text)
+    file.chmod(mode)
+    with pytest.raises(ConfigError) as refused:
+        key(file)
+    assert "hush" not in refused.value.message + refused.value.hint
+
+
+def test_a_key_is_read_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("sk-hush\n")
+    file.chmod(stat.S_IRUSR)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
+    assert (key(file), key(None)) == ("sk-hush", "sk-other")
