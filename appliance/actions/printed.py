@@ -75,7 +75,7 @@ PRINTED = (
     ),
     Printed(
         "published-tables",
-        "tables of the GPT-3 papers: `validate gpt3 --table`",
+        "tables of the papers: `validate gpt3 --table`, `validate serving --table`",
         ("validate",),
         documents.PublishedTables,
     ),

@@ -11,7 +11,10 @@ from appliance.actions import serving as action
 from appliance.actions.opening import Target
 from appliance.actions.serving import NAME as NAME
 from appliance.benchmarks.serving.request import RATES, Request
+from appliance.cli import options as common
 from appliance.cli.outcome import show
+from appliance.cli.tables import print_tables
+from appliance.report.documents import PublishedTables
 
 F = TypeVar("F", bound=Callable[..., object])
 OPTIONS = (
@@ -103,6 +106,16 @@ def alone(given: Mapping[str, Any], as_json: bool) -> int | None:
     if given["results"]:
         return show(action.read_results(given["results"]), as_json)
     return show(action.measure_here(request(given)), as_json) if given["here"] else None
+
+
+def papers(as_json: bool) -> int:
+    """Shows the published tables."""
+    tables = action.published_tables()
+    if as_json:
+        common.echo_json(PublishedTables(tables=tables))
+    else:
+        print_tables(common.console(), tables)
+    return 0
 
 
 def settings(_: Target, given: Mapping[str, Any]) -> dict[str, dict[str, Request]]:

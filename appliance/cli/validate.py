@@ -38,7 +38,7 @@ OPTIONS_OF = {
     **dict.fromkeys(serving_trial.OPTIONS, (serving_trial.NAME,)),
     "here": (model_load_trial.NAME, serving_trial.NAME),
     "from_logs": ("gpt3",),
-    "table": ("gpt3",),
+    "table": ("gpt3", serving_trial.NAME),
     "render": ("gpt3",),
     **dict.fromkeys(gpt3_render.OPTIONS, ("gpt3",)),
     "model": ("gpt3",),
@@ -64,7 +64,7 @@ OPTIONS_OF = {
 @click.option(
     "--table",
     is_flag=True,
-    help="gpt3 only: print the published tables, reckoned again, with their misprints.",
+    help="gpt3, serving: print the published tables, with misprints and doubtful cells.",
 )
 @gpt3_render.render_options
 @click.option(
@@ -168,6 +168,8 @@ def validate(
         settings = Settings(scheduler=scheduler_name, image=image, gpu_image=gpu_image)
         target = options.target(inventory, profile)
         return _trial(benchmarks, target, kubeconfig, settings, prometheus, clean, as_json)
+    if table and benchmarks == (serving_trial.NAME,):
+        return serving_trial.papers(as_json)
     if table or from_logs:
         reading = gpt3_logs.Reading(from_logs, table, model, inventory, profile, as_json)
         return gpt3_logs.show(reading, benchmarks, _told)

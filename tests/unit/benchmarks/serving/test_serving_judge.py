@@ -192,6 +192,14 @@ def test_all_published_tables_are_there_with_their_doubts() -> None:
     assert cells == 28 + 28 + 40 + 5 + 5 + 30 + 33
 
 
+def test_published_tables_are_printed() -> None:
+    done = CliRunner().invoke(
+        cli, ["validate", "serving", "--table", "--json"], standalone_mode=False
+    )
+    assert done.exception is None
+    assert len(json.loads(done.stdout)["tables"]) == 7
+
+
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
