@@ -40,6 +40,7 @@ scheduler:
       queues:
         - {name: build, work: build, gpu: {quota: 4}, time_limit: 1m}
         - {name: train, gpu: {quota: 4}, idle_limit: 1m}
+        - {name: free, gpu: {quota: 0}}
 """
 NOTICE_S = 6.5
 """A tenth of a minute, and a little."""
@@ -102,7 +103,7 @@ def test_work_over_its_time_ends_and_stays_ended(place: Place) -> None:
     stateful = {**spec, "serviceName": "x", "template": _always(template)}
     _make(admin, "apps/v1", "statefulsets", "StatefulSet", "late-notebook", stateful)
     _make(admin, "v1", "pods", "Pod", "late-pod", template["spec"], template["metadata"]["labels"])
-    _make(admin, "batch/v1", "jobs", "Job", "free-job", {"template": _template("team-other")})
+    _make(admin, "batch/v1", "jobs", "Job", "free-job", {"template": _template("team-free")})
     until(lambda: len(_pods(admin)) == 5)
     for pod in _pods(admin):
         _runs(admin, pod, hours=9)
