@@ -120,6 +120,8 @@ def controlled(
         f"--kubeconfig={kubeconfig}",
         f"--controllers={names}",
         "--leader-elect=false",
+        # As kubeadm has it: each controller is an account of its own, by which policies know it.
+        "--use-service-account-credentials=true",
         "--secure-port=0",
         *more,
     ]
