@@ -7,13 +7,11 @@ from pathlib import Path
 import click
 
 from appliance.actions import recorded_logs
-from appliance.cli import options
+from appliance.benchmarks.benchmark import Outcome
+from appliance.cli import options, outcome
 from appliance.cli.tables import print_tables
-from appliance.models.result import Status, overall
 from appliance.models.run import RunRecord
-from appliance.report.console import findings_list
 from appliance.report.documents import PublishedTables, TrainingLogs
-from appliance.report.findings import findings
 
 
 @dataclass(frozen=True)
@@ -58,20 +56,6 @@ def _papers(as_json: bool) -> int:
 
 
 def _alone(reading: Reading, folder: Path) -> int:
-    outcome = recorded_logs.read_logs(folder, reading.profile or "hpc", reading.model)
-    verdict = overall(outcome.results)
-    if reading.as_json:
-        document = TrainingLogs(
-            verdict=verdict,
-            results=outcome.results,
-            measurements=outcome.measurements,
-            tables=outcome.tables,
-        )
-        options.echo_json(document)
-        return verdict.exit_code
-    console = options.console()
-    print_tables(console, outcome.tables)
-    findings_list(console, findings(outcome.results))
-    passed = sum(r.status is Status.PASS for r in outcome.results)
-    console.print(f"  {verdict.value.upper()}: {passed} of {len(outcome.results)} checks passed")
-    return verdict.exit_code
+    read = recorded_logs.read_logs(folder, reading.profile or "hpc", reading.model)
+    shown = Outcome(read.results, read.measurements, read.tables)
+    return outcome.show(shown, reading.as_json, TrainingLogs)

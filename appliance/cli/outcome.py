@@ -5,15 +5,17 @@ from appliance.cli import options
 from appliance.cli.tables import print_tables
 from appliance.models.result import Status, overall
 from appliance.report.console import findings_list
-from appliance.report.documents import Measurements
+from appliance.report.documents import Measurements, TrainingLogs
 from appliance.report.findings import findings
 
 
-def show(outcome: Outcome, as_json: bool) -> int:
-    """Prints it. The exit code of its verdict."""
+def show(
+    outcome: Outcome, as_json: bool, form: type[Measurements | TrainingLogs] = Measurements
+) -> int:
+    """Prints it; ``form``: its document with --json. The exit code of its verdict."""
     verdict = overall(outcome.results)
     if as_json:
-        document = Measurements(
+        document = form(
             verdict=verdict,
             results=outcome.results,
             measurements=outcome.measurements,

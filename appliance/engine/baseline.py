@@ -18,17 +18,8 @@ SECRETS = "secrets"
 
 def baseline_of(session: Session, record: RunRecord) -> Baseline:
     """What is handed over: inventory, versions, what is declared, and every value of this run."""
-    return Baseline(
-        site=record.site,
-        profile=record.profile,
-        run=record.run,
-        accepted=record.finished,
-        appliance=record.appliance,
-        hosts=record.hosts,
-        versions=record.versions,
-        declared={key: digest for key, digest in declared(session).items() if key != SECRETS},
-        results=record.results,
-    )
+    kept = {key: digest for key, digest in declared(session).items() if key != SECRETS}
+    return of_record(record).model_copy(update={"declared": kept})
 
 
 def keep_baseline(
