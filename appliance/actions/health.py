@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 
 from appliance.actions.bounds import check_ids
 from appliance.actions.opening import Target, open_session
@@ -12,6 +13,7 @@ from appliance.checks.check import not_assessed
 from appliance.config.rules.base import near
 from appliance.engine.baseline import differences
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
+from appliance.engine.named import named
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import Session
@@ -51,7 +53,7 @@ def look(
     target: Target,
     observer: Observer,
     checks: tuple[str, ...] = (),
-    host: str = "",
+    hosts: Sequence[str] = (),
     *,
     keep: bool = False,
     since: str = "",
@@ -62,19 +64,15 @@ def look(
     """
     ids = _ids(checks)
     with open_session(target, "health", observer, only_looks=True, keeps=keep) as session:
-        if host and host not in {h.name for h in session.site.hosts}:
-            raise ConfigError(
-                f"--host {host}: no such host in site {session.site.name}",
-                f"hosts: {', '.join(h.name for h in session.site.hosts)}",
-            )
+        only = named(hosts, [h.name for h in session.site.hosts], flag="--host")
         then = then_of(session, since) if since else None
         findings = Findings()
         started = time.monotonic()
         found = survey(session)
         seconds = time.monotonic() - started
         view = view_of(session, found)
-        results = [r for r in judge_all(view, found, ids) if not host or r.host == host]
-        results += _unmade(results, checks, host)
+        results = [r for r in judge_all(view, found, ids) if not only or r.host in only]
+        results += _unmade(results, checks, only)
         stands = _remember(session, results)
         findings.results += results
         waivers = active(session)
@@ -91,25 +89,25 @@ def look(
             waivers,
             str(session.folder_of_run / "report.html") if keep else "",
             then,
-            _differences(session, then, found.facts, host),
+            _differences(session, then, found.facts, only),
         )
 
 
 def _differences(
-    session: Session, then: Then | None, facts: Mapping[str, HostFacts], host: str
+    session: Session, then: Then | None, facts: Mapping[str, HostFacts], only: Sequence[str]
 ) -> tuple[Difference, ...]:
     found = differences(session, then.baseline, facts) if then else []
-    return tuple(one for one in found if not host or one.host == host)
+    return tuple(one for one in found if not only or one.host in only)
 
 
 def _unmade(
-    results: Sequence[CheckResult], wanted: Sequence[str], host: str
+    results: Sequence[CheckResult], wanted: Sequence[str], only: Sequence[str]
 ) -> Iterable[CheckResult]:
     """What was asked for by name and gave no verdict at all is not good for that."""
     if any(r.id not in {REACHABLE, RECEIPTS} for r in results):
         return
-    for name in wanted:
-        cause = f"{name} has nothing to judge on {host}" if host else f"{name} has nothing to judge"
+    for name, host in product(wanted, only or ("",)):
+        cause = f"{name} has nothing to judge" + (f" on {host}" if host else "")
         yield not_assessed(name, host or "cluster", cause, fix="list the checks: appliance explain")
 
 

@@ -10,6 +10,7 @@ from appliance.actions.planned import Filters
 from appliance.adapters.answers import parsed
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.gather import DEFECT, PYTHON, each
+from appliance.engine.named import named
 from appliance.engine.receipts import forget
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
@@ -126,11 +127,9 @@ def _planned(session: Session, hosts: tuple[str, ...]) -> Seen:
 
 
 def _chosen(session: Session, hosts: tuple[str, ...]) -> list[Host]:
-    known = {host.name: host for host in session.site.with_role(Role.GPU)}
-    for name in hosts:
-        if name not in known:
-            raise ConfigError(f"--host {name}: no such GPU host", f"GPU hosts: {', '.join(known)}")
-    return [host for name, host in known.items() if not hosts or name in hosts]
+    known = session.site.with_role(Role.GPU)
+    only = named(hosts, [host.name for host in known], flag="--host", kind="GPU host")
+    return [host for host in known if not only or host.name in only]
 
 
 def _ask(session: Session, asked: Iterable[tuple[Host, str, dict[str, object] | None]]) -> Seen:

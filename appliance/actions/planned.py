@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from appliance.engine.earlier import known_facts, remember
 from appliance.engine.gather import Round
+from appliance.engine.named import named
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.remaining import remaining
@@ -51,10 +52,7 @@ def stage_names() -> tuple[str, ...]:
 
 def select(session: Session, filters: Filters) -> Selection:
     """The hosts and stages asked for. Raises ConfigError for a name that does not exist."""
-    known = {h.name for h in session.site.hosts}
-    for name in filters.limit:
-        if name not in known:
-            raise ConfigError(f"--limit {name}: no such host", f"hosts: {', '.join(sorted(known))}")
+    limit = named(filters.limit, [h.name for h in session.site.hosts], flag="--limit")
     names = stage_names()
     for name in (*filters.stages, *([filters.until] if filters.until else [])):
         if name not in names:
@@ -73,7 +71,7 @@ def select(session: Session, filters: Filters) -> Selection:
         for s in wanted
         if (not filters.stages or s.name in filters.stages) and names.index(s.name) <= last
     )
-    return Selection(frozenset(filters.limit), chosen, filters.full)
+    return Selection(frozenset(limit), chosen, filters.full)
 
 
 def departing(session: Session, found: Round, chosen: Selection, filters: Filters) -> Selection:

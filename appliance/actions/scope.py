@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from appliance.actions.planned import Filters
 from appliance.benchmarks import OF_DEPLOYMENT
 from appliance.engine.judge import REACHABLE
+from appliance.engine.named import named
 from appliance.models.plan import VALIDATE
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
@@ -50,7 +51,7 @@ def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
     names = frozenset(h.name for h in site.hosts)
     if not (filters.limit or filters.stages or filters.until not in {None, VALIDATE}):
         return Scope(names, frozenset())
-    hosts = frozenset(filters.limit) or names
+    hosts = frozenset(named(filters.limit, [h.name for h in site.hosts])) or names
     ids = {REACHABLE, *(i for s in stages for i in (f"stage.{s.name}", *s.checks, *s.symptoms))}
     if not (filters.stages or filters.until):
         ids |= {check.id for check in HARDWARE}

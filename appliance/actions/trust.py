@@ -8,7 +8,8 @@ from appliance.adapters.remote import known_hosts_name
 from appliance.adapters.ssh import host_key_fingerprint
 from appliance.config.load import LoadedSite
 from appliance.engine.gather import each
-from appliance.errors import ApplianceError, ConfigError, OutOfFiles
+from appliance.engine.named import named
+from appliance.errors import ApplianceError, OutOfFiles
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,9 @@ def offers(
 ) -> tuple[list[Offer], dict[str, ApplianceError]]:
     """Asks the hosts for their keys, side by side; those that do not answer come with their reason. In the site's order."""
     site = loaded.site
-    unknown = set(hosts) - {h.name for h in site.hosts}
-    if unknown:
-        listing = f"hosts: {', '.join(h.name for h in site.hosts)}"
-        raise ConfigError(f"--host {', '.join(sorted(unknown))}: no such host", listing)
+    only = named(hosts, [h.name for h in site.hosts], flag="--host")
     pinned = _pinned(loaded.folder / site.access.known_hosts)
-    addresses = {h.name: str(h.address) for h in site.hosts if not hosts or h.name in hosts}
+    addresses = {h.name: str(h.address) for h in site.hosts if not only or h.name in only}
     found: list[Offer] = []
     silent: dict[str, ApplianceError] = {}
     for host, shown in each(addresses, lambda h: _shown(addresses[h], site.access.port)):

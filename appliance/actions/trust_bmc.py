@@ -7,6 +7,7 @@ from appliance.adapters.redfish import certificate
 from appliance.config import known_bmcs
 from appliance.config.load import LoadedSite
 from appliance.engine.gather import each
+from appliance.engine.named import named
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.site import Bmc
 
@@ -20,14 +21,11 @@ def offers(
 
     Raises ConfigError for a host there is not, and where none of them has a controller that is pinned.
     """
-    unknown = set(hosts) - {h.name for h in loaded.site.hosts}
-    if unknown:
-        listing = f"hosts: {', '.join(h.name for h in loaded.site.hosts)}"
-        raise ConfigError(f"--host {', '.join(sorted(unknown))}: no such host", listing)
+    only = named(hosts, [h.name for h in loaded.site.hosts], flag="--host")
     bmcs = {
         h.name: h.bmc
         for h in loaded.site.hosts
-        if h.bmc and not h.bmc.authority and (not hosts or h.name in hosts)
+        if h.bmc and not h.bmc.authority and (not only or h.name in only)
     }
     if not bmcs:
         raise ConfigError(

@@ -15,7 +15,7 @@ from appliance.report.findings import findings
 
 @click.command()
 @options.target_options
-@click.option("--host", "hosts", multiple=True, help="Only this host (repeatable).")
+@options.host_option
 @options.json_option("Facts and results, as one JSON object.")
 @click.option("--all", "everything", is_flag=True, help="Optional values not assessed, too.")
 @click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")

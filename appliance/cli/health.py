@@ -19,7 +19,7 @@ from appliance.report.wording import moment
 
 @click.command()
 @options.target_options
-@click.option("--host", default="", help="Only this host's results.")
+@options.host_option
 @click.option(
     "--check", "checks", multiple=True, metavar="ID|AREA", help="Only these checks (repeatable)."
 )
@@ -42,7 +42,7 @@ from appliance.report.wording import moment
 def health(
     inventory: Path | None,
     profile: str | None,
-    host: str,
+    hosts: tuple[str, ...],
     checks: tuple[str, ...],
     shape: str,
     as_json: bool,
@@ -59,7 +59,7 @@ def health(
     if since and shape in ("nagios", "prometheus"):
         raise click.UsageError(f"--since goes with the table and with --json, not with {shape}")
     seen = action.look(
-        options.target(inventory, profile), options.quiet(), checks, host, keep=keep, since=since
+        options.target(inventory, profile), options.quiet(), checks, hosts, keep=keep, since=since
     )
     verdict = overall(seen.results)
     match "json" if as_json else shape:

@@ -12,9 +12,6 @@ from appliance.models.plan import Plan
 from appliance.report.console import plan_table, run_summary
 from appliance.report.documents import Mig, MigOfHost
 
-host_option = click.option(
-    "--host", "hosts", multiple=True, help="Only this GPU host (repeatable)."
-)
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask before changing hosts.")
 
 
@@ -32,7 +29,7 @@ def mig() -> None:
 
 @mig.command()
 @options.target_options
-@host_option
+@options.host_option
 @options.json_option("What the hosts said, as one JSON object.")
 def show(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], as_json: bool) -> int:
     """Show what each GPU is divided into. With its devices and who computes on it; changes nothing.
@@ -46,7 +43,7 @@ def show(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], as
 
 @mig.command()
 @options.target_options
-@host_option
+@options.host_option
 @click.option(
     "--detailed-exitcode", is_flag=True, help="0 as declared, 1 error, 2 changes to make."
 )
@@ -111,7 +108,7 @@ def apply(
 
 @mig.command()
 @options.target_options
-@host_option
+@options.host_option
 @yes_option
 def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], yes: bool) -> int:
     """Make GPUs whole again. Disables the unit that divides them at boot, and lets Slurm follow.

@@ -19,6 +19,7 @@ from appliance.models.events import Event, Message, Observer
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 
 PIPE_WIDTH = 160
+HOSTS = "Only these hosts, as gpu-1 or gpu-[1-4] (repeatable)."
 F = TypeVar("F", bound=Callable[..., object])
 Shown = TerminalObserver | PlainObserver | JsonObserver
 
@@ -46,12 +47,13 @@ def narrowing_options(command: F) -> F:
         click.option(
             "--stage", "stages", type=stages, multiple=True, help="Only this stage (repeatable)."
         ),
-        click.option("--limit", multiple=True, metavar="HOST", help="Only this host (repeatable)."),
+        click.option("--limit", multiple=True, metavar="HOSTS", help=HOSTS),
     ):
         command = option(command)
     return command
 
 
+host_option = click.option("--host", "hosts", multiple=True, metavar="HOSTS", help=HOSTS)
 kubeconfig_option = click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -104,7 +106,7 @@ def filters(
     """The Filters the flags name. ``--stage`` and ``--until`` exclude each other."""
     if stages and until:
         raise click.UsageError("--stage and --until exclude each other")
-    return Filters(tuple(n for item in limit for n in item.split(",")), stages, until, full)
+    return Filters(limit, stages, until, full)
 
 
 class Advised:

@@ -23,7 +23,7 @@ LISTED = 8
 
 @click.command()
 @options.target_options
-@click.option("--host", "hosts", multiple=True, help="Only this host (repeatable).")
+@options.host_option
 @click.option("--bmc", is_flag=True, help="The certificates of the management controllers instead.")
 @click.option(
     "-y", "--yes", is_flag=True, help="Pin new keys unseen. A changed key is always asked about."

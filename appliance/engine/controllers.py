@@ -10,6 +10,7 @@ from appliance.bmc.inventory import inventory
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.config import known_bmcs
 from appliance.engine.gather import Unanswered, each
+from appliance.engine.named import named
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.bmc import BmcFacts
@@ -34,10 +35,8 @@ def controllers(session: Session, names: Iterable[str] = ()) -> dict[str, Contro
     Raises ConfigError for a host there is not, or one without a controller, and where the site has none at all.
     """
     hosts = {host.name: host for host in session.site.hosts}
-    wanted = list(dict.fromkeys(names))
+    wanted = named(names, list(hosts))
     for name in wanted:
-        if name not in hosts:
-            raise ConfigError(f"{name}: no such host", f"hosts: {', '.join(hosts)}")
         if hosts[name].bmc is None:
             raise ConfigError(f"{name} has no management controller in site.yml", NO_BMC)
     pinned = known_bmcs.read(session.folder)

@@ -88,7 +88,7 @@ def test_a_failure_that_was_good_in_between_is_new(rack: Rack) -> None:
 def test_a_check_that_has_nothing_to_judge_is_not_good(
     check: str, host: str, target: str, rack: Rack
 ) -> None:
-    results = health.look(Target(), Recorder(), (check,), host).results
+    results = health.look(Target(), Recorder(), (check,), [host] if host else ()).results
     assert overall(results) is Verdict.INCOMPLETE
     assert results[-1].name == f"{check} {target}"
     assert "nothing to judge" in results[-1].cause
