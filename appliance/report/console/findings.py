@@ -11,6 +11,7 @@ from rich.text import Text
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.models.waiver import Waiver
 from appliance.report.findings import ORDER, Finding, gaps_line, is_optional_gap
+from appliance.report.host_words import of_hosts, without_host
 from appliance.report.symbols import STATUS, VERDICT
 from appliance.report.wording import fold, measured, moment, number, one_line, plural, waiver_words
 
@@ -77,7 +78,8 @@ def _alike(found: Sequence[Finding]) -> list[list[Finding]]:
     for finding in found:
         r = finding.result
         part = r.target.partition("/")[2]
-        same = (r.status, r.id, part, r.value, r.cause, r.fix, finding.since, finding.more)
+        said = (without_host(r.cause, r.host), without_host(r.fix, r.host))
+        same = (r.status, r.id, part, r.value, *said, finding.since)
         blocks.setdefault(same, []).append(finding)
     return list(blocks.values())
 
@@ -93,7 +95,7 @@ def _print_finding(console: Console, block: Sequence[Finding]) -> None:
     if block[0].since:
         head.append(f"  since {moment(block[0].since)}", "dim")
     table.add_row(Text(mark, sign.style), head)
-    for line in _body(block[0]):
+    for line in _body(block):
         table.add_row("", line)
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
@@ -104,15 +106,18 @@ def _targets(block: Sequence[Finding]) -> str:
     return f"{hosts} {part}".strip()
 
 
-def _body(finding: Finding) -> Iterable[Text]:
-    result = finding.result
-    said = [part for part in (one_line(result.cause), _bounds(result)) if part]
+def _body(block: Sequence[Finding]) -> Iterable[Text]:
+    result = block[0].result
+    hosts = [h for f in block if (h := f.result.host)]
+    cause = of_hosts(one_line(result.cause), result.host, hosts)
+    said = [part for part in (cause, _bounds(result)) if part]
     if said:
         yield Text(" · ".join(said))
     if result.fix:
-        yield Text.assemble(("fix: ", "bold"), result.fix)
-    if finding.more:
-        yield Text(finding.more, "dim")
+        yield Text.assemble(("fix: ", "bold"), of_hosts(result.fix, result.host, hosts))
+    follows = Finding(result, explains=tuple(r for f in block for r in f.explains))
+    if follows.more:
+        yield Text(follows.more, "dim")
 
 
 def _bounds(result: CheckResult) -> str:

@@ -12,6 +12,7 @@ from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.console.acceptance import acceptance_lines, waiver_line
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings, gaps_line, tells_of
+from appliance.report.host_words import of_hosts, without_host
 from appliance.report.symbols import STATE, VERDICT
 from appliance.report.wording import duration, fold, one_line, plural
 
@@ -112,15 +113,19 @@ def _failures(
     """Each reason once, with the hosts and stages it was met in and the stages that were not tried then."""
     by_reason: dict[tuple[str, str], list[StageOutcome]] = {}
     for o in failed:
-        by_reason.setdefault((one_line(o.cause or o.why), o.fix), []).append(o)
+        said = without_host(one_line(o.cause or o.why), o.host)
+        by_reason.setdefault((said, without_host(o.fix, o.host)), []).append(o)
     told: list[Text] = []
     mark = STATE[StageState.FAILED].glyph(console.options.ascii_only)
-    for (cause, fix), met in by_reason.items():
+    for met in by_reason.values():
         hosts, stages = dict.fromkeys(o.host for o in met), dict.fromkeys(o.stage for o in met)
         head = Text.assemble(
             (f"{mark} FAILED  ", "bold red"), (fold(hosts), "bold"), f"  {', '.join(stages)}  "
         )
+        first = met[0]
+        cause = of_hosts(one_line(first.cause or first.why), first.host, hosts)
         told.append(head.append(cause or "no cause was reported"))
+        fix = of_hosts(first.fix, first.host, hosts)
         told += [Text.assemble("  ", ("fix: ", "bold"), fix)] if fix else []
         left = dict.fromkeys(s for host in hosts for s in never_run.get(host, ()))
         told += [Text(f"  not run there after that: {', '.join(left)}", "dim")] if left else []

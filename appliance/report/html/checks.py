@@ -3,20 +3,18 @@
 Words that name the result's own host differ with it: in a row of several hosts HOST stands for each of them.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from appliance.models.result import CheckResult, Status, Value
 from appliance.models.run import RunRecord
 from appliance.report.findings import ORDER, Finding, findings
+from appliance.report.host_words import without_host
 from appliance.report.html.matrix import anchor, area, check_ids
 from appliance.report.symbols import STATUS, Sign
 from appliance.report.wording import measured, number, one_line, targets
 
 BAR_WIDTH = 100.0
-HOST = "HOST"
 NOWHERE = {"target": "", "host": None, "parts": (), "names": ()}
 WORDS = ("cause", "fix", "evidence", "explained_by")
 """Of a result, what may name its host."""
@@ -170,15 +168,7 @@ def _unnamed(group: Sequence[CheckResult]) -> CheckResult:
 
 def _without_host(result: CheckResult) -> dict[str, str]:
     """Its words with HOST in the place of its own host."""
-    host = result.host or ""
-    said = {name: getattr(result, name) for name in WORDS}
-    return {name: _name_of(host).sub(HOST, w) for name, w in said.items() if host and host in w}
-
-
-@lru_cache(maxsize=4096)
-def _name_of(host: str) -> re.Pattern[str]:
-    """The name standing alone: gpu-1 is no part of gpu-10."""
-    return re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
+    return {name: without_host(getattr(result, name), result.host) for name in WORDS}
 
 
 def _said(group: Sequence[CheckResult], name: str) -> str:
