@@ -21,6 +21,7 @@ from appliance.models.acceptance import Level
 from appliance.models.gpus import gpu_count
 from appliance.models.profile import Limit
 from appliance.models.site import Owner, Role
+from appliance.report.wording import fold
 
 GPUS, FABRIC = ("gpu", "mig"), ("gpu", "mig", "fabric")
 
@@ -35,39 +36,50 @@ def dcgm(view: View) -> tuple[Requirement, ...]:
         for target in per_host((host,), f"GPU {index}")
     )
     title = f"DCGM's diagnostics of every GPU, level {bound.value}" if bound else ""
-    return _gate(view, dcgm_run.CHECK, title, Level.GPU, targets, bound, GPUS)
+    # A pass counts the tests; the level is judged by the benchmark.
+    return _gate(view, dcgm_run.CHECK, title, Level.GPU, targets, bound, GPUS, unit="tests")
 
 
 def nccl(view: View) -> tuple[Requirement, ...]:
     """Where the cluster's bandwidth is asked for: of each host, too, if it is published for its GPUs, and of groups."""
-    bound, hosts = view.limit(nccl_run.ALL), _of_slurm(view)
+    bound = view.limit(nccl_run.ALL)
+    hosts, blocked = _of_slurm(view)
     if bound is None:
         return ()
     host = floors.floor(view, nccl_run.HOST)
     alone = "all_reduce over the GPUs of each host"
-    found = _gate(view, nccl_run.HOST, alone, Level.HOST, per_host(hosts), host, GPUS)
+    targets = per_host(hosts)
+    found = _gate(view, nccl_run.HOST, alone, Level.HOST, targets, host, GPUS, blocked=blocked)
     if len(hosts) > 1:
         whole, also = of_cluster(hosts, f"{len(hosts)} hosts"), (nccl_run.CURVE,)
         title = "all_reduce over all GPU hosts"
-        found += _gate(view, nccl_run.ALL, title, Level.CLUSTER, whole, bound, FABRIC, also)
+        found += _gate(
+            view, nccl_run.ALL, title, Level.CLUSTER, whole, bound, FABRIC, also, blocked=blocked
+        )
     return found
 
 
 def perftest(view: View) -> tuple[Requirement, ...]:
-    """Every rail of every host; which rails it has, its facts say."""
-    hosts = _of_slurm(view)
+    """Every rail of every host; which rails it has, its facts say. A single host has no pair to be measured in."""
+    hosts, blocked = _of_slurm(view)
+    if len(hosts) < 2:
+        return ()
+    rails = {host: list(perftest_run.rails_of(view, host)) for host in hosts}
     targets = tuple(
         Target(f"{host}/{rail.partition(':')[0]}", (host,))
-        for host in hosts
-        for rail in perftest_run.rails_of(view, host)
+        for host, own in rails.items()
+        for rail in own
     )
+    expected = view.profile.hardware.fabric.ports
+    # A rail that is down has no evidence, and would be missed by nobody.
+    if short := [host for host, own in rails.items() if len(own) < max(1, expected)]:
+        blocked = blocked or (
+            f"fewer active ports are known of {fold(short)} than the class has ({expected}): appliance health"
+        )
     found: tuple[Requirement, ...] = ()
     for check, what in ((perftest_run.BW, "bandwidth"), (perftest_run.LAT, "latency")):
         title = f"RDMA write {what} of every rail"
         bound = view.limit(check)
-        blocked = (
-            "" if targets else "which active ports the hosts have is not known: appliance health"
-        )
         chosen = targets or per_host(hosts)
         found += _gate(
             view,
@@ -119,8 +131,9 @@ def burn_in(view: View) -> tuple[Requirement, ...]:
     """The hours that are asked for, on every host, and nothing that failed during them."""
     bound, also = view.limit(burnin.DONE), (burnin.CLOCKS, burnin.HEAT, burnin.ERRORS)
     title = f"Burn-in of {bound.value} h" if bound else ""
-    targets = per_host(_of_slurm(view))
-    return _gate(view, burnin.DONE, title, Level.BURN_IN, targets, bound, FABRIC, also)
+    hosts, blocked = _of_slurm(view)
+    targets, level = per_host(hosts), Level.BURN_IN
+    return _gate(view, burnin.DONE, title, level, targets, bound, FABRIC, also, blocked=blocked)
 
 
 def _gate(
@@ -135,6 +148,7 @@ def _gate(
     *,
     blocked: str = "",
     of_gpus: bool = True,
+    unit: str | None = None,
 ) -> tuple[Requirement, ...]:
     """None without a limit, or without a host that it could be of."""
     if bound is None or not targets:
@@ -154,6 +168,7 @@ def _gate(
         of_gpus=of_gpus,
         gpus=gpu_models(view) if of_gpus else frozenset(),
         blocked=blocked,
+        unit=unit,
     )
     return (gate,)
 
@@ -162,6 +177,8 @@ def _hosts(view: View) -> list[str]:
     return [host.name for host in view.site.with_role(Role.GPU)]
 
 
-def _of_slurm(view: View) -> list[str]:
-    """Those that these benchmarks reach: their jobs are Slurm's."""
-    return [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
+def _of_slurm(view: View) -> tuple[list[str], str]:
+    """The GPU hosts that jobs of Slurm reach; where there is none, all of them, and why no job does: not measured is not good."""
+    hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
+    blocked = "" if hosts else "it runs as a job of Slurm, and no GPU host is Slurm's"
+    return hosts or _hosts(view), blocked

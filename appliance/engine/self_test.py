@@ -96,7 +96,7 @@ def _tried(
 ) -> Tried:
     with _scratch(session) as scratch:
         remember(scratch, Round(view.facts, {}))
-        honest = _honest(scratch, view, benchmark, wanted)
+        honest = honest_evidence(scratch, view, benchmark, wanted)
         begin(scratch, benchmark)
         # The journal keeps milliseconds: what comes after the evidence is to be dated after it.
         time.sleep(0.002)
@@ -111,7 +111,10 @@ def _scratch(session: Session) -> Iterator[Session]:
         yield replace(session, run="self-test", runs=Path(folder), journal=journal)
 
 
-def _honest(session: Session, view: View, benchmark: Benchmark, wanted: Requirement) -> Evidence:
+def honest_evidence(
+    session: Session, view: View, benchmark: Benchmark, wanted: Requirement
+) -> Evidence:
+    """What closes a gate: each of its targets passes, measured now, of this site."""
     now = datetime.now(UTC)
     file = EvidenceFile(
         path="/x", sha256="0" * 64, size=1, part=wanted.part, began=now, dated_by="self-test"

@@ -1,4 +1,4 @@
-"""A site of real hardware: deployed ends 0 with the gates of acceptance open, and logs of its runs close them."""
+"""A site of real hardware: deployed ends 0 with the gates of acceptance open, and evidence of each closes them."""
 
 import json
 import shutil
@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from appliance.actions.opening import Target, open_session
 from appliance.adapters import process
+from appliance.benchmarks import BENCHMARKS
+from appliance.checks.check import View
+from appliance.engine.earlier import last_facts
+from appliance.engine.evidence import begin, keep_evidence
+from appliance.engine.self_test import honest_evidence
 from appliance.models.acceptance import Accepted, GateState
 from appliance.models.result import Verdict
 from tests.integration.deployed import HOSTS, Deployed
@@ -53,7 +59,39 @@ def _logs(folder: Path) -> Path:
     return folder
 
 
-def test_unmarked_site_is_deployed_and_logs_of_its_runs_make_it_accepted(
+class Nobody:
+    def handle(self, event: object) -> None: ...
+
+
+def _measured(deployed: Deployed) -> list[str]:
+    """Enters a pass for every gate that a run closes, and names them. No GPU is here that could be measured: the values are made up."""
+    entered: list[str] = []
+    with open_session(Target(deployed.site), "validate", Nobody(), keeps=True) as session:
+        known = {host.name: last_facts(session, host.name) for host in session.site.hosts}
+        facts = {name: told for name, told in known.items() if told}
+        view = View(session.profile, session.site, facts)
+        for benchmark in BENCHMARKS:
+            for wanted in benchmark.gates(view):
+                if wanted.by_run:
+                    begin(session, benchmark)
+                    keep_evidence(session, honest_evidence(session, view, benchmark, wanted))
+                    entered.append(wanted.id)
+    return entered
+
+
+RUNS = {
+    *("dcgm.diag", "nccl.host", "nccl.cluster", "perftest.write_bw", "perftest.write_lat"),
+    *("fio.scratch_read", "burnin.done"),
+}
+
+
+def _states(deployed: Deployed) -> dict[str, GateState]:
+    found = deployed.record(deployed.runs()[-1]).acceptance
+    assert found
+    return {gate.id: gate.state for gate in found.gates}
+
+
+def test_unmarked_site_is_deployed_and_evidence_of_every_gate_makes_it_accepted(
     unmarked: Deployed, tmp_path: Path
 ) -> None:
     done = unmarked.deploy()
@@ -67,10 +105,15 @@ def test_unmarked_site_is_deployed_and_logs_of_its_runs_make_it_accepted(
     assert record.verdict is Verdict.PASSED
     assert record.simulated == ()
     assert record.acceptance
+    assert {g.id for g in record.acceptance.gates} == {*RUNS, "gpt3.126m", "gpt3.5b"}
     assert {g.state for g in record.acceptance.gates} == {GateState.OPEN}
+    assert "9 gates no measurement of this site: " in said
 
     logs = unmarked.program("validate", "gpt3", "--from-logs", str(_logs(tmp_path)))
     assert logs.returncode == 0, logs.stdout + logs.stderr
+    assert unmarked.deploy().returncode == 0
+    assert {name for name, state in _states(unmarked).items() if state is GateState.OPEN} == RUNS
+    assert set(_measured(unmarked)) == RUNS
     again = unmarked.deploy()
     assert again.returncode == 0
     assert "Accepted: yes." in again.stdout
@@ -96,6 +139,8 @@ def test_accepted_site_is_handed_over_and_the_archive_is_of_it_alone(
     assert unmarked.deploy().returncode == 0
     logs = unmarked.program("validate", "gpt3", "--from-logs", str(_logs(tmp_path / "logs")))
     assert logs.returncode == 0, logs.stdout + logs.stderr
+
+    _measured(unmarked)
 
     out = tmp_path / "out"
     done = unmarked.program("accept", "--sign", str(key), "--output", str(out))

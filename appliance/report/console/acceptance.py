@@ -1,4 +1,9 @@
-"""The verdict on a whole site: one line, then each gate with what is known of it and the command that closes it."""
+"""The verdict on a whole site: one line, then each gate with what is known of it and the command that closes it.
+
+Gates of which nothing is known are told in one block: a new site has a dozen of them.
+"""
+
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.padding import Padding
@@ -8,7 +13,13 @@ from rich.text import Text
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.waiver import Waiver
 from appliance.report.symbols import GATE
-from appliance.report.wording import acceptance_words, gate_value, one_line, waiver_words
+from appliance.report.wording import (
+    acceptance_words,
+    gate_value,
+    one_line,
+    plural,
+    waiver_words,
+)
 
 _STYLE = {
     Accepted.YES: "bold green",
@@ -31,15 +42,30 @@ def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for gate in acceptance.gates:
-        sign = GATE[gate.state]
+    for gates in _blocks(acceptance.gates):
+        first, *more = gates
+        sign = GATE[first.state]
         mark = Text(sign.glyph(console.options.ascii_only), sign.style)
-        table.add_row(mark, gate.id, _said(gate))
-        for waiver in gate.waivers:
+        if more:
+            names = ", ".join(gate.id for gate in gates)
+            said = Text(f"{one_line(first.why)}: {names}")
+            table.add_row(mark, plural(len(gates), "gate"), said)
+        else:
+            table.add_row(mark, first.id, _said(first))
+        for waiver in first.waivers:
             table.add_row("", "", waiver_line(waiver))
-        if gate.close and not gate.waivers:
-            table.add_row("", "", Text.assemble(("close: ", "bold"), gate.close))
+        for close in dict.fromkeys(g.close for g in gates if g.close and not g.waivers):
+            table.add_row("", "", Text.assemble(("close: ", "bold"), close))
     console.print(Padding(table, (0, 0, 0, 4), expand=False))
+
+
+def _blocks(gates: Iterable[Gate]) -> list[list[Gate]]:
+    """One block per gate; those without a measurement or waiver, for the same reason, share one, in the place of the first."""
+    blocks: dict[str, list[Gate]] = {}
+    for gate in gates:
+        bare = gate.state is GateState.OPEN and not gate.source and not gate.waivers
+        blocks.setdefault(gate.why if bare else f"gate {gate.id}", []).append(gate)
+    return list(blocks.values())
 
 
 def waiver_line(waiver: Waiver) -> Text:

@@ -71,7 +71,8 @@ def test_logs_close_the_gates_of_the_site_and_the_record_says_where_they_lie(
     record = _kept(site, folder)
     assert record.verdict is Verdict.PASSED
     assert record.acceptance
-    assert [g.state for g in record.acceptance.gates] == [GateState.PASSED] * 2
+    training = [g for g in record.acceptance.gates if g.id.startswith("gpt3.")]
+    assert [g.state for g in training] == [GateState.PASSED] * 2
     assert record.acceptance.verdict is Accepted.NOT_YET
     assert "appliance deploy" in record.acceptance.why
     gate = next(g for g in record.acceptance.gates if g.id == "gpt3.5b")

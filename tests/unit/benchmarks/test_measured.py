@@ -2,26 +2,35 @@
 
 import pytest
 
-from appliance.benchmarks import BENCHMARKS, measured
+from appliance.benchmarks import BENCHMARKS, floors, measured
 from appliance.benchmarks.benchmark import Requirement
+from appliance.benchmarks.dcgm.run import judge as of_dcgm
+from appliance.benchmarks.jobs import Said
 from appliance.benchmarks.nccl import run as nccl
 from appliance.benchmarks.perftest import run as perftest
 from appliance.checks.check import View
+from appliance.config.load import load_profile
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
+from appliance.models.site import Owner, Role
 from tests.unit.benchmarks.burnin.test_run import DONE, HOSTS
 from tests.unit.benchmarks.burnin.test_run import Cluster as BurnIn
 from tests.unit.benchmarks.burnin.test_run import view as burnin_view
+from tests.unit.benchmarks.dcgm.test_dcgm import FOUR, THREE
 from tests.unit.benchmarks.nccl.test_run import Cluster as Nccl
 from tests.unit.benchmarks.nccl.test_run import view as nccl_view
 from tests.unit.benchmarks.perftest.test_perftest import Cluster as Rails
 from tests.unit.benchmarks.perftest.test_perftest import view as rails_view
 
+UNITS = {check: bound.unit for benchmark in BENCHMARKS for check, bound in benchmark.bounds.items()}
+
 
 def asking(view: View, **limits: float) -> View:
     """The site asks for these figures, by check with __ for its dot."""
     given = {
-        name.replace("__", "."): Limit(value=value, source="contract")
+        name.replace("__", "."): Limit(
+            value=value, unit=UNITS[name.replace("__", ".")], source="contract"
+        )
         for name, value in limits.items()
     }
     site = view.site.model_copy(update={"limits": given})
@@ -29,8 +38,15 @@ def asking(view: View, **limits: float) -> View:
 
 
 def closes(gate: Requirement, results: tuple[CheckResult, ...]) -> bool:
-    """As the engine reads it: each target passes, and nothing that concerns the gate failed."""
-    good = {r.target for r in results if r.id == gate.check and r.status is Status.PASS}
+    """As the engine reads it: each target passes in the gate's unit, and nothing that concerns the gate failed."""
+    good = {
+        r.target
+        for r in results
+        if r.id == gate.check
+        and r.status is Status.PASS
+        and r.value is not None
+        and r.unit == gate.expected_unit
+    }
     bad = [r for r in results if gate.concerns(r) and r.status is Status.FAIL]
     return {target.name for target in gate.targets} <= good and not bad
 
@@ -71,7 +87,34 @@ def test_every_rail_is_a_target_and_a_slow_one_keeps_its_gate_open() -> None:
 def test_rails_that_nobody_knows_block_their_gate() -> None:
     known = asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180)
     (gate,) = measured.perftest(View(known.profile, known.site, {}))
-    assert "not known" in gate.blocked
+    assert "of gpu-[1-2] than the class has (2)" in gate.blocked
+
+
+def test_a_rail_that_is_down_blocks_the_gate_that_would_not_miss_it() -> None:
+    view = asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180)
+    assert [gate.blocked for gate in measured.perftest(view)] == [""]
+    facts = view.facts["gpu-2"]
+    down = facts.ports[0].model_copy(update={"state": "1: DOWN"})
+    less = facts.model_copy(update={"ports": (down, *facts.ports[1:])})
+    (gate,) = measured.perftest(View(view.profile, view.site, {**view.facts, "gpu-2": less}))
+    assert "known of gpu-2 than" in gate.blocked
+
+
+def test_a_single_host_has_no_gate_that_takes_a_pair() -> None:
+    assert measured.perftest(asking(rails_view(["gpu-1"]), perftest__write_bw=180)) == ()
+    assert [g.id for g in measured.nccl(asking(nccl_view(1), nccl__cluster=180))] == ["nccl.host"]
+
+
+def test_hosts_that_no_job_of_slurm_reaches_keep_what_is_measured_by_jobs_open() -> None:
+    view = asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180, burnin__done=8)
+    hosts = tuple(
+        host.model_copy(update={"owner": Owner.KUBERNETES}) if Role.GPU in host.roles else host
+        for host in view.site.hosts
+    )
+    other = View(view.profile, view.site.model_copy(update={"hosts": hosts}), view.facts)
+    found = (*measured.perftest(other), *measured.burn_in(other))
+    assert [gate.id for gate in found] == ["perftest.write_bw", "burnin.done"]
+    assert all("no GPU host is Slurm's" in gate.blocked for gate in found)
 
 
 @pytest.mark.parametrize(("hours", "expected"), [(8, True), (24, False)])
@@ -111,3 +154,27 @@ def test_targets_of_scratch_and_shared_storage_are_named_as_results_are() -> Non
     assert [t.name for gate in measured.dcgm(view) for t in gate.targets] == [
         f"gpu-{host}/GPU {gpu}" for host in (1, 2) for gpu in (0, 1)
     ]
+
+
+@pytest.mark.parametrize("said", [THREE, FOUR])
+def test_what_dcgm_says_of_sound_gpus_closes_its_gate(said: str) -> None:
+    (gate,) = measured.dcgm(asking(burnin_view(), dcgm__diag=3))
+    results = [r for host in HOSTS for r in of_dcgm(host, Said(said, 0), 2, 3)]
+    assert closes(gate, tuple(results))
+    silent = f"{HOSTS[-1]}/GPU 1"
+    assert not closes(gate, tuple(r for r in results if r.target != silent))
+
+
+@pytest.mark.parametrize("name", ["hpc", "dgx-a100"])
+def test_bandwidths_that_a_class_asks_for_follow_from_its_ports(name: str) -> None:
+    profile = load_profile(name)
+    bare = profile.model_copy(update={"limits": {}})
+    view = View(bare, burnin_view().site, {})
+    for check, derived in (
+        ("nccl.cluster", floors.of_fabric),
+        ("perftest.write_bw", floors.of_port),
+    ):
+        bound = derived(view, check)
+        assert bound
+        asked = profile.limits[check]
+        assert (asked.value, asked.unit) == (bound.value, bound.unit)
