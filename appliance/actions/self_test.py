@@ -89,7 +89,7 @@ def _made_up() -> Site:
 
 
 def _facts(host: str, roles: Sequence[Role], profile: Profile, model: str) -> HostFacts:
-    """The least a host can answer, with GPUs of this model where it is to have any."""
+    """The least a host can answer, with GPUs of this model and ports of this class where it is to have any."""
     gpus: dict[str, Any] = {
         "driver": "1",
         "nvml": "1",
@@ -118,7 +118,21 @@ def _facts(host: str, roles: Sequence[Role], profile: Profile, model: str) -> Ho
         "memory": {"total": 1 << 40, "available": 1 << 39},
         "clock": {"time": 1.0},
     }
-    return HostFacts.model_validate(told | ({"gpus": gpus} if Role.GPU in roles else {}))
+    if Role.GPU in roles:
+        told |= {"gpus": gpus, "ports": _ports(profile)}
+    return HostFacts.model_validate(told)
+
+
+def _ports(profile: Profile) -> list[dict[str, Any]]:
+    """As many active ports as the class has: without them the gates of each port could not be tried."""
+    fabric = profile.hardware.fabric
+    return [
+        {
+            **{"device": f"mlx5_{index}", "port": 1, "state": "4: ACTIVE", "physical": "5: LinkUp"},
+            **{"rate": fabric.rate_gbps, "link_layer": fabric.link_layer},
+        }
+        for index in range(fabric.ports)
+    ]
 
 
 def _session(site: Site, profile: Profile, folder: Path, journal: Journal) -> Session:

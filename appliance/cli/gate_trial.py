@@ -8,7 +8,8 @@ from appliance.actions import self_test as action
 from appliance.actions.opening import Target
 from appliance.actions.self_test import Tested
 from appliance.cli import options
-from appliance.engine.self_test import Tried
+from appliance.engine.self_test import HONEST, Tried
+from appliance.models.acceptance import GateState
 from appliance.report.documents import SelfTest, TriedEvidence
 from appliance.report.wording import plural
 
@@ -37,6 +38,11 @@ def _lines(tested: Tested) -> Iterator[str]:
         for one in wrong:
             did = "refused" if one.state != "passed" else "LET PASS"
             yield f"      {did}: {one.case}{f' ({one.why})' if one.why else ''}"
+    if tested.tried:
+        count = len(tested.tried) - len(gates)
+        passed = sum(one.state is GateState.PASSED and one.case != HONEST for one in tested.tried)
+        tried_on = plural(count, "doctored evidence", "doctored evidences")
+        yield f"  {tested.profile}: {plural(len(gates), 'gate')}, {tried_on}, {passed} let pass"
     for gate, why in tested.blocked.items():
         yield f"  ? {gate}  not tried: {why}"
     if not tested.tried:
