@@ -1,10 +1,11 @@
-"""appliance profile list, show, validate, schema"""
+"""appliance profile list, show, validate, schema, capture"""
 
 import sys
 from pathlib import Path
 
 import click
 
+from appliance.cli import options
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.load import SITE_FILE, find_profile, load_profile, load_site, profile_names
 from appliance.models.bound import Bounds
@@ -70,6 +71,40 @@ def schema(kind: str | None) -> int:
     from appliance.config.published import schema as published
 
     click.echo(published(kind or "profile"), nl=False)
+    return 0
+
+
+@profile.command()
+@click.argument("host")
+@options.target_options
+@click.option("--name", default="captured", show_default=True, help="Of the new profile.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A new file; without it the profile is printed.",
+)
+def capture(
+    host: str, inventory: Path | None, profile: str | None, name: str, output: Path | None
+) -> int:
+    """Write a profile from HOST, which is as it should be. Reads only.
+
+    What HOST does not show, its software and its limits are those of --profile. Exit: 0 written, 2 refused.
+    """
+    from appliance.actions import capture as action
+
+    target = options.target(inventory, profile)
+    found = action.capture(target, host, name, options.quiet())
+    if output is None:
+        click.echo(found.text, nl=False)
+    else:
+        action.write(found, output)
+        click.echo(f"{output}: profile {name}, {_hardware(found.profile)}")
+    for key in found.kept:
+        click.echo(f"not shown by {host}, kept: hardware.{key}", err=True)
+    if found.simulated:
+        click.echo(f"simulated on {host}: {', '.join(found.simulated)}", err=True)
     return 0
 
 

@@ -48,6 +48,11 @@ class Document:
         return Finding(self.file, self.line(path), dotted(path), message, remedy)
 
 
+def text_of(document: Mapping[str, object]) -> str:
+    """Plain data as YAML that ``read`` takes; the keys in their order."""
+    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=120)
+
+
 class _Refused(yaml.MarkedYAMLError):
     """Something YAML allows and these files do not."""
 

@@ -33,6 +33,7 @@ WITH_SITE = frozenset(
         "node assign",
         "node show",
         "plan",
+        "profile capture",
         "power cycle",
         "power off",
         "power on",

@@ -1,0 +1,80 @@
+"""What a host's own facts say of its hardware, in the keys of a profile."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from appliance.models.facts import HostFacts
+from appliance.models.profile import Interconnect
+from appliance.models.site import Site
+from appliance.stages.fabric.checks.ports import is_active
+
+GIB = 1 << 30
+ROUNDING = 0.98
+"""Two hosts alike differ by what their firmware keeps of the memory: a bound lies below both."""
+CARD = re.compile(r"PCIe|NVL")
+"""In NVML's product names: a card, whose NVLinks are those of a bridge."""
+Found = Iterator[tuple[str, Any]]
+
+
+def shown_hardware(facts: HostFacts, site: Site) -> dict[str, Any]:
+    """Of ``hardware`` what this host shows, by key ("gpu.count"); what it does not show is left out."""
+    return {key: value for part in (_gpus, _ports, _host) for key, value in part(facts, site)}
+
+
+def _gpus(facts: HostFacts, site: Site) -> Found:
+    del site
+    if facts.pci_gpus:
+        yield "gpu.count", facts.pci_gpus
+    devices = facts.gpus.devices if facts.gpus else ()
+    models = sorted({gpu.name for gpu in devices if gpu.name})
+    if len(models) != 1 or len(devices) != facts.pci_gpus:
+        return
+    yield "gpu.models", models
+    yield "gpu.memory_gib", round(min(gpu.memory for gpu in devices) / GIB)
+    links = [gpu.nvlinks_active for gpu in devices]
+    # A divided A100 has its NVLinks off.
+    if None not in links and not any(gpu.mig_enabled for gpu in devices):
+        linked = Interconnect.NVLINK_BRIDGE if CARD.search(models[0]) else Interconnect.NVSWITCH
+        yield "gpu.interconnect", (linked if any(links) else Interconnect.PCIE).value
+    for key, slots in (
+        ("gpu.pcie_generation", [gpu.pcie_max_generation for gpu in devices]),
+        ("gpu.pcie_width", [gpu.pcie_max_width for gpu in devices]),
+    ):
+        if all(slots):
+            yield key, min(filter(None, slots))
+
+
+def _ports(facts: HostFacts, site: Site) -> Found:
+    """Those of the fastest port's kind. A rate is a bound only where all of them are active and alike: one may be slow."""
+    del site
+    if "fabric" in facts.errors:
+        return
+    fastest = max(facts.ports, key=lambda port: port.rate, default=None)
+    kind = fastest.link_layer if fastest else "none"
+    alike = [port for port in facts.ports if port.link_layer == kind]
+    yield "fabric.link_layer", kind
+    yield "fabric.ports", len(alike)
+    if not alike or (all(map(is_active, alike)) and len({port.rate for port in alike}) == 1):
+        yield "fabric.rate_gbps", int(alike[0].rate) if alike else 0
+
+
+def _host(facts: HostFacts, site: Site) -> Found:
+    """A container borrows its machine's: that says nothing of a host."""
+    if facts.os.container or "cpu" in facts.errors or not facts.cpu.cores:
+        return
+    yield "host.sockets", facts.cpu.sockets
+    yield "host.cores", facts.cpu.cores
+    yield "host.memory_gib", int(facts.memory.total * ROUNDING) // GIB
+    yield "host.numa_nodes", sum(1 for node in facts.numa if node.cpus and node.memory)
+    mounted = {one.at: one for one in facts.filesystems or ()}
+    disks = {disk.name: disk.size for disk in facts.disks or ()}
+    root = mounted["/"].source.rpartition("/")[2] if "/" in mounted else ""
+    of_root = [
+        size for disk, size in disks.items() if re.fullmatch(rf"{re.escape(disk)}(p?\d+)?", root)
+    ]
+    if of_root:
+        yield "host.system_disk_gib", max(of_root) // GIB
+    scratch = site.storage.scratch
+    if scratch and scratch.at in mounted and mounted[scratch.at].source != mounted["/"].source:
+        yield "host.scratch_disk_gib", int(mounted[scratch.at].size * ROUNDING) // GIB
