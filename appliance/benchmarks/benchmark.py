@@ -49,10 +49,14 @@ from appliance.models.run import Table
 
 @dataclass(frozen=True)
 class Raw:
-    """What a tool said, kept beside the report as ``evidence/BENCHMARK/NAME`` with its digest. ``name``: without a slash."""
+    """What a tool said, kept beside the report as ``evidence/BENCHMARK/NAME`` with its digest. ``name``: without a slash.
+
+    ``part``: that of the gate it is about (``Requirement.part``), where one run measures several.
+    """
 
     name: str
     text: str
+    part: str = ""
 
     def __post_init__(self) -> None:
         if "/" in self.name or self.name in {"", ".", ".."}:

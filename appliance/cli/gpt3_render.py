@@ -18,7 +18,7 @@ IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/#-]{0,254}")
 
 
 OPTIONS = ("nodes", "through", "queue")
-"""Go with --render."""
+"""Say what is rendered, or trained."""
 
 
 def render_options(command: F) -> F:
@@ -31,10 +31,10 @@ def render_options(command: F) -> F:
             "--through",
             default="slurm,kubernetes",
             show_default=True,
-            help="With --render: by whom.",
+            help="gpt3 only: by whom; what is trained now is trained through slurm.",
         ),
         click.option(
-            "--nodes", default="1,2,4", show_default=True, help="With --render: how many hosts."
+            "--nodes", default="1,2,4", show_default=True, help="gpt3 only: on how many hosts."
         ),
         click.option(
             "--render",
@@ -47,12 +47,20 @@ def render_options(command: F) -> F:
     return command
 
 
-def refuse_without() -> None:
-    """An option that goes with --render alone is refused rather than passed over. Raises UsageError."""
+def refuse_without(*names: str) -> None:
+    """An option of jobs is refused where it would be passed over. Raises UsageError."""
     given = click.get_current_context().get_parameter_source
-    for option in OPTIONS:
+    for option in names:
         if given(option) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{option} goes with --render")
+
+
+def numbers(text: str) -> list[int]:
+    """Of hosts, as 1,2,4. Raises UsageError."""
+    counts = [int(n) for n in text.split(",") if re.fullmatch(r"[1-9]\d{0,3}", n)]
+    if len(counts) != len(text.split(",")):
+        raise click.UsageError(f"--nodes is written as 1,2,4, not {text}")
+    return counts
 
 
 @dataclass(frozen=True)
@@ -68,9 +76,7 @@ class Asked:
 
 def write(folder: Path, asked: Asked) -> int:
     """Writes the files and says how to go on. Raises UsageError before anything is written."""
-    counts = [int(n) for n in asked.nodes.split(",") if re.fullmatch(r"[1-9]\d{0,3}", n)]
-    if len(counts) != len(asked.nodes.split(",")):
-        raise click.UsageError(f"--nodes is written as 1,2,4, not {asked.nodes}")
+    counts = numbers(asked.nodes)
     ways = asked.through.split(",")
     if not set(ways) <= set(WAYS):
         raise click.UsageError(f"--through is slurm, kubernetes or both, not {asked.through}")

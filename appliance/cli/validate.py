@@ -16,6 +16,7 @@ from appliance.cli import (
     gate_trial,
     gpt3_logs,
     gpt3_render,
+    gpt3_training,
     model_load_trial,
     options,
     scheduler_trial,
@@ -68,7 +69,9 @@ OPTIONS_OF = {
 )
 @gpt3_render.render_options
 @click.option(
-    "--model", metavar="NAME", help="With --from-logs or --render: this model alone, as 5b."
+    "--model",
+    metavar="NAME",
+    help="gpt3 only: this model, as 5b: trained now, or of --from-logs or --render.",
 )
 @click.option(
     "--container-image",
@@ -142,6 +145,7 @@ def validate(
     \b
     Those of a deployment:        appliance validate --inventory mysite
     Some, also longer ones:       appliance validate storage fio --inventory mysite
+    GPT-3 on GPUs of Slurm:       appliance validate gpt3 --model 5b --nodes 1,2 --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
     A served model:               appliance validate serving --endpoint https://HOST:8000/v1
@@ -156,7 +160,7 @@ def validate(
     if render:
         asked = gpt3_render.Asked(model, nodes, through, container_image or "", queue)
         return gpt3_render.write(render, asked)
-    gpt3_render.refuse_without()
+    gpt3_render.refuse_without("queue")
     if self_test:
         if benchmarks:
             raise click.UsageError("--self-test tries every gate: name no benchmark")
@@ -171,10 +175,9 @@ def validate(
     if table and benchmarks == (serving_trial.NAME,):
         return serving_trial.papers(as_json)
     if table or from_logs:
+        gpt3_render.refuse_without("nodes", "through")
         reading = gpt3_logs.Reading(from_logs, table, model, inventory, profile, as_json)
         return gpt3_logs.show(reading, benchmarks, _told)
-    if model:
-        raise click.UsageError("--model goes with --from-logs or --render")
     options_given = {**measured, "minutes": minutes}
     code = _without_site(benchmarks, options_given, as_json)
     if code is not None:
@@ -183,6 +186,7 @@ def validate(
     given = {
         "dcgm": {"level": level or 0},
         "burnin": {"minutes": minutes or 0},
+        **gpt3_training.settings(target, model, nodes, through, contained=container is not None),
         **_measured(benchmarks, target, options_given),
     }
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()

@@ -123,6 +123,7 @@ def _kept(session: Session, benchmark: Benchmark, raw: Raw, began: datetime) -> 
         path=str(file),
         sha256=hashlib.sha256(content).hexdigest(),
         size=len(content),
+        part=raw.part,
         began=began,
         dated_by=BY_PROGRAM,
     )

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -257,6 +258,27 @@ def test_gpt3_tells_a_run_on_two_hosts(deployed: Deployed) -> None:
     assert all(m.simulated for m in record.measurements if m.unit == "tokens/s")
     jobs = deployed.said("head", "sacct -nXP -o JobName,NNodes,State -S now-1hour").split()
     assert any(re.fullmatch(r"appliance-gpt3-.*\|2\|COMPLETED", job) for job in jobs)
+
+
+KILL = """
+for i in $(seq 1 300); do
+  p=$(pgrep -f '^[^ ]*python3 -u - --steps' | head -1)
+  [ -n "$p" ] && sleep 1 && kill -9 "$p" && exit 0
+  sleep 0.2
+done
+exit 1
+"""
+
+
+@pytest.mark.slow
+def test_gpt3_names_the_rank_that_dies(deployed: Deployed) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(deployed.shell, "gpu-2", KILL)
+        asked = ("gpt3", "--nodes", "2", "--through", "slurm")
+        done = deployed.program("validate", *asked, timeout=400)
+        assert killed.result().returncode == 0
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "task 1 on gpu-2: Killed" in " ".join(done.stdout.split())
 
 
 # Again

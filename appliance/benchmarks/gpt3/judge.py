@@ -75,9 +75,8 @@ def scaling(run: Run, runs: Sequence[Run], reference: Reference, allowed: Limit)
     """Linear factor against the published one; both ends must be measured, and published as a gate."""
     base = one_node(runs, run)
     if base is None:
-        return not_assessed(
-            SCALING, target(run), "no 1-node run of the same configuration to scale against"
-        )
+        why = "no 1-node run of the same configuration to scale against"
+        return not_assessed(SCALING, target(run), why, required=not run.unreal)
     factor = linear_factor(run.tokens_per_s, base.tokens_per_s)
     shown = {
         "value": cut(factor, 2),

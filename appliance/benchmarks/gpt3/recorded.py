@@ -68,7 +68,7 @@ def recording(
         try:
             log = logs.read(file)
             files.append(_file(file, recorded.model, log))
-            runs.append(_run(log, recorded, reference, hardware))
+            runs.append(run_of(log, recorded, reference, hardware))
         except steps.UnusableLog as error:
             what = f"cluster/{recorded.model} {recorded.platform} {recorded.nodes}n"
             results.append(not_assessed(THROUGHPUT, what, error.message, fix=error.hint))
@@ -86,7 +86,7 @@ def runs_of(folder: Path) -> list[Run]:
     """The runs of a folder of sound logs, one of each cell. Raises UnusableLog and as ``recording`` does."""
     reference = load()
     wanted = described(folder, reference, None).runs
-    return _merged([_run(logs.read(folder / r.log), r, reference, None) for r in wanted])
+    return _merged([run_of(logs.read(folder / r.log), r, reference, None) for r in wanted])
 
 
 def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[Recorded]:
@@ -120,9 +120,10 @@ def _file(path: Path, model: str, log: steps.Log) -> EvidenceFile:
     )
 
 
-def _run(
+def run_of(
     log: steps.Log, recorded: Recorded, reference: Reference, hardware: Hardware | None
 ) -> Run:
+    """The training that a log is of, and how fast it was. Raises UnusableLog where the log contradicts itself or what is said of it."""
     selection = steps.select(log, recorded.rule or "default")
     gpus_per_node = recorded.gpus_per_node or 8
     batch, sequence, notes = _shape(log, recorded, reference)

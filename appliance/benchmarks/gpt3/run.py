@@ -1,31 +1,38 @@
-"""Trains a small GPT through Slurm on the appliance's hosts: proves launch, rendezvous and log reading there."""
+"""Trains a GPT through Slurm on the appliance's hosts: a small one on processors, or a published one on GPUs.
 
-import math
+The small one proves launch, rendezvous and log reading there; the same steps start, bound, end and read the other.
+"""
+
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
-from appliance.benchmarks.gpt3 import logs, steps, tables
+from appliance.benchmarks.benchmark import Outcome, Raw, gpu_models
+from appliance.benchmarks.gpt3 import launch, logs, recorded, steps, tables
+from appliance.benchmarks.gpt3.described import Hardware, Recorded
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
 from appliance.benchmarks.gpt3.reference import load
-from appliance.benchmarks.gpt3.throughput import Run, of_size
+from appliance.benchmarks.gpt3.throughput import Run
+from appliance.benchmarks.gpt3.trial import (
+    SEQUENCE,
+    SMALL,
+    STEPS,
+    Request,
+    Trial,
+    deadline_of,
+    died,
+)
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
-from appliance.models.result import CheckResult, Measurement, Place, Status
-from appliance.models.run import Table
+from appliance.models.gpus import gpu_least
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Role
 from appliance.stages.slurm.site import JobContainer
 
 LOSS = "gpt3.loss"
-MODEL = "cpu-3m"
-SEQUENCE = 32
-STEPS = 12
 NO_TORCH = 75
-SCRIPT = Path(__file__).with_name("train.py")
 UNREAL = "trained on processors: proves launch, rendezvous and log reading, says nothing of a GPU"
 GET_TORCH = (
     "install python3-torch on the GPU hosts (Debian and Ubuntu package; on RHEL: pip install torch)"
@@ -35,62 +42,28 @@ NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate 
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
 NO_PYXIS = "appliance health --check slurm.pyxis --check slurm.enroot; on {control}: sinfo -R"
 GET_IMAGE = "fetch the image once with srun --container-image={image} true, then validate again"
-Outcome = tuple[list[CheckResult], list[Measurement], list[Table]]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One training through Slurm: where it is submitted, how many hosts, and its bound in s."""
+def run(
+    view: View, remote: Remote, request: Request | None = None, deadline: float = 0.0
+) -> Outcome:
+    """Trains on 1, 2, 4 ... hosts, or on as many as ``request`` says; each training has ``deadline`` s (0: by its model),
+    waiting in the queue included.
 
-    control: str
-    partition: str
-    nodes: int
-    name: str
-    deadline: float
-    container: JobContainer | None = None
-
-    @property
-    def target(self) -> Place:
-        """What results of it speak of."""
-        return of_size(MODEL, "bare-metal", self.nodes)
-
-    def argv(self) -> tuple[str, ...]:
-        """srun hands its standard input, the training script, to every task: no shared file system needed."""
-        minutes = math.ceil(self.deadline / 60) + 1
-        return (
-            *("srun", f"--job-name={self.name}", f"--partition={self.partition}"),
-            *(f"--nodes={self.nodes}", "--ntasks-per-node=1", f"--time={minutes}"),
-            *("--input=all", "--kill-on-bad-exit=1", "--quiet"),
-            *self._contained(),
-            *("python3", "-u", "-", f"--steps={STEPS}", f"--sequence={SEQUENCE}"),
-        )
-
-    def _contained(self) -> Iterator[str]:
-        if self.container:
-            yield f"--container-image={self.container.image}"
-            if self.container.mounts:
-                yield f"--container-mounts={','.join(self.container.mounts)}"
-
-    @property
-    def where(self) -> str:
-        """What the training runs in, for what is shown."""
-        return f" in {self.container.image}" if self.container else ""
-
-
-def run(view: View, remote: Remote, deadline: float = 240.0) -> Outcome:
-    """Trains on 1, 2, 4 ... hosts; each training has ``deadline`` seconds, waiting in the queue included.
-
-    The figures gate nothing; gpt3.loss says whether training works through Slurm at all.
+    Figures of processors gate nothing; gpt3.loss says whether training works through Slurm at all.
     """
     if why := _unready(view):
-        return [not_assessed(LOSS, "cluster", why, fix="appliance deploy")], [], []
+        return Outcome((not_assessed(LOSS, "cluster", why, fix="appliance deploy"),))
     if not view.site.gpu_hosts_of(Owner.SLURM):
-        return [not_assessed(LOSS, "cluster", NOBODY, required=False)], [], []
+        return Outcome((not_assessed(LOSS, "cluster", NOBODY, required=False),))
     results: list[CheckResult] = []
     runs: list[Run] = []
-    for trial in _trials(view, deadline):
-        verdict, measured = _attempt(trial, remote)
+    raw: list[Raw] = []
+    for trial in _trials(view, request or Request(), deadline):
+        verdict, measured, said = _attempt(view, trial, remote)
         results.append(verdict)
+        if said:
+            raw.append(Raw(f"{trial.model}-{trial.nodes}n.log", said, part=trial.model))
         if measured is None:
             break
         runs.append(measured)
@@ -100,7 +73,8 @@ def run(view: View, remote: Remote, deadline: float = 240.0) -> Outcome:
         result.model_copy(update={"simulated": bool(view.site.simulated)})
         for result in judge(runs, reference, view.limit(THROUGHPUT))
     ]
-    return results, list(tables.measurements(runs, reference)), list(tables.tables(runs, reference))
+    measurements, shown = tables.measurements(runs, reference), tables.tables(runs, reference)
+    return Outcome(tuple(results), tuple(measurements), tuple(shown), tuple(raw))
 
 
 def _unready(view: View) -> str:
@@ -116,34 +90,43 @@ def _unready(view: View) -> str:
     return ""
 
 
-def _trials(view: View, deadline: float) -> Iterator[Trial]:
+def _trials(view: View, request: Request, deadline: float) -> Iterator[Trial]:
     hosts = len(view.site.gpu_hosts_of(Owner.SLURM))
     partitions = view.site.slurm.partitions
     partition = next((p.name for p in partitions if p.default), partitions[0].name)
     token = uuid.uuid4().hex[:8]
-    nodes = 1
-    while nodes <= hosts:
-        control = view.site.with_role(Role.CONTROL)[0].name
+    control = view.site.with_role(Role.CONTROL)[0].name
+    bound = deadline or deadline_of(request.model)
+    powers = (1 << n for n in range(hosts.bit_length()))
+    for nodes in request.nodes or [count for count in powers if request.divides(count)]:
         name = f"appliance-gpt3-{token}-{nodes}n"
-        yield Trial(control, partition, nodes, name, deadline, _container(view))
-        nodes *= 2
-
-
-def _container(view: View) -> JobContainer | None:
-    given = view.site.slurm.containers
-    return given.benchmark if given else None
-
-
-def _attempt(trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None]:
-    try:
-        done = remote.run(
-            trial.control, trial.argv(), input=SCRIPT.read_bytes(), timeout=trial.deadline
+        yield Trial(
+            control, partition, nodes, name, bound, _container(view, request), request.model
         )
+
+
+def _container(view: View, request: Request) -> JobContainer | None:
+    """The site's choice; what is trained on GPUs has NeMo's where there is none."""
+    given = view.site.slurm.containers
+    chosen = given.benchmark if given else None
+    if chosen or request.model == SMALL:
+        return chosen
+    return JobContainer(image=launch.launch().image.replace("/", "#", 1))
+
+
+def _attempt(view: View, trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None, str]:
+    """The verdict on the training, its figures where it has any, and what it printed."""
+    try:
+        done = remote.run(trial.control, trial.argv(), input=trial.script, timeout=trial.deadline)
     except DeadlineExceeded:
-        return _overdue(trial, remote), None
+        return _overdue(trial, remote), None, ""
     except ConnectionFailed as error:
         _cancel(trial, remote)
-        return _error(trial, error.told_of(), error.hint), None
+        return _error(trial, error.told_of(), error.hint), None, ""
+    return *_judged(view, trial, done), done.stdout
+
+
+def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run | None]:
     if done.returncode == NO_TORCH or "appliance: no torch" in done.stdout:
         image = trial.container.image if trial.container else ""
         fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH
@@ -153,19 +136,40 @@ def _attempt(trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None]:
         fix = f"on {trial.control}: sinfo -R; on the host it names: journalctl -u slurmd"
         if trial.container:
             fix = NO_PYXIS.format(control=trial.control)
-        return _error(trial, f"srun ended with {done.returncode}: {_said(done)}", fix), None
-    return _read(trial, done)
+        said = died(done.stderr) or _said(done)
+        return _error(trial, f"srun ended with {done.returncode}: {said}", fix), None
+    return _read(view, trial, done)
 
 
-def _read(trial: Trial, done: Completed) -> tuple[CheckResult, Run | None]:
+def _read(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run | None]:
     try:
         log = logs.parse(done.stdout, f"srun on {trial.control}, {trial.nodes}n")
-        selection = steps.select(log)
+        run = _on_gpus(view, trial, log) if trial.on_gpus else _on_processors(trial, log)
     except steps.UnusableLog as error:
         return _error(trial, error.message, error.hint), None
-    diverged = next((f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged), "")
-    measured = Run(
-        model=MODEL,
+    return _loss(trial, log, run.diverged), run
+
+
+def _on_gpus(view: View, trial: Trial, log: steps.Log) -> Run:
+    """Read as a log that is given by hand is. Raises UnusableLog."""
+    models = gpu_models(view)
+    gpu = next(iter(models)) if len(models) == 1 else None
+    hardware = Hardware(f"site {view.site.name}", view.profile.hardware.gpu, gpu=gpu)
+    described = Recorded(
+        log=log.source,
+        model=trial.model,
+        platform="bare-metal",
+        nodes=trial.nodes,
+        gpus_per_node=gpu_least(view.profile, view.site),
+    )
+    return recorded.run_of(log, described, load(), hardware)
+
+
+def _on_processors(trial: Trial, log: steps.Log) -> Run:
+    selection = steps.select(log)
+    first = (f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged)
+    return Run(
+        model=trial.model,
         platform="bare-metal",
         nodes=trial.nodes,
         gpus_per_node=1,
@@ -177,10 +181,9 @@ def _read(trial: Trial, done: Completed) -> tuple[CheckResult, Run | None]:
         rule=selection.rule,
         source=f"{log.source}:{selection.lines}",
         family=log.family,
-        diverged=diverged,
+        diverged=next(first, ""),
         unreal=UNREAL,
     )
-    return _loss(trial, log, diverged), measured
 
 
 def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
@@ -188,8 +191,9 @@ def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
     fix = "compare with a run on one host, then look at that host's memory and the fabric between the hosts"
     if diverged:
         return failed(LOSS, trial.target, f"the training diverged: {diverged}", fix)
-    if len(losses) < 2 or len(log.steps) < STEPS:
-        return _error(trial, f"{len(losses)} losses of {STEPS} steps printed", fix)
+    wanted = launch.STEPS if trial.on_gpus else STEPS
+    if len(losses) < 2 or len(log.steps) < wanted:
+        return _error(trial, f"{len(losses)} losses of {wanted} steps printed", fix)
     shown: dict[str, Any] = {
         "value": round(losses[-1], 3),
         "limit": round(losses[0], 3),

@@ -9,11 +9,13 @@ from typing import Self
 import pytest
 
 from appliance import journal
+from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.config import data
 from appliance.config.secrets import Secret
 from appliance.engine.deployed import undeployed
 from appliance.engine.earlier import remember
-from appliance.engine.evidence import keep_evidence
+from appliance.engine.evidence import begin, keep_evidence, keep_run
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.journal import New
@@ -448,3 +450,16 @@ def test_deployment_whose_record_cannot_be_read_proves_nothing(session: Session)
     (entry,) = session.journal.entries("deployment")
     session.journal.append_all("r2", [New("deployment", entry.data | {"declared": "x"})])
     assert "what run r2 deployed cannot be read" in undeployed(session).why
+
+
+@pytest.mark.parametrize(("part", "state"), [("5b", GateState.PASSED), ("", GateState.OPEN)])
+def test_a_training_that_was_submitted_closes_the_gate_its_log_is_of(
+    session: Session, part: str, state: GateState
+) -> None:
+    view = view_of(session, **{h: facts_of(h, gpus=gpus_of(GPU, 8)) for h in ("gpu-1", "gpu-2")})
+    (gpt3,) = [benchmark for benchmark in BENCHMARKS if benchmark.name == "gpt3"]
+    began = datetime.now(UTC)
+    begin(session, gpt3)
+    outcome = Outcome(evidence_of(session, "5b").results, raw=(Raw("5b-2n.log", "x", part=part),))
+    keep_run(session, view, gpt3, outcome, began)
+    assert gate_of(seen(session, view)).state is state

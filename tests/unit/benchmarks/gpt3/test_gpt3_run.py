@@ -5,18 +5,19 @@ import re
 import shutil
 import socket
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks.gpt3 import run as gpt3
-from appliance.benchmarks.gpt3 import train
+from appliance.benchmarks.gpt3 import train, trial
+from appliance.benchmarks.gpt3.trial import Request
 from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Measurement, Status
+from appliance.models.run import Table
 from appliance.models.site import Site
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.slurm.site import JobContainer
@@ -87,14 +88,27 @@ def _facts(slurm: str) -> HostFacts:
     )
 
 
+Trained = tuple[list[CheckResult], list[Measurement], list[Table]]
+
+
+def trained(seen: View, remote: FakeRemote, request: Request | None = None) -> Trained:
+    found = gpt3.run(seen, remote, request)
+    return list(found.results), list(found.measurements), list(found.tables)
+
+
 def losses(results: list[CheckResult]) -> list[Status]:
     return [r.status for r in results if r.id == "gpt3.loss"]
 
 
-@pytest.mark.parametrize(("hosts", "sizes"), [(1, ["1"]), (3, ["1", "2"]), (4, ["1", "2", "4"])])
-def test_it_trains_on_every_power_of_two_of_hosts(hosts: int, sizes: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("hosts", "sizes"),
+    [(1, ["1"]), (3, ["1", "2"]), (4, ["1", "2", "4"]), (16, ["1", "2", "4", "8"])],
+)
+def test_it_trains_on_every_power_of_two_of_hosts_that_divides_the_batch(
+    hosts: int, sizes: list[str]
+) -> None:
     remote = FakeRemote(says(GOOD))
-    results, measured, tables = gpt3.run(view(hosts), remote)
+    results, measured, tables = trained(view(hosts), remote)
     nodes = [a.removeprefix("--nodes=") for argv in remote.asked for a in argv if "--nodes=" in a]
     assert nodes == sizes
     assert losses(results) == [Status.PASS] * len(sizes)
@@ -104,13 +118,13 @@ def test_it_trains_on_every_power_of_two_of_hosts(hosts: int, sizes: list[str]) 
 
 def test_the_script_goes_over_standard_input_to_every_task() -> None:
     remote = FakeRemote(says(GOOD))
-    gpt3.run(view(1), remote)
-    assert remote.sent == Path(gpt3.SCRIPT).read_bytes()
+    trained(view(1), remote)
+    assert remote.sent == trial.SCRIPT.read_bytes()
     assert {"--input=all", "--ntasks-per-node=1", "--partition=gpu"} <= set(remote.asked[0])
 
 
 def test_on_the_rack_the_figures_are_shown_and_gate_nothing() -> None:
-    results, measured, _ = gpt3.run(view(2), FakeRemote(says(GOOD)))
+    results, measured, _ = trained(view(2), FakeRemote(says(GOOD)))
     shown = [r for r in results if r.id != "gpt3.loss"]
     assert {r.status for r in shown} == {Status.NOT_ASSESSED}
     assert all(r.simulated and not r.required and r.value for r in shown)
@@ -119,7 +133,7 @@ def test_on_the_rack_the_figures_are_shown_and_gate_nothing() -> None:
 
 
 def test_on_real_gpu_hosts_training_on_processors_says_nothing_of_throughput() -> None:
-    results, _, _ = gpt3.run(view(1, simulated=False), FakeRemote(says(GOOD)))
+    results, _, _ = trained(view(1, simulated=False), FakeRemote(says(GOOD)))
     shown = next(r for r in results if r.id == "gpt3.throughput")
     assert (shown.status, shown.required) == (Status.NOT_ASSESSED, False)
     assert not shown.simulated
@@ -132,7 +146,7 @@ def test_where_slurm_has_no_host_nothing_is_trained(
 ) -> None:
     seen, remote = view(2, simulated), FakeRemote(says(GOOD))
     cluster = seen.site.model_copy(update={"kubernetes": KubernetesOptions()})
-    (result,), measured, _ = gpt3.run(View(seen.profile, cluster, seen.facts), remote)
+    (result,), measured, _ = trained(View(seen.profile, cluster, seen.facts), remote)
     assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
     assert "of Kubernetes" in result.cause
     assert (remote.asked, measured) == ([], [])
@@ -140,30 +154,30 @@ def test_where_slurm_has_no_host_nothing_is_trained(
 
 def test_a_loss_that_does_not_fall_fails() -> None:
     level = re.sub(r"lm loss: \S+", "lm loss: 7.9E+00", GOOD)
-    results, _, _ = gpt3.run(view(1), FakeRemote(says(level)))
+    results, _, _ = trained(view(1), FakeRemote(says(level)))
     assert losses(results) == [Status.FAIL]
 
 
 def test_a_loss_that_is_nan_fails() -> None:
     broken = GOOD.replace("lm loss: 6.100000E+00", "lm loss: nan")
     assert broken != GOOD
-    results, _, _ = gpt3.run(view(1), FakeRemote(says(broken)))
+    results, _, _ = trained(view(1), FakeRemote(says(broken)))
     assert losses(results) == [Status.FAIL]
     assert "diverged" in results[0].cause
 
 
 def test_a_run_that_ends_early_is_an_error_and_no_larger_one_is_tried() -> None:
     remote = FakeRemote(says("\n".join(GOOD.splitlines()[:11]) + "\n"))
-    results, _, _ = gpt3.run(view(1), remote)
+    results, _, _ = trained(view(1), remote)
     assert losses(results) == [Status.ERROR]
     short = FakeRemote(says("\n".join(GOOD.splitlines()[:8]) + "\n"))
-    gpt3.run(view(2), short)
+    trained(view(2), short)
     assert len(short.asked) == 1
 
 
 def test_missing_torch_is_not_assessed_and_says_where_to_get_it() -> None:
     answer = says("appliance: no torch on gpu-1: No module named 'torch'\n", 75)
-    results, _, _ = gpt3.run(view(2), FakeRemote(answer))
+    results, _, _ = trained(view(2), FakeRemote(answer))
     assert losses(results) == [Status.NOT_ASSESSED]
     assert not results[0].required
     assert "gpu-1" in results[0].cause
@@ -174,7 +188,7 @@ def test_a_failing_srun_is_an_error_with_its_last_words() -> None:
     answer = says(
         "", 1, "srun: error: x\nsrun: error: Unable to allocate resources: Invalid account\n"
     )
-    results, measured, _ = gpt3.run(view(2), FakeRemote(answer))
+    results, measured, _ = trained(view(2), FakeRemote(answer))
     assert losses(results) == [Status.ERROR]
     assert "Invalid account" in results[0].cause
     assert measured == []
@@ -185,7 +199,7 @@ def test_a_job_that_never_starts_is_cancelled_and_its_reason_told() -> None:
         raise DeadlineExceeded("srun did not end")
 
     remote = FakeRemote(never)
-    results, _, _ = gpt3.run(view(2), remote)
+    results, _, _ = trained(view(2), remote)
     assert losses(results) == [Status.ERROR]
     assert "PENDING (Resources)" in results[0].cause
     name = next(a for a in remote.asked[0] if a.startswith("--job-name=")).partition("=")[2]
@@ -197,7 +211,7 @@ def test_a_lost_connection_cancels_the_job() -> None:
         raise ConnectionFailed("connection lost", "again")
 
     remote = FakeRemote(lost)
-    results, _, _ = gpt3.run(view(1), remote)
+    results, _, _ = trained(view(1), remote)
     assert losses(results) == [Status.ERROR]
     assert remote.asked[-1][0] == "scancel"
 
@@ -205,7 +219,7 @@ def test_a_lost_connection_cancels_the_job() -> None:
 @pytest.mark.parametrize("slurm", ["", "down"])
 def test_without_slurm_nothing_is_submitted(slurm: str) -> None:
     remote = FakeRemote(says(GOOD))
-    results, _, _ = gpt3.run(view(1, slurm=slurm), remote)
+    results, _, _ = trained(view(1, slurm=slurm), remote)
     assert losses(results) == [Status.NOT_ASSESSED]
     assert remote.asked == []
 
@@ -215,7 +229,7 @@ IMAGE = JobContainer(image="nvcr.io#nvidia/pytorch:26.01-py3", mounts=("/data:/d
 
 def test_in_a_container_srun_is_told_which_and_the_result_names_it() -> None:
     remote = FakeRemote(says(GOOD))
-    results, _, _ = gpt3.run(view(1, container=IMAGE), remote)
+    results, _, _ = trained(view(1, container=IMAGE), remote)
     argv = remote.asked[0]
     assert "--container-image=nvcr.io#nvidia/pytorch:26.01-py3" in argv
     assert "--container-mounts=/data:/data,/a:/b:ro" in argv
@@ -225,17 +239,17 @@ def test_in_a_container_srun_is_told_which_and_the_result_names_it() -> None:
 
 def test_without_one_no_job_asks_for_a_container() -> None:
     remote = FakeRemote(says(GOOD))
-    gpt3.run(view(1), remote)
+    trained(view(1), remote)
     assert not [word for word in remote.asked[0] if "container" in word]
 
 
 def test_what_goes_wrong_in_a_container_leads_to_the_image_or_to_pyxis() -> None:
     seen = view(1, container=IMAGE)
     torchless = says("appliance: no torch on gpu-1: No module named 'torch'\n", 75)
-    results, _, _ = gpt3.run(seen, FakeRemote(torchless))
+    results, _, _ = trained(seen, FakeRemote(torchless))
     assert results[0].fix == f"choose an image with PyTorch: {IMAGE.image} has none"
     unknown = says("", 1, "srun: unrecognized option '--container-image'\n")
-    results, _, _ = gpt3.run(seen, FakeRemote(unknown))
+    results, _, _ = trained(seen, FakeRemote(unknown))
     assert "--check slurm.pyxis" in results[0].fix
 
     def slow(argv: Sequence[str]) -> Completed:
@@ -243,7 +257,7 @@ def test_what_goes_wrong_in_a_container_leads_to_the_image_or_to_pyxis() -> None
 
     remote = FakeRemote(slow)
     remote.queue = "RUNNING (None)"
-    results, _, _ = gpt3.run(seen, remote)
+    results, _, _ = trained(seen, remote)
     assert f"srun --container-image={IMAGE.image} true" in results[0].fix
 
 

@@ -1,0 +1,51 @@
+"""What a training through Slurm must find at the site before it is submitted. No host is contacted."""
+
+from collections.abc import Sequence
+
+from appliance.actions.opening import Target, locate
+from appliance.actions.recorded_logs import model_named
+from appliance.benchmarks.gpt3.launch import GPUS
+from appliance.benchmarks.gpt3.trial import SMALL, Request
+from appliance.errors import ConfigError
+from appliance.models.events import Observer
+from appliance.models.gpus import gpu_least
+from appliance.models.site import Owner
+
+
+def asked(
+    target: Target, model: str | None, nodes: Sequence[int], observer: Observer, *, contained: bool
+) -> Request:
+    """The training that was asked for; ``contained``: a container was named. Raises ConfigError where the site cannot carry it."""
+    small = model is None or model.lower() == SMALL
+    request = Request(SMALL if small else model_named(model) or SMALL, tuple(nodes))
+    loaded = locate(target, raise_rack=False, observer=observer)
+    site, hosts = loaded.site, len(loaded.site.gpu_hosts_of(Owner.SLURM))
+    for count in nodes:
+        if count > hosts:
+            raise ConfigError(
+                f"--nodes {count}: Slurm has {hosts} GPU hosts at site {site.name}",
+                "name at most as many; appliance node show says whose each host is",
+            )
+        if not request.divides(count):
+            raise ConfigError(
+                f"the global batch of {request.model} does not divide over {count} hosts",
+                "take 1, 2, 4 or 8 hosts",
+            )
+    if small:
+        return request
+    if "gpu" in site.simulated:
+        raise ConfigError(
+            f"the GPUs of site {site.name} are simulated, and {request.model} is trained on real ones",
+            "train the small model: leave --model out",
+        )
+    if site.slurm.containers is None and not contained:
+        raise ConfigError(
+            f"{request.model} is trained in NeMo's container, and site {site.name} has no section slurm.containers",
+            "add the section (docs/containers.md) and appliance deploy --stage slurm, or train the small model: leave --model out",
+        )
+    if (count := gpu_least(loaded.profile, site)) != GPUS:
+        raise ConfigError(
+            f"the published configuration of {request.model} takes {GPUS} GPUs a host, site {site.name} has {count}",
+            "train it by hand and give its logs: appliance validate gpt3 --from-logs DIR",
+        )
+    return request

@@ -1,0 +1,114 @@
+"""One training through Slurm: which model, on how many hosts, and the srun that starts it."""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from appliance.benchmarks.gpt3.launch import GPUS, MINUTES, Training, arguments, divides, launch
+from appliance.benchmarks.gpt3.throughput import of_size
+from appliance.models.result import Place
+from appliance.stages.slurm.site import JobContainer
+
+SMALL = "cpu-3m"
+"""The model that is trained on processors: 2.7 million parameters."""
+SEQUENCE, STEPS, BATCH = 32, 12, 8
+SECONDS = 240.0
+SCRIPT = Path(__file__).with_name("train.py")
+_DIED = re.compile(r"srun: error: ([\w.-]+): tasks? ([\d,-]+): (.+)")
+_TAKEN_ALONG = re.compile(r"Terminated|Exited with exit code (15|143)")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which training: a model of launch.yml on GPUs, or the small one; ``nodes`` () for 1, 2, 4 ... all hosts."""
+
+    model: str = SMALL
+    nodes: tuple[int, ...] = ()
+
+    def divides(self, nodes: int) -> bool:
+        """Whether the global batch divides over so many hosts."""
+        return BATCH % nodes == 0 if self.model == SMALL else divides(self.model, nodes)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training through Slurm: where it is submitted, how many hosts, and its bound in s."""
+
+    control: str
+    partition: str
+    nodes: int
+    name: str
+    deadline: float
+    container: JobContainer | None = None
+    model: str = SMALL
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether its figures say something of GPUs."""
+        return self.model != SMALL
+
+    @property
+    def target(self) -> Place:
+        """What results of it speak of."""
+        return of_size(self.model, "bare-metal", self.nodes)
+
+    @property
+    def where(self) -> str:
+        """What the training runs in, for what is shown."""
+        return f" in {self.container.image}" if self.container else ""
+
+    @property
+    def script(self) -> bytes | None:
+        """What goes over standard input to every task, so that no shared file system is needed; NeMo has its own."""
+        return None if self.on_gpus else SCRIPT.read_bytes()
+
+    def argv(self) -> tuple[str, ...]:
+        """As ``files`` of launch writes it into job files, where it is on GPUs."""
+        minutes = math.ceil(self.deadline / 60) + 1
+        return (
+            *("srun", f"--job-name={self.name}", f"--partition={self.partition}"),
+            *(f"--nodes={self.nodes}", f"--time={minutes}", "--kill-on-bad-exit=1", "--quiet"),
+            *self._tasks(),
+            *self._contained(),
+            *self._command(),
+        )
+
+    def _tasks(self) -> Iterator[str]:
+        if not self.on_gpus:
+            yield from ("--ntasks-per-node=1", "--input=all")
+            return
+        yield from (f"--ntasks-per-node={GPUS}", f"--gpus-per-node={GPUS}", "--exclusive")
+        environment = ",".join(f"{key}={value}" for key, value in launch().environment.items())
+        yield f"--export=ALL,{environment}"
+
+    def _contained(self) -> Iterator[str]:
+        if self.container:
+            yield f"--container-image={self.container.image}"
+            if self.container.mounts:
+                yield f"--container-mounts={','.join(self.container.mounts)}"
+
+    def _command(self) -> Iterator[str]:
+        if self.on_gpus:
+            training = Training(self.model, self.nodes, "", "")
+            yield from ("python3", "-u", launch().script, *arguments(training))
+        else:
+            yield from ("python3", "-u", "-", f"--steps={STEPS}", f"--sequence={SEQUENCE}")
+
+
+def deadline_of(model: str) -> float:
+    """s a training may take, waiting in the queue included."""
+    return SECONDS if model == SMALL else MINUTES * 60.0
+
+
+def died(errors: str) -> str:
+    """Which task of a step died first by itself, as srun names it: "task 1 on gpu-2: Killed"; "" where it names none.
+
+    The others are ended by srun (--kill-on-bad-exit), or fail because a peer is gone: a signal tells more than their exit code.
+    """
+    found = [m.groups() for m in _DIED.finditer(errors)]
+    own = [one for one in found if not _TAKEN_ALONG.match(one[2])] or found
+    killed = [one for one in own if not one[2].startswith("Exited")]
+    host, task, how = next(iter(killed or own), ("", "", ""))
+    return f"task {task} on {host}: {how.strip()}" if host else ""
