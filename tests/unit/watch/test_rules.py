@@ -1,10 +1,13 @@
 """Each fault of a host makes it unfit by one cause, named after the check that tells the same; what only slows it does not."""
 
+import re
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from appliance.checks.causes import WATCHED
 from appliance.watch import rules
 
 EXPECTS: dict[str, Any] = {
@@ -170,3 +173,11 @@ def test_what_is_old_slow_known_otherwise_or_not_known_takes_nobody_out(
 
 def test_what_was_not_to_be_had_is_a_gap() -> None:
     assert rules.gaps({"errors": {"xids": "no kernel log"}}) == ["xids: no kernel log"]
+
+
+def test_the_table_of_causes_knows_every_check_that_takes_a_host_out() -> None:
+    told = set(
+        re.findall(r'"((?:base|fabric|gpu|slurm|storage)\.\w+)"', Path(rules.__file__).read_text())
+    )
+    # A device that is missing explains slurm.nodes by a row of its own; slurm.watch tells of programs of the site.
+    assert told - {"slurm.gres"} == set(WATCHED) - {"slurm.watch"}, "WATCHED in checks/causes.py"
