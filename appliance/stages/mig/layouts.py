@@ -55,7 +55,7 @@ def _names(name: str, geometry: Geometry, own: Names | None) -> str:
     close = get_close_matches(name, known, n=1, cutoff=0.7)
     if close:
         return f'did you mean "{close[0]}"?'
-    example = written(geometry.layouts["all-balanced"])
+    example = written(next(iter(geometry.layouts.values())))
     return f"write {example}, or one of {', '.join(known)}"
 
 

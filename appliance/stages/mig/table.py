@@ -46,7 +46,7 @@ class Geometry(Model):
     source: str
     date: str
     profiles: tuple[MigProfile, ...]
-    layouts: dict[str, dict[str, int]] = Field(default_factory=dict)
+    layouts: dict[str, dict[str, int]] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
