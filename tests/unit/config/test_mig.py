@@ -125,6 +125,7 @@ def test_what_counts_up_but_does_not_lie_beside_each_other_is_refused() -> None:
     awkward = Geometry.model_validate(
         {
             **GPU.model_dump(exclude={"profiles", "layouts"}),
+            "layouts": {"one": {"1g.10gb": 1}},
             "profiles": [
                 {
                     "name": "2g.20gb",
