@@ -44,11 +44,11 @@ def capture(target: Target, host: str, name: str, observer: Observer) -> Capture
         if len(names) != 1:
             raise ConfigError(f"{host} is not one host", "name the one that is as it should be")
         found = survey(session, names)
-        facts = found.facts.get(host)
+        facts = found.facts.get(names[0])
         if facts is None:
-            silent = found.unanswered[host]
-            raise ConfigError(f"{host} gave no facts: {silent.cause}", silent.fix)
-        return _captured(session, host, name, facts)
+            silent = found.unanswered[names[0]]
+            raise ConfigError(f"{names[0]} gave no facts: {silent.cause}", silent.fix)
+        return _captured(session, names[0], name, facts)
 
 
 def write(captured: Captured, file: Path) -> None:
@@ -87,11 +87,10 @@ def _captured(session: Session, host: str, name: str, facts: HostFacts) -> Captu
 def _lack(facts: HostFacts) -> str:
     if not facts.pci_gpus:
         return "no GPUs on its PCI bus"
-    names = sorted({gpu.name for gpu in facts.gpus.devices}) if facts.gpus else []
-    if len(names) > 1:
-        return f"different GPUs: {', '.join(names)}"
-    answering = len(facts.gpus.devices) if names and facts.gpus else 0
-    return f"{facts.pci_gpus} GPUs on its PCI bus, and its driver answers for {answering}"
+    named_ones = [gpu.name for gpu in facts.gpus.devices if gpu.name] if facts.gpus else []
+    if len(set(named_ones)) > 1:
+        return f"different GPUs: {', '.join(sorted(set(named_ones)))}"
+    return f"{facts.pci_gpus} GPUs on its PCI bus, and its driver names {len(named_ones)}"
 
 
 def _head(

@@ -27,8 +27,8 @@ def _gpus(facts: HostFacts, site: Site) -> Found:
     if facts.pci_gpus:
         yield "gpu.count", facts.pci_gpus
     devices = facts.gpus.devices if facts.gpus else ()
-    models = sorted({gpu.name for gpu in devices if gpu.name})
-    if len(models) != 1 or len(devices) != facts.pci_gpus:
+    models = sorted({gpu.name for gpu in devices})
+    if len(models) != 1 or not models[0] or len(devices) != facts.pci_gpus:
         return
     yield "gpu.models", models
     yield "gpu.memory_gib", round(min(gpu.memory for gpu in devices) / GIB)
@@ -46,17 +46,19 @@ def _gpus(facts: HostFacts, site: Site) -> Found:
 
 
 def _ports(facts: HostFacts, site: Site) -> Found:
-    """Those of the fastest port's kind. A rate is a bound only where all of them are active and alike: one may be slow."""
+    """Those of the fastest port's kind. A rate is a bound only where all of them are active and alike: one may be slow.
+
+    A host without ports may lack a driver only, so it does not show that the class has none.
+    """
     del site
-    if "fabric" in facts.errors:
+    if "fabric" in facts.errors or not facts.ports:
         return
-    fastest = max(facts.ports, key=lambda port: port.rate, default=None)
-    kind = fastest.link_layer if fastest else "none"
+    kind = max(facts.ports, key=lambda port: port.rate).link_layer
     alike = [port for port in facts.ports if port.link_layer == kind]
     yield "fabric.link_layer", kind
     yield "fabric.ports", len(alike)
-    if not alike or (all(map(is_active, alike)) and len({port.rate for port in alike}) == 1):
-        yield "fabric.rate_gbps", int(alike[0].rate) if alike else 0
+    if all(map(is_active, alike)) and len({port.rate for port in alike}) == 1:
+        yield "fabric.rate_gbps", int(alike[0].rate)
 
 
 def _host(facts: HostFacts, site: Site) -> Found:
@@ -67,14 +69,17 @@ def _host(facts: HostFacts, site: Site) -> Found:
     yield "host.cores", facts.cpu.cores
     yield "host.memory_gib", int(facts.memory.total * ROUNDING) // GIB
     yield "host.numa_nodes", sum(1 for node in facts.numa if node.cpus and node.memory)
-    mounted = {one.at: one for one in facts.filesystems or ()}
-    disks = {disk.name: disk.size for disk in facts.disks or ()}
-    root = mounted["/"].source.rpartition("/")[2] if "/" in mounted else ""
-    of_root = [
-        size for disk, size in disks.items() if re.fullmatch(rf"{re.escape(disk)}(p?\d+)?", root)
-    ]
+    mounted = {one.at: one for one in facts.filesystems}
+    root = mounted["/"].source if "/" in mounted else ""
+    of_root = [disk.size for disk in facts.disks if _is_of(root.rpartition("/")[2], disk.name)]
     if of_root:
-        yield "host.system_disk_gib", max(of_root) // GIB
-    scratch = site.storage.scratch
-    if scratch and scratch.at in mounted and mounted[scratch.at].source != mounted["/"].source:
-        yield "host.scratch_disk_gib", int(mounted[scratch.at].size * ROUNDING) // GIB
+        yield "host.system_disk_gib", of_root[0] // GIB
+    scratch = mounted.get(site.storage.scratch.at) if site.storage.scratch else None
+    if scratch and scratch.source != root:
+        yield "host.scratch_disk_gib", int(scratch.size * ROUNDING) // GIB
+
+
+def _is_of(device: str, disk: str) -> bool:
+    """Whether a device is the disk or a partition of it: sda2 of sda, nvme0n1p2 of nvme0n1."""
+    part = r"p\d+" if disk[-1:].isdigit() else r"\d+"
+    return re.fullmatch(rf"{re.escape(disk)}({part})?", device) is not None

@@ -179,6 +179,10 @@ def test_how_gpus_are_linked_is_said_only_where_the_links_show_it(
         ({"errors": {"fabric": "Permission denied"}}, "fabric.ports"),
         ({"errors": {"cpu": "Permission denied"}}, "host.memory_gib"),
         ({"gpus": None}, "gpu.models"),
+        ({"gpus": ({}, {"name": ""})}, "gpu.models"),
+        ({"ports": []}, "fabric.link_layer"),
+        ({"disks": []}, "host.system_disk_gib"),
+        ({"filesystems": []}, "host.scratch_disk_gib"),
         ({"gpus": ({"pcie_max_width": None}, {})}, "gpu.pcie_width"),
         ({"gpus": ({}, {"name": "NVIDIA A10"})}, "gpu.models"),
         ({"pci_gpus": 3}, "gpu.memory_gib"),
@@ -198,7 +202,8 @@ def test_what_a_host_does_not_show_is_left_out(
     [
         ({"gpus": ()}, "no GPUs on its PCI bus"),
         ({"gpus": ({}, {"name": "NVIDIA A10"})}, "different GPUs: NVIDIA A10, NVIDIA A30"),
-        ({"pci_gpus": 3}, "3 GPUs on its PCI bus, and its driver answers for 2"),
+        ({"gpus": ({}, {"name": ""})}, "2 GPUs on its PCI bus, and its driver names 1"),
+        ({"pci_gpus": 3}, "3 GPUs on its PCI bus, and its driver names 2"),
     ],
 )
 def test_an_ill_host_is_no_model(
@@ -223,3 +228,37 @@ def test_a_file_is_never_overwritten(opened: Session, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="exists"):
         action.write(action.capture(Target(), "gpu-1", "mine", Recorder()), file)
     assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("device", "disk", "is_of"),
+    [
+        ("sda2", "sda", True),
+        ("sda", "sda", True),
+        ("sdaa1", "sda", False),
+        ("nvme0n1p2", "nvme0n1", True),
+        ("nvme0n12", "nvme0n1", False),
+        ("", "sda", False),
+    ],
+)
+def test_a_partition_belongs_to_its_disk_alone(
+    device: str, disk: str, is_of: bool, opened: Session
+) -> None:
+    filesystems = [{"at": "/", "source": f"/dev/{device}", "type": "ext4"}]
+    sizes = {"size": GIB, "free": 0, "inodes_free": 0}
+    shown = facts_of(
+        "gpu-1",
+        disks=[{"name": disk, "size": 2 * GIB, "rotational": False}],
+        filesystems=[one | sizes for one in filesystems],
+    )
+    assert ("host.system_disk_gib" in shown_hardware(shown, opened.site)) is is_of
+
+
+@pytest.mark.parametrize("word", ["gpu-[1-1]", "gpu-1,gpu-1"])
+def test_one_host_may_be_named_as_output_shows_it(word: str, opened: Session) -> None:
+    assert action.capture(Target(), word, "mine", Recorder()).profile.title.endswith("from gpu-1")
+
+
+def test_several_hosts_make_no_profile(opened: Session) -> None:
+    with pytest.raises(ConfigError, match="is not one host"):
+        action.capture(Target(), "gpu-1,head", "mine", Recorder())
