@@ -3,6 +3,8 @@
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
 # make cluster  Kubernetes clusters, killed, used, drained, restored, upgraded, mended (70 min)
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
+# make published  writes all that is generated: tables of docs, schemas, manual pages, boards, rules, defaults of roles
+# make golden     writes the records that tests compare: read what changed
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -14,7 +16,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup deploy down docs check lint lint-python lint-ansible unit molecule test tests cluster fresh driver bench clean
+.PHONY: setup deploy down docs published golden check lint lint-python lint-ansible unit molecule test tests cluster fresh driver bench clean
 
 setup: .venv/installed .venv/packages
 
@@ -57,6 +59,16 @@ lint-ansible:
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "$(CURDIR)/.cache/docs/index.html"
+
+published: setup
+	$(BIN)/python -m appliance.config.published
+	$(BIN)/python -m appliance.actions.published
+	$(BIN)/python -m appliance.cli.manual
+	$(BIN)/python -m boards
+
+golden: setup
+	$(BIN)/python -m tests.golden
+	$(BIN)/python -m tests.redfish_server
 
 unit: setup
 	$(PYTEST) -q -n 2

@@ -1,4 +1,4 @@
-"""python -m boards: writes the boards' files of role observe, and docs/boards.md."""
+"""Writes the boards' files of role observe, and docs/boards.md: a part of ``make published``."""
 
 from pathlib import Path
 

@@ -6,11 +6,11 @@ from boards.panel import Board, Panel
 
 HEAD = """# Boards and alerts
 
-<!-- Written by python -m boards; changes here are undone. -->
+<!-- Written by make published; changes here are undone. -->
 
 Six boards for Grafana and the alert rules of Prometheus come with stage `observe`. The boards are made with Grafana's own
-foundation SDK from `boards/` (`python -m boards` writes the files of the role and this page), the rules from
-`appliance/alerts` (`python -m appliance.actions.published`).
+foundation SDK from `boards/` and the rules from `appliance/alerts`; `make published` writes
+both, and this page.
 
 - **Alerts** name what is wrong, what to do, the check that explains it, and a `runbook_url`: the page of all checks, which
   Prometheus on the first control host serves itself at `http://ADDRESS:9090/user/checks.html`, so that it works without

@@ -1,6 +1,6 @@
 """A management controller made of a tree of documents, over TLS on loopback, that behaves as well or as badly as a test wants.
 
-``python -m tests.redfish_server`` writes anew what is judged of the makers' trees in tests/data/redfish.
+Run as a program, a part of ``make golden``, it writes anew what is judged of the makers' trees in tests/data/redfish.
 """
 
 import base64

@@ -46,7 +46,7 @@ class Page:
     @property
     def begin(self) -> str:
         """The line before the table."""
-        return f"<!-- {self.mark}: written by python -m appliance.actions.published -->"
+        return f"<!-- {self.mark}: written by make published -->"
 
     @property
     def end(self) -> str:

@@ -9,7 +9,7 @@ from appliance.alerts.alert import Alert
 
 HEAD = (
     "# Managed by appliance; changes here are undone. Rules of your own: any other file of this folder.\n"
-    "# Written by python -m appliance.actions.published from appliance/alerts.\n"
+    "# Written by make published from appliance/alerts.\n"
     "---\n"
 )
 RUNBOOK = "{{ $externalURL }}/user/checks.html#"

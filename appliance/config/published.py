@@ -18,7 +18,7 @@ from appliance.models.site import Site
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS: dict[str, type[Model]] = {"profile": Profile, "site": Site}
-BEGIN, END = "<!-- keys: written by python -m appliance.config.published -->", "<!-- /keys -->"
+BEGIN, END = "<!-- keys: written by make published -->", "<!-- /keys -->"
 WORDS = {
     str: "text",
     int: "whole number",

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml  # noqa: TID251  config is the door to YAML
 
-WRITTEN = "# Written by python -m appliance.config.published from meta/argument_specs.yml.\n"
+WRITTEN = "# Written by make published from meta/argument_specs.yml.\n"
 MARKUP = re.compile(r"\b[CEIOV]\(([^()]+)\)")
 """Ansible's own marks of code, environment, emphasis, options and values (antsibull-docs)."""
 HEAD = "| variable | default | meaning |\n|---|---|---|\n"

@@ -12,9 +12,7 @@ from tests.integration.alert_cases import CASES
 
 def test_the_rules_and_the_runbook_are_current() -> None:
     for name, text in generated().items():
-        assert (data.root() / name).read_text() == text, (
-            "run: python -m appliance.actions.published"
-        )
+        assert (data.root() / name).read_text() == text, "run: make published"
 
 
 def test_every_alert_bears_its_own_name_and_leads_to_a_check_there_is() -> None:

@@ -16,7 +16,7 @@ each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.na
 
 def test_files_and_page_are_current() -> None:
     for name, text in generated().items():
-        assert (data.root() / name).read_text() == text, "run: python -m boards"
+        assert (data.root() / name).read_text() == text, "run: make published"
 
 
 def test_the_folder_holds_the_boards_and_nothing_else() -> None:

@@ -19,7 +19,7 @@ from appliance.stages.catalog import EVERY_CHECK, HARDWARE
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
 def test_the_page_is_current(page: Page) -> None:
     text = (data.root() / page.path).read_text()
-    assert text == page.current(text), "run: python -m appliance.actions.published"
+    assert text == page.current(text), "run: make published"
 
 
 def test_every_fault_has_one_row_and_names_a_check_there_is() -> None:

@@ -20,7 +20,7 @@ each_page = pytest.mark.parametrize("name", sorted(pages()))
 @each_page
 def test_the_page_is_current(name: str) -> None:
     text = (data.root() / FOLDER / name).read_text()
-    assert text == pages()[name], "run: python -m appliance.cli.manual"
+    assert text == pages()[name], "run: make published"
 
 
 def test_no_page_is_left_of_a_verb_that_is_gone() -> None:

@@ -17,7 +17,7 @@ from appliance.models.profile import Interconnect
 
 ROOT = data.root()
 PROFILES = sorted((ROOT / "profiles").glob("*.yml"))
-REFRESH = "run: python -m appliance.config.published"
+REFRESH = "run: make published"
 
 
 @pytest.mark.parametrize("file", PROFILES, ids=lambda f: f.stem)

@@ -117,7 +117,7 @@ def test_readme_has_the_fixed_menu_and_every_option(role: Path) -> None:
 def test_defaults_and_the_table_of_variables_follow_from_the_options(role: Path) -> None:
     given = role_pages.options(role)
     page, file = (role / "README.md").read_text(), role / "defaults/main.yml"
-    refresh = "run: python -m appliance.config.published"
+    refresh = "run: make published"
     assert role_pages.with_table(page, given) == page, refresh
     assert (file.read_text() if file.exists() else "") == role_pages.defaults(given), refresh
 

@@ -1,4 +1,4 @@
-"""Writes the golden record anew: ``python -m tests.golden``; read the difference before it is committed."""
+"""Writes the golden record anew, a part of ``make golden``: read the difference before it is committed."""
 
 import json
 import shutil

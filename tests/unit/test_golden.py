@@ -23,4 +23,4 @@ def test_nothing_changed_that_was_not_recorded(name: str, tmp_path: Path) -> Non
         )
     ]
     shown = "\n".join(changed[:MOST])
-    assert not changed, f"if this is meant: python -m tests.golden\n{shown}"
+    assert not changed, f"if this is meant: make golden\n{shown}"

@@ -12,7 +12,7 @@ from tests.redfish_server import QUICK, VENDORS, Bmc, expected, judged, serve, t
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_a_makers_controller_is_judged_as_written_down(vendor: str, pem: Path) -> None:
     with serve(Bmc(tree(vendor), pem)) as bmc:
-        assert judged(bmc) == expected(vendor), "read it, then: python -m tests.redfish_server"
+        assert judged(bmc) == expected(vendor), "read it, then: make golden"
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

@@ -42,7 +42,7 @@ def test_each_way_to_be_ill_is_told_otherwise() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_all_of_a_site_is_told_as_it_was_recorded(size: int) -> None:
     recorded = json.loads(SUMMARY.read_text())
-    assert summary(site(size)) == recorded[str(size)], "if this is meant: python -m tests.golden"
+    assert summary(site(size)) == recorded[str(size)], "if this is meant: make golden"
 
 
 def test_one_verdict_of_one_host_is_seen() -> None:
