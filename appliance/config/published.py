@@ -3,15 +3,14 @@
 import json
 import types
 from collections.abc import Iterator
-from enum import Enum
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from appliance.config import data, role_pages
+from appliance.config.accepted import in_words
 from appliance.models.base import Model
 from appliance.models.profile import Profile
 from appliance.models.site import Site
@@ -19,14 +18,6 @@ from appliance.models.site import Site
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS: dict[str, type[Model]] = {"profile": Profile, "site": Site}
 BEGIN, END = "<!-- keys: written by make published -->", "<!-- /keys -->"
-WORDS = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    bool: "true, false",
-    IPv4Address: "address",
-    IPv4Network: "network",
-}
 
 
 def schema(kind: str) -> str:
@@ -39,9 +30,9 @@ def schema(kind: str) -> str:
 def table(kind: str) -> str:
     """Every key of "profile" or "site" as a Markdown table."""
     lines = ["| key | takes | without it | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{key}` | {takes} | {without} | {text} |" for key, takes, without, text in rows(kind)
-    ]
+    for key, *cells in rows(kind):
+        takes, without, text = (cell.replace("|", "\\|") for cell in cells)
+        lines.append(f"| `{key}` | {takes} | {without} | {text} |")
     return "\n".join(lines)
 
 
@@ -68,10 +59,12 @@ def publish(checkout: Path) -> None:
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    document = model.model_json_schema()
+    definitions = document.get("$defs", {})
     for name, info in model.model_fields.items():
         key = f"{prefix}{info.alias or name}"
         inner, suffix = _inner(info.annotation)
-        takes = "" if _is_model(inner) else _takes(inner)
+        takes = in_words(document["properties"][info.alias or name], definitions)
         yield key + suffix, takes, _default(info), info.description or ""
         if _is_model(inner):
             yield from _rows(inner, f"{key}{suffix}.")
@@ -95,14 +88,6 @@ def _without_none(annotation: Any) -> Any:
         rest = [a for a in get_args(annotation) if a is not type(None)]
         return _without_none(rest[0]) if len(rest) == 1 else annotation
     return annotation
-
-
-def _takes(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return ", ".join(map(str, get_args(annotation)))
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return ", ".join(str(member.value) for member in annotation)
-    return WORDS.get(annotation, "number, text, true or false")
 
 
 def _default(info: FieldInfo) -> str:
