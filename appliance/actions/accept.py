@@ -1,6 +1,6 @@
 """Accept: every level in order, on what is known and on what can be measured now; an accepted site is handed over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,7 +115,7 @@ def _measure(session: Session, view: View, found: Round, checks: Sequence[Gate])
 
 def _to_run(view: View, level: Level, gates: Sequence[Gate]) -> tuple[Benchmark, ...]:
     """The benchmarks that can close an open gate of this level by a run of their own."""
-    holding = {gate.id for gate in gates if gate.holds_back}
+    holding = {gate.id: gate.close for gate in gates if gate.holds_back}
     return tuple(
         benchmark
         for benchmark in BENCHMARKS
@@ -123,8 +123,10 @@ def _to_run(view: View, level: Level, gates: Sequence[Gate]) -> tuple[Benchmark,
     )
 
 
-def _is_open(wanted: Requirement, level: Level, holding: set[str]) -> bool:
-    return wanted.id in holding and wanted.level is level and wanted.by_run and not wanted.blocked
+def _is_open(wanted: Requirement, level: Level, holding: Mapping[str, str]) -> bool:
+    """Whether the run is what closes it now; ``holding``: what closes each gate that holds the site back."""
+    of_run = wanted.by_run and not wanted.blocked and holding.get(wanted.id) == wanted.close
+    return of_run and wanted.level is level
 
 
 def _record(

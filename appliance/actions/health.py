@@ -11,6 +11,7 @@ from appliance.actions.opening import Target, open_session
 from appliance.actions.since import Then, then_of
 from appliance.checks.check import not_assessed
 from appliance.config.rules.base import near
+from appliance.engine.acceptance import acceptance_of
 from appliance.engine.baseline import differences
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.named import named
@@ -21,6 +22,7 @@ from appliance.engine.survey import survey, view_of
 from appliance.engine.waivers import active
 from appliance.errors import ConfigError
 from appliance.journal import New
+from appliance.models.acceptance import Acceptance
 from appliance.models.events import Observer
 from appliance.models.facts import HostFacts
 from appliance.models.handover import Difference
@@ -34,7 +36,7 @@ Key = tuple[str, str]
 class Health:
     """The results of one look; ``since``: when a failure was first seen without a good look after it.
 
-    ``then``: how the site was, where that was asked for, and ``differences`` from it.
+    ``then``: how the site was, where that was asked for, and ``differences`` from it. ``acceptance``: only of a whole site.
     """
 
     site: str
@@ -47,6 +49,7 @@ class Health:
     report: str = ""
     then: Then | None = None
     differences: tuple[Difference, ...] = ()
+    acceptance: Acceptance | None = None
 
 
 def look(
@@ -57,10 +60,12 @@ def look(
     *,
     keep: bool = False,
     since: str = "",
+    gates: bool = False,
 ) -> Health:
     """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report.
 
-    ``since``: what it is compared with besides, as actions/since.py takes it.
+    ``since``: what it is compared with besides, as actions/since.py takes it. ``gates``: also what acceptance asks for,
+    where the whole site is judged.
     """
     ids = _ids(checks)
     with open_session(target, "health", observer, only_looks=True, keeps=keep) as session:
@@ -75,7 +80,7 @@ def look(
         results += _unmade(results, checks, only)
         stands = _remember(session, results)
         findings.results += results
-        waivers = active(session)
+        waivers, simulated = active(session), simulated_areas(session, found.facts)
         if keep:
             record = record_of(session, found, findings)
             save(session, record.model_copy(update={"waivers": waivers}))
@@ -83,13 +88,14 @@ def look(
             session.site.name,
             len(session.site.hosts),
             seconds,
-            simulated_areas(session, found.facts),
+            simulated,
             tuple(results),
             stands,
             waivers,
             str(session.folder_of_run / "report.html") if keep else "",
             then,
             _differences(session, then, found.facts, only),
+            acceptance_of(session, view, simulated) if gates and not (checks or only) else None,
         )
 
 

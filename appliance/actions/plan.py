@@ -3,6 +3,12 @@
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import Filters, plan_session
 from appliance.actions.validation import with_validation
+from appliance.engine.acceptance import acceptance_of
+from appliance.engine.gather import Round
+from appliance.engine.record import simulated_areas
+from appliance.engine.session import Session
+from appliance.engine.survey import view_of
+from appliance.models.acceptance import Acceptance
 from appliance.models.events import Observer
 from appliance.models.plan import Plan
 
@@ -11,4 +17,10 @@ def make(target: Target, filters: Filters, observer: Observer) -> Plan:
     """The plan a deployment would start with now."""
     with open_session(target, "plan", observer) as session:
         planned = plan_session(session, filters)
-        return with_validation(session, planned, filters)
+        plan = with_validation(session, planned, filters)
+        return plan.model_copy(update={"acceptance": _acceptance(session, planned.found)})
+
+
+def _acceptance(session: Session, found: Round) -> Acceptance:
+    view = view_of(session, found)
+    return acceptance_of(session, view, simulated_areas(session, found.facts))

@@ -118,7 +118,8 @@ class Requirement:
     ``gpus``: what the hosts have now, as evidence names it; empty where they did not say. ``of_gpus``: whether the figure
     rests on GPUs; if not, exchanged GPUs leave it standing. ``stages``: a change of one of them on a host of a target
     makes its evidence stale. ``blocked``: why no evidence can be judged. ``by_run``: whether a run of the benchmark can
-    close it; if not, ``close`` says what does. ``unit``: of the results of ``check``, where it is not the limit's; a
+    close it; if not, ``close`` says what does. ``beyond``: hosts of the targets that no run of it reaches as the site is,
+    for another scheduler has them: a target there stays open, and says whose it is. ``unit``: of the results of ``check``, where it is not the limit's; a
     pass in another unit, or without a value where there is a limit, closes nothing.
     """
 
@@ -137,7 +138,12 @@ class Requirement:
     by_run: bool = True
     gpus: frozenset[str] = frozenset()
     blocked: str = ""
+    beyond: frozenset[str] = frozenset()
     unit: str | None = None
+
+    def reached(self, target: Target) -> bool:
+        """Whether a run of the benchmark reaches all hosts of this target."""
+        return self.beyond.isdisjoint(target.hosts)
 
     @property
     def expected_unit(self) -> str:

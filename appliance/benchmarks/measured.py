@@ -43,25 +43,25 @@ def dcgm(view: View) -> tuple[Requirement, ...]:
 def nccl(view: View) -> tuple[Requirement, ...]:
     """Where the cluster's bandwidth is asked for: of each host, too, if it is published for its GPUs, and of groups."""
     bound = view.limit(nccl_run.ALL)
-    hosts, blocked = _of_slurm(view)
+    hosts, beyond = _hosts(view), _beyond(view)
     if bound is None:
         return ()
     host = floors.floor(view, nccl_run.HOST)
     alone = "all_reduce over the GPUs of each host"
     targets = per_host(hosts)
-    found = _gate(view, nccl_run.HOST, alone, Level.HOST, targets, host, GPUS, blocked=blocked)
+    found = _gate(view, nccl_run.HOST, alone, Level.HOST, targets, host, GPUS, beyond=beyond)
     if len(hosts) > 1:
         whole, also = of_cluster(hosts, f"{len(hosts)} hosts"), (nccl_run.CURVE,)
         title = "all_reduce over all GPU hosts"
         found += _gate(
-            view, nccl_run.ALL, title, Level.CLUSTER, whole, bound, FABRIC, also, blocked=blocked
+            view, nccl_run.ALL, title, Level.CLUSTER, whole, bound, FABRIC, also, beyond=beyond
         )
     return found
 
 
 def perftest(view: View) -> tuple[Requirement, ...]:
     """Every rail of every host; which rails it has, its facts say. A single host has no pair to be measured in."""
-    hosts, blocked = _of_slurm(view)
+    hosts, blocked = _hosts(view), ""
     if len(hosts) < 2:
         return ()
     rails = {host: list(perftest_run.rails_of(view, host)) for host in hosts}
@@ -73,9 +73,7 @@ def perftest(view: View) -> tuple[Requirement, ...]:
     expected = view.profile.hardware.fabric.ports
     # A rail that is down has no evidence, and would be missed by nobody.
     if short := [host for host, own in rails.items() if len(own) < max(1, expected)]:
-        blocked = blocked or (
-            f"fewer active ports are known of {fold(short)} than the class has ({expected}): appliance health"
-        )
+        blocked = f"fewer active ports are known of {fold(short)} than the class has ({expected}): appliance health"
     found: tuple[Requirement, ...] = ()
     for check, what in ((perftest_run.BW, "bandwidth"), (perftest_run.LAT, "latency")):
         title = f"RDMA write {what} of every rail"
@@ -90,6 +88,7 @@ def perftest(view: View) -> tuple[Requirement, ...]:
             bound,
             ("fabric",),
             blocked=blocked,
+            beyond=_beyond(view),
             of_gpus=False,
         )
     return found
@@ -131,9 +130,8 @@ def burn_in(view: View) -> tuple[Requirement, ...]:
     """The hours that are asked for, on every host, and nothing that failed during them."""
     bound, also = view.limit(burnin.DONE), (burnin.CLOCKS, burnin.HEAT, burnin.ERRORS)
     title = f"Burn-in of {bound.value} h" if bound else ""
-    hosts, blocked = _of_slurm(view)
-    targets, level = per_host(hosts), Level.BURN_IN
-    return _gate(view, burnin.DONE, title, level, targets, bound, FABRIC, also, blocked=blocked)
+    targets, level, beyond = per_host(_hosts(view)), Level.BURN_IN, _beyond(view)
+    return _gate(view, burnin.DONE, title, level, targets, bound, FABRIC, also, beyond=beyond)
 
 
 def _gate(
@@ -147,6 +145,7 @@ def _gate(
     also: tuple[str, ...] = (),
     *,
     blocked: str = "",
+    beyond: frozenset[str] = frozenset(),
     of_gpus: bool = True,
     unit: str | None = None,
 ) -> tuple[Requirement, ...]:
@@ -168,6 +167,7 @@ def _gate(
         of_gpus=of_gpus,
         gpus=gpu_models(view) if of_gpus else frozenset(),
         blocked=blocked,
+        beyond=beyond,
         unit=unit,
     )
     return (gate,)
@@ -177,8 +177,7 @@ def _hosts(view: View) -> list[str]:
     return [host.name for host in view.site.with_role(Role.GPU)]
 
 
-def _of_slurm(view: View) -> tuple[list[str], str]:
-    """The GPU hosts that jobs of Slurm reach; where there is none, all of them, and why no job does: not measured is not good."""
-    hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
-    blocked = "" if hosts else "it runs as a job of Slurm, and no GPU host is Slurm's"
-    return hosts or _hosts(view), blocked
+def _beyond(view: View) -> frozenset[str]:
+    """GPU hosts that no job of Slurm reaches. They stay targets of what its jobs measure: not measured is not good."""
+    of_slurm = {host.name for host in view.site.gpu_hosts_of(Owner.SLURM)}
+    return frozenset(_hosts(view)) - of_slurm

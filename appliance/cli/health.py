@@ -9,12 +9,13 @@ import click
 from appliance.actions import health as action
 from appliance.actions.since import Then
 from appliance.cli import options, spoken
+from appliance.models.acceptance import Acceptance, Accepted
 from appliance.models.handover import Difference
 from appliance.models.result import overall
 from appliance.report import changes, documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
-from appliance.report.wording import moment
+from appliance.report.wording import acceptance_words, moment
 
 
 @click.command()
@@ -59,7 +60,13 @@ def health(
     if since and shape in ("nagios", "prometheus"):
         raise click.UsageError(f"--since goes with the table and with --json, not with {shape}")
     seen = action.look(
-        options.target(inventory, profile), options.quiet(), checks, hosts, keep=keep, since=since
+        options.target(inventory, profile),
+        options.quiet(),
+        checks,
+        hosts,
+        keep=keep,
+        since=since,
+        gates=shape == "table" and not as_json,
     )
     verdict = overall(seen.results)
     match "json" if as_json else shape:
@@ -99,15 +106,25 @@ def health(
                 everything=everything,
                 waivers=seen.waivers,
             )
-            if seen.then:
-                for line in _compared(seen.then, seen.differences):
-                    options.echo(line)
+            for line in (*_accepted(seen.acceptance), *_compared(seen.then, seen.differences)):
+                options.echo(line)
             if keep:
                 click.echo(f"  report  {seen.report}")
     return verdict.exit_code
 
 
-def _compared(then: Then, differences: tuple[Difference, ...]) -> Iterator[str]:
+def _accepted(found: Acceptance | None) -> Iterator[str]:
+    """The verdict on the site in one line; none where hardware is simulated or its profile has no gates."""
+    if found is None or found.verdict in {Accepted.SIMULATED, Accepted.NO_GATES}:
+        return
+    word, rest = acceptance_words(found)
+    more = "" if found.verdict is Accepted.YES else ". Which: appliance accept --look"
+    yield spoken.advice(f"  Accepted: {word}. {rest.rstrip(':.')}{more}")
+
+
+def _compared(then: Then | None, differences: tuple[Difference, ...]) -> Iterator[str]:
+    if then is None:
+        return
     day = moment(then.baseline.accepted)
     if not differences:
         yield f"  Nothing differs from {then.said} of {day}."

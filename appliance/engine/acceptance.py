@@ -92,7 +92,8 @@ def _gate(
     )
     speaking = {} if wanted.blocked else speaking_of(wanted, known)
     if not speaking:
-        return gate
+        nothing_reached = not wanted.blocked and not any(map(wanted.reached, wanted.targets))
+        return gate.model_copy(update=_beyond(wanted, wanted.targets)) if nothing_reached else gate
     gate = gate.model_copy(update=_source(speaking, wanted))
     old = {
         host: why
@@ -198,8 +199,8 @@ def _judged(wanted: Requirement, fresh: Fresh, old: Mapping[str | None, str]) ->
         return {"why": next(iter(old.values()))}
     if any(result.simulated for result in fresh.results):
         return {"why": "it was measured on simulated hardware"}
-    if missing := [name for name in names if name not in fresh.of_targets]:
-        return {"why": f"not measured: {_listed(wanted, missing)}"}
+    if left := [target for target in wanted.targets if target.name not in fresh.of_targets]:
+        return _unmeasured(wanted, left)
     for result in fresh.results:
         if result.status is not Status.PASS and (result.required or result.target in names):
             return shown | {"why": _of(wanted, result)}
@@ -207,6 +208,21 @@ def _judged(wanted: Requirement, fresh: Fresh, old: Mapping[str | None, str]) ->
         if why := _unfit(wanted, fresh.of_targets[name]):
             return {"why": f"{_named(wanted, name)}: {why}"}
     return shown | {"state": GateState.PASSED, "why": "", "close": ""}
+
+
+def _unmeasured(wanted: Requirement, left: Sequence[Target]) -> dict[str, object]:
+    """The state of a gate that lacks these targets: first what a run of the benchmark would bring."""
+    if near := [target.name for target in left if wanted.reached(target)]:
+        return {"why": f"not measured: {_listed(wanted, near)}"}
+    return _beyond(wanted, left)
+
+
+def _beyond(wanted: Requirement, left: Iterable[Target]) -> dict[str, object]:
+    """The state where all that is left to measure lies on hosts that no run reaches: which, and what brings them in reach."""
+    hosts = dict.fromkeys(h for target in left for h in target.hosts if h in wanted.beyond)
+    verb = "is" if len(hosts) == 1 else "are"
+    why = f"not measured: it runs as a job of Slurm, and {fold(hosts)} {verb} not Slurm's"
+    return {"why": why, "close": f"appliance node assign {next(iter(hosts))} slurm"}
 
 
 def _unfit(wanted: Requirement, good: CheckResult) -> str:

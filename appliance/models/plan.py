@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from appliance.models.acceptance import Acceptance
 from appliance.models.base import Document, Model
 from appliance.models.line import Line
 from appliance.models.result import CheckResult
@@ -68,6 +69,9 @@ class Plan(Document):
     cells: tuple[HostStage, ...] = ()
     results: tuple[CheckResult, ...] = Field(
         default=(), description="What is wrong on the hosts and no stage of this plan mends"
+    )
+    acceptance: Acceptance | None = Field(
+        default=None, description="Whether the site can be taken over as it is, and what is open"
     )
 
     def cell(self, stage: str, host: str) -> HostStage | None:

@@ -107,7 +107,11 @@ def test_unmarked_site_is_deployed_and_evidence_of_every_gate_makes_it_accepted(
     assert record.acceptance
     assert {g.id for g in record.acceptance.gates} == {*RUNS, "gpt3.126m", "gpt3.5b"}
     assert {g.state for g in record.acceptance.gates} == {GateState.OPEN}
-    assert "9 gates no measurement of this site: " in said
+    assert "9 gates are open. The deployment stands. ? no measurement of this site" in said
+    assert "nccl.host, nccl.cluster: appliance validate" in said
+    planned = " ".join(unmarked.program("plan").stdout.split())
+    assert "9 gates are open" in planned
+    assert close in planned
 
     logs = unmarked.program("validate", "gpt3", "--from-logs", str(_logs(tmp_path)))
     assert logs.returncode == 0, logs.stdout + logs.stderr

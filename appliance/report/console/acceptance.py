@@ -1,11 +1,11 @@
 """The verdict on a whole site: one line, then each gate with what is known of it and the command that closes it.
 
-Gates of which nothing is known are told in one block: a new site has a dozen of them.
+Who measures or accepts sees every gate. Who plans or deploys sees what is open, folded: a new site has a dozen gates.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +21,8 @@ from appliance.report.wording import (
     waiver_words,
 )
 
+LINES = 14
+"""Most lines of the folded block. The gates left are counted, and ``appliance accept --look`` names them."""
 _STYLE = {
     Accepted.YES: "bold green",
     Accepted.NOT_YET: "bold yellow",
@@ -28,14 +30,12 @@ _STYLE = {
     Accepted.SIMULATED: "dim",
     Accepted.NO_GATES: "dim",
 }
+_DOUBTED = {Accepted.NOT_YET, Accepted.NO, Accepted.SIMULATED}
 
 
 def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
     """Print the verdict and the gates. Of simulated hardware the verdict alone: its gates are for nobody to close."""
-    word, rest = acceptance_words(acceptance)
-    style = "bold yellow" if acceptance.waivers else _STYLE[acceptance.verdict]
-    head = Text.assemble((f"Accepted: {word}.", style), f" {rest}".rstrip())
-    console.print(Padding(head, (0, 0, 0, 2), expand=False))
+    _head(console, acceptance)
     if acceptance.verdict is Accepted.SIMULATED:
         return
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -44,8 +44,7 @@ def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
     table.add_column(overflow="fold")
     for gates in _blocks(acceptance.gates):
         first, *more = gates
-        sign = GATE[first.state]
-        mark = Text(sign.glyph(console.options.ascii_only), sign.style)
+        mark = _mark(console, first)
         if more:
             names = ", ".join(gate.id for gate in gates)
             said = Text(f"{one_line(first.why)}: {names}")
@@ -59,6 +58,69 @@ def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
     console.print(Padding(table, (0, 0, 0, 4), expand=False))
 
 
+def acceptance_fold(console: Console, acceptance: Acceptance, *, stands: bool = False) -> None:
+    """Print the verdict and what is open, folded: a line for the reason, then one for each command and the gates it closes.
+
+    ``stands``: the deployment is proved, which is said where an open gate could be taken for its failure.
+    """
+    said = "The deployment stands." if stands and acceptance.verdict in _DOUBTED else ""
+    _head(console, acceptance, said)
+    left = 0
+    room = 0 if acceptance.verdict is Accepted.SIMULATED else LINES
+    for gates in _alike(gate for gate in acceptance.gates if gate.state is not GateState.PASSED):
+        lines = list(_folded(console, gates))
+        left += len(gates) if len(lines) > room else 0
+        room -= len(lines)
+        for line in lines if room >= 0 else ():
+            console.print(Padding(line, (0, 0, 0, 4), expand=False))
+    if left:
+        more = f"and {plural(left, 'gate')} more: accept --look names them"
+        if acceptance.verdict is Accepted.SIMULATED:
+            more = f"Real hardware of its class has {plural(left, 'gate')} to pass."
+        console.print(Padding(Text(more, "dim"), (0, 0, 0, 4), expand=False))
+
+
+def waiver_line(waiver: Waiver) -> Text:
+    """A waiver in red: what it covers is no better for it."""
+    return Text(waiver_words(waiver), "bold red")
+
+
+def _head(console: Console, acceptance: Acceptance, more: str = "") -> None:
+    word, rest = acceptance_words(acceptance)
+    style = "bold yellow" if acceptance.waivers else _STYLE[acceptance.verdict]
+    said = f" {rest.rstrip(':.')}. {more}" if more else f" {rest}"
+    head = Text.assemble((f"Accepted: {word}.", style), said.rstrip())
+    console.print(Padding(head, (0, 0, 0, 2), expand=False))
+
+
+def _mark(console: Console, gate: Gate) -> Text:
+    sign = GATE[gate.state]
+    return Text(sign.glyph(console.options.ascii_only), sign.style)
+
+
+def _alike(gates: Iterable[Gate]) -> list[list[Gate]]:
+    """Open and failed gates by what is said of them, failed ones first."""
+    blocks: dict[tuple[object, ...], list[Gate]] = {}
+    for gate in sorted(gates, key=lambda gate: gate.state is GateState.OPEN):
+        blocks.setdefault((gate.state, gate.why, gate.waivers), []).append(gate)
+    return list(blocks.values())
+
+
+def _folded(console: Console, gates: Sequence[Gate]) -> Iterator[RenderableType]:
+    """One reason: its line, its waivers, and by command the gates that it closes."""
+    first = gates[0]
+    style = "bold red" if first.state is GateState.FAILED else ""
+    value = gate_value(first) if len(gates) == 1 else ""
+    said = " · ".join(part for part in (one_line(first.why), value) if part)
+    yield Text.assemble(_mark(console, first), "  ", (said, style))
+    yield from (Padding(waiver_line(waiver), (0, 0, 0, 3)) for waiver in first.waivers)
+    by_close: dict[str, list[str]] = {}
+    for gate in gates:
+        by_close.setdefault("" if gate.waivers else gate.close, []).append(gate.id)
+    for close, names in by_close.items():
+        yield Text(f"   {', '.join(names)}" + (f": {close}" if close else ""))
+
+
 def _blocks(gates: Iterable[Gate]) -> list[list[Gate]]:
     """One block per gate; those without a measurement or waiver, for the same reason, share one, in the place of the first."""
     blocks: dict[str, list[Gate]] = {}
@@ -66,11 +128,6 @@ def _blocks(gates: Iterable[Gate]) -> list[list[Gate]]:
         bare = gate.state is GateState.OPEN and not gate.source and not gate.waivers
         blocks.setdefault(gate.why if bare else f"gate {gate.id}", []).append(gate)
     return list(blocks.values())
-
-
-def waiver_line(waiver: Waiver) -> Text:
-    """A waiver in red: what it covers is no better for it."""
-    return Text(waiver_words(waiver), "bold red")
 
 
 def _said(gate: Gate) -> Text:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from appliance.models.plan import VALIDATE, Action, HostStage, Plan
 from appliance.report import symbols
+from appliance.report.console.acceptance import acceptance_fold
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings
 from appliance.report.symbols import Sign
@@ -59,6 +60,9 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
         console.print()
         console.print(Padding(Text(_WRONG, "bold"), (0, 0, 0, 2), expand=False))
         findings_list(console, findings(told))
+    if plan.acceptance:
+        console.print()
+        acceptance_fold(console, plan.acceptance)
 
 
 def _title(plan: Plan, facts_seconds: float | None) -> Text:

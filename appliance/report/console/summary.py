@@ -9,7 +9,7 @@ from rich.text import Text
 
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
-from appliance.report.console.acceptance import acceptance_lines, waiver_line
+from appliance.report.console.acceptance import acceptance_fold, acceptance_lines, waiver_line
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings, gaps_line, tells_of
 from appliance.report.host_words import of_hosts, without_host
@@ -48,8 +48,11 @@ def run_summary(
     findings_list(console, open_points)
     for line in _verdict(record):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
-    if record.acceptance:
+    if record.acceptance and record.verb in _MEASURING:
         acceptance_lines(console, record.acceptance)
+    elif record.acceptance:
+        whole = record.verdict is Verdict.PASSED and not record.narrowed
+        acceptance_fold(console, record.acceptance, stands=whole)
     waivers_list(console, record)
     for word, text in (("report", report), ("next", next_command)):
         if text:
@@ -65,6 +68,8 @@ def waivers_list(console: Console, record: RunRecord) -> None:
             console.print(Padding(waiver_line(waiver), (0, 0, 0, 4), expand=False))
 
 
+_MEASURING = {"accept", "validate"}
+"""Verbs whose reader wants to see every gate."""
 _UNASSESSED = 6
 _SHOWN = {Status.FAIL, Status.ERROR, Status.WARN}
 

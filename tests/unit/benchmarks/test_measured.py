@@ -105,16 +105,30 @@ def test_a_single_host_has_no_gate_that_takes_a_pair() -> None:
     assert [g.id for g in measured.nccl(asking(nccl_view(1), nccl__cluster=180))] == ["nccl.host"]
 
 
-def test_hosts_that_no_job_of_slurm_reaches_keep_what_is_measured_by_jobs_open() -> None:
-    view = asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180, burnin__done=8)
+def given_to_kubernetes(view: View, *names: str) -> View:
+    """The same site, where these GPU hosts are Kubernetes'; none named: all of them."""
     hosts = tuple(
-        host.model_copy(update={"owner": Owner.KUBERNETES}) if Role.GPU in host.roles else host
+        host.model_copy(update={"owner": Owner.KUBERNETES})
+        if Role.GPU in host.roles and host.name in (names or (host.name,))
+        else host
         for host in view.site.hosts
     )
-    other = View(view.profile, view.site.model_copy(update={"hosts": hosts}), view.facts)
-    found = (*measured.perftest(other), *measured.burn_in(other))
-    assert [gate.id for gate in found] == ["perftest.write_bw", "burnin.done"]
-    assert all("no GPU host is Slurm's" in gate.blocked for gate in found)
+    return View(view.profile, view.site.model_copy(update={"hosts": hosts}), view.facts)
+
+
+@pytest.mark.parametrize("of_kubernetes", [("gpu-2",), ("gpu-1", "gpu-2")])
+def test_no_gate_and_no_host_of_it_vanishes_where_kubernetes_has_hosts(
+    of_kubernetes: tuple[str, ...],
+) -> None:
+    view = asking(
+        rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180, burnin__done=8, nccl__cluster=180
+    )
+    other = given_to_kubernetes(view, *of_kubernetes)
+    for of_benchmark in (measured.perftest, measured.burn_in, measured.nccl):
+        before, after = of_benchmark(view), of_benchmark(other)
+        assert [(g.id, g.targets) for g in after] == [(g.id, g.targets) for g in before]
+        assert {g.beyond for g in before} == {frozenset()}
+        assert {g.beyond for g in after} == {frozenset(of_kubernetes)}
 
 
 @pytest.mark.parametrize(("hours", "expected"), [(8, True), (24, False)])

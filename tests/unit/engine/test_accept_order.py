@@ -46,6 +46,7 @@ class Bench:
     def __init__(self) -> None:
         self.ran: list[str] = []
         self.bad: set[str] = set()
+        self.beyond: frozenset[str] = frozenset()
         self.all = (
             self._made("one", Level.HOST, per_host(HOSTS)),
             self._made("all", Level.CLUSTER, of_cluster(HOSTS)),
@@ -70,12 +71,14 @@ class Bench:
                     stages=("gpu",),
                     gpus=gpu_models(view),
                     by_run=by_run,
+                    beyond=self.beyond,
                 ),
             )
 
         def run(view: View, remote: object) -> Outcome:
             self.ran.append(name)
-            return Outcome(tuple(self._result(name, target.name) for target in targets))
+            reached = [t.name for t in targets if self.beyond.isdisjoint(t.hosts)]
+            return Outcome(tuple(self._result(name, target) for target in reached))
 
         return Benchmark(name, name, (f"{name}.check",), run, 1, "", gates=gates)
 
@@ -131,6 +134,17 @@ def test_host_whose_fault_is_waived_enters_the_cluster(session: Session, bench: 
     give(session, Waiver(check="one.gate", target="gpu-2", reason="known", until="2999-01-01"))
     _measure(session)
     assert bench.ran == ["one", "all", "burn"]
+
+
+def test_what_a_run_cannot_close_any_more_is_not_run_again(session: Session, bench: Bench) -> None:
+    bench.beyond = frozenset({"gpu-2"})
+    _measure(session)
+    assert bench.ran == ["one"]
+    _measure(session)
+    assert bench.ran == ["one"]
+    bench.beyond = frozenset()
+    _measure(session)
+    assert bench.ran == ["one", "one", "all", "burn"]
 
 
 def _undeployed(session: Session) -> Session:

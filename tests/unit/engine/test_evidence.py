@@ -324,3 +324,38 @@ def test_a_change_stays_one_when_the_stage_ran_again_and_changed_nothing(
     session.journal.append("r3", "host_started", stage="gpu", host="gpu-2")
     session.journal.append("r3", "host_done", stage="gpu", host="gpu-2", changes=0)
     assert "last change of stage gpu on gpu-2" in _gate(session, view).why
+
+
+def test_host_that_no_run_reaches_keeps_its_gate_open_and_says_how_it_comes_in_reach(
+    session: Session, view: View
+) -> None:
+    wanted = replace(_wanted(view), beyond=frozenset({"gpu-2"}))
+    (gate,) = gates_of(session, view, [wanted])
+    assert (gate.state, gate.why, gate.close) == (
+        GateState.OPEN,
+        "no measurement of this site",
+        "appliance validate copy",
+    )
+    _run(session, view, _good("gpu-1"))
+    (gate,) = gates_of(session, view, [wanted])
+    assert gate.state is GateState.OPEN
+    assert "gpu-2 is not Slurm's" in gate.why
+    assert gate.close == "appliance node assign gpu-2 slurm"
+
+
+def test_site_no_run_reaches_at_all_has_its_gates_open_with_the_way_out(
+    session: Session, view: View
+) -> None:
+    wanted = replace(_wanted(view), beyond=frozenset(HOSTS))
+    (gate,) = gates_of(session, view, [wanted])
+    assert gate.state is GateState.OPEN
+    assert "gpu-[1-2] are not Slurm's" in gate.why
+    assert gate.close == "appliance node assign gpu-1 slurm"
+
+
+def test_evidence_of_a_host_from_before_it_was_kubernetes_counts(
+    session: Session, view: View
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    wanted = replace(_wanted(view), beyond=frozenset({"gpu-2"}))
+    assert gates_of(session, view, [wanted])[0].state is GateState.PASSED

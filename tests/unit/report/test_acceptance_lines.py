@@ -1,4 +1,7 @@
-"""The gates on a terminal: what nobody has measured is one block, what is known of a gate stands by itself."""
+"""The gates on a terminal: what nobody has measured is one block, what is known of a gate stands by itself.
+
+Who plans or deploys sees a folded block, whatever the number of gates.
+"""
 
 import io
 from datetime import UTC, datetime
@@ -7,7 +10,7 @@ from rich.console import Console
 
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.waiver import Waiver
-from appliance.report.console.acceptance import acceptance_lines
+from appliance.report.console.acceptance import LINES, acceptance_fold, acceptance_lines
 
 UNMEASURED = "no measurement of this site"
 
@@ -54,3 +57,68 @@ def test_what_is_known_of_a_gate_stands_by_itself() -> None:
     )
     own = [line.split()[1] for line in shown[1:] if line[0] in "?✗"]
     assert own == ["dcgm.diag", "nccl.host", "fio.scratch_read", "perftest.write_bw", "2"]
+
+
+def folded(verdict: Accepted, *gates: Gate, stands: bool = True, why: str = "") -> list[str]:
+    at = Console(file=io.StringIO(), width=100)
+    acceptance_fold(at, Acceptance(verdict=verdict, gates=gates, why=why), stands=stands)
+    assert isinstance(at.file, io.StringIO)
+    return [" ".join(line.split()) for line in at.file.getvalue().splitlines()]
+
+
+def test_folded_gates_stand_by_reason_and_by_the_command_that_closes_them() -> None:
+    shown = folded(
+        Accepted.NOT_YET,
+        gate("nccl.host"),
+        gate("nccl.cluster"),
+        gate("dcgm.diag", state=GateState.PASSED),
+        gate("perftest.write_bw", why="fewer active ports are known", close=""),
+        gate("burnin.done"),
+    )
+    assert shown == [
+        "Accepted: not yet. 4 gates are open. The deployment stands.",
+        "? no measurement of this site",
+        "nccl.host, nccl.cluster: appliance validate nccl",
+        "burnin.done: appliance validate burnin",
+        "? fewer active ports are known",
+        "perftest.write_bw",
+    ]
+
+
+def test_a_failed_gate_comes_first_and_is_no_failure_of_the_deployment() -> None:
+    shown = folded(
+        Accepted.NO,
+        gate("burnin.done"),
+        gate("fio.total_read", state=GateState.FAILED, why="too slow", value=3, unit="GB/s"),
+    )
+    assert shown[0] == "Accepted: no. 1 gate failed; 1 gate is open. The deployment stands."
+    assert shown[1].startswith("✗ too slow · 3 GB/s")
+    assert shown[2] == "fio.total_read: appliance validate fio"
+
+
+def test_a_deployment_that_does_not_stand_is_not_said_to() -> None:
+    assert folded(Accepted.NOT_YET, gate("burnin.done"), stands=False)[0].endswith("open:")
+
+
+def test_simulated_hardware_has_its_gates_counted_and_none_to_close() -> None:
+    shown = folded(Accepted.SIMULATED, gate("burnin.done"), gate("gpt3.5b"), why="simulated")
+    assert shown == [
+        "Accepted: no. Simulated. The deployment stands.",
+        "Real hardware of its class has 2 gates to pass.",
+    ]
+
+
+def test_many_gates_with_many_reasons_stay_one_block_and_none_is_left_uncounted() -> None:
+    gates = [gate(f"x{number}.y", why=f"stale since {number}") for number in range(20)]
+    shown = folded(Accepted.NOT_YET, *gates)
+    assert len(shown) == LINES + 2
+    named = sum(line.startswith("?") for line in shown)
+    assert shown[-1] == f"and {20 - named} gates more: accept --look names them"
+
+
+def test_a_waived_gate_shows_its_waiver_and_asks_for_no_command() -> None:
+    waiver = Waiver.model_validate({"check": "gpt3.5b", "reason": "ordered", "until": "2027-01-31"})
+    shown = folded(Accepted.NOT_YET, gate("gpt3.5b", waivers=(waiver,)), gate("burnin.done"))
+    assert "gpt3.5b waived until 2027-01-31: ordered" in shown
+    assert "gpt3.5b" in shown
+    assert not any("validate gpt3" in line for line in shown)
