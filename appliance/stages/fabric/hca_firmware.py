@@ -1,6 +1,7 @@
 """From which version on the firmware of a network adapter is good, as data."""
 
-from functools import cache
+import re
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -8,6 +9,8 @@ from appliance.config.tables import load
 from appliance.models.base import Model
 
 Version = tuple[int, ...]
+NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+"""A host says what it likes: neither "²" nor five thousand digits are a number to Python."""
 
 
 class AdapterFirmware(Model):
@@ -43,10 +46,10 @@ class HcaFirmware(Model):
         return next((a for a in self.adapters if numbers(a.minimum)[:1] == kind), None)
 
 
+@lru_cache(1024)
 def numbers(version: str) -> Version:
     """ "20.43.8002" to compare; empty where it is no such version."""
-    parts = version.split(".")
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+    return tuple(map(int, version.split("."))) if NUMBERS.fullmatch(version) else ()
 
 
 @cache

@@ -73,6 +73,13 @@ def test_unread_firmware_unknown_kinds_and_silent_hosts_are_not_assessed() -> No
     assert {r.status for r in judge(ID, bare)} == {Status.NOT_ASSESSED}
 
 
+@pytest.mark.parametrize("said", ["²", "20.43.²", "9" * 5000, "20..1", "v20"])
+def test_what_is_no_version_is_not_assessed_whatever_a_host_says(said: str) -> None:
+    result = one(ID, carrying(GOOD, said))
+    assert (result.status, result.names, result.host) == (Status.NOT_ASSESSED, (), "gpu-1")
+    assert "the firmware of mlx5_1 could not be read" in result.cause
+
+
 @pytest.mark.parametrize(
     ("version", "good"),
     [

@@ -1,6 +1,8 @@
 """Does every cable of the fabric run at full width and speed, named by both of its ends."""
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
@@ -30,6 +32,7 @@ LANE_GBPS = {
 }
 """Gb/s of one lane as the InfiniBand roadmap names it (data rates, FDR rounded as tools do)."""
 LANES = 4
+WIDTH = re.compile(r"([0-9]{1,3})x?")
 
 
 def judge_links(view: View) -> Iterable[CheckResult]:
@@ -59,8 +62,13 @@ def judge_links(view: View) -> Iterable[CheckResult]:
 
 def rate(link: Link) -> float:
     """Gb/s of a cable; 0 where width or speed is not known."""
-    width = link.width.removesuffix("x")
-    return int(width) * LANE_GBPS.get(link.speed.upper(), 0.0) if width.isdigit() else 0.0
+    return _rate(link.width, link.speed)
+
+
+@lru_cache(256)
+def _rate(width: str, speed: str) -> float:
+    lanes = WIDTH.fullmatch(width)
+    return int(lanes[1]) * LANE_GBPS.get(speed.upper(), 0.0) if lanes else 0.0
 
 
 def _concerned(owners: Mapping[Socket, Plug], topology: Topology) -> list[Link]:

@@ -1,6 +1,7 @@
 """What the checks of single GPUs share: each GPU judged, what cannot be judged said once, the rest one pass."""
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from appliance.checks.check import judged, not_assessed, passed
@@ -57,6 +58,7 @@ def devices(facts: HostFacts) -> tuple[Gpu, ...]:
     return facts.gpus.devices if facts.gpus else ()
 
 
+@lru_cache(1024)
 def address(bus_id: str) -> str:
     """A PCI address as sysfs writes it: NVML's has eight digits for the domain, a kernel message no function."""
     parts = bus_id.lower().split(":")
