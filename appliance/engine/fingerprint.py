@@ -21,6 +21,8 @@ STRAYS = (
 
 Inputs = dict[str, str]
 """Name of an input ("role slurm", "module slurm_node", "slurm_partitions") -> its digest."""
+ATOMS = frozenset({str, int, bool})
+"""Types of variables whose equal values have equal digests."""
 ALL_MODULES = "modules"
 """The input of receipts up to 0.1.0 that stood for every module of the collection at once."""
 PLUGINS = Path("playbooks/collections/ansible_collections/appliance/host/plugins")
@@ -31,7 +33,7 @@ SHARES = re.compile(
 
 
 class Digests:
-    """Digests of variables, each that all hosts share made once.
+    """Digests of variables, each that hosts have in common made once.
 
     ``salt`` keys them, for variables may hold secrets: a receipt tells nobody what they are.
     """
@@ -39,19 +41,27 @@ class Digests:
     def __init__(self, salt: bytes, shared: Shared) -> None:
         self._salt = salt
         self._shared = shared
-        self._known: dict[int, str] = {}
+        self._known: dict[object, str] = {}
+        self._empty = hashlib.blake2b(key=salt, digest_size=12)
 
     def of(self, value: object) -> str:
         """The digest of one variable's value."""
-        if not self._shared.holds(value):
+        key: object
+        if type(value) in ATOMS:
+            # 1 and True are equal, and two texts.
+            key = type(value), value
+        elif self._shared.holds(value):
+            key = id(value)
+        else:
             return self._digest(value)
-        if id(value) not in self._known:
-            self._known[id(value)] = self._digest(value)
-        return self._known[id(value)]
+        if key not in self._known:
+            self._known[key] = self._digest(value)
+        return self._known[key]
 
     def _digest(self, value: object) -> str:
-        text = json.dumps(value, sort_keys=True, default=_plain)
-        return hashlib.blake2b(text.encode(), key=self._salt, digest_size=12).hexdigest()
+        digest = self._empty.copy()
+        digest.update(_TEXT.encode(value).encode())
+        return digest.hexdigest()
 
 
 def inputs_of(
@@ -71,7 +81,7 @@ def files_of(stage: Stage, data: Path) -> Mapping[str, str]:
 
 def fingerprint(inputs: Inputs) -> str:
     """One digest of all inputs."""
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(_TEXT.encode(inputs).encode()).hexdigest()[:32]
 
 
 def changed_inputs(before: Inputs, now: Inputs) -> list[str]:
@@ -81,6 +91,9 @@ def changed_inputs(before: Inputs, now: Inputs) -> list[str]:
 
 def _plain(value: object) -> str:
     return str(value) if isinstance(value, Secret) else repr(value)
+
+
+_TEXT = json.JSONEncoder(sort_keys=True, default=_plain)
 
 
 @cache

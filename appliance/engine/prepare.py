@@ -31,10 +31,14 @@ def prepare(
     shared = Shared()
     digests = Digests(session.salt, shared)
     for stage in stages:
+        same: dict[tuple[str, ...], tuple[Inputs, str]] = {}
         for host in concerned(stage, session, facts):
             variables = stage.variables(session.context(host, facts, shared))
             inputs = inputs_of(stage, session.data, variables, digests)
-            made[stage.name, host.name] = Prepared(variables, inputs, fingerprint(inputs))
+            key = (*inputs, *inputs.values())
+            if key not in same:
+                same[key] = inputs, fingerprint(inputs)
+            made[stage.name, host.name] = Prepared(variables, *same[key])
     return made
 
 

@@ -111,6 +111,28 @@ def test_what_hosts_share_is_digested_once_and_alike(monkeypatch: pytest.MonkeyP
     assert digests.of([{"name": "gpu-2"}]) != first
 
 
+def test_equal_values_of_other_types_are_digested_apart() -> None:
+    digests, alone = (
+        Digests(b"salt", Shared()),
+        [1, True, 1.0, "1", Secret("1"), [1], [True], [1.0]],
+    )
+    found = [digests.of(value) for value in (*alone, *alone)]
+    assert found[: len(alone)] == found[len(alone) :]
+    assert found[: len(alone)] == [Digests(b"salt", Shared()).of(value) for value in alone]
+    # A secret is digested as its text.
+    assert len(set(found)) == len(alone) - 1
+    assert digests.of(Secret("1")) == digests.of("1")
+
+
+def test_hosts_with_equal_inputs_share_them(with_secrets: Session) -> None:
+    stage = stage_of("one", variables=lambda context: {"x": len(context.host.name)})
+    made = prepare(with_secrets, known(), (stage,))
+    one, other, head = (made["one", host] for host in ("gpu-1", "gpu-2", "head"))
+    assert one.inputs is other.inputs
+    assert one.fingerprint == other.fingerprint != head.fingerprint
+    assert one.inputs["x"] != head.inputs["x"]
+
+
 def test_contexts_of_their_own_share_nothing(with_secrets: Session) -> None:
     head, gpu = with_secrets.site.hosts[:2]
     one = RoleContext(with_secrets.profile, with_secrets.site, head, {}, {})
