@@ -1,7 +1,7 @@
 """Every role keeps its word: its options, what the program gives it, its anatomy and its README."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import Secret
 from appliance.models.facts import HostFacts
+from appliance.models.profile import Profile
 from appliance.models.site import Owner, Role, Site
 from appliance.stages.catalog import STAGES
-from appliance.stages.context import RoleContext
+from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.site import SchedulerOptions
 from appliance.stages.stage import Stage
 from appliance.stages.workloads.site import Addon, NfsCsi, WorkloadsOptions
 from tests.facts import facts_of
+from tests.golden.record import SITES
 
 ROOT = data.root()
 ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/tasks/main.yml"))
@@ -156,6 +158,37 @@ def asking(stage: Stage, site: Site) -> Site:
     return site.model_copy(update=sections)
 
 
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory) -> LoadedSite:
+    """A site that sets nothing but what it must."""
+    return load_site(SITES["hpc"](tmp_path_factory.mktemp("silent")))
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_a_default_of_a_role_is_empty_or_the_sites_own(stage: Stage, silent: LoadedSite) -> None:
+    site = asking(stage, silent.site)
+    given = list(variables_of(stage, site, silent.profile, {}))
+    differing = {
+        name: (option["default"], values)
+        for role in stage.ansible_roles
+        for name, option in options(_role(role)).items()
+        if option.get("default")
+        if (values := [one[name] for one in given if name in one])
+        if option["default"] not in values
+    }
+    assert differing == {}
+
+
+def variables_of(
+    stage: Stage, site: Site, profile: Profile, seen: Mapping[str, HostFacts]
+) -> Iterator[Variables]:
+    """What the program gives the stage's roles on each of its hosts."""
+    secrets = {name: Secret("k" * 43 + "=") for name in (*site.secrets, CLUSTER_KEY)}
+    for host in site.hosts:
+        if stage.roles & set(host.roles):
+            yield stage.variables(RoleContext(profile, site, host, secrets, seen))
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["with facts", "before facts"])
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
 def test_what_the_program_gives_a_role_is_what_it_accepts(
@@ -163,12 +196,10 @@ def test_what_the_program_gives_a_role_is_what_it_accepts(
 ) -> None:
     site = asking(stage, example.site)
     spec = {name: o for role in stage.ansible_roles for name, o in options(_role(role)).items()}
-    secrets = {name: Secret("k" * 43 + "=") for name in (*site.secrets, CLUSTER_KEY)}
     seen = {host.name: facts(host.name) for host in site.hosts} if known else {}
-    hosts = [host for host in site.hosts if stage.roles & set(host.roles)]
-    assert hosts
-    for host in hosts:
-        given = stage.variables(RoleContext(example.profile, site, host, secrets, seen))
+    made = list(variables_of(stage, site, example.profile, seen))
+    assert made
+    for given in made:
         assert set(given) <= set(spec), "an option the role does not have"
         assert {name for name, o in spec.items() if o.get("required")} <= set(given)
         assert ArgumentSpecValidator(spec).validate(given).error_messages == []
@@ -177,17 +208,12 @@ def test_what_the_program_gives_a_role_is_what_it_accepts(
 def test_no_stage_but_those_a_move_runs_depends_on_whose_a_host_is(example: LoadedSite) -> None:
     base = asking(next(s for s in STAGES if s.name == "workloads"), example.site)
     moved = base.with_role(Role.GPU)[0]
-    secrets = {name: Secret("k" * 43 + "=") for name in (*base.secrets, CLUSTER_KEY)}
     seen = {host.name: facts(host.name) for host in base.hosts}
 
     def given(stage: Stage, owner: Owner) -> list[object]:
         hosts = [h.model_copy(update={"owner": owner}) if h == moved else h for h in base.hosts]
         site = base.model_copy(update={"hosts": tuple(hosts)})
-        return [
-            stage.variables(RoleContext(example.profile, site, host, secrets, seen))
-            for host in hosts
-            if stage.roles & set(host.roles)
-        ]
+        return [*variables_of(stage, site, example.profile, seen)]
 
     changed = {s.name for s in STAGES if given(s, Owner.SLURM) != given(s, Owner.KUBERNETES)}
     assert changed == set(node.STAGES)
