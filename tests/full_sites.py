@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import json
 import shutil
 import tarfile
 from pathlib import Path
@@ -13,6 +14,8 @@ from appliance.config.fresh import write_secrets
 SITES = Path(__file__).parent / "data/full_sites"
 VARIABLE = "ACME_SLURMDBD_PASSWORD"
 PACKAGE = b"a package"
+AUTHORITY = SITES / "ca.pem"
+"""A certificate nobody has the key of."""
 
 
 def write_full_site(folder: Path, kind: str) -> Path:
@@ -20,18 +23,21 @@ def write_full_site(folder: Path, kind: str) -> Path:
     write_secrets(folder / "secrets")
     for name, text in (
         ("bmc", "bmc of this test\n"),
+        ("bmc.pem", AUTHORITY.read_text()),
         ("id_ed25519", "a key\n"),
         ("vault.yml", "$ANSIBLE_VAULT;1.1;AES256\n00\n"),
     ):
         file = folder / "secrets" / name
         file.touch(mode=0o600)
         file.write_text(text)
-    (folder / "known_hosts").write_text("")
+    for file in (folder / "known_hosts", folder / "secrets/known_hosts"):
+        file.write_text("")
     (folder / "enroot.deb").write_bytes(PACKAGE)
     (folder / "pyxis.tar.gz").write_bytes(source := _archive("pyxis-0.24.0"))
     shutil.copytree(root() / "profiles", folder / "profiles", dirs_exist_ok=True)
     digests = {"ENROOT": PACKAGE, "PYXIS": source}
     text = (SITES / f"{kind}.yml").read_text().replace("PROFILE", "balanced")
+    text = text.replace("AUTHORITY", json.dumps(AUTHORITY.read_text()))
     for name, content in digests.items():
         text = text.replace(name, hashlib.sha256(content).hexdigest())
     file = folder / "site.yml"

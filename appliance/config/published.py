@@ -63,21 +63,21 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
     definitions = document.get("$defs", {})
     for name, info in model.model_fields.items():
         key = f"{prefix}{info.alias or name}"
-        inner, suffix = _inner(info.annotation)
+        inner, suffix = inner_of(info.annotation)
         takes = in_words(document["properties"][info.alias or name], definitions)
         yield key + suffix, takes, _default(info), info.description or ""
         if _is_model(inner):
             yield from _rows(inner, f"{key}{suffix}.")
 
 
-def _inner(annotation: Any) -> tuple[Any, str]:
-    """What is at the bottom of lists and mappings, and how a path says so."""
+def inner_of(annotation: Any) -> tuple[Any, str]:
+    """What is at the bottom of lists and mappings, and how a path says so: ``[]``, ``.NAME``."""
     bare = _without_none(annotation)
     if get_origin(bare) is tuple:
-        inner, suffix = _inner(get_args(bare)[0])
+        inner, suffix = inner_of(get_args(bare)[0])
         return inner, "[]" + suffix
     if get_origin(bare) is dict:
-        inner, suffix = _inner(get_args(bare)[1])
+        inner, suffix = inner_of(get_args(bare)[1])
         return inner, ".NAME" + suffix
     return bare, ""
 

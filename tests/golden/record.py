@@ -60,6 +60,17 @@ scheduler:
   projects:
     - {name: team, queues: [{name: train, gpu: {quota: 2}}]}
 """
+SERVED = """\
+  kubernetes_encryption_key: {file: munge_key}
+kubernetes: {}
+scheduler:
+  projects:
+    - {name: team, queues: [{name: models, work: inference, gpu: {quota: 2}}]}
+storage:
+  exports: [{path: /srv/data}]
+workloads:
+  vllm: {open_to_cluster: true, models: [{name: llama, path: llama/3-8b}]}
+"""
 
 
 @dataclass(frozen=True)
@@ -110,13 +121,17 @@ def _plain_site(profile: str, more: str = "") -> Callable[[Path], Path]:
 
 SITES: Mapping[str, Callable[[Path], Path]] = {
     "hpc": _plain_site("hpc"),
-    "balanced": _plain_site("balanced"),
+    "balanced": _plain_site("balanced", SERVED),
     "cost-efficient": _plain_site("cost-efficient"),
     "external-cluster": _plain_site("hpc", EXTERNAL),
     "infiniband": lambda folder: write_full_site(folder, "infiniband"),
     "ethernet": lambda folder: write_full_site(folder, "ethernet"),
 }
-"""Infiniband: a cluster of one control plane, MIG, Slurm beside it; ethernet: three control planes and Run:ai."""
+"""Balanced: a cluster that serves models to all; infiniband: a cluster of one control plane, MIG, Slurm beside it; ethernet: three control planes and Run:ai."""
+
+
+MACHINES = ("infiniband", "ethernet")
+"""Sites whose hosts are no containers, as those are that the facts were taken from: a role is given less there."""
 
 
 @contextmanager
@@ -129,7 +144,7 @@ def at_work(name: str, folder: Path) -> Iterator[Site]:
         time.tzset()
         loaded = load_site(SITES[name](folder))
         with Journal(folder / "runs") as journal:
-            made = _made(loaded, journal)
+            made = _made(loaded, journal, name in MACHINES)
             prepared = prepare(made.session, made.found.facts, _stages(made))
             yield Site(made, _settled(made, prepared), prepared)
 
@@ -163,9 +178,9 @@ def recorded(name: str, folder: Path) -> dict[str, str]:
     }
 
 
-def _made(loaded: LoadedSite, journal: Journal) -> Made:
+def _made(loaded: LoadedSite, journal: Journal, machines: bool) -> Made:
     """The site before its first deployment."""
-    facts = {host.name: _facts(host) for host in loaded.site.hosts}
+    facts = {host.name: _facts(host, machines) for host in loaded.site.hosts}
     return Made(session_of(loaded, journal), Round(facts, {}))
 
 
@@ -190,10 +205,10 @@ def session_of(loaded: LoadedSite, journal: Journal) -> Session:
     )
 
 
-def _facts(host: Host) -> HostFacts:
+def _facts(host: Host, machine: bool) -> HostFacts:
     kind = "gpu" if Role.GPU in host.roles else "control"
     data: dict[str, Any] = json.loads((RECORD / f"facts/{kind}.json").read_text())
-    data["os"]["hostname"] = host.name
+    data["os"] |= {"hostname": host.name} | ({"container": ""} if machine else {})
     data["interfaces"][0]["addresses"] = [f"{host.address}/24"]
     return HostFacts.model_validate(data | {"host": host.name, "receipts": {}})
 

@@ -1,0 +1,68 @@
+"""Each key of a site is set to more than its default in a site of the golden record: what a key does is seen there.
+
+A key that nothing reads, or whose value is fixed in the code, would change no file of that record.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from appliance.config.document import read
+from appliance.config.published import inner_of, rows
+from appliance.models.base import Model
+from appliance.models.site import Site
+from tests.golden.record import SITES
+
+
+def set_keys(model: type[BaseModel], given: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Paths, as ``rows`` writes them, of all keys of a document whose value is not their default."""
+    for name, value in given.items():
+        info = model.model_fields[name]
+        inner, suffix = inner_of(info.annotation)
+        key = f"{prefix}{name}{suffix}"
+        default = info.get_default(call_default_factory=True)
+        if info.is_required() or str(value) != str(getattr(default, "value", default)):
+            yield key
+        if isinstance(inner, type) and issubclass(inner, Model):
+            for part in _parts(value, suffix):
+                yield from set_keys(inner, part, f"{key}.")
+
+
+def _parts(value: Any, suffix: str) -> list[Any]:
+    """What is at the bottom of lists and mappings."""
+    if suffix.startswith("[]"):
+        return [part for item in value for part in _parts(item, suffix[2:])]
+    if suffix.startswith(".NAME"):
+        return [part for item in value.values() for part in _parts(item, suffix[5:])]
+    return [value]
+
+
+def unset(documents: Iterator[Mapping[str, Any]]) -> list[str]:
+    """Keys that no document sets to more than their default."""
+    seen = {key for document in documents for key in set_keys(Site, document)}
+    return [key for key, *_ in rows("site") if key not in seen]
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any]]:
+    """The golden record's sites."""
+    files = [write(tmp_path_factory.mktemp(name)) for name, write in SITES.items()]
+    return [document for file in files if isinstance(document := read(file).data, dict)]
+
+
+def test_each_key_of_a_site_is_set_to_more_than_its_default(
+    documents: list[Mapping[str, Any]],
+) -> None:
+    assert unset(iter(documents)) == []
+
+
+def test_a_key_that_stands_at_its_default_is_named(documents: list[Mapping[str, Any]]) -> None:
+    usual = [
+        {**document, "observe": {"retention_days": 30}, "access": {}} for document in documents
+    ]
+    assert unset(iter(usual)) == [
+        *(f"access.{name}" for name in ("user", "port", "private_key", "known_hosts", "become")),
+        "observe.retention_days",
+    ]
