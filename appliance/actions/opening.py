@@ -128,12 +128,13 @@ def open_session(
     only_looks: bool = False,
     keeps: bool = False,
     by_ssh: bool = True,
+    run: str = "",
 ) -> Iterator[Session]:
     """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone.
 
     ``only_looks``: an ordinary user will do, who sees less. ``keeps``: the verb leaves a report. One that neither changes
     nor keeps anything needs no place to write to: what it would note in the journal is lost then, with a warning.
-    ``by_ssh``: False for verbs that speak to management controllers alone.
+    ``by_ssh``: False for verbs that speak to management controllers alone. ``run``: an earlier run that goes on; else a new one.
     """
     # paramiko is dear to read, and most command lines end before a host is asked.
     from appliance.adapters.ssh import SshRemote
@@ -145,7 +146,7 @@ def open_session(
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(runs, needed=changes or keeps))
         stack.callback(_tell_unkept, journal, observer)
-        run = stack.enter_context(claim(journal))
+        run = _gone_on(journal, run) if run else stack.enter_context(claim(journal))
         if changes:
             left = stack.enter_context(hold(runs, run, verb))
             if left:
@@ -176,6 +177,12 @@ def open_session(
             lock=loaded.lock,
             address=target.address.absolute(),
         )
+
+
+def _gone_on(journal: Journal, run: str) -> str:
+    if not journal.knows(run):
+        raise ConfigError(f"there is no run {run}", "list the runs: appliance report --list")
+    return run
 
 
 def _tell_unkept(journal: Journal, observer: Observer) -> None:

@@ -3,27 +3,30 @@
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
+from appliance.actions.resumed import Asked, begun, note, taken_up
 from appliance.benchmarks import BENCHMARKS, OF_DEPLOYMENT
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View, judged, not_assessed
 from appliance.engine.acceptance import with_acceptance
-from appliance.engine.evidence import begin, keep_run
+from appliance.engine.evidence import keep_run
+from appliance.engine.jobs import JournalBook, open_jobs
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.acceptance import gates_verdict
-from appliance.models.events import HostTask, Observer, StageDone, StageStarted
+from appliance.models.events import HostTask, Message, Observer, StageDone, StageStarted
 from appliance.models.result import CLUSTER, CheckResult, Status, worse
 from appliance.models.run import RunRecord, StageState
+from appliance.report.advice import told
 from appliance.stages.slurm.site import JobContainer
 
 INTERRUPTED, AGAIN = "interrupted before it ran", "appliance validate"
@@ -50,36 +53,64 @@ def validate(
     ``container``: what gpt3 trains in, in place of the site's own choice; ``settings``: by benchmark what its run is given.
     Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
     """
-    given = settings or {}
-    chosen = tuple(_with(benchmark, given.get(benchmark.name)) for benchmark in choose(names))
-    with open_session(target, "validate", observer, keeps=True) as opened:
-        session = _with_container(opened, container) if container else opened
+    asked = Asked(tuple(b.name for b in choose(names)), container, settings or {})
+    with open_session(target, "validate", observer, keeps=True) as session:
         session.journal.append(session.run, "run_started", verb="validate")
-        found = take_facts(session)
-        view = view_of(session, found)
-        findings = Findings()
-        findings.results += judge_all(view, found, ())
-        if not found.unanswered:
-            with interruptible(session):
-                outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen)
-            findings.results += outcome.results
-            findings.measurements += outcome.measurements
-            findings.tables += outcome.tables
-        else:
-            why = f"not run: {', '.join(found.unanswered)} has to answer first"
-            findings.results += [
-                not_assessed(i, "cluster", why, fix=AGAIN) for b in chosen for i in b.checks
-            ]
-        ids = {wanted.id for benchmark in chosen for wanted in benchmark.gates(view)}
-        record = with_gates(session, view, record_of(session, found, findings), ids)
-        save(session, record)
-        interrupted = session.cancelled.is_set()
-        session.journal.append(
-            session.run, "run_finished", verdict=record.verdict, interrupted=interrupted
-        )
-        if interrupted:
-            raise KeyboardInterrupt
-        return record, str(session.folder_of_run / "report.html")
+        note(session, asked)
+        return _carried_out(session, asked, {})
+
+
+def resume(target: Target, run: str, observer: Observer) -> tuple[RunRecord, str]:
+    """Goes on with a run that ended before its benchmarks did: what it has judged stays, jobs at work are waited for.
+
+    Raises ConfigError for a run that is through, or was none of benchmarks.
+    """
+    with open_session(target, "validate", observer, keeps=True, run=run) as session:
+        asked, known = taken_up(session)
+        session.journal.append(run, "run_resumed")
+        return _carried_out(session, asked, known)
+
+
+def _carried_out(
+    opened: Session, asked: Asked, known: Mapping[str, Outcome]
+) -> tuple[RunRecord, str]:
+    """``known``: by benchmark what this run has shown before it was cut off."""
+    chosen = tuple(_with(b, asked.settings.get(b.name)) for b in choose(asked.names))
+    session = _with_container(opened, asked.container) if asked.container else opened
+    found = take_facts(session)
+    view = view_of(session, found)
+    findings = Findings()
+    findings.results += judge_all(view, found, ())
+    if not found.unanswered:
+        with interruptible(session):
+            outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen, known)
+        findings.results += outcome.results
+        findings.measurements += outcome.measurements
+        findings.tables += outcome.tables
+    else:
+        why = f"not run: {', '.join(found.unanswered)} has to answer first"
+        findings.results += [
+            not_assessed(i, "cluster", why, fix=AGAIN) for b in chosen for i in b.checks
+        ]
+    ids = {wanted.id for benchmark in chosen for wanted in benchmark.gates(view)}
+    record = with_gates(session, view, record_of(session, found, findings), ids)
+    save(session, record)
+    interrupted = session.cancelled.is_set()
+    session.journal.append(
+        session.run, "run_finished", verdict=record.verdict, interrupted=interrupted
+    )
+    if interrupted:
+        _tell_at_work(session)
+        raise KeyboardInterrupt
+    return record, str(session.folder_of_run / "report.html")
+
+
+def _tell_at_work(session: Session) -> None:
+    """Whoever stops the program does not stop what it has submitted."""
+    for job in open_jobs(session):
+        again = told(f"appliance validate --resume {session.run}", session.address)
+        text = f"job {job.id} goes on. It is waited for again by: {again}. It is ended by, on {job.control}: scancel {job.id}"
+        session.tell(Message(text=text, level="warning"))
 
 
 def _with(benchmark: Benchmark, given: Mapping[str, Any] | None) -> Benchmark:
@@ -116,8 +147,12 @@ def run_benchmarks(
     view: View,
     hosts: Sequence[str],
     chosen: Sequence[Benchmark] = OF_DEPLOYMENT,
+    known: Mapping[str, Outcome] = MappingProxyType({}),
 ) -> tuple[Outcome, StageState, float]:
-    """Benchmarks one after the other, each on a quiet cluster. One that breaks is an error, not an end."""
+    """Benchmarks one after the other, each on a quiet cluster. One that breaks is an error, not an end.
+
+    ``known``: by name what was shown already.
+    """
     started = time.monotonic()
     expected = sum(b.minutes for b in chosen) * 60
     session.tell(StageStarted(stage="validate", hosts=tuple(hosts), expected_seconds=expected))
@@ -131,7 +166,7 @@ def run_benchmarks(
             continue
         for host in hosts:
             session.tell(HostTask(stage="validate", host=host, task=benchmark.title))
-        outcome = _recorded(session, view, benchmark)
+        outcome = known.get(benchmark.name) or _recorded(session, view, benchmark)
         results += outcome.results
         rest = Outcome((), rest.measurements + outcome.measurements, rest.tables + outcome.tables)
     bad = any(r.status in {Status.FAIL, Status.ERROR} for r in results)
@@ -154,8 +189,7 @@ def run_benchmarks(
 
 def _recorded(session: Session, view: View, benchmark: Benchmark) -> Outcome:
     """Runs one benchmark, and enters into the site's record what it measured. One that was cut off measured nothing."""
-    began = datetime.now(UTC)
-    begin(session, benchmark)
+    began = begun(session, benchmark)
     outcome = _run(session, view, benchmark)
     if not session.cancelled.is_set():
         keep_run(session, view, benchmark, outcome, began)
@@ -163,6 +197,8 @@ def _recorded(session: Session, view: View, benchmark: Benchmark) -> Outcome:
 
 
 def _run(session: Session, view: View, benchmark: Benchmark) -> Outcome:
+    if benchmark.submits:
+        benchmark = _with(benchmark, {"book": JournalBook(session, benchmark.name)})
     try:
         return benchmark.run(view, session.remote)
     except ApplianceError as error:

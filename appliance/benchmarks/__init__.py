@@ -25,11 +25,11 @@ def _joined(work: Callable[[View, Remote], Iterable[Iterable[Any]]]) -> Workload
     return lambda view, remote: Outcome(*map(tuple, work(view, remote)))
 
 
-def _gpt3(view: View, remote: Remote, request: Any = None) -> Outcome:
+def _gpt3(view: View, remote: Remote, request: Any = None, book: Any = None) -> Outcome:
     """Who judges health need not read how training is started and its logs are read."""
     from appliance.benchmarks.gpt3.run import run
 
-    return run(view, remote, request)
+    return run(view, remote, request, book=book)
 
 
 def _model_load(view: View, remote: Remote, request: Any = None) -> Outcome:
@@ -73,6 +73,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "On processors it proves only launch, rendezvous and log reading. See docs/gpt3.md.",
         bounds={"gpt3.throughput": Bound("%", least=0, below=100)},
         gates=gpt3_gates.gates,
+        submits=True,
     ),
     Benchmark(
         name="dcgm",

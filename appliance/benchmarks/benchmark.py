@@ -172,6 +172,7 @@ class Benchmark:
     """``checks``: ids of the verdicts it gives; ``minutes``: first estimate on a bare cluster.
 
     ``bounds``: what limits of site or profile may be, by the id of the verdict; of others they can set none.
+    ``submits``: its run takes a ``book`` (benchmarks/batch.py), for its jobs go on without the program.
     ``deploys``: a deployment runs it, and ``appliance validate`` without names; others run where they are named.
     """
 
@@ -184,3 +185,4 @@ class Benchmark:
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     gates: Callable[[View], tuple[Requirement, ...]] = field(default=no_gates)
     deploys: bool = True
+    submits: bool = False

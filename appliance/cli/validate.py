@@ -112,6 +112,11 @@ OPTIONS_OF = {
     is_flag=True,
     help="Try every gate of acceptance with doctored evidence; asks no host, keeps nothing.",
 )
+@click.option(
+    "--resume",
+    metavar="RUN",
+    help="Go on with a run that was cut off: wait for its jobs, then judge them.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Every step as a line.")
 @options.json_option("The record of the run as one JSON object.")
 def validate(
@@ -136,6 +141,7 @@ def validate(
     gpu_image: str,
     clean: bool,
     self_test: bool,
+    resume: str | None,
     verbose: bool,
     as_json: bool,
     **measured: Any,
@@ -146,6 +152,7 @@ def validate(
     Those of a deployment:        appliance validate --inventory mysite
     Some, also longer ones:       appliance validate storage fio --inventory mysite
     GPT-3 on GPUs of Slurm:       appliance validate gpt3 --model 5b --nodes 1,2 --inventory mysite
+    The same after a lost line:   appliance validate --resume RUN --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
     A served model:               appliance validate serving --endpoint https://HOST:8000/v1
@@ -157,6 +164,8 @@ def validate(
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
     _refuse_strays(benchmarks)
+    if resume:
+        return _resumed(resume, options.target(inventory, profile), verbose, as_json)
     if render:
         asked = gpt3_render.Asked(model, nodes, through, container_image or "", queue)
         return gpt3_render.write(render, asked)
@@ -197,6 +206,17 @@ def validate(
         container,
         given,
     )
+    return _told(record, report, as_json)
+
+
+def _resumed(run: str, target: Target, verbose: bool, as_json: bool) -> int:
+    source = click.get_current_context().get_parameter_source
+    beside = {"resume", "inventory", "profile", "verbose", "as_json"}
+    params = click.get_current_context().params
+    if any(source(name) is ParameterSource.COMMANDLINE for name in params if name not in beside):
+        raise click.UsageError("--resume takes what the run was asked for: name nothing else")
+    watcher = options.quiet() if as_json else options.observer(as_json, verbose)
+    record, report = action.resume(target, run, watcher)
     return _told(record, report, as_json)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess  # noqa: TID251 - a program that is killed is no Completed
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import pytest
 from appliance.adapters.process import Completed, run
 from appliance.config import data
 from appliance.config.load import load_site
+from appliance.engine.jobs import NOTED
 from appliance.journal import hold
 from appliance.models.plan import Action
 from appliance.models.result import Status, Verdict
@@ -279,6 +281,37 @@ def test_gpt3_names_the_rank_that_dies(deployed: Deployed) -> None:
         assert killed.result().returncode == 0
     assert done.returncode == 3, done.stdout + done.stderr
     assert "task 1 on gpu-2: Killed" in " ".join(done.stdout.split())
+
+
+@pytest.mark.slow
+def test_gpt3_goes_on_without_the_program_and_resume_ends_with_its_record(
+    deployed: Deployed,
+) -> None:
+    before = len(deployed.journal("", NOTED))
+    words = ("validate", "gpt3", "--nodes", "2", "--inventory", str(deployed.site))
+    argv = [sys.executable, "-m", "appliance", *words]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+        run_id = _submitted(deployed, before)
+        program.kill()
+    assert "appliance-gpt3-" in deployed.said("head", "squeue --noheader --format=%j")
+    done = deployed.program("validate", "--resume", run_id, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = deployed.record(run_id)
+    assert [r.status for r in record.results if r.id == "gpt3.loss"] == [Status.PASS]
+    assert len(deployed.journal(run_id, NOTED)) == 2
+    again = deployed.program("validate", "--resume", run_id)
+    assert again.returncode == 2
+    assert "is through" in again.stderr
+
+
+def _submitted(deployed: Deployed, before: int) -> str:
+    """The run whose job has its number: it is noted a second time then."""
+    for _ in range(300):
+        noted = deployed.journal("", NOTED)[before:]
+        if len(noted) > 1:
+            return noted[-1].run
+        time.sleep(0.2)
+    raise AssertionError("no job was submitted within a minute")
 
 
 # Again

@@ -9,6 +9,7 @@ from typing import Any
 
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
+from appliance.benchmarks.batch import Book, Job, Left, Memory, Unended, through
 from appliance.benchmarks.benchmark import Outcome, Raw, gpu_models
 from appliance.benchmarks.gpt3 import launch, logs, recorded, steps, tables
 from appliance.benchmarks.gpt3.described import Hardware, Recorded
@@ -25,7 +26,6 @@ from appliance.benchmarks.gpt3.trial import (
     died,
 )
 from appliance.checks.check import View, failed, judged, not_assessed, passed
-from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.gpus import gpu_least
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Role
@@ -45,10 +45,14 @@ GET_IMAGE = "fetch the image once with srun --container-image={image} true, then
 
 
 def run(
-    view: View, remote: Remote, request: Request | None = None, deadline: float = 0.0
+    view: View,
+    remote: Remote,
+    request: Request | None = None,
+    deadline: float = 0.0,
+    book: Book | None = None,
 ) -> Outcome:
     """Trains on 1, 2, 4 ... hosts, or on as many as ``request`` says; each training has ``deadline`` s (0: by its model),
-    waiting in the queue included.
+    waiting in the queue included. Its job goes on without the program; one that ``book`` has at work is taken up.
 
     Figures of processors gate nothing; gpt3.loss says whether training works through Slurm at all.
     """
@@ -56,11 +60,14 @@ def run(
         return Outcome((not_assessed(LOSS, "cluster", why, fix="appliance deploy"),))
     if not view.site.gpu_hosts_of(Owner.SLURM):
         return Outcome((not_assessed(LOSS, "cluster", NOBODY, required=False),))
+    asked, kept = request or Request(), book or Memory()
+    if asked.model != SMALL and (left := kept.left()):
+        return Outcome((_at_work(left[-1]),))
     results: list[CheckResult] = []
     runs: list[Run] = []
     raw: list[Raw] = []
-    for trial in _trials(view, request or Request(), deadline):
-        verdict, measured, said = _attempt(view, trial, remote)
+    for trial in _trials(view, asked, deadline):
+        verdict, measured, said = _attempt(view, trial, remote, kept)
         results.append(verdict)
         if said:
             raw.append(Raw(f"{trial.model}-{trial.nodes}n.log", said, part=trial.model))
@@ -75,6 +82,12 @@ def run(
     ]
     measurements, shown = tables.measurements(runs, reference), tables.tables(runs, reference)
     return Outcome(tuple(results), tuple(measurements), tuple(shown), tuple(raw))
+
+
+def _at_work(left: Left) -> CheckResult:
+    """A training that another run has submitted holds the hosts, and its figures would be lost."""
+    why = f"run {left.run} has submitted a training ({left.job.key}) that nobody has judged yet"
+    return not_assessed(LOSS, "cluster", why, fix=left.again)
 
 
 def _unready(view: View) -> str:
@@ -114,15 +127,16 @@ def _container(view: View, request: Request) -> JobContainer | None:
     return JobContainer(image=launch.launch().image.replace("/", "#", 1))
 
 
-def _attempt(view: View, trial: Trial, remote: Remote) -> tuple[CheckResult, Run | None, str]:
+def _attempt(
+    view: View, trial: Trial, remote: Remote, book: Book
+) -> tuple[CheckResult, Run | None, str]:
     """The verdict on the training, its figures where it has any, and what it printed."""
+    until = book.now() + trial.deadline
+    job = Job(key=trial.key, name=trial.name, control=trial.control, until=until)
     try:
-        done = remote.run(trial.control, trial.argv(), input=trial.script, timeout=trial.deadline)
-    except DeadlineExceeded:
-        return _overdue(trial, remote), None, ""
-    except ConnectionFailed as error:
-        _cancel(trial, remote)
-        return _error(trial, error.told_of(), error.hint), None, ""
+        done = through(remote, book, job, trial.batch())
+    except Unended as undone:
+        return _unended(trial, undone), None, ""
     return *_judged(view, trial, done), done.stdout
 
 
@@ -143,7 +157,7 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
 
 def _read(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run | None]:
     try:
-        log = logs.parse(done.stdout, f"srun on {trial.control}, {trial.nodes}n")
+        log = logs.parse(done.stdout, f"the job on {trial.nodes}n")
         run = _on_gpus(view, trial, log) if trial.on_gpus else _on_processors(trial, log)
     except steps.UnusableLog as error:
         return _error(trial, error.message, error.hint), None
@@ -205,23 +219,15 @@ def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
     return failed(LOSS, trial.target, "the loss does not fall", fix, **shown)
 
 
-def _overdue(trial: Trial, remote: Remote) -> CheckResult:
-    state = _ask(trial, remote, "squeue", "--noheader", f"--name={trial.name}", "--format=%T (%r)")
-    _cancel(trial, remote)
-    cause = f"not done within {trial.deadline:g} s; the job was {state or 'no longer in the queue'} and has been cancelled"
+def _unended(trial: Trial, undone: Unended) -> CheckResult:
+    if not undone.state:
+        status = Status.NOT_ASSESSED if undone.goes_on else Status.ERROR
+        return judged(LOSS, trial.target, status, cause=str(undone), fix=undone.fix)
+    cause = (
+        f"not done within {trial.deadline:g} s; the job was {undone.state} and has been cancelled"
+    )
     slow = GET_IMAGE.format(image=trial.container.image) if trial.container else TOO_SLOW
-    return _error(trial, cause, slow if state.startswith("RUNNING") else NOT_STARTED)
-
-
-def _cancel(trial: Trial, remote: Remote) -> None:
-    _ask(trial, remote, "scancel", f"--name={trial.name}")
-
-
-def _ask(trial: Trial, remote: Remote, *argv: str) -> str:
-    try:
-        return remote.run(trial.control, argv, timeout=20).stdout.strip().partition("\n")[0]
-    except (ConnectionFailed, DeadlineExceeded):
-        return ""
+    return _error(trial, cause, slow if undone.state.startswith("RUNNING") else NOT_STARTED)
 
 
 def _error(trial: Trial, cause: str, fix: str) -> CheckResult:

@@ -1,4 +1,4 @@
-"""One training through Slurm: which model, on how many hosts, and the srun that starts it."""
+"""One training through Slurm: which model, on how many hosts, and the job that it is."""
 
 import math
 import re
@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.benchmarks.gpt3.launch import GPUS, MINUTES, Training, arguments, divides, launch
+from appliance.benchmarks.batch import Batch
+from appliance.benchmarks.gpt3.launch import (
+    GPUS,
+    MINUTES,
+    PORT,
+    Training,
+    arguments,
+    divides,
+    launch,
+)
 from appliance.benchmarks.gpt3.throughput import of_size
 from appliance.models.result import Place
 from appliance.stages.slurm.site import JobContainer
@@ -60,28 +69,46 @@ class Trial:
         return f" in {self.container.image}" if self.container else ""
 
     @property
-    def script(self) -> bytes | None:
-        """What goes over standard input to every task, so that no shared file system is needed; NeMo has its own."""
-        return None if self.on_gpus else SCRIPT.read_bytes()
+    def key(self) -> str:
+        """What finds its job again."""
+        return f"{self.model} {self.nodes}n"
 
-    def argv(self) -> tuple[str, ...]:
-        """As ``files`` of launch writes it into job files, where it is on GPUs."""
+    def batch(self) -> Batch:
+        """The job: as ``files`` of launch writes it into job files, where it is on GPUs."""
         minutes = math.ceil(self.deadline / 60) + 1
-        return (
-            *("srun", f"--job-name={self.name}", f"--partition={self.partition}"),
-            *(f"--nodes={self.nodes}", f"--time={minutes}", "--kill-on-bad-exit=1", "--quiet"),
+        options = (
+            *(f"--partition={self.partition}", f"--nodes={self.nodes}", f"--time={minutes}"),
             *self._tasks(),
-            *self._contained(),
-            *self._command(),
+        )
+        step = ("srun", *self._step(), *self._contained(), *self._command())
+        return Batch(
+            options,
+            step,
+            tuple(self._exports()),
+            SCRIPT.read_text(encoding="utf-8") if self._sends else "",
         )
 
+    @property
+    def _sends(self) -> bool:
+        """Whether the program goes over standard input to every task, so that no shared file system is needed; NeMo has its own."""
+        return not self.on_gpus
+
     def _tasks(self) -> Iterator[str]:
-        if not self.on_gpus:
-            yield from ("--ntasks-per-node=1", "--input=all")
-            return
-        yield from (f"--ntasks-per-node={GPUS}", f"--gpus-per-node={GPUS}", "--exclusive")
-        environment = ",".join(f"{key}={value}" for key, value in launch().environment.items())
-        yield f"--export=ALL,{environment}"
+        if self.on_gpus:
+            yield from (f"--ntasks-per-node={GPUS}", f"--gpus-per-node={GPUS}", "--exclusive")
+        else:
+            yield "--ntasks-per-node=1"
+
+    def _step(self) -> Iterator[str]:
+        yield from ("--kill-on-bad-exit=1", "--quiet")
+        if self._sends:
+            yield "--input=all"
+
+    def _exports(self) -> Iterator[str]:
+        if self.on_gpus:
+            yield from (f"export {key}={value}" for key, value in launch().environment.items())
+            first = 'scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1'
+            yield from (f"export MASTER_ADDR=$({first})", f"export MASTER_PORT={PORT}")
 
     def _contained(self) -> Iterator[str]:
         if self.container:

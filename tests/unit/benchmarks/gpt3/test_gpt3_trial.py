@@ -1,15 +1,13 @@
 """A training that is asked for: the same start, bound, end and reading for the small model and those on GPUs."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters.process import Completed
+from appliance.benchmarks.batch import Job, Left
 from appliance.benchmarks.gpt3 import launch, run
 from appliance.benchmarks.gpt3.trial import Request, died
 from appliance.checks.check import View
-from appliance.errors import DeadlineExceeded
 from appliance.models.result import Status
 from tests.command_line import run as command
 from tests.facts import facts_of, gpus_of
@@ -19,6 +17,7 @@ from tests.unit.benchmarks.gpt3.test_gpt3_run import (
     GOOD,
     IMAGE,
     FakeRemote,
+    Patient,
     losses,
     says,
     trained,
@@ -49,25 +48,28 @@ def real(hosts: int = 1) -> View:
 def test_a_training_on_gpus_is_started_as_its_job_file_says() -> None:
     remote = FakeRemote(says(log_of(85.7)))
     trained(real(2), remote, Request("5b", (2,)))
-    argv = remote.asked[0]
-    assert remote.sent is None
+    argv = remote.steps[0]
+    assert remote.sent == ""
     assert {"--nodes=2", "--ntasks-per-node=8", "--gpus-per-node=8", "--exclusive"} <= set(argv)
     assert f"--container-image={IMAGE.image}" in argv
     wanted = launch.arguments(launch.Training("5b", 2, "", ""))
     assert argv[-len(wanted) :] == wanted
-    exported = next(word for word in argv if word.startswith("--export="))
-    assert all(f"{k}={v}" in exported for k, v in launch.launch().environment.items())
+    by_hand = launch.slurm(launch.Training("5b", 2, "", ""))
+    exported = [line for line in by_hand.splitlines() if line.startswith("export ")]
+    assert (
+        exported == [line for line in remote.script.splitlines() if line.startswith("export ")][1:]
+    )
 
 
 def test_without_a_choice_of_the_site_it_runs_in_nemos_container() -> None:
     remote = FakeRemote(says(log_of(85.7)))
     trained(view(1), remote, FIVE)
-    assert "--container-image=nvcr.io#nvidia/nemo:24.03.01.framework" in remote.asked[0]
+    assert "--container-image=nvcr.io#nvidia/nemo:24.03.01.framework" in remote.steps[0]
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(85.7, Status.PASS), (95.0, Status.FAIL)])
 def test_its_figures_are_judged_by_the_published_ones(seconds: float, status: Status) -> None:
-    outcome = run.run(real(), FakeRemote(says(log_of(seconds))), FIVE)
+    outcome = run.run(real(), FakeRemote(says(log_of(seconds))), FIVE, book=Patient())
     found = {r.id: r for r in outcome.results}
     assert found["gpt3.loss"].status is Status.PASS
     assert found["gpt3.throughput"].status is status
@@ -91,7 +93,7 @@ def test_a_training_that_ends_early_has_an_error_beside_its_figure() -> None:
 def test_the_small_model_trains_on_the_numbers_of_hosts_that_are_asked_for() -> None:
     remote = FakeRemote(says(GOOD))
     trained(view(3), remote, Request(nodes=(2,)))
-    assert [a for argv in remote.asked for a in argv if a.startswith("--nodes=")] == ["--nodes=2"]
+    assert [a for argv in remote.steps for a in argv if a.startswith("--nodes=")] == ["--nodes=2"]
 
 
 KILLED = """srun: error: gpu-1: task 0: Exited with exit code 1
@@ -126,19 +128,31 @@ def test_a_rank_that_dies_is_the_reason_and_no_larger_training_is_tried() -> Non
 
 
 def test_a_training_that_is_stuck_is_cancelled() -> None:
-    def never(argv: Sequence[str]) -> Completed:
-        raise DeadlineExceeded("srun did not end")
-
-    remote = FakeRemote(never)
-    remote.queue = "RUNNING (None)"
+    remote = FakeRemote(says(""), held="RUNNING (None)")
     results, _, _ = trained(real(), remote, FIVE)
     assert "not done within 7200 s; the job was RUNNING" in results[0].cause
     assert remote.asked[-1][0] == "scancel"
 
 
+def test_a_training_that_another_run_has_at_work_is_waited_for_first() -> None:
+    class Other(Patient):
+        def left(self) -> tuple[Left, ...]:
+            job = Job(key="5b 1n", name="x", control="head", until=1.0, id="17")
+            return (Left("r1", job, "appliance validate --resume r1"),)
+
+    remote = FakeRemote(says(log_of(85.7)))
+    (result,) = run.run(real(), remote, FIVE, book=Other()).results
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert result.fix == "appliance validate --resume r1"
+    assert remote.asked == []
+    small = run.run(view(1), FakeRemote(says(GOOD)), book=Other()).results
+    assert losses(list(small)) == [Status.PASS]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["--resume", "r1", "--nodes", "2"], "name nothing else"),
         (["--through", "kubernetes"], "through slurm alone"),
         (["--nodes", "0"], "--nodes is written as 1,2,4"),
         (["--nodes", "3"], "does not divide over 3 hosts"),
@@ -170,3 +184,11 @@ def test_simulated_gpus_train_nothing(
     words = ("validate", "gpt3", "--inventory", str(site), "--model", "5b")
     assert command(monkeypatch, *words) == 2
     assert "the GPUs of site mysite are simulated" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_run_that_nobody_knows_cannot_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = ready_site(tmp_path / "site")
+    assert command(monkeypatch, "validate", "--resume", "r1", "--inventory", str(site)) == 2
+    assert "there is no run r1" in capsys.readouterr().err

@@ -1,0 +1,274 @@
+"""Jobs of Slurm that go on without the program: submitted once, noted at once, waited for again by whoever comes back.
+
+What a job prints lies on the first of its hosts, so no shared file system is needed, and nothing is lost with a connection.
+"""
+
+import re
+import shlex
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from appliance.adapters.process import Completed
+from appliance.adapters.remote import Remote
+from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
+from appliance.models.base import Model
+from appliance.models.line import Line
+from appliance.text import one_line, shortened
+
+FOLDER = "/var/lib/appliance/jobs"
+LARGEST = 64 << 20
+"""Bytes of output that are read; 50 steps of NeMo with its bars print some MiB."""
+POLL = 10.0
+LOST = 6
+"""Polls without an answer, a minute: the job goes on meanwhile."""
+KEPT_DAYS = 30
+MARK = "APPLIANCE_END"
+NO_END = "the job ended without a word of its own"
+
+BATCH = """#!/bin/sh
+# What is not exported by the submitter is exported to the step here.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin SLURM_EXPORT_ENV=ALL
+umask 077
+mkdir -p {folder} && cd / || exit 1
+find {folder} -type f -mtime +{days} -delete
+{exports}
+{step} >{folder}/{name}.out 2>{folder}/{name}.err {stdin}
+echo $? >{folder}/{name}.code
+"""
+
+
+class Job(Model):
+    """One job. ``key``: what it is of its benchmark; ``until``: s since the epoch by which it must be done; ``id``: Slurm's, "" before it is known."""
+
+    key: Line
+    name: Line
+    control: Line
+    until: float
+    id: Line = ""
+
+
+@dataclass(frozen=True)
+class Left:
+    """A job that another run has at work, and the command that waits for it."""
+
+    run: str
+    job: Job
+    again: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is submitted: options of sbatch, variables, the step with its options, and what goes to its standard input."""
+
+    options: tuple[str, ...]
+    step: tuple[str, ...]
+    exports: tuple[str, ...] = ()
+    stdin: str = ""
+
+
+class Book(Protocol):
+    """Keeps which jobs are at work, so that whoever comes back finds them; tells time, and when to stop waiting."""
+
+    @property
+    def again(self) -> str:
+        """The command that waits for them again."""
+        ...
+
+    def job_of(self, key: str) -> Job | None:
+        """The job of that key that this run has submitted, at work or not: what it printed is kept."""
+        ...
+
+    def left(self) -> tuple[Left, ...]:
+        """Jobs that other runs have submitted and not seen end."""
+        ...
+
+    def note(self, job: Job) -> None:
+        """The job is about to be submitted, or has been: then it has an id."""
+        ...
+
+    def close(self, job: Job) -> None:
+        """The job has ended, and what it said has been read; or it was cancelled."""
+        ...
+
+    def now(self) -> float:
+        """s since the epoch."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Lets time pass. Whether somebody wants the program to stop."""
+        ...
+
+
+@dataclass
+class Memory:
+    """A book that is gone with the program."""
+
+    again: str = "appliance validate"
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+    def job_of(self, key: str) -> Job | None:
+        """See Book."""
+        return self.jobs.get(key)
+
+    def left(self) -> tuple[Left, ...]:
+        """See Book."""
+        return ()
+
+    def note(self, job: Job) -> None:
+        """See Book."""
+        self.jobs[job.key] = job
+
+    def close(self, job: Job) -> None:
+        """See Book."""
+
+    def now(self) -> float:
+        """See Book."""
+        return datetime.now(UTC).timestamp()
+
+    def wait(self, seconds: float) -> bool:
+        """See Book."""
+        time.sleep(seconds)
+        return False
+
+
+class Unended(Exception):
+    """Why a job has nothing to judge; ``state``: Slurm's words where it was overdue; ``goes_on``: it is at work still."""
+
+    def __init__(self, why: str, fix: str = "", *, state: str = "", goes_on: bool = False) -> None:
+        super().__init__(why)
+        self.fix, self.state, self.goes_on = fix, state, goes_on
+
+
+def through(remote: Remote, book: Book, job: Job, batch: Batch) -> Completed:
+    """Submits the job, or takes up the one of its key that the book knows, and waits for its end.
+
+    The end of the step: its exit code, what it printed, and Slurm's own words. Raises Unended.
+    """
+    known = book.job_of(job.key)
+    if known is None:
+        book.note(job)
+        job = _submitted(remote, book, job, batch)
+    else:
+        job = _found(remote, book, known, batch)
+    _awaited(remote, book, job)
+    done = _read(remote, book, job)
+    book.close(job)
+    return done
+
+
+def script(batch: Batch, name: str) -> str:
+    """The text that sbatch is given."""
+    return BATCH.format(
+        folder=FOLDER,
+        days=KEPT_DAYS,
+        name=name,
+        exports="\n".join(batch.exports),
+        step=shlex.join(batch.step),
+        stdin=f"<<'{MARK}'\n{batch.stdin.rstrip()}\n{MARK}" if batch.stdin else "</dev/null",
+    )
+
+
+def _submitted(remote: Remote, book: Book, job: Job, batch: Batch) -> Job:
+    argv = [
+        *("sbatch", "--parsable", f"--job-name={job.name}", *batch.options),
+        # Nobody may come back for it: Slurm itself drops it where it could not begin in time.
+        f"--deadline={_deadline(batch, job)}",
+        *("--no-requeue", "--chdir=/", "--export=NONE", "--output=/dev/null"),
+    ]
+    try:
+        done = remote.run(job.control, argv, input=script(batch, job.name).encode(), timeout=60)
+    except (ConnectionFailed, DeadlineExceeded) as error:
+        # It may have been taken all the same: the book keeps its name, by which it is found.
+        raise Unended(error.told_of(), f"{book.again}, which looks for it", goes_on=True) from None
+    if done.returncode:
+        book.close(job)
+        said = shortened(one_line(done.stderr.strip() or "no reason given"), 300)
+        raise Unended(f"sbatch ended with {done.returncode}: {said}", f"on {job.control}: sinfo -R")
+    job = job.model_copy(update={"id": _number(done.stdout)})
+    book.note(job)
+    return job
+
+
+def _deadline(batch: Batch, job: Job) -> str:
+    """Slurm's word for the last moment of its end: what is left to wait in the queue, and its own time."""
+    minutes = next(int(o.partition("=")[2]) for o in batch.options if o.startswith("--time="))
+    end = datetime.fromtimestamp(job.until + 60 * minutes + 60, UTC)
+    return f"now+{max(1, int((end - datetime.now(UTC)).total_seconds() // 60))}minutes"
+
+
+def _found(remote: Remote, book: Book, known: Job, batch: Batch) -> Job:
+    """The job as Slurm knows it; one that was noted, and never taken by Slurm, is submitted now."""
+    if known.id:
+        return known
+    said = _ask(
+        remote, known, "sacct", "-nXP", "-S", "now-7days", f"--name={known.name}", "-oJobID"
+    )
+    if said is None:
+        raise Unended(f"{known.control} does not answer", book.again, goes_on=True)
+    if not said.strip():
+        return _submitted(remote, book, known, batch)
+    job = known.model_copy(update={"id": _number(said)})
+    book.note(job)
+    return job
+
+
+def _number(said: str) -> str:
+    """Of a job, as sbatch ("17;cluster") and sacct say it."""
+    found = re.match(r"\d+", said)
+    return found[0] if found else ""
+
+
+def _awaited(remote: Remote, book: Book, job: Job) -> None:
+    """Until the job is out of the queue. Raises Unended where it is overdue, and cancelled; or nobody can say."""
+    silent, began = 0, book.now()
+    while True:
+        state = _ask(remote, job, "squeue", "--noheader", f"--name={job.name}", "--format=%T (%r)")
+        if state == "":
+            return
+        silent = silent + 1 if state is None else 0
+        if silent >= LOST:
+            why = f"{job.control} no longer answers; job {job.id} goes on there"
+            raise Unended(why, book.again, goes_on=True)
+        if state and book.now() > job.until:
+            _ask(remote, job, "scancel", f"--name={job.name}")
+            book.close(job)
+            raise Unended("overdue", state=state.partition("\n")[0])
+        # Soon at first, for a small training takes half a minute.
+        if book.wait(min(POLL, 1.0 + (book.now() - began) / 10)):
+            raise Unended(f"interrupted; job {job.id} goes on", book.again, goes_on=True)
+
+
+def _read(remote: Remote, book: Book, job: Job) -> Completed:
+    """What the step left on its first host."""
+    ended = _ask(remote, job, "sacct", "-nXP", f"--jobs={job.id}", "-oState,NodeList")
+    state, _, nodes = (ended or "").strip().partition("\n")[0].partition("|")
+    names = _ask(remote, job, "scontrol", "show", "hostnames", nodes) if nodes else None
+    host = (names or "").partition("\n")[0]
+    if not host or nodes.startswith("None"):
+        said = f"; Slurm says {state}" if state else ""
+        return Completed((), 1, "", f"it never ran on a host{said}")
+    try:
+        code, errors, out = (_file(remote, host, job, kind) for kind in ("code", "err", "out"))
+    except (ConnectionFailed, DeadlineExceeded) as error:
+        why = f"what job {job.id} printed lies on {host}, and {error.told_of()}"
+        raise Unended(why, book.again, goes_on=True) from None
+    if not code.strip().isdigit():
+        return Completed((), 1, out, f"{errors}\n{NO_END}; Slurm says {state or 'nothing'}")
+    return Completed((), int(code), out, errors)
+
+
+def _file(remote: Remote, host: str, job: Job, kind: str) -> str:
+    """ "" where there is none."""
+    words = ("head", "-c", str(LARGEST), f"{FOLDER}/{job.name}.{kind}")
+    return remote.run(host, words, timeout=120).stdout
+
+
+def _ask(remote: Remote, job: Job, *argv: str) -> str | None:
+    """What was printed; None where nobody answered."""
+    try:
+        done = remote.run(job.control, argv, timeout=30)
+    except ApplianceError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
