@@ -13,6 +13,7 @@ from appliance.checks.check import AnyCheck, BmcCheck
 from appliance.config import compatibility, data
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
+from appliance.lab.parts import parts
 from appliance.stages.catalog import EVERY_CHECK, HARDWARE, STAGES
 
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
@@ -72,6 +73,15 @@ def fault_table() -> str:
     return _table(FAULT_HEAD, (_fault_row(fault) for fault in FAULTS))
 
 
+def gpu_table() -> str:
+    """Every GPU a rack can simulate."""
+    rows = (
+        (f"`{p.key}`", p.name, "a card" if p.is_card else "a module behind NVSwitch")
+        for p in parts()
+    )
+    return _table(("`--gpu`", "NVML name", "is"), rows)
+
+
 def promise_table() -> str:
     """Every promise of the scheduler, and how it is tried."""
     rows = ((f"`{p.id}`", p.title, p.explain, p.fix) for p in PROMISES)
@@ -116,6 +126,7 @@ def _anchor(heading: str) -> str:
 PAGES = (
     Page("docs/checks.md", "checks", check_table),
     Page("docs/faults.md", "faults", fault_table),
+    Page("docs/lab.md", "gpus", gpu_table),
     Page("docs/scheduler.md", "promises", promise_table),
     Page("docs/support.md", "releases", release_table),
     Page("docs/json.md", "documents", printed.table),

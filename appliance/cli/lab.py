@@ -9,11 +9,11 @@ from rich.console import Console
 from appliance.errors import ConfigError
 from appliance.lab import faults, image, rack, ssh
 from appliance.lab import status as lab_status
-from appliance.lab.parts import PARTS
+from appliance.lab.parts import parts
 from appliance.lab.spec import PLAIN_RELEASES, Rack, RackSpec
 from appliance.report.wording import plural
 
-GPUS = tuple(part.key for part in PARTS)
+GPUS = tuple(part.key for part in parts())
 NAME = click.option("--name", default="rack", show_default=True, help="Which rack.")
 
 

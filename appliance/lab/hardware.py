@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 from appliance.errors import ConfigError
-from appliance.lab.parts import PARTS, GpuModel, part
+from appliance.lab.parts import GpuModel, part, parts
 from appliance.models.profile import GpuExpectation, Profile
 
 MOST = 8
@@ -113,12 +113,12 @@ def of_profile(profile: Profile, gpu: str = "") -> Hardware:
 
 def _known(expected: GpuExpectation) -> GpuModel:
     for name in expected.models:
-        for model in PARTS:
+        for model in parts():
             if model.name == name:
                 return model
     raise ConfigError(
         f"the virtual rack cannot simulate {' or '.join(expected.models)}",
-        "it knows " + ", ".join(model.name for model in PARTS),
+        "it knows " + ", ".join(model.name for model in parts()),
     )
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.lab.hardware import DRIVERS, Hardware, serial, uuid
+from appliance.lab.parts import GpuModel
 from appliance.lab.recipe import LIB_FOLDER, digest
+from appliance.stages.mig.table import Geometry, MigProfile, mig_table
 
 SOURCES = Path(__file__).with_name("nvml_source")
 STATE_FILE = Path("var/lib/appliance-lab/gpu.state")
@@ -34,6 +36,10 @@ IDLE = 0x1
 NVLINK_REMOTE = {"nvlink-bridge": 0, "nvswitch": 2}
 """NVML's numbers for what is at a link's other end: a GPU, a switch."""
 NVLINK_REMOTE_UNKNOWN = 255
+
+BY_SLICES = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
+WITH_ENGINES, WITH_MEMORY = {1: 7, 2: 8}, {1: 9}
+"""NVML_GPU_INSTANCE_PROFILE_n_SLICE, _REV1 and _REV2 (nvml.h) by their compute slices."""
 
 QUIET = (
     "pcie_replays",
@@ -104,7 +110,8 @@ def healthy_state(host: str, hardware: Hardware | None = None) -> State:
     driver, cuda = DRIVERS.get(found.driver_branch, DRIVERS["580"])
     state: State = {"system": system(driver, cuda) | {"count": found.gpus}}
     for index in range(found.gpus):
-        state[f"gpu{index}"] = _product(found) | _identity(host, found, index) | _condition(index)
+        of_all = _product(found) | _cuts(found.model)
+        state[f"gpu{index}"] = of_all | _identity(host, found, index) | _condition(index)
     return state
 
 
@@ -156,6 +163,37 @@ def _product(hardware: Hardware) -> dict[str, Value]:
         "memory_clock": model.memory_clock,
         "sm_clock_max": model.sm_clock,
     }
+
+
+def _cuts(model: GpuModel) -> dict[str, Value]:
+    """How MIG divides it: its slices, and a line for each profile, as state.c reads them; nothing where it cannot be."""
+    geometry = mig_table().of(model.name)
+    if geometry is None:
+        return {}
+    slices: dict[str, Value] = {"mig_compute": geometry.compute, "mig_memory": geometry.memory}
+    return slices | {
+        f"mig_profile{number}": " ".join(
+            map(
+                str,
+                (
+                    _nvml_index(profile, geometry),
+                    *(profile.id, profile.compute, profile.memory, profile.maximum),
+                    sum(1 << start for start in profile.starts),
+                    model.multiprocessors * profile.compute // geometry.compute,
+                    profile.name,
+                ),
+            )
+        )
+        for number, profile in enumerate(geometry.profiles)
+    }
+
+
+def _nvml_index(profile: MigProfile, geometry: Geometry) -> int:
+    """NVML's NVML_GPU_INSTANCE_PROFILE_* of a profile: by its slices, whether it has more memory or the media engines."""
+    if profile.name.endswith("+me"):
+        return WITH_ENGINES[profile.compute]
+    least = min(one.memory for one in geometry.profiles if one.compute == profile.compute)
+    return (BY_SLICES if profile.memory == least else WITH_MEMORY)[profile.compute]
 
 
 def _identity(host: str, hardware: Hardware, index: int) -> dict[str, Value]:

@@ -46,28 +46,8 @@ typedef struct {
 	unsigned gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_v2_t;
 
-#define COMPUTE_SLICES 7
-#define MEMORY_SLICES 8
 #define MIB (1ull << 20)
-#define GIB (1ull << 30)
 
-/*
- * The 80 GB parts and H200 are cut alike. `index` is NVML's NVML_GPU_INSTANCE_PROFILE_* constant, `starts` a bit for
- * each memory slice an instance may begin at, `units` the multiprocessors on A100 and on H100 SXM.
- */
-static const struct profile {
-	unsigned index, id, compute, memory, most, starts, units[2];
-	const char *extra;
-} profiles[] = {
-	{ 0, 19, 1, 1, 7, 0x7f, { 14, 16 }, "" },
-	{ 7, 20, 1, 1, 1, 0x7f, { 14, 16 }, "+me" },
-	{ 9, 15, 1, 2, 4, 0x55, { 14, 26 }, "" },
-	{ 1, 14, 2, 2, 3, 0x15, { 28, 32 }, "" },
-	{ 2, 9, 3, 4, 2, 0x11, { 42, 60 }, "" },
-	{ 3, 5, 4, 4, 1, 0x01, { 56, 64 }, "" },
-	{ 4, 0, 7, 8, 1, 0x01, { 98, 132 }, "" },
-};
-#define PROFILES (sizeof profiles / sizeof *profiles)
 /* NVML_COMPUTE_INSTANCE_PROFILE_* 0 to 4 by their compute slices; the id is the constant. */
 static const unsigned part_slices[] = { 1, 2, 3, 4, 7 };
 #define PART_PROFILES (sizeof part_slices / sizeof *part_slices)
@@ -77,19 +57,19 @@ static char instance_handles[MAX_GPUS][MIG_INSTANCES];
 static char part_handles[MAX_GPUS][MIG_INSTANCES][MIG_PARTS];
 static char device_handles[MAX_GPUS][MIG_INSTANCES][MIG_PARTS];
 
-static const struct profile *by_id(unsigned id)
+static const struct cut *by_id(const struct gpu *gpu, unsigned id)
 {
-	for (unsigned i = 0; i < PROFILES; i++)
-		if (profiles[i].id == id)
-			return &profiles[i];
+	for (unsigned i = 0; i < gpu->cut_count; i++)
+		if (gpu->cuts[i].id == id)
+			return &gpu->cuts[i];
 	return NULL;
 }
 
-static const struct profile *by_index(unsigned index)
+static const struct cut *by_index(const struct gpu *gpu, unsigned index)
 {
-	for (unsigned i = 0; i < PROFILES; i++)
-		if (profiles[i].index == index)
-			return &profiles[i];
+	for (unsigned i = 0; i < gpu->cut_count; i++)
+		if (gpu->cuts[i].index == index)
+			return &gpu->cuts[i];
 	return NULL;
 }
 
@@ -100,19 +80,13 @@ static unsigned slot_of(const struct state *now, const struct gpu *gpu)
 
 u64 mig_memory(const struct gpu *gpu, unsigned size)
 {
-	return (gpu->memory_total - gpu->memory_reserved) / MEMORY_SLICES * size / MIB * MIB;
+	return (gpu->memory_total - gpu->memory_reserved) / gpu->mig_memory * size / MIB * MIB;
 }
 
 void mig_name(const struct gpu *gpu, unsigned id, char *text, unsigned length)
 {
-	const struct profile *profile = by_id(id);
-	if (!profile) {
-		snprintf(text, length, "%s", "");
-		return;
-	}
-	u64 all = (gpu->memory_total + GIB - 1) / GIB;
-	u64 part = (2 * all * profile->memory + MEMORY_SLICES) / (2 * MEMORY_SLICES);
-	snprintf(text, length, "%ug.%llugb%s", profile->compute, part, profile->extra);
+	const struct cut *profile = by_id(gpu, id);
+	snprintf(text, length, "%s", profile ? profile->name : "");
 }
 
 /* The same for the same place of the same GPU, after a reboot too. */
@@ -161,6 +135,8 @@ int mig_device(const struct state *now, const void *handle, struct mig_place *pl
 API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t gpu, unsigned *current, unsigned *pending)
 {
 	DEVICE(gpu);
+	if (!gpu->mig_memory)
+		return NOT_SUPPORTED;
 	const struct mig *mig = &mig_now(now)[slot_of(now, gpu)];
 	*current = mig->current;
 	*pending = mig->pending;
@@ -193,6 +169,8 @@ static nvmlReturn_t saved(int lock, const struct state *now)
 API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t gpu, unsigned mode, nvmlReturn_t *activation)
 {
 	CHANGE(gpu);
+	if (!gpu->mig_memory)
+		return ended(lock, NOT_SUPPORTED);
 	if (mode > 1 || !activation)
 		return ended(lock, INVALID_ARGUMENT);
 	if (!mode && mig_is_divided(now, slot))
@@ -224,13 +202,13 @@ API nvmlReturn_t labDeviceReset(nvmlDevice_t gpu)
 API nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t gpu, unsigned index, nvmlGpuInstanceProfileInfo_t *info)
 {
 	DEVICE(gpu);
-	const struct profile *profile = by_index(index);
+	const struct cut *profile = by_index(gpu, index);
 	if (!profile)
 		return NOT_SUPPORTED;
-	unsigned hopper = gpu->architecture >= HOPPER, media = *profile->extra != 0 || profile->compute == COMPUTE_SLICES;
+	unsigned media = strchr(profile->name, '+') != NULL || profile->compute == gpu->mig_compute;
 	*info = (nvmlGpuInstanceProfileInfo_t){
 		.id = profile->id, .sliceCount = profile->compute, .instanceCount = profile->most,
-		.multiprocessorCount = profile->units[hopper], .copyEngineCount = profile->compute,
+		.multiprocessorCount = profile->units, .copyEngineCount = profile->compute,
 		.decoderCount = profile->compute, .jpegCount = media, .ofaCount = media,
 		.memorySizeMB = mig_memory(gpu, profile->memory) / MIB,
 	};
@@ -262,11 +240,11 @@ API nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t gpu,
 {
 	DEVICE(gpu);
 	DIVIDED(gpu);
-	const struct profile *profile = by_id(id);
+	const struct cut *profile = by_id(gpu, id);
 	unsigned found = 0;
 	if (!profile)
 		return NOT_SUPPORTED;
-	for (unsigned start = 0; start < MEMORY_SLICES; start++) {
+	for (unsigned start = 0; start < gpu->mig_memory; start++) {
 		if (!(profile->starts >> start & 1))
 			continue;
 		if (places && found < *count)
@@ -281,7 +259,7 @@ ALIAS(nvmlDeviceGetGpuInstancePossiblePlacements_v2)
 nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t, unsigned, nvmlGpuInstancePlacement_t *, unsigned *);
 
 /* Memory slices that are taken, compute slices that are, and how many instances of a profile there are. */
-static unsigned taken(const struct mig *mig, unsigned id, unsigned *compute, unsigned *alike)
+static unsigned taken(const struct gpu *gpu, const struct mig *mig, unsigned id, unsigned *compute, unsigned *alike)
 {
 	unsigned mask = 0;
 	*compute = *alike = 0;
@@ -290,32 +268,32 @@ static unsigned taken(const struct mig *mig, unsigned id, unsigned *compute, uns
 		if (!each->used)
 			continue;
 		mask |= ((1u << each->size) - 1) << each->start;
-		*compute += by_id(each->profile)->compute;
+		*compute += by_id(gpu, each->profile)->compute;
 		*alike += each->profile == id;
 	}
 	return mask;
 }
 
-static int fits(const struct mig *mig, const struct profile *profile, unsigned start)
+static int fits(const struct gpu *gpu, const struct mig *mig, const struct cut *profile, unsigned start)
 {
-	unsigned compute, alike, mask = taken(mig, profile->id, &compute, &alike);
+	unsigned compute, alike, mask = taken(gpu, mig, profile->id, &compute, &alike);
 	return profile->starts >> start & 1 && !(mask & ((1u << profile->memory) - 1) << start) &&
-	       compute + profile->compute <= COMPUTE_SLICES && alike < profile->most;
+	       compute + profile->compute <= gpu->mig_compute && alike < profile->most;
 }
 
 API nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t gpu, unsigned id, unsigned *count)
 {
 	DEVICE(gpu);
 	DIVIDED(gpu);
-	const struct profile *profile = by_id(id);
+	const struct cut *profile = by_id(gpu, id);
 	const struct mig *mig = &mig_now(now)[slot_of(now, gpu)];
 	if (!profile)
 		return NOT_SUPPORTED;
-	unsigned compute, alike, mask = taken(mig, id, &compute, &alike), more = 0;
-	for (unsigned start = 0; start < MEMORY_SLICES; start++) {
+	unsigned compute, alike, mask = taken(gpu, mig, id, &compute, &alike), more = 0;
+	for (unsigned start = 0; start < gpu->mig_memory; start++) {
 		unsigned wanted = ((1u << profile->memory) - 1) << start;
 		if (!(profile->starts >> start & 1) || mask & wanted || alike + more >= profile->most ||
-		    compute + (more + 1) * profile->compute > COMPUTE_SLICES)
+		    compute + (more + 1) * profile->compute > gpu->mig_compute)
 			continue;
 		mask |= wanted;
 		more++;
@@ -327,26 +305,26 @@ API nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t gpu, uns
 /* ---- GPU instances ---- */
 
 /* A number for every place there is, as in a tree of halves. */
-static unsigned instance_id(unsigned start, unsigned size)
+static unsigned instance_id(const struct gpu *gpu, unsigned start, unsigned size)
 {
-	return MEMORY_SLICES / size - 1 + start / size;
+	return (unsigned)gpu->mig_memory / size - 1 + start / size;
 }
 
 static nvmlReturn_t create(nvmlDevice_t gpu, unsigned id, int wanted, nvmlGpuInstance_t *made)
 {
 	CHANGE(gpu);
-	const struct profile *profile = by_id(id);
-	int start = wanted >= 0 ? wanted : MEMORY_SLICES - 1;
+	const struct cut *profile = by_id(gpu, id);
+	int slices = (int)gpu->mig_memory, start = wanted >= 0 ? wanted : slices - 1;
 	if (!mig->current || !profile)
 		return ended(lock, NOT_SUPPORTED);
-	if (start >= MEMORY_SLICES || (wanted >= 0 && !(profile->starts >> start & 1)))
+	if (start >= slices || (wanted >= 0 && !(profile->starts >> start & 1)))
 		return ended(lock, INVALID_ARGUMENT);
-	while (!fits(mig, profile, (unsigned)start)) {
+	while (!fits(gpu, mig, profile, (unsigned)start)) {
 		if (wanted >= 0 || start == 0)
 			return ended(lock, INSUFFICIENT_RESOURCES);
 		start--;
 	}
-	unsigned number = instance_id((unsigned)start, profile->memory);
+	unsigned number = instance_id(gpu, (unsigned)start, profile->memory);
 	memset(&mig->instances[number], 0, sizeof mig->instances[number]);
 	mig->instances[number].used = 1;
 	mig->instances[number].profile = id;
@@ -364,7 +342,7 @@ API nvmlReturn_t nvmlDeviceCreateGpuInstance(nvmlDevice_t gpu, unsigned id, nvml
 API nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t gpu, unsigned id,
 							  const nvmlGpuInstancePlacement_t *place, nvmlGpuInstance_t *made)
 {
-	const struct profile *profile = by_id(id);
+	const struct cut *profile = by_id(gpu, id);
 	if (!place || (profile && place->size != profile->memory))
 		return INVALID_ARGUMENT;
 	return create(gpu, id, (int)place->start, made);
@@ -404,7 +382,7 @@ API nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t gpu, unsigned id, nvmlGp
 	DIVIDED(gpu);
 	unsigned slot = slot_of(now, gpu);
 	const struct mig *mig = &mig_now(now)[slot];
-	if (!by_id(id))
+	if (!by_id(gpu, id))
 		return NOT_SUPPORTED;
 	*count = 0;
 	for (unsigned i = 0; i < MIG_INSTANCES; i++)
@@ -439,13 +417,12 @@ API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t 
 							      nvmlComputeInstanceProfileInfo_t *info)
 {
 	INSTANCE(handle);
-	const struct profile *whole = by_id(mig_now(now)[place.gpu].instances[place.instance].profile);
+	const struct cut *whole = by_id(&now->gpus[place.gpu], mig_now(now)[place.gpu].instances[place.instance].profile);
 	if (index >= PART_PROFILES || engines || part_slices[index] > whole->compute)
 		return NOT_SUPPORTED;
-	unsigned hopper = now->gpus[place.gpu].architecture >= HOPPER;
 	*info = (nvmlComputeInstanceProfileInfo_t){
 		.id = index, .sliceCount = part_slices[index], .instanceCount = whole->compute / part_slices[index],
-		.multiprocessorCount = whole->units[hopper] * part_slices[index] / whole->compute,
+		.multiprocessorCount = whole->units * part_slices[index] / whole->compute,
 		.sharedCopyEngineCount = whole->compute, .sharedDecoderCount = whole->compute,
 	};
 	return SUCCESS;
@@ -465,7 +442,7 @@ API nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t handle, 
 		else
 			number = p;
 	}
-	if (number == MIG_PARTS || used + part_slices[index] > by_id(whole->profile)->compute)
+	if (number == MIG_PARTS || used + part_slices[index] > by_id(&now->gpus[slot], whole->profile)->compute)
 		return ended(lock, INSUFFICIENT_RESOURCES);
 	whole->parts[number] = (struct part){ 1, index, used, part_slices[index] };
 	*made = &part_handles[slot][place.instance][number];
@@ -532,7 +509,7 @@ API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned *is_m
 API nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t gpu, unsigned *count)
 {
 	DEVICE(gpu);
-	*count = mig_now(now)[slot_of(now, gpu)].current ? MIG_DEVICES : 0;
+	*count = mig_now(now)[slot_of(now, gpu)].current ? (unsigned)gpu->mig_compute : 0;
 	return SUCCESS;
 }
 
@@ -582,10 +559,10 @@ API nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttri
 	MIG_DEVICE(device);
 	const struct gpu *gpu = &now->gpus[place.gpu];
 	const struct instance *whole = &mig_now(now)[place.gpu].instances[place.instance];
-	const struct profile *profile = by_id(whole->profile);
+	const struct cut *profile = by_id(gpu, whole->profile);
 	unsigned slices = whole->parts[place.part].size;
 	*attributes = (nvmlDeviceAttributes_t){
-		.multiprocessorCount = profile->units[gpu->architecture >= HOPPER] * slices / profile->compute,
+		.multiprocessorCount = profile->units * slices / profile->compute,
 		.sharedCopyEngineCount = profile->compute, .sharedDecoderCount = profile->compute,
 		.gpuInstanceSliceCount = profile->compute, .computeInstanceSliceCount = slices,
 		.memorySizeMB = mig_memory(gpu, whole->size) / MIB,

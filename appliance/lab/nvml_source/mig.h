@@ -6,7 +6,6 @@
 
 #define MIG_INSTANCES 15
 #define MIG_PARTS 8
-#define MIG_DEVICES 7
 #define NO_INSTANCE 0xffffffffu
 
 /* A compute instance: `size` of the compute slices of its GPU instance, from `start`. */

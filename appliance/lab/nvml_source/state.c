@@ -52,7 +52,8 @@ static const struct field gpu_fields[] = {
 	NUMBER(gpu, persistence),
 	NUMBER(gpu, throttle_reasons), NUMBER(gpu, sm_clock), NUMBER(gpu, sm_clock_max),
 	NUMBER(gpu, memory_clock), NUMBER(gpu, pstate), NUMBER(gpu, utilization),
-	NUMBER(gpu, lost), NUMBER(gpu, off_bus), { 0, 0, 0 },
+	NUMBER(gpu, lost), NUMBER(gpu, off_bus),
+	NUMBER(gpu, mig_compute), NUMBER(gpu, mig_memory), { 0, 0, 0 },
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -73,6 +74,16 @@ static void set(void *record, const struct field *fields, const char *key, const
 	}
 }
 
+/* "index id compute memory most starts units name" of a profile. */
+static void add_cut(struct gpu *gpu, const char *value)
+{
+	struct cut cut;
+	if (gpu->cut_count < MAX_CUTS &&
+	    sscanf(value, "%u %u %u %u %u %u %u %95s", &cut.index, &cut.id, &cut.compute, &cut.memory, &cut.most,
+		   &cut.starts, &cut.units, cut.name) == 8)
+		gpu->cuts[gpu->cut_count++] = cut;
+}
+
 static void take(struct state *into, char *line)
 {
 	line[strcspn(line, "\r\n")] = 0;
@@ -84,7 +95,11 @@ static void take(struct state *into, char *line)
 	unsigned index;
 	if (strcmp(line, "system") == 0)
 		set(into, system_fields, key, value);
-	else if (sscanf(line, "gpu%u", &index) == 1 && index < MAX_GPUS)
+	else if (sscanf(line, "gpu%u", &index) != 1 || index >= MAX_GPUS)
+		return;
+	else if (strncmp(key, "mig_profile", strlen("mig_profile")) == 0)
+		add_cut(&into->gpus[index], value);
+	else
 		set(&into->gpus[index], gpu_fields, key, value);
 }
 

@@ -5,6 +5,14 @@
 #define MAX_GPUS 16
 #define TEXT 96
 
+#define MAX_CUTS 16
+
+/*
+ * A MIG profile. `index` is NVML's NVML_GPU_INSTANCE_PROFILE_* constant, `starts` a bit for each memory slice an instance
+ * may begin at, `units` its multiprocessors, in proportion to its compute slices.
+ */
+struct cut { unsigned index, id, compute, memory, most, starts, units; char name[TEXT]; };
+
 struct gpu {
 	char name[TEXT], uuid[TEXT], serial[TEXT], vbios[TEXT], board_part[TEXT], pci[TEXT];
 	unsigned long long pci_device_id, pci_subsystem_id, minor;
@@ -24,6 +32,10 @@ struct gpu {
 	unsigned long long persistence, throttle_reasons;
 	unsigned long long sm_clock, sm_clock_max, memory_clock, pstate, utilization;
 	unsigned long long lost, off_bus;
+	/* How MIG divides it: 0 slices where it cannot be. */
+	unsigned long long mig_compute, mig_memory;
+	struct cut cuts[MAX_CUTS];
+	unsigned cut_count;
 	unsigned index;
 };
 

@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -13,7 +13,8 @@ from appliance.models.base import Model
 class GpuPart(Model):
     """One product by its NVML name. TDP in W, speed of one NVLink in MB/s; None: not an SXM board.
 
-    ``mig``: the name of its geometry in the table of stage mig; "": its placements are not known.
+    ``mig``: the name of its geometry in the table of stage mig; "": its placements are not known. ``rack``: what lets
+    a virtual rack simulate it, as the lab reads it; None: no rack has it.
     """
 
     name: str
@@ -23,6 +24,7 @@ class GpuPart(Model):
     nvlink_speed: int | None = None
     source: str
     date: str
+    rack: dict[str, Any] | None = None
 
     @property
     def cite(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from appliance.lab.parts import PARTS
+from appliance.lab.parts import parts
 from appliance.models.facts import HostFacts
 from appliance.models.result import Status
 from appliance.stages.gpu.part import gpu_parts
@@ -227,7 +227,7 @@ def test_a_damaged_map_is_refused(damage: dict[str, Any], said: str) -> None:
 
 
 def test_every_part_the_rack_can_pretend_to_have_has_a_data_sheet() -> None:
-    for model in PARTS:
+    for model in parts():
         part = gpu_parts().find(model.name)
         assert part is not None
         assert part.tdp == model.power

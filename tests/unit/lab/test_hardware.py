@@ -5,7 +5,7 @@ import pytest
 from appliance.config.load import load_profile
 from appliance.errors import ConfigError
 from appliance.lab.hardware import DRIVERS, Hardware, of_profile
-from appliance.lab.parts import PARTS, GpuModel
+from appliance.lab.parts import GpuModel, parts
 from appliance.models.profile import Profile
 
 
@@ -34,7 +34,7 @@ def test_each_class_has_its_own(
 
 
 def test_every_model_a_profile_accepts_can_be_simulated() -> None:
-    known = {model.name for model in PARTS}
+    known = {model.name for model in parts()}
     for name in ("cost-efficient", "balanced", "hpc"):
         assert set(load_profile(name).hardware.gpu.models) <= known
 
@@ -73,7 +73,7 @@ def test_more_ports_than_a_host_can_have_are_refused() -> None:
         of_profile(_with("balanced", ports=12))
 
 
-@pytest.mark.parametrize("model", PARTS, ids=lambda model: model.key)
+@pytest.mark.parametrize("model", parts(), ids=lambda model: model.key)
 def test_no_two_devices_share_a_place(model: GpuModel) -> None:
     for gpus, ports in ((4, 2), (8, 8)):
         found = Hardware(model.key, gpus, ports=ports)

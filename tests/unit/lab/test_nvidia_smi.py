@@ -12,7 +12,7 @@ from appliance.lab import nvml
 from appliance.lab.hardware import Hardware
 from appliance.lab.nvidia_smi import fields
 from appliance.lab.nvml import State
-from appliance.lab.parts import PARTS, GpuModel
+from appliance.lab.parts import GpuModel, parts
 from appliance.lab.recipe import LIB_FOLDER
 from appliance.models.facts import HostFacts
 from appliance.probe import bundle
@@ -59,7 +59,7 @@ def host(built: Path, tmp_path: Path) -> Host:
     return Host(built, tmp_path)
 
 
-@pytest.mark.parametrize("model", PARTS, ids=lambda part: part.key)
+@pytest.mark.parametrize("model", parts(), ids=lambda part: part.key)
 def test_every_part_is_itself(built: Path, tmp_path: Path, model: GpuModel) -> None:
     host = Host(built, tmp_path, Hardware(model.key, 4))
     names = "name,memory.total,pcie.link.gen.max,compute_cap,power.default_limit,clocks.max.sm"

@@ -8,15 +8,16 @@ import pytest
 
 from appliance.errors import ConfigError
 from appliance.lab.hardware import Hardware
-from appliance.lab.parts import PARTS, GpuModel
+from appliance.lab.parts import GpuModel, parts
 from appliance.mig.change import CHANGED, UNCHANGED, change
 from appliance.mig.gpu import Gpu
-from appliance.mig.layout import WHOLE, Layout, Spot, words
+from appliance.mig.layout import WHOLE, Layout, Refused, Spot, words
 from appliance.stages.mig.layouts import geometry_of, parse
-from appliance.stages.mig.table import Geometry
+from appliance.stages.mig.table import Geometry, mig_table
 from tests.unit.mig.conftest import MigHost, opened
 
-each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.key)
+DIVIDED = [part for part in parts() if mig_table().of(part.name)]
+each_part = pytest.mark.parametrize("part", DIVIDED, ids=lambda part: part.key)
 Counts = tuple[int, ...]
 GENERATED = 200
 THOROUGH = "a100-sxm"
@@ -69,7 +70,10 @@ def test_every_legal_layout_is_accepted_and_every_illegal_one_of_those_generated
 ) -> None:
     geometry = geometry_of(part.name)
     good = legal(geometry)
-    assert len(good) == 127
+    assert good == {
+        tuple(layout.get(profile.name, 0) for profile in geometry.profiles)
+        for layout in geometry.legal()
+    }
     for counts in good:
         assert parse(written(geometry, counts), geometry)
     chance = random.Random(part.key)
@@ -111,3 +115,11 @@ def test_table_and_driver_agree_on_profiles_and_places(
         assert told == {profile.id: profile.name for profile in geometry.profiles}
         for profile in geometry.profiles:
             assert gpu.places(profile.id) == [(start, profile.memory) for start in profile.starts]
+
+
+def test_a_part_that_cannot_be_divided_says_so(layer: Path, tmp_path: Path) -> None:
+    host = MigHost(layer, tmp_path, Hardware("a100-sxm", 1))
+    host.state["gpu0"] = {k: v for k, v in host.state["gpu0"].items() if not k.startswith("mig_")}
+    host.write()
+    with opened(host) as library, pytest.raises(Refused, match="cannot be divided"):
+        Gpu(library, 0).mode()
