@@ -481,13 +481,34 @@ CONTAINERD = root() / "roles/containerd/templates/etc/containerd/config.toml.j2"
 NVIDIA = "/usr/bin/nvidia-container-runtime"
 
 
+def plugins_of(host: str, version: str) -> dict[str, Any]:
+    """What containerd of a release is told of its plugins."""
+    found = of(host, site(version="1.35", containerd=version))
+    made = jinja2.Environment().from_string(CONTAINERD.read_text())
+    written = made.render(**found, __containerd_plugins="/usr/lib/cni")
+    plugins: dict[str, Any] = tomllib.loads(written)["plugins"]
+    return plugins
+
+
+@pytest.mark.parametrize(
+    ("version", "key"),
+    [("1.7", "bin_dir"), ("2.0", "bin_dir"), ("2.1", "bin_dirs"), ("2.10.1", "bin_dirs")],
+)
+def test_network_plugins_are_named_as_the_release_reads_them(version: str, key: str) -> None:
+    """2.4 reads bin_dirs alone, which is known since 2.1."""
+    written = plugins_of("gpu-1", version)
+    cri = written.get("io.containerd.cri.v1.runtime") or written["io.containerd.grpc.v1.cri"]
+    place = "/opt/cni/bin"
+    assert {k: v for k, v in cri["cni"].items() if k.startswith("bin")} == {
+        key: [place] if key == "bin_dirs" else place
+    }
+
+
 @pytest.mark.parametrize(
     ("host", "version"), [("gpu-1", "1.7"), ("gpu-1", "2.2"), ("gpu-1", "2.3")]
 )
 def test_pods_of_the_gpu_operator_find_their_runtime(host: str, version: str) -> None:
-    found = of(host, site(version="1.35", containerd=version))
-    made = jinja2.Environment().from_string(CONTAINERD.read_text())
-    written = tomllib.loads(made.render(**found, __containerd_plugins="/usr/lib/cni"))["plugins"]
+    written = plugins_of(host, version)
     cri = written.get("io.containerd.cri.v1.runtime") or written["io.containerd.grpc.v1.cri"]
     runtimes = cri["containerd"]["runtimes"]
     assert runtimes["nvidia"]["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True}
