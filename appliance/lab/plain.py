@@ -151,6 +151,11 @@ def build_hardware(rack: Rack, host: RackHost) -> None:
         mask = fresh / OWN_UNITS / unit
         mask.parent.mkdir(parents=True, exist_ok=True)
         mask.symlink_to("/dev/null")
+    if rack.spec.kubernetes:
+        enabled = fresh / OWN_UNITS / "multi-user.target.wants" / seed.CLUSTER_UNIT
+        _write(fresh / OWN_UNITS / seed.CLUSTER_UNIT, seed.cluster_unit())
+        enabled.parent.mkdir(parents=True)
+        enabled.symlink_to(f"../{seed.CLUSTER_UNIT}")
     for name in SIMULATOR_FILES if rack.hardware.has_subnet else ():
         shutil.copytree(Path(rack.layers[SIMULATOR_LAYER]) / name, fresh / name, symlinks=True)
     fresh.rename(host.hardware)

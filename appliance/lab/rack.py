@@ -177,7 +177,7 @@ def _first_day(rack: Rack, host: RackHost, public_key: str) -> None:
 
 
 def _enable(rack: Rack, host: RackHost) -> None:
-    cluster = ("appliance-lab-cluster.service",) if rack.spec.kubernetes else ()
+    cluster = (seed.CLUSTER_UNIT,) if rack.spec.kubernetes else ()
     devices = (device_plugin.UNIT,) if rack.spec.kubernetes and host.is_gpu else ()
     units = (*ENABLED_UNITS, *cluster, *devices)
     run(("systemctl", f"--root={host.root}", "--quiet", "enable", *units))

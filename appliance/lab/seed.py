@@ -13,6 +13,7 @@ from appliance.lab.hardware import Hardware
 from appliance.lab.kubernetes_build import MOUNT_NFS
 from appliance.lab.spec import Rack, RackHost
 
+CLUSTER_UNIT = "appliance-lab-cluster.service"
 SIMULATED_AREAS = ("gpu", "fabric")
 FABRIC_TOOLS = (
     "dump_fts",
@@ -90,8 +91,13 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
         ),
     } | marks(rack, host)
     if rack.spec.kubernetes:
-        found["etc/systemd/system/appliance-lab-cluster.service"] = _read("cluster.service")
+        found[f"etc/systemd/system/{CLUSTER_UNIT}"] = cluster_unit()
     return found
+
+
+def cluster_unit() -> str:
+    """What gives a container the control groups and kernel parameters of a cluster's host."""
+    return _read("cluster.service")
 
 
 def marks(rack: Rack, host: RackHost) -> dict[str, str]:

@@ -19,6 +19,8 @@ MAX_HOSTS = 32
 SEVERAL_CONTROL = 3
 PLAIN_RELEASES = {"12": "bookworm", "13": "trixie"}
 """Debian releases of plain hosts, with their code names."""
+CGROUPS_V1 = ("12",)
+"""Those whose systemd still takes control groups of version 1, which hosts of a rack's cluster have."""
 CLUSTER_LAYER = "kubernetes"
 """The image layer of a rack whose hosts carry a cluster."""
 SIMULATOR_LAYER = "simulator"
@@ -50,7 +52,7 @@ class RackSpec:
     the first, are Slurm's then. ``control``: how many hosts, the first, carry its control plane.
     ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
     ``plain``: hosts as the installer of this Debian release ("12", "13") leaves them, with one account, ``user``, and no
-    site. ``marked`` is False only in tests: the hosts do not say then that their hardware is simulated.
+    site; with ``kubernetes`` a cluster can be made on them, of packages and images the site brings. ``marked`` is False only in tests: the hosts do not say then that their hardware is simulated.
     """
 
     name: str = EMBEDDED
@@ -91,10 +93,16 @@ class RackSpec:
                 f"there are no plain hosts of Debian {self.plain}",
                 "one of " + ", ".join(PLAIN_RELEASES),
             )
-        if self.plain and (self.kubernetes or self.driver or self.slurm or self.control != 1):
+        if self.plain and (self.driver or self.slurm or self.control != 1):
             raise ConfigError(
-                "plain hosts come with no cluster and no driver",
-                "leave --kubernetes, --driver, --slurm and --control out",
+                "plain hosts come with no driver, and their site says what each is",
+                "leave --driver, --slurm and --control out",
+            )
+        if self.kubernetes and self.plain not in ("", *CGROUPS_V1):
+            raise ConfigError(
+                f"plain hosts of Debian {self.plain} carry no cluster here",
+                "their systemd refuses control groups of version 1, which the rack gives to hosts of a cluster: take "
+                + ", ".join(CGROUPS_V1),
             )
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", self.user) or self.user == "root":
             raise ConfigError(

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from appliance.config.load import load_profile
 from appliance.errors import ConfigError
-from appliance.lab import mounts, plain, seed, status
+from appliance.lab import mounts, plain, seed, spec, status
 from appliance.lab import ssh as lab_ssh
+from appliance.lab.hardware import of_profile
 from appliance.lab.plain import PlainRecipe
 from appliance.lab.recipe import Sources, debian_lines
 from appliance.lab.spec import PLAIN_RELEASES, RackSpec, network_of, numbered
@@ -31,7 +33,8 @@ def test_names_addresses_and_network_are_not_those_of_the_rack() -> None:
     [
         {"plain": "11"},
         {"plain": "bookworm"},
-        {"plain": "12", "kubernetes": True},
+        {"plain": "13", "kubernetes": True},
+        {"plain": "12", "kubernetes": True, "slurm": 1},
         {"plain": "12", "driver": True},
         {"plain": "12", "user": "root"},
         {"plain": "12", "user": "a b"},
@@ -90,6 +93,23 @@ def test_hardware_is_marked_unless_a_test_asks_otherwise() -> None:
     told = seed.marks(unmarked, unmarked.hosts[1])[name]
     assert '"gpu"' not in told
     assert "/var/lib/appliance-lab/sys" in told
+
+
+def test_hosts_for_a_cluster_get_what_a_container_lacks_below_their_own_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Beside the hardware's stand-ins, and no package, image or program of the rack's own cluster."""
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    wanted = RackSpec("t", 3, "cost-efficient", kubernetes=True, plain="12")
+    found = numbered(wanted, 5, {"base": "/cache/root"}, of_profile(load_profile("cost-efficient")))
+    host = found.hosts[1]
+    host.folder.mkdir(parents=True)
+    plain.build_hardware(found, host)
+    units = host.hardware / "usr/local/lib/systemd/system"
+    enabled = units / "multi-user.target.wants/appliance-lab-cluster.service"
+    assert enabled.resolve() == units / "appliance-lab-cluster.service"
+    assert "mount" in enabled.read_text()
+    assert not (host.hardware / "opt").exists()
 
 
 def test_commands_go_through_the_account_and_sudo() -> None:
