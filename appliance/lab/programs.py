@@ -60,6 +60,7 @@ class Module:
             "gitTreeState": "clean",
             "buildDate": BUILT_AT,
             "version": f"v{self.version}",
+            "Version": f"v{self.version}",
         }
         words = (f"-X {stamp}={known[stamp.rpartition('.')[2]]}" for stamp in self.stamps)
         return " ".join(("-s -w -buildid=", *words))
@@ -107,6 +108,23 @@ HELM_BEFORE = Module(
     "helm.sh/helm/v3",
     (("helm", "helm.sh/helm/v3/cmd/helm"),),
     ("helm.sh/helm/v3/internal/version.version",),
+)
+_CONTAINERD = "github.com/containerd/containerd/v2"
+CONTAINERD = Module(
+    "containerd",
+    _CONTAINERD,
+    tuple(
+        (name, f"{_CONTAINERD}/cmd/{name}")
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+    ),
+    (f"{_CONTAINERD}/version.Version",),
+)
+_REGISTRY = "github.com/distribution/distribution/v3"
+REGISTRY = Module(
+    "registry",
+    _REGISTRY,
+    (("registry", f"{_REGISTRY}/cmd/registry"),),
+    (f"{_REGISTRY}/version.version",),
 )
 _KAI = "github.com/NVIDIA/KAI-scheduler"
 KAI_PREFIX = "kai-"

@@ -60,20 +60,30 @@ class Makers:
     fingerprint: str
 
     def publish(self, minor: str, versions: Sequence[str], home: Path | None = None) -> Path:
-        """The repository of a minor release of Kubernetes: flat, its key beside it; signed by ``home``."""
-        place = self.folder / f"kubernetes/v{minor}/deb"
+        """Look-alikes of a minor release of Kubernetes; signed by ``home``."""
         packages = [p for version in versions for p in kubernetes(version)]
+        return self.publish_packages(minor, packages, home)
+
+    def publish_packages(
+        self, minor: str, packages: Sequence[Package], home: Path | None = None
+    ) -> Path:
+        """The repository of a minor release of Kubernetes: flat, its key beside it."""
+        place = self.folder / f"kubernetes/v{minor}/deb"
         _lists(place, place, packages, ".")
         _sign(place, {"Packages": place / "Packages"}, "", home or self.home)
         _key(place / "Release.key", self.home)
         return place
 
     def publish_containerd(self, releases: Sequence[str]) -> Path:
+        """Look-alikes of Docker's package."""
+        return self.publish_docker([containerd(release) for release in releases])
+
+    def publish_docker(self, packages: Sequence[Package]) -> Path:
         """Docker's: a pool, one suite per release of the system, a component; its key at the top."""
         top = self.folder / "docker"
         suite, pool = top / f"dists/{CODENAME}", f"dists/{CODENAME}/pool/stable/amd64"
         below = suite / "stable/binary-amd64"
-        _lists(below, top / pool, [containerd(release) for release in releases], pool)
+        _lists(below, top / pool, packages, pool)
         fields = f"Suite: {CODENAME}\nCodename: {CODENAME}\nComponents: stable\n"
         _sign(suite, {"stable/binary-amd64/Packages": below / "Packages"}, fields, self.home)
         _key(top / "gpg", self.home)

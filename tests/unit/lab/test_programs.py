@@ -10,9 +10,19 @@ import pytest
 from appliance.errors import ApplianceError
 from appliance.lab import go, programs
 from appliance.lab.go import MODULES
-from appliance.lab.programs import COREDNS, ETCD, HELM, HELM_BEFORE, KAI, KUBERNETES, Module
+from appliance.lab.programs import (
+    CONTAINERD,
+    COREDNS,
+    ETCD,
+    HELM,
+    HELM_BEFORE,
+    KAI,
+    KUBERNETES,
+    REGISTRY,
+    Module,
+)
 
-ALL = (KUBERNETES, ETCD, COREDNS, HELM, HELM_BEFORE, KAI)
+ALL = (KUBERNETES, ETCD, COREDNS, CONTAINERD, REGISTRY, HELM, HELM_BEFORE, KAI)
 FAKE = """#!/bin/sh
 echo "$PWD $*" >>{log}
 case $1 in
