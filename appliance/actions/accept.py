@@ -15,7 +15,7 @@ from appliance.benchmarks.benchmark import Benchmark, Requirement
 from appliance.checks.check import View
 from appliance.engine.acceptance import acceptance_of, requirements
 from appliance.engine.deployed import undeployed
-from appliance.engine.evidence import recorded, results_of, speaking_of
+from appliance.engine.evidence import foreign_tables, recorded, results_of, speaking_of
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.levels import ORDER, check_gates, in_order
@@ -165,6 +165,7 @@ def _add_evidence(session: Session, view: View, findings: Findings) -> None:
         if one.seq in used:
             findings.measurements += one.evidence.measurements
             findings.tables += one.evidence.tables
+    findings.tables += foreign_tables(session)
 
 
 def with_checks(found: Acceptance, checks: Sequence[Gate]) -> Acceptance:

@@ -79,6 +79,12 @@ PRINTED = (
         ("validate",),
         documents.PublishedTables,
     ),
+    Printed(
+        "foreign-audit",
+        "an audit by another program: `validate --foreign FILE`",
+        ("validate",),
+        documents.ForeignAudit,
+    ),
     Printed("fabric", "ports, switches and cables", ("fabric show",), documents.Fabric),
     Printed(
         "nearness", "which hosts are near each other", ("fabric topology",), documents.Nearness

@@ -10,11 +10,12 @@ from appliance.models.run import Table
 
 
 def print_tables(console: Console, tables: Iterable[Table]) -> None:
-    """Each table with its title above and its note below; first column left, numbers right."""
+    """Each table with its title above and its note below; first column and words left, numbers right."""
     for table in tables:
         shown = RichTable(box=None, pad_edge=False, header_style="bold")
         for index, column in enumerate(table.columns):
-            shown.add_column(column, justify="right" if index else "left")
+            words = any(_is_words(row[index]) for row in table.rows)
+            shown.add_column(column, justify="left" if words or not index else "right")
         for row in table.rows:
             shown.add_row(*map(_cell, row))
         console.print(f"\n{table.title}", style="bold", highlight=False)
@@ -22,6 +23,10 @@ def print_tables(console: Console, tables: Iterable[Table]) -> None:
         if table.note:
             console.print(table.note, style="dim", highlight=False)
     console.print()
+
+
+def _is_words(value: Value) -> bool:
+    return isinstance(value, str) and " " in value and value[:1].isalpha()
 
 
 def _cell(value: Value) -> str:

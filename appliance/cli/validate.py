@@ -13,6 +13,7 @@ from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target
 from appliance.benchmarks import BENCHMARKS
 from appliance.cli import (
+    foreign_trial,
     gate_trial,
     gpt3_logs,
     gpt3_render,
@@ -25,6 +26,7 @@ from appliance.cli import (
     workloads_trial,
 )
 from appliance.cli.tables import print_tables
+from appliance.models.events import Observer
 from appliance.models.run import RunRecord
 from appliance.report.console import run_summary
 from appliance.stages.slurm.site import JobContainer
@@ -113,6 +115,12 @@ OPTIONS_OF = {
     help="Try every gate of acceptance with doctored evidence; asks no host, keeps nothing.",
 )
 @click.option(
+    "--foreign",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Enter an audit by ClusterMAX's program (audit.values.json): shown in reports, counting for no gate.",
+)
+@click.option(
     "--resume",
     metavar="RUN",
     help="Go on with a run that was cut off: wait for its jobs, then judge them.",
@@ -141,6 +149,7 @@ def validate(
     gpu_image: str,
     clean: bool,
     self_test: bool,
+    foreign: Path | None,
     resume: str | None,
     verbose: bool,
     as_json: bool,
@@ -164,8 +173,11 @@ def validate(
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
     _refuse_strays(benchmarks)
-    if resume:
-        return _resumed(resume, options.target(inventory, profile), verbose, as_json)
+    if resume or foreign:
+        _refuse_more("resume" if resume else "foreign")
+        target = options.target(inventory, profile)
+        watcher = options.quiet() if as_json else options.observer(as_json, verbose)
+        return _gone_on(target, resume, foreign, watcher, as_json)
     if render:
         asked = gpt3_render.Asked(model, nodes, through, container_image or "", queue)
         return gpt3_render.write(render, asked)
@@ -209,15 +221,22 @@ def validate(
     return _told(record, report, as_json)
 
 
-def _resumed(run: str, target: Target, verbose: bool, as_json: bool) -> int:
-    source = click.get_current_context().get_parameter_source
-    beside = {"resume", "inventory", "profile", "verbose", "as_json"}
-    params = click.get_current_context().params
-    if any(source(name) is ParameterSource.COMMANDLINE for name in params if name not in beside):
-        raise click.UsageError("--resume takes what the run was asked for: name nothing else")
-    watcher = options.quiet() if as_json else options.observer(as_json, verbose)
-    record, report = action.resume(target, run, watcher)
-    return _told(record, report, as_json)
+def _gone_on(
+    target: Target, run: str | None, foreign: Path | None, watcher: Observer, as_json: bool
+) -> int:
+    """What stands alone: a run that goes on, or an audit by another program."""
+    if foreign:
+        return foreign_trial.enter(target, foreign, as_json)
+    return _told(*action.resume(target, str(run), watcher), as_json)
+
+
+def _refuse_more(option: str) -> None:
+    """An option that stands alone. Raises UsageError."""
+    context = click.get_current_context()
+    beside = {option, "inventory", "profile", "verbose", "as_json"}
+    given = (n for n in context.params if n not in beside)
+    if any(context.get_parameter_source(n) is ParameterSource.COMMANDLINE for n in given):
+        raise click.UsageError(f"--{option} stands alone: name nothing else but the site")
 
 
 def _without_site(benchmarks: tuple[str, ...], asked: dict[str, Any], as_json: bool) -> int | None:

@@ -8,7 +8,7 @@ from appliance.benchmarks.benchmark import Requirement, Target
 from appliance.checks.check import View
 from appliance.engine.deployed import undeployed
 from appliance.engine.earlier import last_facts
-from appliance.engine.evidence import Recorded, recorded, results_of, speaking_of
+from appliance.engine.evidence import Recorded, foreign_tables, recorded, results_of, speaking_of
 from appliance.engine.session import Session
 from appliance.engine.stale import stale
 from appliance.engine.waivers import active
@@ -24,9 +24,12 @@ NAMED = 4
 
 
 def with_acceptance(session: Session, view: View, record: RunRecord) -> RunRecord:
-    """``record`` with the verdict on the whole site."""
+    """``record`` with the verdict on the whole site, and what programs of others say of it."""
     found = acceptance_of(session, view, record.simulated)
-    return record.model_copy(update={"acceptance": found, "waivers": active(session)})
+    tables = (*record.tables, *foreign_tables(session))
+    return record.model_copy(
+        update={"acceptance": found, "waivers": active(session), "tables": tables}
+    )
 
 
 def acceptance_of(session: Session, view: View, simulated: tuple[str, ...]) -> Acceptance:

@@ -15,6 +15,7 @@ from appliance.journal import Entry
 from appliance.models.evidence import Evidence, EvidenceFile, Source
 from appliance.models.gpus import gpu_least
 from appliance.models.result import CheckResult, Status
+from appliance.models.run import Table
 from appliance.models.site import Role
 
 EVIDENCE = "evidence"
@@ -73,7 +74,7 @@ def keep_run(
         f"run {session.run}",
         began,
         BY_PROGRAM,
-        tuple(_kept(session, benchmark, raw, began) for raw in outcome.raw),
+        tuple(kept_file(session, benchmark, raw, began) for raw in outcome.raw),
     )
     keep_evidence(session, evidence_of(session, view, benchmark, outcome, origin))
 
@@ -114,7 +115,10 @@ def evidence_of(
     )
 
 
-def _kept(session: Session, benchmark: Benchmark, raw: Raw, began: datetime) -> EvidenceFile:
+def kept_file(
+    session: Session, benchmark: Benchmark, raw: Raw, began: datetime, dated_by: str = BY_PROGRAM
+) -> EvidenceFile:
+    """Writes what a tool said beside the report of this run."""
     file = session.folder_of_run / "evidence" / benchmark.name / raw.name
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = session.redact(raw.text).encode()
@@ -125,8 +129,18 @@ def _kept(session: Session, benchmark: Benchmark, raw: Raw, began: datetime) -> 
         size=len(content),
         part=raw.part,
         began=began,
-        dated_by=BY_PROGRAM,
+        dated_by=dated_by,
     )
+
+
+def foreign_tables(session: Session) -> tuple[Table, ...]:
+    """Of each program of others what its newest audit said; it stands beside ours and counts for nothing."""
+    found = {
+        one.evidence.benchmark: one.evidence.tables
+        for one in recorded(session)
+        if one.evidence.source is Source.TOOL
+    }
+    return tuple(table for tables in found.values() for table in tables)
 
 
 def recorded(session: Session, benchmark: str = "") -> Iterator[Recorded]:
@@ -155,7 +169,8 @@ def speaking_of(wanted: Requirement, known: Sequence[Recorded]) -> dict[str | No
     """By host, None for the cluster, the evidence that counts: that recorded last with a result of this gate there."""
     found: dict[str | None, Recorded] = {}
     for one in known:
-        if one.evidence.benchmark == wanted.benchmark:
+        is_ours = one.evidence.source is not Source.TOOL
+        if is_ours and one.evidence.benchmark == wanted.benchmark:
             found |= {
                 result.host: one for result in one.evidence.results if wanted.concerns(result)
             }

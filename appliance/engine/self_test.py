@@ -143,6 +143,7 @@ def _cases(wanted: Requirement) -> Iterator[tuple[str, Doctor]]:
     yield "of another profile", _as(lambda e: {"profile": "another"})
     yield "on simulated hardware", _as(lambda e: {"simulated": ("gpu",)})
     yield "with simulated results", _results(simulated=True)
+    yield "of another program", _as(lambda e: {"source": Source.TOOL})
     yield "of another benchmark", _as(lambda e: {"benchmark": "another"})
     yield "of another check", _results(id="another.check")
     yield "of a form nobody knows", _unreadable

@@ -106,6 +106,14 @@ class PublishedTables(Document):
     tables: tuple[Table, ...]
 
 
+class ForeignAudit(Document):
+    """An audit by another program that was entered into the site's record: what it finds wrong or doubtful."""
+
+    site: Line
+    run: Line
+    table: Table
+
+
 class FabricPort(Model):
     """A port of a host, Gb/s, and the switch port its cable ends in; None: discovery did not meet it."""
 

@@ -26,6 +26,7 @@ from appliance.engine.evidence import (
     Origin,
     begin,
     evidence_of,
+    foreign_tables,
     keep_evidence,
     keep_run,
     recorded,
@@ -37,6 +38,7 @@ from appliance.models.acceptance import Gate, GateState, Level
 from appliance.models.evidence import Source
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Place, Status
+from appliance.models.run import Table
 from appliance.models.waiver import Waiver
 from tests.facts import facts_of, gpus_of
 from tests.unit.engine.world import PASSWORD
@@ -359,3 +361,17 @@ def test_evidence_of_a_host_from_before_it_was_kubernetes_counts(
     _run(session, view, _good(*HOSTS))
     wanted = replace(_wanted(view), beyond=frozenset({"gpu-2"}))
     assert gates_of(session, view, [wanted])[0].state is GateState.PASSED
+
+
+def test_what_another_program_says_stands_in_reports_and_closes_no_gate(
+    session: Session, view: View
+) -> None:
+    table = Table(title="an audit", columns=("a",), rows=(("b",),))
+    origin = Origin(Source.TOOL, "a file", datetime.now(UTC), "its own clock")
+    outcome = Outcome(tuple(_good(*HOSTS)), tables=(table,))
+    keep_evidence(session, evidence_of(session, view, _benchmark(), outcome, origin))
+    assert _gate(session, view).state is GateState.OPEN
+    assert foreign_tables(session) == (table,)
+    _run(session, view, _good(*HOSTS))
+    assert _gate(session, view).state is GateState.PASSED
+    assert foreign_tables(session) == (table,)

@@ -152,7 +152,7 @@ def test_a_training_that_another_run_has_at_work_is_waited_for_first() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--resume", "r1", "--nodes", "2"], "name nothing else"),
+        (["--resume", "r1", "--nodes", "2"], "--resume stands alone"),
         (["--through", "kubernetes"], "through slurm alone"),
         (["--nodes", "0"], "--nodes is written as 1,2,4"),
         (["--nodes", "3"], "does not divide over 3 hosts"),

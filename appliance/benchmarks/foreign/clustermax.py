@@ -1,0 +1,185 @@
+"""ClusterMAX's audit (PyPI: clustermax): its values are read, its own program says what they are worth, each item is set against ours.
+
+The file of an audit, ``audit.values.json``, holds what was observed and no verdict: ``cmax audit review`` makes the verdicts of it,
+offline. Form and words are those of 0.2.1.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from appliance.adapters import process
+from appliance.benchmarks.reading import Foreign, Unread, document
+from appliance.config import document as documents
+from appliance.errors import CommandFailed, ConfigError, DeadlineExceeded
+from appliance.models.base import Model
+from appliance.models.line import Line
+from appliance.models.run import Table
+from appliance.text import one_line, shortened
+
+NAME = "clustermax"
+FILE = Path(__file__).with_name("clustermax.yml")
+LARGEST = 16 << 20
+"""Bytes; an audit of two hosts has 53 KB."""
+SECONDS = 120.0
+GET = (
+    "put its program cmax on PATH: python3 -m venv audit && audit/bin/pip install clustermax==0.2.1"
+)
+GIVE = "give the file audit.values.json that cmax audit wrote"
+SHOWN = ("fail", "warning")
+ITEM = re.compile(r"(PASS|SKIPPED|WARNING|FAIL) +(\S.*?)  \[([\w.-]+)\]")
+OBSERVED = re.compile(r" +Observed: (.*)")
+TOTALS = re.compile(r"(\d+) failed, (\d+) warnings?, (\d+) passed, (\d+) skipped")
+Word = Annotated[str, Field(max_length=128)]
+
+
+class Cluster(Foreign):
+    """What was audited."""
+
+    orchestrator: Word
+    gpu_model: Word = ""
+    nodes: int = Field(ge=0)
+    gpus_per_node: int = Field(default=0, ge=0)
+    audited_at: AwareDatetime
+
+
+class Values(Foreign):
+    """The file of an audit."""
+
+    schema_version: Literal[1]
+    runner: Literal["audit"]
+    cluster: Cluster
+
+
+class Ours(Model):
+    """What answers an item here: a check, a gate or a page; ``why``: one line on what differs."""
+
+    by: Line
+    why: Line
+
+
+class Mapped(Model):
+    """The file: by key of the audit."""
+
+    version: Literal[1]
+    items: dict[Line, Ours]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One verdict of the program. ``key``: its own id, ``observed``: what it says it saw."""
+
+    key: str
+    title: str
+    status: str
+    observed: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit: of what, when, by which release, and every item."""
+
+    values: Values
+    release: str
+    items: tuple[Item, ...]
+    text: str
+    review: str
+
+    @property
+    def counts(self) -> str:
+        """``13 passed, 12 failed, 19 warnings, 15 skipped``."""
+        found = Counter(item.status for item in self.items)
+        words = {"pass": "passed", "fail": "failed", "warning": "warnings", "skipped": "skipped"}
+        return ", ".join(f"{found[status]} {word}" for status, word in words.items())
+
+
+@cache
+def mapped() -> dict[str, Ours]:
+    """What answers each item here."""
+    return dict(Mapped.model_validate(documents.read(FILE).data).items)
+
+
+def read(file: Path, now: datetime) -> Audit:
+    """Raises ConfigError for what is no audit, or cannot be judged by the program that made it."""
+    try:
+        with file.open("rb") as source:
+            content = source.read(LARGEST + 1)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read ({error.strerror})", GIVE) from None
+    if len(content) > LARGEST:
+        raise ConfigError(f"{file} has more than {LARGEST >> 20} MiB", GIVE)
+    text = content.decode("utf-8", "replace")
+    try:
+        values = document(Values, text)
+    except Unread as error:
+        raise ConfigError(f"{file} is no audit of ClusterMAX: {error}", GIVE) from None
+    if values.cluster.audited_at > now:
+        day = f"{values.cluster.audited_at:%Y-%m-%d %H:%M %Z}"
+        raise ConfigError(
+            f"{file} is of the future ({day})", "set the clocks alike, and audit again"
+        )
+    release = _cmax("--version").partition(" ")[2].strip()
+    review = _cmax("audit", "review", str(file.absolute()), "--no-interactive")
+    return Audit(values, shortened(release, 40), _items(file, review), text, review)
+
+
+def table(audit: Audit) -> Table:
+    """What the audit finds wrong or doubtful, and what answers it here."""
+    ours = mapped()
+    rows = tuple(
+        (item.status, item.title, item.observed, *_answer(ours.get(item.key)))
+        for status in SHOWN
+        for item in audit.items
+        if item.status == status
+    )
+    cluster = audit.values.cluster
+    return Table(
+        title=f"Audit by ClusterMAX {audit.release}, foreign: {audit.counts}",
+        columns=("it says", "of", "observed", "here", "because"),
+        rows=rows,
+        note=f"another program's word of {cluster.audited_at:%Y-%m-%d %H:%M %Z}, on {cluster.nodes} GPU hosts of {cluster.orchestrator}; it counts for no gate",
+    )
+
+
+def _answer(ours: Ours | None) -> tuple[str, str]:
+    return (ours.by, ours.why) if ours else ("", "an item that this program does not know")
+
+
+def _cmax(*words: str) -> str:
+    try:
+        return process.run(["cmax", *words], timeout=SECONDS, hint=GET).stdout
+    except (CommandFailed, DeadlineExceeded) as error:
+        raise ConfigError(
+            f"ClusterMAX's own program has to judge its values: {error.message}", GET
+        ) from None
+
+
+def _items(file: Path, review: str) -> tuple[Item, ...]:
+    """Raises ConfigError where the review's own count is another."""
+    lines = review.splitlines()
+    items = tuple(_each(lines))
+    told = next((m for line in lines if (m := TOTALS.fullmatch(line.strip()))), None)
+    found = Counter(item.status for item in items)
+    counted = tuple(found[status] for status in ("fail", "warning", "pass", "skipped"))
+    if told is None or tuple(map(int, told.groups())) != counted:
+        said = told[0] if told else "no count"
+        raise ConfigError(
+            f"the review of {file} says {said}, and {len(items)} items were read",
+            "this program knows cmax 0.2.1; with another release report the review",
+        )
+    return items
+
+
+def _each(lines: Sequence[str]) -> Iterator[Item]:
+    for at, line in enumerate(lines):
+        if match := ITEM.fullmatch(line.rstrip()):
+            after = OBSERVED.fullmatch(lines[at + 1]) if at + 1 < len(lines) else None
+            observed = shortened(one_line(after[1]), 120) if after else ""
+            yield Item(match[3], shortened(one_line(match[2]), 80), match[1].lower(), observed)
