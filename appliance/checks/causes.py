@@ -296,6 +296,18 @@ CONSEQUENCES: tuple[Consequence, ...] = (
         for check in WATCHED
     ),
     Consequence(
+        "slurm.return",
+        ("slurm.nodes",),
+        "the fault it was drained for is gone, the drain is not",
+        when=lambda cause, effect: bool(effect.names),
+    ),
+    Consequence(
+        "slurm.watch",
+        ("slurm.return",),
+        "what does not look cannot say whether it is fit",
+        when=is_unknown,
+    ),
+    Consequence(
         "slurm.daemons",
         ("slurm.watch",),
         "Slurm's daemons have the host look at itself",

@@ -10,10 +10,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 
 from appliance.engine.prepare import Preparation
-from appliance.engine.replan import replan
+from appliance.engine.replan import judged_again, replan
 from appliance.engine.roll import run_stage
 from appliance.engine.session import Session
-from appliance.engine.stage_run import Gone
+from appliance.engine.stage_run import Learned
 from appliance.engine.threads import threads
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
@@ -22,11 +22,11 @@ from appliance.stages.stage import Stage
 
 @dataclass
 class _Progress:
-    """What has become of the run so far; written by the scheduling thread only, except for ``gone``."""
+    """What has become of the run so far; written by the scheduling thread only, except for ``learned``."""
 
+    learned: Learned
     outcomes: list[StageOutcome] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
-    gone: Gone = field(default_factory=dict)
 
     def is_ready(self, stage: Stage, names: set[str]) -> bool:
         """Whether all it waits for, as far as this run has it at all, is through."""
@@ -53,7 +53,7 @@ def apply(
     session: Session, plan: Plan, stages: tuple[Stage, ...], prepared: Preparation
 ) -> list[StageOutcome]:
     """Every cell that asks for a change. A host that fails a stage is left out of those that need it."""
-    progress = _Progress()
+    progress = _Progress(Learned(stages))
     waiting = list(stages)
     running: dict[Future[list[StageOutcome]], Stage] = {}
     names = {s.name for s in stages}
@@ -84,12 +84,12 @@ def _collide(plan: Plan, one: Stage, other: Stage) -> bool:
 def _work(
     session: Session, plan: Plan, stage: Stage, prepared: Preparation, progress: _Progress
 ) -> list[StageOutcome]:
-    cells = list(plan.by_stage(stage.name))
+    cells, gone = list(plan.by_stage(stage.name)), progress.learned.gone
     if cells and (teachers := progress.teachers(stage)):
-        silent = frozenset(progress.gone)
-        cells, prepared = replan(session, stage, cells, prepared, teachers, silent)
+        cells, prepared = replan(session, stage, cells, prepared, teachers, frozenset(gone))
+    cells = judged_again(session, stage, cells, progress.learned.broken)
     lost = progress.lost(stage.after)
-    left_out = [o for c in cells if c.action.changes if (o := _left_out(c, progress.gone, lost))]
+    left_out = [o for c in cells if c.action.changes if (o := _left_out(c, gone, lost))]
     left_out += [
         StageOutcome(stage=c.stage, host=c.host, state=StageState.BLOCKED, why=c.why)
         for c in cells
@@ -97,10 +97,12 @@ def _work(
     ]
     hosts = {o.host for o in left_out}
     able = [c for c in cells if c.action.changes and c.host not in hosts]
-    return [*left_out, *run_stage(session, stage, able, prepared, progress.gone)]
+    return [*left_out, *run_stage(session, stage, able, prepared, progress.learned)]
 
 
-def _left_out(cell: HostStage, gone: Gone, lost: Mapping[str, str]) -> StageOutcome | None:
+def _left_out(
+    cell: HostStage, gone: Mapping[str, str], lost: Mapping[str, str]
+) -> StageOutcome | None:
     """What becomes of a cell that cannot run: its host went away, or failed a stage that this one needs."""
     if cell.host in gone:
         why = f"{cell.host} went away in stage {gone[cell.host]}"

@@ -1,4 +1,4 @@
-"""What a stage learns from those that ran before it: facts anew, and from them its variables and fingerprint."""
+"""What a stage learns from those that ran before it: facts anew, from them its variables and fingerprint; and what fails now."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from appliance.engine.session import Session
 from appliance.engine.survey import survey
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, HostStage
-from appliance.stages.stage import Stage
+from appliance.stages.stage import Stage, never
 from appliance.text import first_few
 
 
@@ -33,6 +33,28 @@ def replan(
     anew = prepare(session, facts, (stage,))
     learned = [_cell(session, stage, c, prepared, anew, teachers) for c in cells]
     return [_without_surprise(session, stage, c, anew, facts) for c in learned], anew
+
+
+def judged_again(
+    session: Session,
+    stage: Stage,
+    cells: Sequence[HostStage],
+    broken: Mapping[tuple[str, str], str],
+) -> list[HostStage]:
+    """The stage's cells; one that was finished runs where its checks fail since a stage before it ran (``broken``).
+
+    As a host that drained itself, and was mended by stage storage. Stages that reboot or drain wait for a plan that says so.
+    """
+    if not (stage.reboots is never and stage.drains is never):
+        return list(cells)
+    return [_broken(session, stage, c, broken.get((stage.name, c.host), "")) for c in cells]
+
+
+def _broken(session: Session, stage: Stage, cell: HostStage, why: str) -> HostStage:
+    if cell.action is not Action.SKIP or not why:
+        return cell
+    minutes = minutes_of(session, stage, cell.host)
+    return cell.model_copy(update={"action": Action.REPAIR, "why": why, "minutes": minutes})
 
 
 def _without_surprise(

@@ -10,7 +10,7 @@ from appliance.engine.planning import lagging
 from appliance.engine.prepare import Preparation
 from appliance.engine.rollout import leads
 from appliance.engine.session import Session
-from appliance.engine.stage_run import Gone, announce, play_and_prove, sum_up, tell
+from appliance.engine.stage_run import Learned, announce, play_and_prove, sum_up, tell
 from appliance.engine.stopwatch import Stopwatch
 from appliance.errors import ApplianceError, ClusterFailed
 from appliance.models.events import Message
@@ -35,7 +35,7 @@ def run_stage(
     stage: Stage,
     cells: Sequence[HostStage],
     prepared: Preparation,
-    gone: Gone,
+    learned: Learned,
 ) -> list[StageOutcome]:
     """Brings the hosts of these cells through the stage, turn by turn. One outcome per cell."""
     if not cells:
@@ -51,7 +51,7 @@ def run_stage(
         if failed or (turn and session.cancelled.is_set()):
             outcomes += _kept(session, stage, wave, failed)
         else:
-            outcomes += _wave(session, stage, wave, prepared, gone, stopwatch)
+            outcomes += _wave(session, stage, wave, prepared, learned, stopwatch)
     sum_up(session, stage, outcomes, stopwatch)
     by_host = {outcome.host: outcome for outcome in outcomes}
     return [by_host[cell.host] for cell in cells]
@@ -68,7 +68,7 @@ def _wave(
     stage: Stage,
     cells: Sequence[HostStage],
     prepared: Preparation,
-    gone: Gone,
+    learned: Learned,
     stopwatch: Stopwatch,
 ) -> list[StageOutcome]:
     drained = [c.host for c in cells if c.drain]
@@ -79,7 +79,7 @@ def _wave(
         if outcome
     }
     free = [c for c in cells if c.host not in busy]
-    outcomes = play_and_prove(session, stage, free, prepared, gone, stopwatch)
+    outcomes = play_and_prove(session, stage, free, prepared, learned, stopwatch)
     for cell, outcome in zip(free, outcomes, strict=True):
         if cell.drain:
             had = gpu_count(session.profile, session.site.host(outcome.host))

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 from appliance.adapters import leftovers
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, TaskEvent, play
+from appliance.checks.check import View
 from appliance.engine.changes import note
 from appliance.engine.diagnose import Diagnosis, diagnose, full_filesystem
 from appliance.engine.gather import Unanswered, ask
+from appliance.engine.judge import judge_host
 from appliance.engine.playbook import last_plays, plays_of
 from appliance.engine.prepare import Preparation, Prepared
 from appliance.engine.prove import Proof, SettleClock, prove
@@ -16,14 +19,27 @@ from appliance.engine.stopwatch import Stopwatch
 from appliance.engine.threads import threads
 from appliance.errors import AnsibleFailed, ApplianceError, ConnectionFailed
 from appliance.models.events import HostDone, HostTask, Message, StageDone, StageStarted
+from appliance.models.facts import HostFacts
 from appliance.models.plan import HostStage, expected_minutes
+from appliance.models.result import Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
 from appliance.stages.stage import DRAINED, MAY_REBOOT, PINS, PURGE, SITE_FOLDER, Stage
 
 Through = Callable[[HostPlay], None]
-Gone = dict[str, str]
-"""Hosts that could no longer be reached, with the stage that found out; all stages of a run share it."""
+
+
+@dataclass
+class Learned:
+    """What the stages of a run learn of hosts for those that come after; written by many threads, and the last word counts.
+
+    ``stages``: those of the run. ``gone``: hosts that could no longer be reached, with the stage that found out.
+    ``broken``: by stage and host what its checks say of a finished stage, after one that it comes after ran there.
+    """
+
+    stages: tuple[Stage, ...] = ()
+    gone: dict[str, str] = field(default_factory=dict)
+    broken: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def play_and_prove(
@@ -31,7 +47,7 @@ def play_and_prove(
     stage: Stage,
     cells: Sequence[HostStage],
     prepared: Preparation,
-    gone: Gone,
+    learned: Learned,
     stopwatch: Stopwatch,
 ) -> list[StageOutcome]:
     """Plays the stage on the hosts of these cells; each is proved as soon as it is through. One outcome per cell."""
@@ -46,7 +62,7 @@ def play_and_prove(
             if play.host not in ends:
                 known = prepared[stage.name, play.host]
                 ends[play.host] = pool.submit(
-                    _finish, session, stage, play, known, peers, gone, stopwatch
+                    _finish, session, stage, play, known, peers, learned, stopwatch
                 )
 
         try:
@@ -168,7 +184,7 @@ def _finish(
     result: HostPlay,
     prepared: Prepared,
     peers: SettleClock,
-    gone: Gone,
+    learned: Learned,
     stopwatch: Stopwatch,
 ) -> StageOutcome:
     """Proves a host that is through, and says in journal and on the screen how it ended."""
@@ -182,7 +198,9 @@ def _finish(
         problem = _problem(session, result, proof)
         state = StageState.FAILED if problem else StageState.DONE
     if problem and problem.away:
-        gone.setdefault(result.host, stage.name)
+        learned.gone.setdefault(result.host, stage.name)
+    if proof and proof.facts:
+        _judge_later(session, stage, proof.facts, learned)
     outcome = StageOutcome(
         stage=stage.name,
         host=result.host,
@@ -197,6 +215,17 @@ def _finish(
     )
     tell(session, outcome, result.tasks)
     return outcome
+
+
+def _judge_later(session: Session, stage: Stage, facts: HostFacts, learned: Learned) -> None:
+    """What the stage's proof saw may end a finished stage that comes after it, or heal one."""
+    host = session.site.host(facts.host)
+    view = View(session.profile, session.site, {facts.host: facts})
+    for later in learned.stages:
+        if stage.name in later.after and later.name in facts.receipts:
+            found = judge_host(view, host, later.checks)
+            bad = next((r for r in found if r.status is Status.FAIL), None)
+            learned.broken[later.name, facts.host] = f"{bad.id}: {bad.cause}" if bad else ""
 
 
 def tell(session: Session, outcome: StageOutcome, tasks: int = 0) -> None:

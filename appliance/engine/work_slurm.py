@@ -9,11 +9,10 @@ from appliance.engine.work import Held, Work, is_ours, runs
 from appliance.errors import ApplianceError, CommandFailed
 from appliance.models.drain import Why
 from appliance.models.site import Owner, Role
-from appliance.stages.slurm.checks import is_out
+from appliance.stages.slurm.checks import GIVEN_AWAY, is_out
 
 STATE = re.compile(r"\bState=(\S+)")
 REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*\])?$")
-GIVEN_AWAY = "appliance: a host of "
 BUSY = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED"
 UNKNOWN = "not found"
 

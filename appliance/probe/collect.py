@@ -39,7 +39,7 @@ AREAS = {
     "scheduler": ("appliance.stages.scheduler.collect.scheduler", 15.0),
     "observe": ("appliance.stages.observe.collect", 5.0),
     "limits": ("appliance.stages.limits.collect", 5.0),
-    "watch": ("appliance.stages.slurm.collect.watch", 5.0),
+    "watch": ("appliance.stages.slurm.collect.watch", 30.0),
     "mig_demand": ("appliance.stages.mig.collect", 5.0),
     "receipts": ("appliance.probe.collectors.receipts", 20.0),
     "resources": ("appliance.probe.collectors.resources", 20.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from appliance.watch import verdict
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from appliance.watch.verdict import Verdict
 
 BY_PERSONS = ("gpu.count", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.xid", "gpu.pcie")
-"""Faults that a reboot or a reset hides, and does not mend: a person gives the host back, or a deployment that proves it."""
+"""Faults that a reboot or a reset hides, and does not mend: a person gives the host back, or has stage slurm prove it."""
+WRITTEN = re.compile(PREFIX + r"([a-z_]+\.[a-z_]+) .*\[root@[^\]]*\]$")
+"""A reason as this program writes it, as root, as whom slurmd runs it; one that only begins alike is a person's."""
 
 
 def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
@@ -32,7 +35,7 @@ def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
             _look_back(given, seen, slurm, since)
     except Silent as error:
         seen.slurm = verdict.SILENT if seen.causes else verdict.LEFT
-        seen.ours = bool(before.get("ours"))
+        seen.ours, seen.returns = bool(before.get("ours")), bool(before.get("returns"))
         seen.gaps.append(f"Slurm was not told: {error}")
     verdict.keep(seen, since, given.get("textfiles", ""))
     if changed or before.get("slurm", "") != seen.slurm:
@@ -51,7 +54,7 @@ def _take_out(given: dict[str, Any], seen: Verdict, slurm: Slurm, before: dict[s
         mine = take_out(slurm, first.reason, given["most_out"])
     else:
         slurm.withdraw(mine)
-    seen.ours = mine.is_ours
+    _whose(seen, mine)
     seen.slurm = verdict.OUT if mine.is_out else verdict.OVER if fresh else verdict.LEFT
 
 
@@ -66,21 +69,26 @@ def _look_back(given: dict[str, Any], seen: Verdict, slurm: Slurm, since: float)
     """A fit host that is out by this program works again once it was fit for long enough, if its fault may end by itself."""
     mine = slurm.nodes()[slurm.name]
     slurm.withdraw(mine)
-    seen.ours = mine.is_ours
+    _whose(seen, mine)
     if not mine.is_ours:
         return
     minutes = given.get("return_after_minutes")
-    if minutes and may_return(mine) and time.time() - since >= 60 * minutes:
+    if minutes and seen.returns and time.time() - since >= 60 * minutes:
         slurm.resume()
-        seen.ours = False
+        seen.ours = seen.returns = False
     else:
         seen.slurm = verdict.OUT
 
 
+def _whose(seen: Verdict, mine: Node) -> None:
+    seen.ours = mine.is_ours
+    seen.returns = mine.is_ours and may_return(mine)
+
+
 def may_return(mine: Node) -> bool:
     """Whether the reason is a fault that ends by itself; the first of several is the gravest."""
-    said = mine.reason[len(PREFIX) :]
-    return not said.startswith(BY_PERSONS)
+    said = WRITTEN.match(mine.reason)
+    return said is not None and said.group(1) not in BY_PERSONS
 
 
 def _log(seen: Verdict) -> None:

@@ -35,12 +35,13 @@ class Cause:
 class Verdict:
     """``causes``: why the host is unfit; ``gaps``: what could not be judged, which takes no host out.
 
-    ``slurm``: how Slurm has it; ``ours``: it is out by this program; ``waived``: causes with which a person gave it back, by key, with the time.
+    ``slurm``: how Slurm has it; ``ours``: it is out by this program; ``returns``: and for a fault that ends by itself;
+    ``waived``: causes with which a person gave it back, by key, with the time.
     """
 
     def __init__(self, causes: list[Cause], gaps: list[str]) -> None:
         self.causes, self.gaps = causes, gaps
-        self.slurm, self.ours = LEFT, False
+        self.slurm, self.ours, self.returns = LEFT, False, False
         self.waived: dict[str, float] = {}
 
     @property
@@ -73,6 +74,7 @@ def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
         "gaps": verdict.gaps,
         "slurm": verdict.slurm,
         "ours": verdict.ours,
+        "returns": verdict.returns,
         "waived": verdict.waived,
     }
     os.makedirs(os.path.dirname(LAST), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120

@@ -16,7 +16,7 @@ from tests.integration.deployed import ADMIN, Deployed, Pair, Watch
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
 LATER = "+later1"
-DRAINED = "drain: appliance: health: storage.scratch"
+ACT = "/usr/local/sbin/appliance-watch act; true"
 # A package of the same content with a higher version, as another repository would bring it.
 REBUILD = f"""set -e
 cd "$(mktemp -d)"
@@ -33,7 +33,10 @@ UNIT = "systemctl is-active {unit}; systemctl is-enabled {unit}; true"
 
 @dataclass(frozen=True)
 class Drift:
-    """``plant`` changes the host; ``look`` prints what it changed, whole before and after; ``why`` the plan must say."""
+    """``plant`` changes the host; ``look`` prints what it changed, whole before and after; ``why`` the plan must say.
+
+    ``also``: stages that follow on that host, in the same deployment.
+    """
 
     what: str
     stage: str
@@ -41,6 +44,12 @@ class Drift:
     plant: str
     look: str
     why: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """What a deployment runs for it."""
+        return [(stage, self.host) for stage in (self.stage, *self.also)]
 
     @property
     def pair(self) -> Pair:
@@ -111,9 +120,11 @@ SECOND = (
         "mount gone",
         "storage",
         "gpu-1",
-        "umount /scratch",
+        # Its own watch meets the fault before it is mended, and drains the host.
+        f"umount /scratch; {ACT}",
         "findmnt --noheadings --output TARGET,SOURCE /scratch || true",
         ("unit scratch.mount (active → inactive)",),
+        also=("slurm",),
     ),
 )
 THIRD = (
@@ -202,10 +213,6 @@ def _play(deployed: Deployed, drifts: tuple[Drift, ...], watch: Watch) -> Round:
     narrow = () if drifts is ROUNDS[-1] else ("--until", "observe")
     done = deployed.deploy(*narrow, env=watch.env)
     journal = tuple(deployed.journal(deployed.runs()[-1]))
-    if DRAINED in done.stdout:
-        # The host's own watch met the planted fault before it was mended, as it shall.
-        back = deployed.deploy("--stage", "slurm", "--full")
-        assert back.returncode == 0, back.stdout
     return Round(
         before, planted, found, done, tuple(watch.started), journal, seen(), deployed.plan()
     )
@@ -249,15 +256,13 @@ def test_nothing_else_is_planned_or_touched(
     played: Callable[[Drift], Round], drifts: tuple[Drift, ...]
 ) -> None:
     played_round = played(drifts[0])
-    planted = sorted(d.pair for d in drifts)
-    assert _pending(played_round.found) == planted
+    assert _pending(played_round.found) == sorted(d.pair for d in drifts)
+    planted = sorted(pair for d in drifts for pair in d.pairs)
     assert played_round.pairs("host_started") == planted
     assert sorted(set(played_round.pairs("task_changed"))) == planted
     assert played_round.pairs("host_failed") == []
     assert _pending(played_round.left) == []
-    is_out = DRAINED in played_round.deployed.stdout
-    assert played_round.deployed.returncode == int(is_out), played_round.deployed.stdout
-    assert played_round.deployed.stdout.count("✗ FAILED  ") == int(is_out)
+    assert played_round.deployed.returncode == 0, played_round.deployed.stdout
     # One playbook for each stage, and the watch that sees none in test_deploy sees them here.
     playbooks = [line for line in played_round.started if "ansible-playbook" in line]
     assert len(playbooks) == len({stage for stage, _ in planted})

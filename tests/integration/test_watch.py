@@ -99,6 +99,38 @@ def test_a_person_s_drain_keeps_its_reason(judged: Deployed) -> None:
         assert "waits for a fan" in state(judged, host)
 
 
+def test_a_host_mended_by_hand_is_named_and_given_back_by_the_next_deployment(
+    deployed: Deployed,
+) -> None:
+    give_back(deployed)
+    deployed.said("gpu-1", f"umount /scratch; {ACT}; true")
+    assert "appliance: health: storage.scratch" in state(deployed, "gpu-1")
+    deployed.said("gpu-1", "systemctl start scratch.mount")
+    cell = deployed.plan().cell("slurm", "gpu-1")
+    assert cell is not None
+    assert cell.why.startswith("slurm.return: it is fit again")
+    health = deployed.program("health", "--json")
+    failed = [r for r in json.loads(health.stdout)["results"] if r["status"] == "fail"]
+    alone = {(r["id"], r["target"]) for r in failed if not r["explained_by"]}
+    assert alone == {("slurm.return", "gpu-1")}
+    done = deployed.deploy("--until", "observe")
+    assert done.returncode == 0, done.stdout
+    assert state(deployed, "gpu-1").startswith("idle ")
+
+
+@pytest.mark.parametrize("reason", ["waits for a fan", "appliance: waits for a fan"])
+def test_no_deployment_gives_back_what_a_person_drained(deployed: Deployed, reason: str) -> None:
+    give_back(deployed)
+    deployed.said("gpu-1", f"umount /scratch; {ACT}; true")
+    deployed.said("head", f"scontrol update nodename=gpu-1 state=drain reason='{reason}'")
+    deployed.said("gpu-1", f"systemctl start scratch.mount; {ACT}")
+    try:
+        done = deployed.deploy("--stage", "slurm", "--full", "--limit", "gpu-1")
+        assert reason in state(deployed, "gpu-1"), done.stdout
+    finally:
+        give_back(deployed)
+
+
 def test_slurm_itself_asks_the_judge_every_minute(judged: Deployed) -> None:
     began = time.monotonic()
     while not out(judged):

@@ -55,6 +55,14 @@ class Watch(Numerous):
         default="",
         description="out: takes no jobs; over: keeps them, for the bound; silent: slurmctld does not answer; empty: nothing was done",
     )
+    returns: bool | None = Field(
+        default=None,
+        description="It is out by itself, for a fault that ends by itself; None: its watch is older and does not say",
+    )
+    fit: bool | None = Field(
+        default=None,
+        description="What it says when asked now, where it is out and returns; None: not asked, or no answer",
+    )
 
 
 class SlurmNode(Numerous):

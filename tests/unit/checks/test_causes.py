@@ -181,6 +181,16 @@ CASES = (
         )
         for check in WATCHED
     ),
+    Case(
+        of("slurm.return", "gpu-1"),
+        of("slurm.nodes", "gpu-1", FAIL, "storage.scratch"),
+        of("slurm.nodes", "gpu-1"),
+    ),
+    Case(
+        of("slurm.watch", "gpu-1"),
+        of("slurm.return", "gpu-1", UNKNOWN),
+        of("slurm.return", "gpu-2", UNKNOWN),
+    ),
     Case(SLURMD, of("slurm.watch", "gpu-1"), of("slurm.watch", "gpu-2")),
     Case(SLURMCTLD, of("slurm.watch", "gpu-2"), of("slurm.nodes", "gpu-2")),
     Case(

@@ -154,9 +154,18 @@ def test_a_host_out_of_work_fails_with_slurms_reason(state: str, reason: str, ca
     assert one("slurm.nodes", seen, "gpu-2").status is Status.PASS
 
 
-def test_a_drain_of_the_appliance_is_taken_back_by_deploying() -> None:
-    drained = node("gpu-1", state="idle+drain", reason="appliance: GPU device /dev/nvidia5 missing")
-    assert "appliance deploy" in one("slurm.nodes", view(told(drained)), "gpu-1").fix
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        ("health: storage.scratch nothing is there", "mend that, then appliance deploy; or wait"),
+        ("health: gpu.ecc GPU 3: 2 errors", "--stage slurm --full --limit gpu-1"),
+        ("the driver is changed", "mend that, then appliance deploy (it resumes the host)"),
+        ("waits for a fan", "scontrol update nodename=gpu-1 state=resume"),
+    ],
+)
+def test_a_drain_of_the_appliance_is_taken_back_by_deploying(reason: str, fix: str) -> None:
+    drained = node("gpu-1", state="idle+drain", reason=f"appliance: {reason} [root@2026-11-20]")
+    assert fix in one("slurm.nodes", view(told(drained)), "gpu-1").fix
 
 
 def test_a_drain_of_somebody_else_is_left_to_them() -> None:

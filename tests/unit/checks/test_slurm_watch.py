@@ -32,11 +32,13 @@ SITE = Site(
 )
 
 
-def judge(seen: Watch | None, **given: Any) -> CheckResult:
+def judge(
+    seen: Watch | None, check_id: str = watch.OWN, site: Site = SITE, **given: Any
+) -> CheckResult:
     facts = facts_of("gpu-1", watch=seen, **given)
-    (check,) = watch.CHECKS
+    check = next(c for c in watch.CHECKS if c.id == check_id)
     assert isinstance(check, HostCheck)
-    (result,) = check.judge(View(profile_of(), SITE, {"gpu-1": facts}), SITE.hosts[0], facts)
+    (result,) = check.judge(View(profile_of(), site, {"gpu-1": facts}), site.hosts[0], facts)
     return result
 
 
@@ -74,6 +76,53 @@ def test_what_could_not_be_read_is_said() -> None:
         Status.NOT_ASSESSED,
         "it has not looked since the host started",
     )
+
+
+@pytest.mark.parametrize(
+    ("seen", "status", "said"),
+    [
+        (Watch(age_s=3.0, slurm="out", returns=True, fit=True), Status.FAIL, "fit, and out"),
+        (Watch(age_s=3.0, slurm="out", returns=True, fit=False), Status.PASS, "not fit yet"),
+        (Watch(age_s=3.0, slurm="out", returns=False), Status.PASS, "a person's to give back"),
+        (Watch(age_s=3.0, slurm="out"), Status.PASS, "a person's to give back"),
+        (Watch(age_s=3.0, slurm="over", causes=(LOST,)), Status.PASS, "not out"),
+        (Watch(age_s=3.0), Status.PASS, "not out"),
+        (Watch(age_s=3.0, slurm="out", returns=True), Status.NOT_ASSESSED, "was not asked"),
+        (Watch(age_s=301.0, slurm="out", returns=True, fit=True), Status.NOT_ASSESSED, "too long"),
+        (None, Status.NOT_ASSESSED, "no program judges this host"),
+    ],
+)
+def test_a_host_that_is_fit_again_is_given_back(
+    seen: Watch | None, status: Status, said: str
+) -> None:
+    found = judge(seen, watch.RETURN)
+    assert found.status is status
+    assert said in f"{found.value} {found.cause}"
+
+
+def test_a_host_whose_own_return_is_switched_off_is_told_of_no_time() -> None:
+    out = Watch(age_s=3.0, slurm="out", returns=True, fit=True)
+    assert "fit for 10 min" in judge(out, watch.RETURN).fix
+    options = SITE.slurm
+    off = options.watch.model_copy(update={"return_after_minutes": None})
+    site = SITE.model_copy(update={"slurm": options.model_copy(update={"watch": off})})
+    assert judge(out, watch.RETURN, site).fix == "appliance deploy --limit gpu-1"
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("idle", Status.PASS), ("idle+drain", Status.FAIL), ("", Status.FAIL)]
+)
+def test_the_controller_s_word_is_younger_than_the_host_s(state: str, status: Status) -> None:
+    head = Host(name="head", roles=(Role.CONTROL,), address=IPv4Address("10.0.0.9"))
+    site = SITE.model_copy(update={"hosts": (head, host(1))})
+    out = Watch(age_s=50.0, slurm="out", returns=True, fit=True)
+    nodes = (SlurmNode(name="gpu-1", state=state),)
+    facts = {
+        "head": facts_of("head", slurm=Slurm(controller="up", nodes=nodes)),
+        "gpu-1": facts_of("gpu-1", watch=out),
+    }
+    (found,) = watch.judge_return(View(profile_of(), site, facts), host(1), facts["gpu-1"])
+    assert found.status is status
 
 
 def test_a_node_its_own_watch_drained_names_the_check() -> None:

@@ -7,6 +7,7 @@ from ansible_collections.appliance.host.plugins.modules import slurm_accounts as
 from ansible_collections.appliance.host.plugins.modules import slurm_database as database
 from ansible_collections.appliance.host.plugins.modules import slurm_node as node
 
+from appliance.models.drain import Why
 from appliance.stages.slurm.checks import OUT, is_out
 
 
@@ -73,7 +74,11 @@ SHOWN = "NodeName=gpu-1 Arch=x86_64 State={state} ThreadsPerCore=1 Reason={reaso
 @pytest.mark.parametrize(
     ("state", "reason", "who", "ours"),
     [
-        ("IDLE+DRAIN", "appliance: GPU device /dev/nvidia5 is missing", "root", True),
+        ("IDLE+DRAIN", "appliance: health: storage.scratch nothing is there", "root", True),
+        ("IDLE+DRAIN", "appliance: health: storage.scratch nothing is there", "mia", False),
+        ("IDLE+DRAIN", "appliance: health: look at its fan, Mia", "root", False),
+        ("IDLE+DRAIN", "appliance: waits for a fan", "root", False),
+        ("IDLE+DRAIN", "appliance: the driver is changed, and a fan", "root", False),
         ("DOWN*", "Not responding", "slurm", True),
         ("DOWN", "Node unexpectedly rebooted", "slurm", True),
         ("IDLE+DRAIN", "gres/gpu count reported lower than configured (7 < 8)", "slurm", True),
@@ -103,6 +108,11 @@ def test_a_host_of_somebody_else_is_drained_for_a_reason_we_know_again() -> None
     (asked,) = module.asked
     assert asked[-3:] == ["NodeName=gpu-1", "State=DRAIN", "Reason=appliance: a host of kubernetes"]
     assert node.is_ours("appliance: a host of kubernetes", "root", "slurm")
+
+
+@pytest.mark.parametrize("why", Why)
+def test_what_the_engine_drains_for_is_known(why: Why) -> None:
+    assert node.is_ours(why, "root", "slurm")
 
 
 REFUSED = (1, "", "slurm_update error: Invalid node state specified")

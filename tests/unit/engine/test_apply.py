@@ -430,6 +430,31 @@ def test_stage_that_learns_nothing_new_stays_finished(
     assert [name for name, _ in ansible.played] == ["one"]
 
 
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_finished_stage_whose_checks_fail_after_the_one_before_it_runs_in_the_same_run(
+    session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch, turns: bool
+) -> None:
+    """As Slurm on a host that drained itself for a mount, which stage storage has mended."""
+    work = stage_of("two", "one", drains=lambda *_: False) if turns else stage_of("two", "one")
+    stages = (stage_of("one"), work)
+    prepared = prepare(session, {}, stages)
+    done = receipt_of("two", prepared["two", "gpu-1"].fingerprint)
+    before = {h: facts_of(h) for h in HOSTS} | {"gpu-1": facts_of("gpu-1", receipts={"two": done})}
+    plan = make_plan(session, Round(before, {}), prepared, Selection(stages=stages))
+    assert [c.action for c in plan.cells if (c.stage, c.host) == ("two", "gpu-1")] == [Action.SKIP]
+    monkeypatch.setattr(prove, "ask", lambda remote, host, request: before[host])
+    bad = CheckResult(id="two.fit", target="gpu-1", status=Status.FAIL, cause="fit, and out")
+    monkeypatch.setattr(stage_run, "judge_host", lambda view, host, ids: [bad])
+    outcomes = {
+        o.host: o for o in engine.apply(session, plan, stages, prepared) if o.stage == "two"
+    }
+    assert outcomes["gpu-1"].state is (StageState.SKIPPED if turns else StageState.DONE)
+    (why,) = [
+        e.data["why"] for e in session.journal.entries("host_started", stage="two", host="gpu-1")
+    ] or ["a stage that drains waits for a plan"]
+    assert why == ("a stage that drains waits for a plan" if turns else "two.fit: fit, and out")
+
+
 def test_stage_learns_nothing_where_its_teacher_did_not_run(
     session: Session, ansible: FakeAnsible, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from appliance.engine.gather import Round
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.session import Session
+from appliance.engine.stage_run import Learned
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.drain import Why
 from appliance.models.events import Message
@@ -82,7 +83,7 @@ def run(
     plan = make_plan(session, Round(found, {}), prepared, Selection(stages=(stage,)))
     cells = [c for c in plan.cells if c.action.changes]
     assert {c.host for c in cells if c.drain} == set(HOSTS[1:])
-    return {o.host: o for o in roll.run_stage(session, stage, cells, prepared, {})}
+    return {o.host: o for o in roll.run_stage(session, stage, cells, prepared, Learned())}
 
 
 def sized(session: Session, at_once: int) -> None:
@@ -231,7 +232,7 @@ def test_a_drain_that_a_killed_change_left_is_taken_back_once_nothing_is_to_be_d
     prepared = prepare(session, {}, (stage,))
     plan = make_plan(session, Round(found, {}), prepared, Selection(stages=(stage,)))
     cells = [c for c in plan.cells if c.host == "gpu-1"]
-    assert roll.run_stage(session, stage, cells, prepared, {})[0].state is StageState.DONE
+    assert roll.run_stage(session, stage, cells, prepared, Learned())[0].state is StageState.DONE
     assert hands.done == ["play gpu-1", "resume gpu-1"]
 
 

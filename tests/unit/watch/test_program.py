@@ -157,7 +157,8 @@ def test_a_host_without_settings_is_not_kept_from_work_for_that(world: Path) -> 
     assert command.settings(str(world / "settings")) == f"{world}/settings is not of version 1"
 
 
-OURS = f"{PREFIX}storage.mount nothing is mounted at /shared [root@2026-11-24T10:00:00]"
+AT = "@2026-11-24T10:00:00]"
+OURS = f"{PREFIX}storage.mount nothing is mounted at /shared [root{AT}"
 RESUME = "update NodeName=gpu-1 State=RESUME"
 
 
@@ -180,13 +181,36 @@ def test_a_host_that_was_fit_for_long_enough_works_again(
 
 
 @pytest.mark.parametrize(
-    "reason", ["waits for a fan", "appliance: the driver is changed", f"{PREFIX}gpu.ecc GPU 3: 2"]
+    "reason",
+    [
+        f"waits for a fan [root{AT}",
+        f"appliance: the driver is changed [root{AT}",
+        f"{PREFIX}gpu.ecc GPU 3: 2 [root{AT}",
+        f"{PREFIX}look at its fan [root{AT}",
+        OURS.replace("[root@", "[mia@"),
+    ],
 )
 def test_what_is_a_person_s_to_give_back_stays_out(world: Path, reason: str) -> None:
-    nodes(world, "IDLE+DRAIN", f"{reason} [root@2026-11-24T10:00:00]")
+    nodes(world, "IDLE+DRAIN", reason)
     fit_for(world, 999)
-    act(world)
+    assert not act(world).returns
     assert told(world) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "returns"), [(LOST, False), (Cause("base.disk", "/ has 0.0 % free"), True)]
+)
+def test_whether_a_fault_ends_by_itself_is_noted(world: Path, cause: Cause, returns: bool) -> None:
+    nodes(world, "IDLE+DRAIN", f"{PREFIX}{cause} [root{AT}")
+    act(world, cause)
+    assert verdict.last()["returns"] is returns
+    (world / "silent").touch()
+    act(world, cause)
+    assert verdict.last()["returns"] is returns
+    (world / "silent").unlink()
+    nodes(world, "IDLE+DRAIN", f"waits for a fan [root{AT}")
+    act(world, cause)
+    assert verdict.last()["returns"] is False
 
 
 def test_a_host_that_a_person_gave_back_is_left_to_him_until_something_new_is_found(

@@ -13,6 +13,7 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
+from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.gpus import gpu_count
@@ -20,6 +21,7 @@ from appliance.models.result import CheckResult, Kind, place
 from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from appliance.stages.slurm.variables import gpus_offered
+from appliance.watch.acts import BY_PERSONS
 
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
@@ -30,6 +32,8 @@ MUNGE_KEY = ("file", "/etc/munge/munge.key")
 """As a receipt names it; that it differs is known without its content."""
 WATCH = "appliance: health: "
 """How the reason begins where the host's own watch drained it; also in appliance/watch/scontrol.py."""
+GIVEN_AWAY = "appliance: a host of "
+"""How the reason begins where the site gives the host to somebody else."""
 TOO_FEW = "gres/gpu count"
 """In slurmctld's reason for a node that registers with fewer GPUs than slurm.conf says."""
 SHORT = re.compile(r"gres/gpu count reported lower than configured \((\d+) < (\d+)\)")
@@ -181,9 +185,11 @@ def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
         return "scontrol show reservation says whose it is and how long; then it takes jobs again"
     if "not_responding" in words:
         return f"journalctl -u slurmd on {host.name}, and the network to the controller"
+    if node.reason.startswith(tuple(WATCH + check for check in BY_PERSONS)):
+        return f"a reboot hides this fault; once it is mended: {DEPLOY} --stage slurm --full --limit {host.name}"
     if node.reason.startswith(WATCH):
-        return f"mend that; it comes back by itself (slurm.watch), or at once: {DEPLOY} --stage slurm --full"
-    if node.reason.startswith("appliance:"):
+        return f"mend that, then {DEPLOY}; or wait: once fit it comes back by itself (slurm.watch)"
+    if node.reason.startswith((*Why, GIVEN_AWAY)):
         return f"mend that, then {DEPLOY} (it resumes the host)"
     return f"once that is dealt with: scontrol update nodename={host.name} state=resume"
 

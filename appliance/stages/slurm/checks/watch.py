@@ -1,4 +1,4 @@
-"""What hosts find of themselves: whether their watch looks at all, and whether somebody unfit keeps his jobs."""
+"""What hosts find of themselves: whether their watch looks at all, whether somebody unfit keeps his jobs, or somebody fit gets none."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,8 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult
-from appliance.models.site import Host
+from appliance.models.site import Host, Owner
+from appliance.stages.slurm.checks import DEPLOY, WORKING, controller_of, state_words
 from appliance.stages.slurm.facts import Watch
 from appliance.stages.slurm.variables.watch import most_out
 
@@ -23,6 +24,7 @@ OLD_SECONDS = 300.0
 """Five rounds of HealthCheckInterval."""
 OWN = "slurm.watch"
 """The check that causes of the site's own programs bear."""
+RETURN = "slurm.return"
 
 
 def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
@@ -60,7 +62,53 @@ def _unfit(view: View, host: Host, seen: Watch) -> CheckResult:
     return passed(OWN, host.name, "unfit, and out", evidence=said)
 
 
+def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+    """A host that took itself out and was mended is given back: by the next deployment, or by itself after a while.
+
+    What a person drained, and faults of a GPU that only a person may call mended, are left out.
+    """
+    seen = facts.watch
+    if view.site.owner(host) is not Owner.SLURM:
+        return []
+    if seen is None or seen.age_s > OLD_SECONDS:
+        none = "no program judges this host for Slurm"
+        why = facts.gap("watch", none) if seen is None else "the host's watch looked too long ago"
+        return [not_assessed(RETURN, host.name, why)]
+    if seen.slurm != "out" or _is_at_work(view, host):
+        return [passed(RETURN, host.name, "not out")]
+    if not seen.returns:
+        return [passed(RETURN, host.name, "out, and a person's to give back")]
+    if seen.fit is None:
+        why = facts.gap("watch", "whether it is fit by now was not asked")
+        return [not_assessed(RETURN, host.name, why)]
+    if not seen.fit:
+        return [passed(RETURN, host.name, "out, and not fit yet")]
+    cause = "it is fit again, and still out of Slurm as its own watch left it"
+    minutes = view.site.slurm.watch.return_after_minutes
+    later = f"; or wait: it comes back by itself once fit for {minutes:g} min" if minutes else ""
+    fix = f"{DEPLOY} --limit {host.name}{later}"
+    return [failed(RETURN, host.name, cause, fix, value="fit, and out")]
+
+
+def _is_at_work(view: View, host: Host) -> bool:
+    """What the controller says is younger than the host's own note, where it was asked."""
+    first = controller_of(view)
+    facts = view.facts.get(first.name) if first else None
+    nodes = facts.slurm.nodes if facts and facts.slurm else None
+    states = [state_words(node.state) for node in nodes or () if node.name == host.name]
+    return any(words and words <= WORKING for words in states)
+
+
 CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        RETURN,
+        "Hosts that are fit again take jobs again",
+        GPU_HOSTS,
+        judge_return,
+        "A GPU host that drained itself comes back by itself once it was fit for slurm.watch.return_after_minutes. Where it was mended, "
+        "by a deployment or by hand, stage slurm gives it back at once: this is the proof that fails until then. It judges the host anew, "
+        "and leaves out what a person drained, and faults of a GPU (off its bus, lost, ECC, remapping, Xid, PCIe), which a reboot hides and does not mend.",
+    ),
     HostCheck(
         OWN,
         "Hosts judge themselves",

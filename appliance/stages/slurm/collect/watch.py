@@ -1,19 +1,30 @@
-"""What the host's own watch found last, as it left it; nothing where the program is not installed."""
+"""What the host's own watch found last, as it left it; nothing where the program is not installed.
+
+Whether a host that is out has been mended since, the watch is asked anew: a deployment mends faster than it looks.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import DENIED, Ask, Unreadable
+from appliance.probe.command import ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from appliance.probe.ask import Facts
 
 PROGRAM = "/usr/local/sbin/appliance-watch"
 STATE = "/run/appliance/watch.json"
+SECONDS = 25.0
+"""Longer than a program of the site may take."""
+FIT, UNFIT = 0, 1
+"""What ``appliance-watch look`` ends with."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -26,7 +37,26 @@ def collect(ask: Ask) -> Facts:
     try:
         seen = json.loads(said)
         causes = [{key: c[key] for key in ("check", "part", "cause")} for c in seen["causes"]]
-        found = {"age_s": round(time.time() - seen["time"], 1), "causes": causes}
-        return {"watch": {**found, "slurm": seen["slurm"], "gaps": seen["gaps"]}}
-    except (ValueError, KeyError, TypeError):
+        found: dict[str, Any] = {"age_s": round(time.time() - seen["time"], 1), "causes": causes}
+        found.update(slurm=seen["slurm"], gaps=seen["gaps"], returns=seen.get("returns"))
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise Unreadable(STATE + " cannot be read") from None
+    mended = found["slurm"] == "out" and found["returns"]
+    return {"watch": {**found, "fit": _fit(ask) if mended else None}}
+
+
+def _fit(ask: Ask) -> bool | None:
+    """Whether the host finds itself fit now; None where it cannot say."""
+    if os.geteuid():
+        ask.problem("watch", "needs root to have the host judge itself", DENIED)
+        return None
+    try:
+        status, out, err = ended([ask.path(PROGRAM), "look"], SECONDS)
+    except Unreadable as error:
+        ask.problem("watch", error)
+        return None
+    if status not in {FIT, UNFIT}:
+        said = (err or out).strip().splitlines()
+        ask.problem("watch", f"appliance-watch look: {said[-1] if said else status}")
+        return None
+    return status == FIT

@@ -8,9 +8,9 @@ module: slurm_node
 short_description: This host as the controller sees it
 description:
   - Waits until slurmd has registered with slurmctld.
-  - Resumes the host when it is down or drained for a reason of this appliance ("appliance: ...") or one that slurmctld
+  - Resumes the host when it is down or drained for a reason that this appliance gives, or one that slurmctld
     gave itself (not responding, rebooted, fewer resources than configured), and its health check passes.
-  - A drain by anybody else is left alone.
+  - A drain by anybody else is left alone, however its reason begins.
   - A host that somebody else gives work to is drained instead, once its jobs are done.
 options:
   name: {description: Name of the host in Slurm., type: str, required: true}
@@ -40,8 +40,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-OURS = "appliance: "
 OWNED = "appliance: a host of "
+OURS = re.compile(
+    "appliance: (health: [a-z_]+[.][a-z_]+ .*|a host of [a-z]+|the driver is changed|GPUs are about to be divided"
+    "|the host changes its owner|Kubernetes is upgraded)"
+)
+"""The reasons of its watch, of this module and of appliance.models.drain; a person's that begins alike is none of them."""
 SLURMS = (
     "Not responding",
     "Node unexpectedly rebooted",
@@ -78,8 +82,9 @@ def flags(state: str) -> set[str]:
 
 
 def is_ours(reason: str, author: str, slurm_user: str) -> bool:
-    """Whether this appliance may take the drain back."""
-    return reason.startswith(OURS) or (author == slurm_user and reason.startswith(SLURMS))
+    """Whether this appliance may take the drain back; it works as root."""
+    ours = author in {"root", slurm_user} and OURS.fullmatch(reason) is not None
+    return ours or (author == slurm_user and reason.startswith(SLURMS))
 
 
 class Node:
