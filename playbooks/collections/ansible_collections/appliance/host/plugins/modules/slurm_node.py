@@ -8,7 +8,7 @@ module: slurm_node
 short_description: This host as the controller sees it
 description:
   - Waits until slurmd has registered with slurmctld.
-  - Resumes the host when it is down or drained for a reason that this appliance gives, or one that slurmctld
+  - Resumes the host when it is down or drained for a reason of this program, word for word, or one that slurmctld
     gave itself (not responding, rebooted, fewer resources than configured), and its health check passes.
   - A drain by anybody else is left alone, however its reason begins.
   - A host that somebody else gives work to is drained instead, once its jobs are done.
