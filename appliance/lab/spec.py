@@ -271,12 +271,26 @@ def read(file: Path) -> Rack | None:
     except FileNotFoundError:
         return None
     return Rack(
-        RackSpec(**_known(RackSpec, data["spec"])),
+        _standing(_known(RackSpec, data["spec"])),
         data["index"],
         data["tag"],
         data["layers"],
         Hardware(**_known(Hardware, data.get("hardware", {}))),
     )
+
+
+class _Standing(RackSpec):
+    """A rack that another version let be raised, and this one would not: its number is taken all the same."""
+
+    def __post_init__(self) -> None:
+        """Refuses nothing."""
+
+
+def _standing(values: Mapping[str, Any]) -> RackSpec:
+    try:
+        return RackSpec(**values)
+    except ConfigError:
+        return _Standing(**values)
 
 
 def _known(kind: type, values: Mapping[str, object]) -> dict[str, Any]:

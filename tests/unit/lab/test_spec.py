@@ -141,3 +141,16 @@ def test_rack_of_another_version_is_read_as_far_as_it_is_known(
     saved["spec"]["colour"] = "green"
     file.write_text(json.dumps(saved))
     assert [r.name for r in spec.racks()] == ["mine"]
+
+
+def test_a_rack_that_this_version_would_not_raise_keeps_its_number_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    rack = numbered(RackSpec("mine"), 3, {})
+    spec.save(rack)
+    file = rack.state_dir / "rack.json"
+    saved = json.loads(file.read_text())
+    saved["spec"] |= {"plain": "99", "driver": True}
+    file.write_text(json.dumps(saved))
+    assert [(r.name, r.index) for r in spec.racks()] == [("mine", 3)]
