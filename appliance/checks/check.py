@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
+from appliance.checks.causes import Cause, Effect
 from appliance.models.bmc import BmcFacts
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
@@ -80,7 +81,8 @@ class HostCheck:
 
     ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
     what it is measured against, and whose number that is; ``bound`` what a limit of site or profile may be, None where
-    they can set none. ``of_external``: judged, too, where the site's cluster is somebody else's.
+    they can set none. ``of_external``: judged, too, where the site's cluster is somebody else's. ``causes``: whose failures
+    explain its results, in order; ``explains``: what of earlier stages' checks, or of a whole area, its own failure explains.
     """
 
     id: str
@@ -92,6 +94,8 @@ class HostCheck:
     bound: Bound | None = None
     nature: Nature = Nature.PROOF
     of_external: bool = False
+    causes: tuple[Cause, ...] = ()
+    explains: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,8 @@ class ClusterCheck:
     bound: Bound | None = None
     nature: Nature = Nature.PROOF
     of_external: bool = False
+    causes: tuple[Cause, ...] = ()
+    explains: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,8 @@ class BmcCheck:
     bound: Bound | None = None
     nature: Nature = Nature.HARDWARE
     of_external: bool = True
+    causes: tuple[Cause, ...] = ()
+    explains: tuple[Effect, ...] = ()
 
 
 Check = HostCheck | ClusterCheck

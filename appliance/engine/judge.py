@@ -9,7 +9,7 @@ from appliance.engine.gather import Round
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Host, Role
-from appliance.stages.catalog import CHECKS, HARDWARE, STAGES
+from appliance.stages.catalog import CAUSES, CHECKS, HARDWARE, STAGES
 from appliance.stages.stage import Stage
 
 REACHABLE = "host.reachable"
@@ -67,7 +67,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     if view.site.external_cluster:
         absent -= OF_EXTERNAL
     results += judge_cluster(view, wanted - absent)
-    return explain([_with_remedy(view, result) for result in results])
+    return explain([_with_remedy(view, result) for result in results], CAUSES)
 
 
 def _with_remedy(view: View, result: CheckResult) -> CheckResult:

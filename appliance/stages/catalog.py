@@ -1,6 +1,7 @@
 """All stages in their order, and the lists that follow from their declarations."""
 
 from appliance.bmc.checks import CHECKS as CONTROLLER_CHECKS
+from appliance.checks.causes import Cause, Causes
 from appliance.checks.check import AnyCheck, Check, Nature
 from appliance.stages import parts
 from appliance.stages.stage import Stage
@@ -11,5 +12,18 @@ EVERY_CHECK: tuple[AnyCheck, ...] = (*CHECKS, *CONTROLLER_CHECKS)
 """Those of stages, and those of management controllers, which need no stage and no system."""
 HARDWARE: tuple[Check, ...] = tuple(c for c in CHECKS if c.nature is Nature.HARDWARE)
 """What speaks of the machines themselves: judged on every look, whichever stages are finished."""
+CAUSES: Causes = {
+    check.id: (
+        *check.causes,
+        *(
+            Cause(other.id, effect.because, effect.reach, effect.when)
+            for other in CHECKS
+            for effect in other.explains
+            if other is not check and effect.concerns(check.id)
+        ),
+    )
+    for check in CHECKS
+}
+"""What explains the results of each check: what it declares, then what others declare of it."""
 WATCHED_UNITS: tuple[str, ...] = tuple(dict.fromkeys(u for stage in STAGES for u in stage.units))
 """Units whose state the probe is asked for; one a host lacks is reported as not found."""

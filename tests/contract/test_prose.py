@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import causes, check
-from appliance.checks.consequence import Consequence, Reach
+from appliance.checks import check
+from appliance.checks.causes import Cause, Reach
 from appliance.config import data
+from appliance.engine import judge
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of
@@ -123,14 +124,13 @@ def test_what_is_decided_of_a_site_does_not_hang_on_words(
 def test_a_cause_that_is_read_would_be_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads = Consequence(
+    reads = Cause(
         "base.clock",
-        ("base.clock_spread",),
         "it says so",
         Reach.SITE,
         lambda cause, effect: " apart" in effect.cause,
     )
-    monkeypatch.setattr(causes, "CONSEQUENCES", (reads,))
+    monkeypatch.setattr(judge, "CAUSES", {"base.clock_spread": (reads,)})
     with at_work("hpc", tmp_path) as site:
         said, again = both(site, site.settled.found, monkeypatch)
     assert said["groups"] != again["groups"]

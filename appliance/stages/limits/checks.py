@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from appliance.checks.causes import Cause, Reach
 from appliance.checks.check import (
     CONTROL_HOSTS,
     Check,
@@ -17,7 +18,11 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Host, Role
+from appliance.stages.base.causes import unit_failed
 from appliance.stages.limits.facts import Limits
+
+NOT_RUNNING = Cause("limits.running", "what does not run looks at nothing", Reach.SITE)
+
 
 UNIT = "appliance-limits.service"
 UNITS = (UNIT, "appliance-limits-token.timer")
@@ -162,6 +167,7 @@ CHECKS: tuple[Check, ...] = (
         _running,
         "appliance-limits runs on every control host and makes a round every 30 s; one of them acts. While it does not run, no "
         "work is ended: interactive sessions and idle GPUs stay. Usual cause: its settings or its token are missing.",
+        explains=(unit_failed("appliance-limits"),),
     ),
     ClusterCheck(
         "limits.cluster",
@@ -170,6 +176,10 @@ CHECKS: tuple[Check, ...] = (
         "The one that holds the Lease sees the pods of all projects. It waits for appliance queue apply, which gives it its account, "
         "rights and limits. It fails on a token that is not accepted, rights that were taken, clocks that differ by a minute, and on "
         "work that was ended and is still there. It warns of work it leaves alone, as of an owner it does not know how to end.",
+        causes=(
+            Cause("kubernetes.api", "the program asks this API", Reach.SITE),
+            NOT_RUNNING,
+        ),
     ),
     ClusterCheck(
         "limits.metrics",
@@ -177,5 +187,9 @@ CHECKS: tuple[Check, ...] = (
         _metrics,
         "Work is idle only where dcgm-exporter's metrics say so for each of its GPUs, without a gap. Usual causes: dcgm-exporter does "
         "not name pods, Prometheus does not scrape it, a pod has a part of a GPU, whose use nobody can tell.",
+        causes=(
+            NOT_RUNNING,
+            Cause("observe.targets", "what is not scraped has no metrics", Reach.SITE),
+        ),
     ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from appliance.alerts import ALERTS
+from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, alerts, both, is_of, is_unknown
 from appliance.checks.check import (
     ALL_ROLES,
     Check,
@@ -18,8 +19,22 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Place, place
 from appliance.models.site import Host, Role
+from appliance.stages.base.causes import unit_failed
 from appliance.stages.observe.facts import Observe, Target
 from appliance.stages.observe.variables import DCGM_EXPORTER
+
+NO_PROMETHEUS = Cause(
+    "observe.server",
+    "only Prometheus knows them",
+    Reach.SITE,
+    both(is_unknown, is_of("prometheus")),
+)
+
+
+def same(check: str, *names: str) -> Cause:
+    """Nothing fires but alerts that say what this check says."""
+    return Cause(check, "the alert says the same", Reach.SITE, alerts(*names))
+
 
 EXPORTER = "prometheus-node-exporter.service"
 SERVER = "prometheus.service"
@@ -162,6 +177,12 @@ CHECKS: tuple[Check, ...] = (
         explain="Asks Prometheus on the first control host for its targets. A host that is missing was added after the "
         "stage ran there; one that is down has a stopped exporter or a closed port 9100, or does not run at all.",
         limit="up: every host, and Prometheus itself",
+        causes=(
+            SILENT,
+            UNASKED,
+            Cause("observe.exporter", "without an exporter there is nothing to scrape"),
+            NO_PROMETHEUS,
+        ),
     ),
     ClusterCheck(
         id="observe.rules",
@@ -170,6 +191,10 @@ CHECKS: tuple[Check, ...] = (
         explain="Counts the appliance's rules Prometheus has loaded and can evaluate; rules of the site's own do not count. "
         "Fewer than the role writes means that the file was changed or that Prometheus still runs with an older configuration.",
         limit="the rules of role observe",
+        causes=(
+            UNASKED,
+            NO_PROMETHEUS,
+        ),
     ),
     HostCheck(
         id="observe.exporter",
@@ -179,6 +204,7 @@ CHECKS: tuple[Check, ...] = (
         explain="The unit of the node exporter is active and starts at boot. It most often stays down because its "
         "address, the host's in the management network, is not there.",
         limit="active, and enabled at boot",
+        explains=(unit_failed("prometheus-node-exporter"),),
     ),
     HostCheck(
         id="observe.server",
@@ -188,6 +214,7 @@ CHECKS: tuple[Check, ...] = (
         explain="The units of Prometheus and of its socket in the management network, on the first control host, are active and "
         "start at boot. Prometheus most often stays down because its disk is full or its samples are damaged.",
         limit="active, and enabled at boot",
+        explains=(unit_failed("prometheus"),),
     ),
     ClusterCheck(
         id="observe.alerts",
@@ -196,5 +223,15 @@ CHECKS: tuple[Check, ...] = (
         explain="Names the alerts that fire now. They are a warning here: the check of the area itself decides whether "
         "the appliance is sound; each alert carries its remedy.",
         limit="0 firing; more warn",
+        causes=(
+            UNASKED,
+            same("host.reachable", "HostDown"),
+            same("base.disk", "FilesystemFull", "FilesystemFilling", "InodesGone"),
+            same("base.clock", "ClockOff"),
+            same("slurm.watch", "HostUnfitAndKept"),
+            NO_PROMETHEUS,
+            same("observe.targets", "HostDown"),
+            same("base.failed_units", "UnitFailed"),
+        ),
     ),
 )

@@ -4,15 +4,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from appliance.checks.causes import UNASKED, Cause, Reach, is_of, no_value
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, CheckResult, place
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.gpu.facts import Gpus
+from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler.facts import SchedulerFacts
 from appliance.stages.scheduler.queues.charts import Release, mig_strategy, releases
 from appliance.stages.scheduler.queues.network import NAME as POLICY
 from appliance.stages.scheduler.queues.network import OPERATOR, RESOURCE, shared
+
+NODE_NOT_READY = Cause("kubernetes.nodes", "a host that is not ready gives out nothing")
+
 
 DEPLOY = "appliance deploy"
 NODES = "the cluster's nodes"
@@ -207,6 +212,10 @@ CHECKS: tuple[Check, ...] = (
         "GPU Operator, Network Operator and the scheduler are releases of Helm. Each must be deployed at the version of "
         "appliance/stages/scheduler/charts.yml. Pending means that an installation was cut off; failed that one was not rolled back.",
         "the pinned version of the release line the site or its profile chose",
+        causes=(
+            UNASKED,
+            NO_API,
+        ),
     ),
     ClusterCheck(
         "scheduler.pods",
@@ -214,6 +223,11 @@ CHECKS: tuple[Check, ...] = (
         _pods,
         "All pods in a release's namespace count, those an operator makes too. Usual causes of one that is not ready: its image cannot "
         "be had, no host has room for it, or it waits for a driver.",
+        causes=(
+            UNASKED,
+            NO_API,
+            Cause("scheduler.releases", "what is not installed has no pods", Reach.PART),
+        ),
     ),
     ClusterCheck(
         "scheduler.gpus",
@@ -222,6 +236,26 @@ CHECKS: tuple[Check, ...] = (
         "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs, and with strategy "
         "mixed their parts, the driver shows on the host. Usual causes of a difference: the device plugin does not run there, or started before the driver was well.",
         "GPUs the driver shows on the host",
+        causes=(
+            UNASKED,
+            NO_API,
+            NODE_NOT_READY,
+            Cause("gpu.count", "the device plugin offers what GPUs there were"),
+            Cause("gpu.error", "the device plugin offers no GPU the driver has lost"),
+            Cause("gpu.driver", "without a driver the device plugin finds no GPU", when=no_value),
+            Cause(
+                "scheduler.releases",
+                "the GPU Operator brings the device plugin",
+                Reach.SITE,
+                is_of("gpu-operator"),
+            ),
+            Cause(
+                "scheduler.pods",
+                "the device plugin is a pod of the GPU Operator",
+                Reach.SITE,
+                is_of("gpu-operator"),
+            ),
+        ),
     ),
     ClusterCheck(
         "scheduler.rdma",
@@ -231,5 +265,22 @@ CHECKS: tuple[Check, ...] = (
         "Pods that train over several hosts ask for one. Usual causes of none: no policy, the plugin's image cannot be had, or no adapter with "
         "a network interface of the class's kind.",
         "more than none",
+        causes=(
+            UNASKED,
+            NO_API,
+            NODE_NOT_READY,
+            Cause(
+                "scheduler.releases",
+                "the Network Operator brings the device plugin",
+                Reach.SITE,
+                is_of("network-operator"),
+            ),
+            Cause(
+                "scheduler.pods",
+                "the device plugin is a pod of the Network Operator",
+                Reach.SITE,
+                is_of("network-operator"),
+            ),
+        ),
     ),
 )

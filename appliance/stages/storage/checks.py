@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.checks.check import (
     ALL_ROLES,
     GPU_HOSTS,
@@ -17,6 +18,7 @@ from appliance.models.facts_host import Filesystem
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Place, place
 from appliance.models.site import Host, Role
+from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.base.checks.room import is_remote
 from appliance.stages.storage.site import Export, NfsMount
 from appliance.stages.storage.variables import mount_unit, server_host, source
@@ -251,6 +253,7 @@ CHECKS: tuple[Check, ...] = (
         explain="The kernel's server, or nfs-ganesha in a container. Without it every host that mounts waits: hard "
         "mounts hang rather than lose data.",
         limit="active",
+        explains=(unit_failed("nfs-server", "nfs-ganesha"),),
     ),
     HostCheck(
         id="storage.export",
@@ -260,6 +263,7 @@ CHECKS: tuple[Check, ...] = (
         explain="The file system behind each export: writable, with free space and inodes. A file system turns "
         "read-only by itself when its disk fails.",
         limit="writable, 5 % free (own choice)",
+        causes=(FULL_DISK,),
     ),
     HostCheck(
         id="storage.client",
@@ -278,6 +282,13 @@ CHECKS: tuple[Check, ...] = (
         explain="Each mount of the site, by mount point and source. Not mounted means server down, export refused "
         "(client's address not in the export's networks) or network; a wrong source is an older site's mount.",
         limit="storage.mounts of the site",
+        causes=(
+            Cause(
+                "storage.server",
+                "nothing can be mounted from a server that does not run",
+                Reach.SITE,
+            ),
+        ),
     ),
     HostCheck(
         id="storage.scratch",
@@ -286,6 +297,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_scratch,
         explain="Local scratch takes what jobs write for themselves. Unmounted, they fill the system disk instead.",
         limit="mounted, 5 % free (own choice)",
+        causes=(FULL_DISK,),
     ),
     HostCheck(
         id="storage.scratch_size",
@@ -294,5 +306,12 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_scratch_size,
         explain="A smaller size means that a disk is missing from the array, or was never named in the site.",
         limit="hardware.host.scratch_disk_gib of the profile",
+        causes=(
+            Cause(
+                "storage.scratch",
+                "what is not mounted has no size",
+                when=lambda cause, effect: is_unknown(cause, effect) and effect.value is None,
+            ),
+        ),
     ),
 )

@@ -1,15 +1,14 @@
-"""What explains what: each row of the table with an effect it covers and one it must leave alone."""
+"""What explains what: each cause with an effect it covers and one it must leave alone."""
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import pytest
 
-from appliance.checks.causes import CONSEQUENCES, WATCHED, explain
-from appliance.checks.consequence import Consequence
+from appliance.checks.causes import NAMED_CHECK, Cause
+from appliance.checks.causes import explain as explained
 from appliance.engine.judge import REACHABLE
 from appliance.models.result import CheckResult, Kind, Status, Value, overall
-from appliance.stages.catalog import CHECKS
+from appliance.stages.catalog import CAUSES, CHECKS
 
 FAIL, UNKNOWN, WARN = Status.FAIL, Status.NOT_ASSESSED, Status.WARN
 
@@ -26,6 +25,11 @@ def of(
     return CheckResult(
         id=check, target=target, status=status, names=names, value=value, unit=unit, kind=kind
     )
+
+
+def explain(results: list[CheckResult]) -> list[CheckResult]:
+    """As the program explains them."""
+    return explained(results, CAUSES)
 
 
 @dataclass(frozen=True)
@@ -171,15 +175,15 @@ CASES = (
         of("observe.alerts", "cluster", WARN, "ClockOff"),
         of("observe.alerts", "cluster", WARN, "ClockOff", "UnitFailed"),
     ),
-    *(
-        Case(
-            of(check, "gpu-1"),
-            of("slurm.nodes", "gpu-1", FAIL, check),
-            of("slurm.nodes", "gpu-2", FAIL, check)
-            if check == "slurm.munge"
-            else of("slurm.nodes", "gpu-1", FAIL, "slurm.gres"),
-        )
-        for check in WATCHED
+    Case(
+        of("gpu.ecc", "gpu-1"),
+        of("slurm.nodes", "gpu-1", FAIL, "gpu.ecc"),
+        of("slurm.nodes", "gpu-1", FAIL, "gpu.xid"),
+    ),
+    Case(
+        of("storage.mount", "gpu-1"),
+        of("slurm.watch", "gpu-1", FAIL, "storage.mount"),
+        of("slurm.watch", "gpu-2", FAIL, "storage.mount"),
     ),
     Case(
         of("slurm.return", "gpu-1"),
@@ -397,19 +401,27 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("row", "case"),
-    list(zip(CONSEQUENCES, CASES, strict=True)),
-    ids=[f"{row.cause}-{row.effects[0]}" for row in CONSEQUENCES],
-)
-def test_each_row_explains_its_effect_and_no_fault_of_its_own(row: Consequence, case: Case) -> None:
-    assert row.covers(case.cause, case.explained)
-    assert not row.covers(case.cause, case.other)
+def covering(cause: CheckResult, effect: CheckResult) -> list[Cause]:
+    """What the effect's check declares, or others declare of it, that fits."""
+    return [row for row in CAUSES[effect.id] if row.covers(cause, effect)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.cause.name}-{case.explained.id}")
+def test_a_cause_explains_its_effect_and_no_fault_of_its_own(case: Case) -> None:
+    assert covering(case.cause, case.explained)
+    assert not covering(case.cause, case.other)
     told = {r.name: r.explained_by for r in explain([case.other, case.explained, case.cause])}
     assert told[case.explained.name] == case.cause.name
     assert told[case.cause.name] == ""
     if case.other.name != case.explained.name:
         assert told[case.other.name] == ""
+
+
+def test_every_cause_has_a_case() -> None:
+    tried = {
+        (row.check, row.because) for case in CASES for row in covering(case.cause, case.explained)
+    }
+    assert {(row.check, row.because) for rows in CAUSES.values() for row in rows} == tried
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.cause.name}-{case.explained.id}")
@@ -419,11 +431,15 @@ def test_a_cause_that_did_not_fail_explains_nothing(case: Case) -> None:
         assert all(not r.explained_by for r in explain([cause, case.explained]))
 
 
-def test_every_id_of_the_table_is_a_check() -> None:
-    known = {check.id for check in CHECKS} | {REACHABLE}
-    assert {row.cause for row in CONSEQUENCES} <= known
-    patterns = {pattern for row in CONSEQUENCES for pattern in row.effects}
-    assert all(any(fnmatchcase(check, pattern) for check in known) for pattern in patterns)
+def test_every_id_of_a_cause_is_a_check() -> None:
+    known = {check.id for check in CHECKS} | {REACHABLE, NAMED_CHECK}
+    assert {cause.check for check in CHECKS for cause in check.causes} <= known
+    assert [
+        effect.check
+        for check in CHECKS
+        for effect in check.explains
+        if not any(effect.concerns(one) for one in known)
+    ] == []
 
 
 def test_a_pass_is_never_explained_and_no_verdict_gets_better() -> None:
@@ -460,7 +476,9 @@ def test_causes_are_found_as_if_every_failure_was_tried() -> None:
     results = broken(4)
     causes = [r for r in results if r.status is Status.FAIL]
     tried = [
-        [c.name for row in CONSEQUENCES for c in causes if row.covers(c, effect)]
+        [c.name for row in CAUSES[effect.id] for c in causes if row.covers(c, effect)]
+        if effect.id in CAUSES
+        else []
         for effect in results
     ]
     explained = [r.explained_by for r in explain(results)]
@@ -470,13 +488,13 @@ def test_causes_are_found_as_if_every_failure_was_tried() -> None:
 
 def test_failures_of_one_host_are_not_tried_on_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    real = Consequence.leads_to
+    real = Cause.leads_to
 
-    def leads_to(row: Consequence, cause: CheckResult, effect: CheckResult) -> bool:
-        tried.append(row.cause)
+    def leads_to(row: Cause, cause: CheckResult, effect: CheckResult) -> bool:
+        tried.append(row.check)
         return real(row, cause, effect)
 
-    monkeypatch.setattr(Consequence, "leads_to", leads_to)
+    monkeypatch.setattr(Cause, "leads_to", leads_to)
     counts = []
     for hosts in (10, 20):
         tried.clear()

@@ -15,6 +15,7 @@ from appliance.lab.fabric_faults import FABRIC_FAULTS
 from appliance.lab.fault import Fault
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
+from appliance.stages.catalog import CAUSES
 from appliance.stages.fabric.checks import CHECKS
 from appliance.stages.fabric.site import FabricOptions
 from appliance.stages.fabric.stage import STAGE
@@ -50,7 +51,7 @@ def failures(name: str) -> list[CheckResult]:
         )
     ]
     bad = {Status.FAIL, Status.ERROR, Status.WARN}
-    return [r for r in explain(results) if r.status in bad and not r.explained_by]
+    return [r for r in explain(results, CAUSES) if r.status in bad and not r.explained_by]
 
 
 def test_the_healthy_fabric_has_no_finding() -> None:

@@ -10,6 +10,7 @@ from appliance.checks.check import ClusterCheck, View, failed
 from appliance.config.load import load_profile
 from appliance.models.images import Held, ImageLock, full, identity_of
 from appliance.models.result import CheckResult, Status
+from appliance.stages.catalog import CAUSES
 from appliance.stages.kubernetes.checks.images import CHECK, CHECKS, LOCK, running
 from appliance.stages.scheduler.facts import PodImage, SchedulerFacts
 from tests.unit.checks.test_kubernetes import facts
@@ -130,7 +131,7 @@ def test_without_an_api_what_runs_is_not_known_and_what_differs_is_a_fault_of_it
     silent = failed("kubernetes.api", "head", "does not answer", "look")
     (unknown,) = judge(view(said={"errors": {"scheduler": "connection refused"}})).values()
     (differs,) = judge(view(image(PROXY, f"a@{OTHER}"), lock=LOCKED)).values()
-    _, first, second = explain([silent, unknown, differs])
+    _, first, second = explain([silent, unknown, differs], CAUSES)
     assert first.explained_by == "kubernetes.api head"
     assert second.explained_by == ""
 

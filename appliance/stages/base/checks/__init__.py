@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from appliance.checks.causes import UNASKED, Cause, Reach, both, is_of, is_unknown, read_by
 from appliance.checks.check import (
     ALL_ROLES,
     GPU_HOSTS,
@@ -18,6 +19,7 @@ from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Host
+from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.base.checks.boot import judge_boot
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
@@ -172,6 +174,13 @@ CHECKS: tuple[Check, ...] = (
         "agree. Usual faults: a time server that a firewall hides, a host that was never synchronised.",
         limit="0.1 s off its source (own choice)",
         bound=Bound("s", most=60),
+        causes=(
+            Cause(
+                "base.units",
+                "nobody keeps the clock, or tells how far it is off",
+                when=both(is_of("chrony.service", "chronyd.service"), is_unknown),
+            ),
+        ),
     ),
     ClusterCheck(
         "base.clock_spread",
@@ -182,6 +191,16 @@ CHECKS: tuple[Check, ...] = (
         limit="1 s between any two hosts (own choice)",
         bound=Bound("s", most=60),
         nature=Nature.SYMPTOM,
+        causes=(
+            UNASKED,
+            Cause(
+                "base.units",
+                "nobody tells how far that host's clock is off",
+                Reach.NAMED,
+                both(is_of("chrony.service", "chronyd.service"), is_unknown),
+            ),
+            Cause("base.clock", "that host's clock is the one that is off", Reach.NAMED),
+        ),
     ),
     HostCheck(
         "base.sysctl",
@@ -218,6 +237,7 @@ CHECKS: tuple[Check, ...] = (
         "Units systemd calls failed. One failed service is often the only trace of a broken disk, module or configuration.",
         limit="0 failed units",
         nature=Nature.SYMPTOM,
+        causes=(FULL_DISK,),
     ),
     HostCheck(
         "base.drift",
@@ -228,6 +248,18 @@ CHECKS: tuple[Check, ...] = (
         "count, against what the stages left. Usual faults: a change by hand, and somebody who means harm.",
         limit="as the receipts of the stages say",
         nature=Nature.SYMPTOM,
+        causes=(
+            Cause(
+                "base.foreign",
+                "sshd goes by what it reads first",
+                when=read_by("etc/ssh/", "sshd "),
+            ),
+            Cause(
+                "base.foreign",
+                "systemd puts it beside the unit's own file",
+                when=read_by("etc/systemd/system/", "unit file "),
+            ),
+        ),
     ),
     HostCheck(
         "base.foreign",

@@ -1,6 +1,14 @@
 """Is the fabric what the profile says: ports, links, rates, errors, one subnet manager, everybody reachable."""
 
+from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, is_unknown
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
+from appliance.stages.fabric.causes import (
+    LINK_DOWN,
+    NO_PORT,
+    OTHER_FABRIC,
+    PORT_MISSING,
+    waits_for_all,
+)
 from appliance.stages.fabric.checks import cabling as fabric_cabling
 from appliance.stages.fabric.checks import driver as fabric_driver
 from appliance.stages.fabric.checks import ethernet as fabric_ethernet
@@ -39,6 +47,10 @@ CHECKS: tuple[Check, ...] = (
         explain="The physical half of a port's state: LinkUp. Polling means no signal: a cable that is out or dead, or "
         "a switch port that is off. No software mends it.",
         limit="LinkUp",
+        causes=(
+            PORT_MISSING,
+            NO_PORT,
+        ),
     ),
     HostCheck(
         id="fabric.active",
@@ -48,6 +60,21 @@ CHECKS: tuple[Check, ...] = (
         explain="The logical half of a port's state. INIT on a link that is up means that no subnet manager has "
         "been there; ARMED that it did not finish.",
         limit="ACTIVE",
+        causes=(
+            NO_PORT,
+            Cause(
+                "fabric.sm",
+                "without a subnet manager no port leaves INIT",
+                Reach.SITE,
+                waits_for_all,
+            ),
+            OTHER_FABRIC,
+            Cause(
+                "fabric.state",
+                "a port without a link is not configured and has no rate",
+                when=is_unknown,
+            ),
+        ),
     ),
     HostCheck(
         id="fabric.rate",
@@ -59,6 +86,16 @@ CHECKS: tuple[Check, ...] = (
         "width or speed; every collective then waits for that one port.",
         limit="hardware.fabric.rate_gbps of the profile",
         bound=RATE,
+        causes=(
+            NO_PORT,
+            LINK_DOWN,
+            Cause(
+                "fabric.state",
+                "a port without a link is not configured and has no rate",
+                when=is_unknown,
+            ),
+            Cause("fabric.active", "a port that is not active has no rate", when=is_unknown),
+        ),
     ),
     HostCheck(
         id="fabric.errors",
@@ -70,6 +107,11 @@ CHECKS: tuple[Check, ...] = (
         "minute old. They count from the day they were cleared, so one reading above zero proves nothing.",
         limit="none: link_downed, local_link_integrity_errors, excessive_buffer_overrun_errors, rnr_nak_retry_err; "
         "symbol_error 120/h, link_error_recovery 5/min, port_rcv_errors 10/s, port_xmit_discards 100/s (NVSentinel)",
+        causes=(
+            PORT_MISSING,
+            NO_PORT,
+            LINK_DOWN,
+        ),
     ),
     ClusterCheck(
         id="fabric.sm",
@@ -78,6 +120,10 @@ CHECKS: tuple[Check, ...] = (
         explain="Asks through the fabric itself who manages the subnet. Without a master no port becomes ACTIVE after "
         "a reboot; with two, the fabric has fallen into parts.",
         limit="1 master",
+        causes=(
+            UNASKED,
+            Cause("fabric.state", "a port without a link hears nobody"),
+        ),
     ),
     ClusterCheck(
         id="fabric.topology",
@@ -87,6 +133,14 @@ CHECKS: tuple[Check, ...] = (
         explain="Compares the ports each GPU host reports with those discovery meets from the control host. What is "
         "missing is unplugged, or hangs on another fabric.",
         limit="every port of every GPU host",
+        causes=(
+            SILENT,
+            UNASKED,
+            PORT_MISSING,
+            OTHER_FABRIC,
+            LINK_DOWN,
+            Cause("fabric.active", "a port nobody configured may not be met", Reach.PART),
+        ),
     ),
     *fabric_cabling.CHECKS,
     *fabric_links.CHECKS,

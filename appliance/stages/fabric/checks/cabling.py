@@ -4,10 +4,12 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from appliance.checks.causes import SILENT, UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Role
 from appliance.stages.fabric.cabling import Cables, Plug, Socket, found_cables, number, ports_of
+from appliance.stages.fabric.causes import LINK_DOWN, OTHER_FABRIC, PORT_MISSING
 from appliance.stages.fabric.checks.ports import ports_of_kind
 from appliance.stages.fabric.checks.subnet import (
     discovered,
@@ -256,5 +258,13 @@ CHECKS: tuple[Check, ...] = (
         "spine and share links they should not; nothing else tells.",
         limit="fabric.cabling of the site: its rule or its list",
         nature=Nature.SYMPTOM,
+        causes=(
+            SILENT,
+            UNASKED,
+            PORT_MISSING,
+            OTHER_FABRIC,
+            LINK_DOWN,
+            Cause("fabric.topology", "the port hangs on another fabric", Reach.PART),
+        ),
     ),
 )

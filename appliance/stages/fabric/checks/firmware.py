@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from appliance.checks.causes import UNASKED
 from appliance.checks.check import (
     Check,
     ClusterCheck,
@@ -17,6 +18,7 @@ from appliance.checks.check import (
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Place, Status, place
 from appliance.models.site import Role
+from appliance.stages.fabric.causes import NO_PORT
 from appliance.stages.fabric.checks.subnet import is_simulated
 from appliance.stages.fabric.facts import Port
 from appliance.stages.fabric.hca_firmware import AdapterFirmware, hca_firmware, numbers
@@ -169,5 +171,9 @@ CHECKS: tuple[Check, ...] = (
         "of the same board. One adapter with an old firmware may lack a fix, or a speed, all others have.",
         limit="fabric.firmware_minimum of the site; else NVIDIA's security bulletins 5699 and 5847 (2026), per kind of adapter",
         nature=Nature.SYMPTOM,
+        causes=(
+            UNASKED,
+            NO_PORT,
+        ),
     ),
 )

@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from appliance.checks.causes import UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Place, place
 from appliance.stages.fabric.cabling import Plug, Socket, found_cables
+from appliance.stages.fabric.causes import LINK_DOWN
 from appliance.stages.fabric.checks.ports import RATE
 from appliance.stages.fabric.checks.subnet import (
     discovered,
@@ -133,5 +135,10 @@ CHECKS: tuple[Check, ...] = (
         limit="hardware.fabric.rate_gbps of the profile",
         bound=RATE,
         nature=Nature.SYMPTOM,
+        causes=(
+            UNASKED,
+            LINK_DOWN,
+            Cause("fabric.rate", "the port runs at the rate of its cable", Reach.PART),
+        ),
     ),
 )

@@ -1,5 +1,18 @@
 """Are the GPUs what the class says, whole, linked, cool, and served by the right software."""
 
+from appliance.checks.causes import (
+    UNASKED,
+    Cause,
+    Effect,
+    Reach,
+    both,
+    counted_at_address,
+    is_unknown,
+    is_xid,
+    named_by,
+    no_driver,
+    slowed_by_heat,
+)
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
 from appliance.models.bound import Bound
 from appliance.stages.gpu.checks.condition import judge_clocks, judge_power, judge_temperature
@@ -22,6 +35,10 @@ from appliance.stages.gpu.checks.software import (
 )
 from appliance.stages.gpu.checks.xid import VERDICTS, judge_xid
 
+FELL_OFF = 79
+"""The Xid a driver logs of a GPU that has fallen off the bus (NVIDIA, Xid catalog)."""
+
+
 __all__ = ["CHECKS", "UNITS"]
 
 CHECKS: tuple[Check, ...] = (
@@ -34,6 +51,13 @@ CHECKS: tuple[Check, ...] = (
         limit="hosts[].gpus of the site, else hardware.gpu.count of the profile",
         explain="NVIDIA GPUs on the PCI bus and those the driver answers for. One that is on the bus only has fallen off: "
         "power, heat or a bad contact. One that is on neither did not come up with the board. The other hosts tell where it belongs.",
+        causes=(
+            Cause(
+                "gpu.error",
+                "the GPU that is missing from the count is the one that does not answer",
+                when=counted_at_address,
+            ),
+        ),
     ),
     HostCheck(
         id="gpu.model",
@@ -63,6 +87,14 @@ CHECKS: tuple[Check, ...] = (
         limit="0 errors",
         explain="Errors NVML gives in place of an answer. A lost GPU stays lost until it is reset or the host rebooted; jobs "
         "that ask for all GPUs fail until then.",
+        explains=(
+            Effect(
+                "gpu.*",
+                "a GPU that does not answer tells nothing of itself",
+                Reach.PART,
+                is_unknown,
+            ),
+        ),
     ),
     HostCheck(
         id="gpu.pcie",
@@ -117,6 +149,14 @@ CHECKS: tuple[Check, ...] = (
         limit="no hardware slowdown, heat or power brake (NVML clock event reasons 0x8, 0x40, 0x80); 0x20 warns",
         explain="The reasons NVML gives for lowered clocks. Slowing by the hardware is heat, a power cable or a power supply. Being "
         "idle, working at the power limit and clocks somebody chose are no faults.",
+        causes=(
+            Cause(
+                "gpu.temperature",
+                "the hardware slows down what is too hot",
+                Reach.PART,
+                slowed_by_heat,
+            ),
+        ),
     ),
     HostCheck(
         id="gpu.temperature",
@@ -148,6 +188,7 @@ CHECKS: tuple[Check, ...] = (
         limit="software.driver_branch of the profile",
         explain="Whether a driver answers, and its branch. Usual faults: a kernel update the module was not built for, a library and "
         "a module of different versions, secure boot.",
+        explains=(Effect("gpu.*", "without a driver no GPU can be asked", when=no_driver),),
     ),
     ClusterCheck(
         id="gpu.driver_spread",
@@ -157,6 +198,10 @@ CHECKS: tuple[Check, ...] = (
         limit="1 version",
         explain="Driver versions of all GPU hosts. Jobs over several hosts meet strange faults where they differ, and fabric manager "
         "and containers must follow each of them.",
+        causes=(
+            UNASKED,
+            Cause("gpu.driver", "that host is the one that differs", Reach.NAMED),
+        ),
     ),
     HostCheck(
         id="gpu.fabric_manager",
@@ -166,6 +211,8 @@ CHECKS: tuple[Check, ...] = (
         limit="NVSwitch: active, exactly the driver's version (NVIDIA fabric manager guide); elsewhere: not installed",
         explain="The daemon that sets up NVSwitch. Without it, or in another version than the driver's, no CUDA program starts "
         "(error 802). An update of only one of the two packages is the usual fault.",
+        causes=(Cause("gpu.driver", "the fabric manager works with its own driver only"),),
+        explains=(Effect("gpu.nvlink", "without a fabric manager no NVLink comes up"),),
     ),
     HostCheck(
         id="gpu.persistence",
@@ -187,6 +234,14 @@ CHECKS: tuple[Check, ...] = (
         explain="Messages of the driver in the kernel log since boot, each code by its class: reboot, reset and unexpected ones fail, "
         "those of applications warn, notes pass. Five fatal ones of one GPU within 24 h are a case for service. What is older "
         "than 24 h only warns, for the log does not tell of a reset. Of SXid messages of NVSwitches those the driver calls fatal fail.",
+        causes=(
+            Cause("gpu.error", "the driver logs that it has lost the GPU", when=is_xid(FELL_OFF)),
+            Cause(
+                "gpu.count",
+                "the driver logs that the GPU has fallen off the bus",
+                when=is_xid(FELL_OFF),
+            ),
+        ),
     ),
     HostCheck(
         id="gpu.services",
@@ -205,5 +260,11 @@ CHECKS: tuple[Check, ...] = (
         limit="1 version per product",
         explain="VBIOS versions of all GPUs of a product. An outlier is a board that was replaced, or missed by an update; it may differ "
         "in power and clocks.",
+        causes=(
+            UNASKED,
+            Cause(
+                "gpu.error", "its firmware cannot be read", Reach.SITE, both(is_unknown, named_by)
+            ),
+        ),
     ),
 )

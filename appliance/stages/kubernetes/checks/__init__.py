@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, is_of, is_unknown
 from appliance.checks.check import (
     CONTROL_HOSTS,
     GPU_HOSTS,
@@ -20,6 +21,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner, Role
+from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
@@ -271,6 +273,19 @@ CHECKS: tuple[Check, ...] = (
         _kubelet,
         "kubelet starts the pods of its host and says that the host is alive; without it the host is not ready after 40 s and its "
         "pods move away after five minutes. Usual causes: containerd is down, swap is on, its certificate expired.",
+        causes=(
+            Cause(
+                "kubernetes.services",
+                "kubelet does everything through it",
+                when=is_of("containerd"),
+            ),
+            Cause("kubernetes.swap", "kubelet does not start beside swap"),
+            Cause(
+                "kubernetes.ground",
+                "kubelet does not start on control groups of version 1",
+                when=is_of("cgroups"),
+            ),
+        ),
     ),
     HostCheck(
         "kubernetes.api",
@@ -295,6 +310,23 @@ CHECKS: tuple[Check, ...] = (
         "Each control and GPU host must be a node of the cluster, ready and not cordoned, and its taint must name the owner the site "
         "gives it: a host of Slurm takes no pods.",
         of_external=True,
+        causes=(
+            SILENT,
+            UNASKED,
+            NO_API,
+            Cause(
+                "kubernetes.services",
+                "kubelet does everything through it",
+                when=lambda cause, effect: (
+                    is_of("containerd")(cause, effect) and effect.value != "cordoned"
+                ),
+            ),
+            Cause(
+                "kubernetes.kubelet",
+                "a node is ready while its kubelet says so",
+                when=lambda cause, effect: effect.value == "not ready",
+            ),
+        ),
     ),
     HostCheck(
         "kubernetes.topology",
@@ -305,6 +337,22 @@ CHECKS: tuple[Check, ...] = (
         "discovery says now, and none where the class has no InfiniBand. They differ after hosts were moved to other switches, or "
         "after somebody changed them by hand.",
         "the tree of appliance fabric topology --format kubernetes",
+        causes=(
+            UNASKED,
+            NO_API,
+            Cause(
+                "fabric.sm",
+                "without a subnet manager discovery meets nobody",
+                Reach.SITE,
+                lambda cause, effect: cause.host is None and is_unknown(cause, effect),
+            ),
+            Cause(
+                "fabric.topology",
+                "the tree is not whole without that host",
+                Reach.NAMED,
+                is_unknown,
+            ),
+        ),
     ),
     ClusterCheck(
         "kubernetes.versions",
@@ -313,6 +361,10 @@ CHECKS: tuple[Check, ...] = (
         "kubelets of several minor releases are an upgrade that was not finished. Kubernetes supports that for a while only, and "
         "never a kubelet that is newer than the API.",
         of_external=True,
+        causes=(
+            UNASKED,
+            NO_API,
+        ),
     ),
     HostCheck(
         "kubernetes.dns",

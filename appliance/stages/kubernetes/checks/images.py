@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from appliance.checks.causes import UNASKED
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed, warned
 from appliance.models.gap import Gap
 from appliance.models.images import (
@@ -15,6 +16,7 @@ from appliance.models.images import (
     short,
 )
 from appliance.models.result import CheckResult, Place, place
+from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.workloads import checks as workloads
 
@@ -155,5 +157,9 @@ CHECKS: tuple[Check, ...] = (
         "moved to another image, and a mirror can have another under the same name. What runs and stands in no lock is a warning. An image imported "
         "from an archive has no registry's digest; its ID is compared with others of its kind.",
         "images.lock of the site, and the other hosts",
+        causes=(
+            UNASKED,
+            NO_API,
+        ),
     ),
 )

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from appliance.checks.causes import Cause, is_of, on
 from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, place
 from appliance.models.site import Host, Role
+from appliance.stages.base.causes import unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
 
 CHECK = "kubernetes.services"
@@ -69,5 +71,13 @@ CHECKS: tuple[Check, ...] = (
         "containerd must be active on each host, kube-proxy say that it follows the services there, and on each control host "
         "the scheduler and the controller manager that they are well. Usual causes: a static pod's manifest was moved or "
         "broken, a certificate of theirs expired, an image is missing after an upgrade.",
+        causes=(
+            Cause(
+                "kubernetes.api",
+                "they end where they cannot renew their lease in the API",
+                when=on("kube-scheduler", "kube-controller-manager"),
+            ),
+        ),
+        explains=(unit_failed("containerd", when=is_of("containerd")),),
     ),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.checks.check import (
     Check,
     ClusterCheck,
@@ -15,6 +16,7 @@ from appliance.checks.check import (
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role
+from appliance.stages.base.causes import unit_failed
 from appliance.stages.gpu.checks.each import is_simulated
 from appliance.stages.limits.checks import OLD_S as ROUND_OLD_S
 from appliance.stages.mig.layouts import demands, on_demand
@@ -95,5 +97,13 @@ CHECKS: tuple[Check, ...] = (
         "pods whose instance cannot be made, with the reason. Usual causes: no room, a driver that refuses, kubelet's record of devices "
         "that cannot be read, a device plugin that was not started anew.",
         nature=Nature.SYMPTOM,
+        causes=(
+            Cause("kubernetes.api", "who divides GPUs asks this API", Reach.SITE),
+            Cause(
+                "limits.running", "what does not run sees no pod that waits", Reach.SITE, is_unknown
+            ),
+            Cause("gpu.driver", "without its driver no GPU is divided"),
+        ),
+        explains=(unit_failed("appliance-mig-demand"),),
     ),
 )

@@ -4,6 +4,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from appliance.checks.causes import (
+    SILENT,
+    UNASKED,
+    Cause,
+    Effect,
+    Reach,
+    both,
+    is_of,
+    names_only,
+    no_value,
+    on,
+    short_of_gpus,
+)
 from appliance.checks.check import (
     Check,
     ClusterCheck,
@@ -19,6 +32,8 @@ from appliance.models.gap import Gap
 from appliance.models.gpus import gpu_count
 from appliance.models.result import CheckResult, Kind, place
 from appliance.models.site import Host, Owner, Role, Site
+from appliance.stages.base.causes import FULL_DISK, unit_failed
+from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from appliance.stages.slurm.variables import gpus_offered
 from appliance.watch.acts import BY_PERSONS
@@ -344,6 +359,15 @@ CHECKS: tuple[Check, ...] = (
         "Every message between Slurm's daemons and commands is signed by munge. It stops when its key is missing or open to "
         "others. One with another key than the site's is believed by nobody, and Slurm calls the host silent. It rejects messages when the clocks of two hosts are more than five minutes apart.",
         limit="active",
+        causes=(FULL_DISK,),
+        explains=(
+            Effect(
+                "base.drift",
+                "the key is the file that changed",
+                when=names_only("file /etc/munge/munge.key"),
+            ),
+            unit_failed("munge", "slurmd", "slurmctld", "slurmdbd"),
+        ),
     ),
     HostCheck(
         "slurm.daemons",
@@ -353,6 +377,16 @@ CHECKS: tuple[Check, ...] = (
         "slurmctld, slurmdbd and their database on the first control host, slurmd on GPU hosts. A daemon that stopped says why "
         "in its journal and in /var/log/slurm.",
         limit="active",
+        causes=(
+            FULL_DISK,
+            NO_MUNGE,
+            Cause(
+                "slurm.daemons",
+                "slurmdbd keeps its records in the database",
+                when=both(is_of("mariadb"), on("slurmdbd")),
+            ),
+        ),
+        explains=(unit_failed("slurmd", "slurmctld", "slurmdbd", "mariadb"),),
     ),
     ClusterCheck(
         "slurm.controller",
@@ -361,6 +395,10 @@ CHECKS: tuple[Check, ...] = (
         "Without slurmctld no job starts; running jobs go on. Usual causes: the daemon was stopped, slurm.conf does not parse, "
         "or accounting was not there when it started.",
         limit="up",
+        causes=(
+            UNASKED,
+            Cause("slurm.daemons", "slurmctld is the controller", Reach.SITE, is_of("slurmctld")),
+        ),
     ),
     ClusterCheck(
         "slurm.nodes",
@@ -369,6 +407,29 @@ CHECKS: tuple[Check, ...] = (
         "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means somebody, or a health check, "
         "took it out, with a reason; down means slurmd stopped answering or the host came back with less than it had.",
         limit="idle, mixed or allocated",
+        causes=(
+            SILENT,
+            UNASKED,
+            Cause(
+                "gpu.count",
+                "Slurm takes a node out that registers with too few GPUs",
+                when=short_of_gpus,
+            ),
+            Cause(
+                "slurm.gres",
+                "Slurm takes a node out that registers with too few GPUs",
+                when=short_of_gpus,
+            ),
+            UNFIT,
+            Cause(
+                "slurm.return",
+                "the fault it was drained for is gone, the drain is not",
+                when=lambda cause, effect: bool(effect.names),
+            ),
+            NO_MUNGE,
+            Cause("slurm.daemons", "without slurmd the host takes no jobs", when=is_of("slurmd")),
+            NO_CONTROLLER,
+        ),
     ),
     ClusterCheck(
         "slurm.gres",
@@ -377,6 +438,15 @@ CHECKS: tuple[Check, ...] = (
         "The number of GPUs jobs can ask for on a host, against the profile. It is short when gres.conf and the device nodes "
         "under /dev differ, usually after a GPU fell off the bus or the driver did not load.",
         limit="hosts[].gpus of the site, else hardware.gpu.count of the profile",
+        causes=(
+            SILENT,
+            UNASKED,
+            Cause(
+                "gpu.driver", "without a driver there are no device nodes to offer", when=no_value
+            ),
+            Cause("gpu.count", "Slurm offers what device nodes there are"),
+            NO_CONTROLLER,
+        ),
     ),
     ClusterCheck(
         "slurm.accounting",
@@ -385,5 +455,15 @@ CHECKS: tuple[Check, ...] = (
         "slurmdbd keeps who used what. Jobs go on without it for a while, but limits and shares are not updated. Usual causes: "
         "the database is down or its disk is full.",
         limit="slurmdbd answers and knows the cluster",
+        causes=(
+            UNASKED,
+            Cause(
+                "slurm.daemons",
+                "accounting is slurmdbd and its database",
+                Reach.SITE,
+                is_of("slurmdbd", "mariadb"),
+            ),
+            NO_CONTROLLER,
+        ),
     ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from appliance.checks.causes import Cause, is_unknown
 from appliance.checks.check import (
     GPU_HOSTS,
     Check,
@@ -200,5 +201,6 @@ CHECKS: tuple[Check, ...] = (
         "from a user's cache.",
         f"{ROOM_GIB:g} GiB free (own choice)",
         Bound("GiB", most=1_000_000),
+        causes=(Cause("storage.scratch", "the folder lies on the scratch", when=is_unknown),),
     ),
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from appliance.checks.causes import Cause, Reach, is_of, is_unknown
 from appliance.checks.check import (
     GPU_HOSTS,
     Check,
@@ -16,6 +17,7 @@ from appliance.checks.check import (
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult
 from appliance.models.site import Host, Owner
+from appliance.stages.slurm.causes import NO_MUNGE, UNFIT
 from appliance.stages.slurm.checks import DEPLOY, WORKING, controller_of, state_words
 from appliance.stages.slurm.facts import Watch
 from appliance.stages.slurm.variables.watch import most_out
@@ -108,6 +110,11 @@ CHECKS: tuple[Check, ...] = (
         "A GPU host that drained itself comes back by itself once it was fit for slurm.watch.return_after_minutes. Where it was mended, "
         "by a deployment or by hand, stage slurm gives it back at once: this is the proof that fails until then. It judges the host anew, "
         "and leaves out what a person drained, and faults of a GPU (off its bus, lost, ECC, remapping, Xid, PCIe), which a reboot hides and does not mend.",
+        causes=(
+            Cause(
+                "slurm.watch", "what does not look cannot say whether it is fit", when=is_unknown
+            ),
+        ),
     ),
     HostCheck(
         OWN,
@@ -118,5 +125,20 @@ CHECKS: tuple[Check, ...] = (
         "It fails where that does not happen, where a program of /etc/slurm/health.d fails, or where a host is unfit and keeps its jobs: "
         "as many as slurm.watch.most_out allows are out already, or slurmctld does not answer it.",
         nature=Nature.SYMPTOM,
+        causes=(
+            UNFIT,
+            Cause(
+                "slurm.daemons",
+                "Slurm's daemons have the host look at itself",
+                when=is_of("slurmd"),
+            ),
+            Cause(
+                "slurm.daemons",
+                "Slurm's daemons have hosts look at themselves",
+                Reach.SITE,
+                is_of("slurmctld"),
+            ),
+            NO_MUNGE,
+        ),
     ),
 )

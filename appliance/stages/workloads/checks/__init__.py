@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from appliance.checks.causes import UNASKED, Cause, Reach, is_of
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.models.result import CheckResult
+from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.queues.charts import Release
 from appliance.stages.workloads.checks import network as workloads_network
@@ -60,6 +62,10 @@ CHECKS: tuple[Check, ...] = (
         "What the site's section workloads names is a release of Helm each. It must be deployed at the version of the site or of "
         "appliance/stages/workloads/table.yml. Pending means that an installation was cut off; failed that one was not rolled back.",
         "the pinned version",
+        causes=(
+            UNASKED,
+            NO_API,
+        ),
     ),
     ClusterCheck(
         "workloads.pods",
@@ -67,6 +73,11 @@ CHECKS: tuple[Check, ...] = (
         _pods,
         "All pods in an add-on's namespace count. Usual causes of one that is not ready: its image cannot be had, no host has room "
         "for it, or its volume cannot be mounted.",
+        causes=(
+            UNASKED,
+            NO_API,
+            Cause("workloads.releases", "what is not installed has no pods", Reach.PART),
+        ),
     ),
     ClusterCheck(
         "workloads.storage_class",
@@ -75,6 +86,16 @@ CHECKS: tuple[Check, ...] = (
         "Kubernetes gives a claim without a class the default StorageClass. With none such claims wait for ever; with two, the newer "
         "one is taken (Kubernetes 1.26 and newer) or claims are refused.",
         "the StorageClass the site makes the default",
+        causes=(
+            UNASKED,
+            NO_API,
+            Cause(
+                "workloads.releases",
+                "the chart brings the StorageClass",
+                Reach.SITE,
+                is_of("csi-driver-nfs", "local-path-provisioner"),
+            ),
+        ),
     ),
     *workloads_network.CHECKS,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from appliance.checks.causes import UNASKED, Cause, Reach
 from appliance.checks.check import (
     Check,
     ClusterCheck,
@@ -13,6 +14,7 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.models.result import CheckResult, Place, place
+from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.facts import NetworkPolicy, PolicyEnforcer
 from appliance.stages.scheduler.queues.manifest import Manifest, digest
@@ -121,6 +123,10 @@ CHECKS: tuple[Check, ...] = (
         "Each add-on's namespace has a NetworkPolicy that lets in the API server's calls, pods of the projects the site names and the "
         "namespaces under reached_from. Policies add up, so one of somebody else's lets in more. It differs after somebody changed it by hand.",
         "the NetworkPolicy of the site's section workloads",
+        causes=(
+            UNASKED,
+            NO_API,
+        ),
     ),
     ClusterCheck(
         "workloads.network",
@@ -131,5 +137,15 @@ CHECKS: tuple[Check, ...] = (
         "appliance validate workloads.",
         "ready on every host; others than Calico, Cilium, Canal, Antrea and kube-router are not known here",
         nature=Nature.SYMPTOM,
+        causes=(
+            UNASKED,
+            NO_API,
+            Cause(
+                "kubernetes.nodes",
+                "on a host that is not ready the pod network is not either",
+                Reach.SITE,
+                lambda cause, effect: cause.value == "not ready" and isinstance(effect.value, int),
+            ),
+        ),
     ),
 )
