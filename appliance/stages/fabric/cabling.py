@@ -54,7 +54,8 @@ def found_cables(known: Known, topology: Topology) -> dict[Plug, Socket]:
     """The cables of these hosts that discovery met, by adapter."""
     switches = {node.description for node in topology.switches}
     named = _named(known, topology)
-    by_guid = _by_guid(known, topology)
+    is_told = all(node.description in named for node in topology.hcas)
+    by_guid = {} if is_told else _by_guid(known, topology)
     cables: dict[Plug, Socket] = {}
     for end, port, peer, peer_port in _directions(topology.links):
         if peer in switches and end not in switches:

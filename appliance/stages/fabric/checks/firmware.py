@@ -47,9 +47,9 @@ def judge_firmware(view: View) -> Iterable[CheckResult]:
     common: dict[str, object] = {"simulated": is_simulated(view)}
     adapters = _adapters(view)
     read = [a for a in adapters if numbers(a.port.firmware)]
-    old = [r for a in read if (r := _old(view, a, common))]
-    told = {(r.host, r.parts) for r in old}
-    others = [a for a in read if (a.place.host, a.place.parts) not in told]
+    least = {version: _least(view, version) for version in {a.port.firmware for a in read}}
+    old = [_old(a, wants, common) for a in read if (wants := least[a.port.firmware])]
+    others = [a for a in read if not least[a.port.firmware]]
     results = [*old, *_unlike(others, common), *_unread(view, adapters, common)]
     results += _unlisted(view, others, common)
     if results or not read:
@@ -68,31 +68,43 @@ def _adapters(view: View) -> list[Adapter]:
     ]
 
 
-def _old(view: View, adapter: Adapter, common: dict[str, object]) -> CheckResult | None:
+@dataclass(frozen=True)
+class Least:
+    """What a version is too old for, and who says so."""
+
+    status: Status
+    wanted: str
+    limit: str
+    source: str
+
+
+def _least(view: View, version: str) -> Least | None:
     """Below the site's minimum fails; below what its maker advises is a warning."""
-    version = adapter.port.firmware
     known = hca_firmware().of(version)
-    name = known.name if known else "this kind of adapter"
-    own = _stated(view, version)
-    if own:
-        if numbers(version) >= numbers(own):
-            return None
-        limit, source, status = own, OURS, Status.FAIL
-    elif known and not known.accepts(version):
-        limit, status = known.minimum, Status.WARN
-        source = f"{known.source}, {known.date}"
-    else:
+    if own := _stated(view, version):
+        name = known.name if known else "this kind of adapter"
+        wanted = f"{name} wants {own} or newer"
+        is_old = numbers(version) < numbers(own)
+        return Least(Status.FAIL, wanted, own, OURS) if is_old else None
+    if known is None or known.accepts(version):
         return None
+    limit = known.minimum
+    wanted = f"{known.name} wants {limit} or newer{_kept(known)}"
+    return Least(Status.WARN, wanted, limit, f"{known.source}, {known.date}")
+
+
+def _old(adapter: Adapter, least: Least, common: dict[str, object]) -> CheckResult:
+    version = adapter.port.firmware
     return judged(
         ID,
         adapter.place,
-        status,
-        cause=f"{adapter.port.device} has firmware {version}, {name} wants {limit} or newer{_kept(known, own)}",
+        least.status,
+        cause=f"{adapter.port.device} has firmware {version}, {least.wanted}",
         fix=f"flash it with the firmware of board {adapter.port.board or '(ibv_devinfo)'} (mlxfwmanager, or the server "
         "maker's own tool), then restart the host; fabric.firmware_minimum states another minimum",
         value=version,
-        limit=limit,
-        limit_source=source,
+        limit=least.limit,
+        limit_source=least.source,
         **common,
     )
 
@@ -103,9 +115,9 @@ def _stated(view: View, version: str) -> str:
     return next((v for v in view.site.fabric.firmware_minimum if numbers(v)[0] == kind), "")
 
 
-def _kept(known: AdapterFirmware | None, own: str) -> str:
+def _kept(known: AdapterFirmware) -> str:
     """Older branches that would do as well, if the adapter might stay in one."""
-    kept = "" if own or not known else ", ".join(known.branches)
+    kept = ", ".join(known.branches)
     return f" (of older branches: {kept})" if kept else ""
 
 
@@ -114,10 +126,11 @@ def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Chec
     boards: dict[str, Counter[str]] = {}
     for adapter in adapters:
         boards.setdefault(adapter.port.board, Counter())[adapter.port.firmware] += 1
+    most = {board: counts.most_common(1)[0][0] for board, counts in boards.items()}
     for adapter in adapters:
-        usual = boards[adapter.port.board].most_common(1)[0][0]
-        if adapter.port.board and adapter.port.firmware != usual:
-            board, firmware = adapter.port.board, adapter.port.firmware
+        board, firmware = adapter.port.board, adapter.port.firmware
+        usual = most[board]
+        if board and firmware != usual:
             cause = (
                 f"{adapter.port.device} has firmware {firmware}, most of board {board} have {usual}"
             )
@@ -150,10 +163,11 @@ def _unlisted(
     view: View, adapters: list[Adapter], common: dict[str, object]
 ) -> Iterator[CheckResult]:
     """Kinds of adapters nobody has a minimum for."""
+    last = {a.port.firmware: a for a in adapters}
     unknown = {
-        a.port.firmware: a.place
-        for a in adapters
-        if not hca_firmware().of(a.port.firmware) and not _stated(view, a.port.firmware)
+        version: adapter.place
+        for version, adapter in last.items()
+        if not hca_firmware().of(version) and not _stated(view, version)
     }
     for version, at in sorted(unknown.items(), key=lambda item: item[0]):
         cause = f"no minimum is known of firmware {version}"

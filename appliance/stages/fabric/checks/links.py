@@ -54,11 +54,12 @@ def judge_links(view: View) -> Iterable[CheckResult]:
         return [not_assessed(ID, "cluster", cause, **rest)]
     wanted, source = _limit(view)
     rest |= {"limit": wanted, "limit_source": source}
-    slow = [link for link in links if 0 < rate(link) < wanted]
-    unknown = [link for link in links if not rate(link)]
+    rates = [rate(link) for link in links]
+    slow = [link for link, own in zip(links, rates, strict=True) if 0 < own < wanted]
+    unknown = [link for link, own in zip(links, rates, strict=True) if not own]
     results = [_slow(link, _place(owners, link), wanted, rest) for link in slow]
     results += [_unread(link, _place(owners, link), rest) for link in unknown]
-    good = min((rate(link) for link in links if rate(link)), default=0)
+    good = min(filter(None, rates), default=0)
     return results or [passed(ID, "cluster", good, evidence=f"{len(links)} cables", **rest)]
 
 
@@ -78,7 +79,7 @@ def _concerned(owners: Mapping[Socket, Plug], topology: Topology) -> list[Link]:
     return [
         link
         for link in topology.links
-        if _owner(owners, link) or (link.node in switches and link.peer in switches)
+        if (link.node in switches and link.peer in switches) or _owner(owners, link)
     ]
 
 

@@ -1,7 +1,7 @@
 """Variables of role slurm: one description of the cluster, the same on every host."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
@@ -46,7 +46,7 @@ class _Node:
         return self.sockets * self.cores_per_socket * self.threads_per_core
 
     def variables(self) -> Variables:
-        return {**asdict(self), "cpus": self.cpus}
+        return {**vars(self), "cpus": self.cpus}
 
 
 def variables(context: RoleContext) -> Variables:
