@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from appliance.checks.causes import Cause, Effect
@@ -12,7 +13,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
-from appliance.models.result import CheckResult, Place, Status, Value, place
+from appliance.models.result import CheckResult, Place, Status, Value
 from appliance.models.site import Host, Role, Site
 from appliance.stages.kubernetes.facts import ExternalCluster
 
@@ -133,6 +134,8 @@ class BmcCheck:
 Check = HostCheck | ClusterCheck
 """What stages bring."""
 AnyCheck = Check | BmcCheck
+SAYINGS = 4096
+"""Results that differ in more than their place, and are kept: some sixty checks, each with a few values."""
 ALL_ROLES = frozenset(Role)
 GPU_HOSTS = frozenset({Role.GPU})
 CONTROL_HOSTS = frozenset({Role.CONTROL})
@@ -140,10 +143,18 @@ CONTROL_HOSTS = frozenset({Role.CONTROL})
 
 def judged(check_id: str, at: Place | str, status: Status, **rest: Any) -> CheckResult:
     """A result of ``at``: a place, a host by its name, or the cluster."""
-    where = place(at) if isinstance(at, str) else at
-    return CheckResult(
-        id=check_id, target=str(where), host=where.host, parts=where.parts, status=status, **rest
-    )
+    try:
+        said = _said(check_id, status, **rest)
+    except TypeError:
+        # A list has no hash, and is read as what it holds.
+        said = _said.__wrapped__(check_id, status, **rest)
+    return said.at(at)
+
+
+@lru_cache(SAYINGS, typed=True)
+def _said(check_id: str, status: Status, **rest: Any) -> CheckResult:
+    """What a result says beside where. Most hosts are told the same, so that it is validated once for all of them."""
+    return CheckResult(id=check_id, target="", host=None, status=status, **rest)
 
 
 def passed(check_id: str, at: Place | str, value: Value = None, **rest: Any) -> CheckResult:

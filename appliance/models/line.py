@@ -7,10 +7,11 @@ from pydantic import AfterValidator
 from appliance.text import LONGEST, one_line, shortened
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
+    """A text as people may read it."""
     # Of the 800 texts in the facts of a host nearly all are clean: those are spared two calls.
     return text if len(text) <= LONGEST and text.isprintable() else shortened(one_line(text))
 
 
-Line = Annotated[str, AfterValidator(_line)]
+Line = Annotated[str, AfterValidator(line)]
 """A text for people, wherever it comes from; it is cleaned, never refused."""

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model, Numerous
-from appliance.models.line import Line
+from appliance.models.line import Line, line
 
 Value = bool | int | float | Line | None
 
@@ -107,6 +108,19 @@ class CheckResult(Numerous):
         default="", description="The failure this one follows from, by its name"
     )
 
+    def at(self, where: "Place | str") -> "CheckResult":
+        """The same of another place, of which only the texts are looked at; a text: a host, or the cluster."""
+        target, host, parts = _named(where) if isinstance(where, str) else _spelled(where)
+        # As pydantic makes its own: nobody else may write into a frozen model.
+        made = CheckResult.__new__(CheckResult)
+        object.__setattr__(
+            made, "__dict__", {**self.__dict__, "target": target, "host": host, "parts": parts}
+        )
+        object.__setattr__(made, "__pydantic_fields_set__", self.__pydantic_fields_set__)
+        object.__setattr__(made, "__pydantic_extra__", None)
+        object.__setattr__(made, "__pydantic_private__", None)
+        return made
+
     @property
     def name(self) -> str:
         """What tells one result from another: "gpu.ecc gpu-1/GPU 5"."""
@@ -119,6 +133,20 @@ class CheckResult(Numerous):
             return given
         read = _read(str(given["target"]))
         return {"host": read.host, "parts": read.parts, **given}
+
+
+Spelled = tuple[str, str | None, tuple[str, ...]]
+"""Target, host and parts of a result."""
+
+
+def _spelled(where: Place) -> Spelled:
+    host = where.host if where.host is None else line(where.host)
+    return line(str(where)), host, tuple(map(line, where.parts))
+
+
+@lru_cache(256)
+def _named(where: str) -> Spelled:
+    return _spelled(place(where))
 
 
 class Verdict(StrEnum):
