@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from appliance.checks.check import passed
 from appliance.models.base import Numerous
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Kind, Status
 from tests.facts import facts_of
 
 
@@ -30,3 +31,13 @@ def test_nobody_asks_such_a_model_what_was_given() -> None:
         text = file.read_text()
         if any(word in text for word in asks):
             assert Numerous.__name__ not in text, file
+
+
+def test_hosts_that_say_the_same_hold_one_text() -> None:
+    state = "act" + "".join(["i", "ve"])
+    one, other = (facts_of(host, units={"a": {"load": "", "active": state}}) for host in "xy")
+    assert one.units["a"].active is other.units["a"].active
+
+
+def test_a_place_of_another_kind_of_text_is_a_text() -> None:
+    assert type(passed("base.os", Kind.WAITS).host) is str
