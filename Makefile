@@ -5,6 +5,7 @@
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: tables of docs, schemas, manual pages, boards, rules, defaults of roles
 # make golden     writes the records that tests compare: read what changed
+# make audit    outside judges of a rack's security: ssh-audit, lynis (10 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -16,7 +17,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup deploy down docs published golden check lint lint-python lint-ansible unit molecule test tests cluster fresh driver bench clean
+.PHONY: setup deploy down docs published golden check lint lint-python lint-ansible unit molecule test tests audit cluster fresh driver bench clean
 
 setup: .venv/installed .venv/packages
 
@@ -83,7 +84,10 @@ test: setup
 	@$(MAKE) --no-print-directory -j3 tests lint-ansible lint-python
 
 tests:
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m "not fresh and not build and not cluster"
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m "not fresh and not build and not cluster and not audit"
+
+audit: setup
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m audit
 
 cluster: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m cluster

@@ -1,8 +1,10 @@
 """Places the stages own on a host, and whose keys may open root's account there."""
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from appliance.adapters.remote import known_hosts_name
 from appliance.engine.session import Session
 from appliance.errors import ConnectionFailed
 from appliance.models.site import Site
@@ -27,6 +29,22 @@ def keys_of(session: Session) -> tuple[str, ...] | None:
     if access.user != "root":
         return ()
     return _known(session.folder / access.private_key) if access.private_key else None
+
+
+def kinds_of_host_keys(session: Session, hosts: Iterable[str]) -> dict[str, list[str]]:
+    """By host the kinds of keys the site has pinned, as "ssh-ed25519"; none where that cannot be read."""
+    from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
+
+    access = session.site.access
+    known = KnownHosts(session.folder / access.known_hosts)
+    found: dict[str, list[str]] = {}
+    for host in hosts:
+        name = known_hosts_name(str(session.site.host(host).address), access.port)
+        try:
+            found[host] = sorted(key.get_name() for key in known.keys(name))
+        except (OSError, UnreadableKey):
+            found[host] = []
+    return found
 
 
 @cache

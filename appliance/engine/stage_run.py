@@ -11,6 +11,7 @@ from appliance.engine.changes import note
 from appliance.engine.diagnose import Diagnosis, diagnose, full_filesystem
 from appliance.engine.gather import Unanswered, ask
 from appliance.engine.judge import judge_host
+from appliance.engine.owned import kinds_of_host_keys
 from appliance.engine.playbook import last_plays, plays_of
 from appliance.engine.prepare import Preparation, Prepared
 from appliance.engine.prove import Proof, SettleClock, prove
@@ -24,7 +25,15 @@ from appliance.models.plan import HostStage, expected_minutes
 from appliance.models.result import Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
-from appliance.stages.stage import DRAINED, MAY_REBOOT, PINS, PURGE, SITE_FOLDER, Stage
+from appliance.stages.stage import (
+    DRAINED,
+    HOST_KEYS,
+    MAY_REBOOT,
+    PINS,
+    PURGE,
+    SITE_FOLDER,
+    Stage,
+)
 
 Through = Callable[[HostPlay], None]
 
@@ -137,6 +146,9 @@ def play_of(
 ) -> Play:
     """What Ansible is given for one stage on the hosts of these cells."""
     hosts = {c.host: _variables(session, stage, c, prepared) for c in cells}
+    if "base" in stage.ansible_roles:
+        for name, kinds in kinds_of_host_keys(session, hosts).items():
+            hosts[name][HOST_KEYS] = kinds
     groups = {
         role.value: tuple(h.name for h in session.site.with_role(role) if h.name in hosts)
         for role in Role

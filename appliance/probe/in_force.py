@@ -3,27 +3,57 @@
 from __future__ import annotations
 
 import hashlib
+from fnmatch import fnmatchcase
 
 from appliance.probe.ask import Ask, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from appliance.probe.ask import Facts
 
 STRANGER = "user=root,host=outside.invalid,addr=203.0.113.1"
 """Who logs in, for what Match blocks decide: root, from an address of nobody (RFC 5737)."""
+WEAK = {
+    # Small or NIST's curves and groups, SHA-1, and groups whose size the client may talk down to 2,048 bits.
+    "kexalgorithms": (
+        *("ecdh-sha2-nistp*", "diffie-hellman-group1-*", "diffie-hellman-group14-*"),
+        "diffie-hellman-group-exchange-*",
+    ),
+    "ciphers": ("*-cbc", "*-cbc@*", "arcfour*"),
+    # SHA-1, MD5, tags of 64 bits, and what signs the text before it is enciphered.
+    "macs": (
+        *("hmac-sha1*", "hmac-md5*", "umac-64*", "umac-128@openssh.com"),
+        *("hmac-sha2-256", "hmac-sha2-512"),
+    ),
+    "hostkeyalgorithms": ("ssh-rsa", "ssh-rsa-cert-*", "ssh-dss*"),
+}
+"""By list of sshd_config(5) what no host offers: ssh-audit's "fail", and the warnings of those kinds (ssh-audit.com,
+hardening guides of Debian 12, Ubuntu 24.04 and Rocky 9, 2026-11). Also in roles/base/vars/main.yml."""
+NIST = ("*ecdsa-*",)
+"""Host keys on NIST's curves: "fail" to ssh-audit, and yet the only ones by which some sites know their hosts."""
 LIST = ("nft", "--stateless", "--numeric-priority", "--numeric-protocol", "list", "table")
 """Without counters and handles, and without names of /etc/protocols, which a host may lack or get later."""
 
 
 def sshd_options(ask: Ask) -> dict[str, str]:
-    """What sshd would go by if root logged in now, by lower-case keyword. Raises Unreadable."""
+    """What sshd would go by if root logged in now, by lower-case keyword; and of its algorithms the weak ones. Raises Unreadable."""
     said = ask.run(["sshd", "-T", "-C", STRANGER])
     options: dict[str, str] = {}
     for line in said.splitlines():
         word, _, value = line.partition(" ")
         options[word] = options[word] + ", " + value if word in options else value
-    return options
+    asked = {f"weak {word}": (word, patterns) for word, patterns in WEAK.items()}
+    asked["nist hostkeyalgorithms"] = ("hostkeyalgorithms", NIST)
+    weak = {name: _weak(options[word], p) for name, (word, p) in asked.items() if word in options}
+    return {**options, **weak}
+
+
+def _weak(said: str, patterns: Sequence[str]) -> str:
+    """Those of a list that a pattern fits."""
+    found = [name for name in said.split(",") if any(fnmatchcase(name, p) for p in patterns)]
+    return ",".join(found) or "none"
 
 
 def table(ask: Ask, name: str) -> Facts:

@@ -31,6 +31,15 @@ NAMESPACED = ("net.", "fs.mqueue.", "kernel.shm", "kernel.msg", "kernel.sem")
 """Parameters a container has a value of its own for (namespaces(7)); all others are its machine's."""
 MACHINE_WIDE = frozenset({"net.core.rmem_max", "net.core.wmem_max"})
 """Shown in every network namespace since Linux 6.10, and yet set for the whole machine."""
+SAFE_SYSCTL = {
+    # Nobody on the network chooses a host's routes (CIS Debian Linux 12 Benchmark 3.3; lynis KRNL-6000).
+    "net.ipv4.conf.all.accept_redirects": "0",
+    "net.ipv4.conf.default.accept_redirects": "0",
+    "net.ipv4.conf.all.send_redirects": "0",
+    "net.ipv4.conf.default.send_redirects": "0",
+    "net.ipv4.conf.all.accept_source_route": "0",
+    "net.ipv4.conf.default.accept_source_route": "0",
+}
 KERNEL_MODULES = ("ipmi_devintf",)
 """In-band access to the management controller; loads where there is none, too."""
 HELD_PACKAGES = (
@@ -93,7 +102,7 @@ def sysctl(profile: Profile, host: Host) -> dict[str, str]:
     """Kernel parameters of a host; the profile's word comes before ours."""
     pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
     huge = {"vm.nr_hugepages": str(pages)} if pages else {}
-    return {**HPC_SYSCTL, **huge, **profile.stages.sysctl}
+    return {**HPC_SYSCTL, **SAFE_SYSCTL, **huge, **profile.stages.sysctl}
 
 
 def has_own(key: str) -> bool:

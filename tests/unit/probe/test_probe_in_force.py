@@ -7,7 +7,7 @@ from appliance.probe.__main__ import answer
 from appliance.probe.ask import Ask
 from appliance.probe.collectors.units import parse
 from appliance.probe.drift import differences
-from appliance.probe.in_force import statements
+from appliance.probe.in_force import WEAK, statements
 from appliance.probe.state import Observer
 
 Grow = Callable[[dict[str, Any]], str]
@@ -94,6 +94,30 @@ def test_sshd_is_asked_what_counts_for_root(grow: Grow) -> None:
     assert look(root, "sshd", "permitrootlogin")["value"] == "yes"
     assert look(root, "sshd", "hostkey")["value"] == "/a, /b"
     assert look(root, "sshd", "gone")["value"] == ""
+
+
+def test_sshd_s_weak_algorithms_are_told_by_name(grow: Grow) -> None:
+    said = (
+        "kexalgorithms sntrup761x25519-sha512@openssh.com,ecdh-sha2-nistp256,diffie-hellman-group14-sha256\n"
+        "ciphers aes256-gcm@openssh.com,rijndael-cbc@lysator.liu.se\n"
+        "macs hmac-sha2-256-etm@openssh.com,hmac-sha2-256,umac-64-etm@openssh.com\n"
+        "hostkeyalgorithms ssh-ed25519,rsa-sha2-512,sk-ecdsa-sha2-nistp256@openssh.com\n"
+    )
+    root = grow({"/usr/sbin/sshd": {"when": {"-T -C user=root,": said}}})
+    weak = {name: look(root, "sshd", f"weak {name}")["value"] for name in WEAK}
+    assert weak == {
+        "kexalgorithms": "ecdh-sha2-nistp256,diffie-hellman-group14-sha256",
+        "ciphers": "rijndael-cbc@lysator.liu.se",
+        "macs": "hmac-sha2-256,umac-64-etm@openssh.com",
+        "hostkeyalgorithms": "none",
+    }
+    nist = look(root, "sshd", "nist hostkeyalgorithms")["value"]
+    assert nist == "sk-ecdsa-sha2-nistp256@openssh.com"
+
+
+def test_sshd_that_names_no_list_is_not_called_strong(grow: Grow) -> None:
+    root = grow({"/usr/sbin/sshd": {"when": {"-T -C user=root,": "port 22\n"}}})
+    assert look(root, "sshd", "weak macs")["value"] == ""
 
 
 def test_sshd_that_does_not_answer_is_unread(grow: Grow) -> None:

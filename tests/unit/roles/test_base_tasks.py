@@ -4,6 +4,8 @@ from pathlib import Path
 
 import yaml  # noqa: TID251 - reads the role's own files
 
+from appliance.probe.in_force import NIST, WEAK
+
 ROLE = Path(__file__).parents[3] / "roles/base"
 
 
@@ -20,3 +22,15 @@ def test_systemd_reads_limits_that_an_earlier_run_wrote() -> None:
         for task in yaml.safe_load(file.read_text("utf-8"))
     ]
     assert not [task["name"] for task in tasks if "notify" in task]
+
+
+def test_what_sshd_is_to_leave_out_is_what_the_probe_calls_weak() -> None:
+    given = yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
+    left_out = {keyword.lower(): names for keyword, names in given["__base_sshd_weak"].items()}
+    by_kind = left_out.pop("hostkeyalgorithms")
+    assert {keyword: tuple(names) for keyword, names in left_out.items()} == {
+        keyword: names for keyword, names in WEAK.items() if keyword != "hostkeyalgorithms"
+    }
+    assert all(f"'{name}'" in by_kind for name in (*WEAK["hostkeyalgorithms"], *NIST))
+    wanted = {name for name in given["__base_sshd_plain"] if name.startswith("weak ")}
+    assert wanted == {f"weak {keyword}" for keyword in WEAK}
