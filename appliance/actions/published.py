@@ -9,7 +9,7 @@ from pathlib import Path
 from appliance.acceptance import PROMISES
 from appliance.actions import printed
 from appliance.alerts import ALERTS, rules_file
-from appliance.checks.check import AnyCheck, BmcCheck
+from appliance.checks.check import AnyCheck, BmcCheck, measured_against
 from appliance.config import compatibility, data
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
@@ -160,15 +160,6 @@ def belongs_to(check: AnyCheck) -> str:
     if check in HARDWARE:
         return "hardware"
     return next(s.name for s in STAGES if check.id in (*s.checks, *s.symptoms))
-
-
-def measured_against(check: AnyCheck) -> str:
-    """What a check is measured against, and what limits of site and profile may be; empty where there is nothing."""
-    bound = check.bound
-    parts = [check.limit]
-    parts += [f"limit {check.id}: {bound}"] if bound else []
-    parts += [f"limit {check.id}.NUMBER: {bound.each}"] if bound and bound.each else []
-    return "; ".join(part for part in parts if part)
 
 
 def _check_row(check: AnyCheck) -> tuple[str, ...]:

@@ -177,3 +177,12 @@ def not_assessed(check_id: str, at: Place | str, why: Gap | str, **rest: Any) ->
     gap = Gap(why) if isinstance(why, str) else why
     told = {"cause": gap.text, "names": gap.names, "kind": gap.kind}
     return judged(check_id, at, Status.NOT_ASSESSED, **told, **rest)
+
+
+def measured_against(check: AnyCheck) -> str:
+    """What a check is measured against, and what limits of site and profile may be; empty where there is nothing."""
+    bound = check.bound
+    parts = [check.limit]
+    parts += [f"limit {check.id}: {bound}"] if bound else []
+    parts += [f"limit {check.id}.NUMBER: {bound.each}"] if bound and bound.each else []
+    return "; ".join(part for part in parts if part)

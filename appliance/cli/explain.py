@@ -4,15 +4,17 @@ import click
 
 from appliance.acceptance import PROMISES
 from appliance.benchmarks import BENCHMARKS
+from appliance.checks.causes import NAMED_CHECK
+from appliance.checks.check import AnyCheck, measured_against
 from appliance.config.rules.base import near
 from appliance.errors import ConfigError
-from appliance.stages.catalog import EVERY_CHECK
+from appliance.stages.catalog import CAUSES, EVERY_CHECK
 
 
 @click.command()
 @click.argument("check", required=False)
 def explain(check: str | None) -> int:
-    """Say what a check looks at, and what usually trips it. Without a name: all checks."""
+    """Say what a check looks at, and what usually trips it. Below stand its limit and what explains it. Without a name: all checks."""
     known = {c.id: (c.title, c.explain) for c in EVERY_CHECK}
     known |= {i: (b.title, b.explain) for b in BENCHMARKS for i in b.checks}
     known |= {promise.id: (promise.title, promise.explain) for promise in PROMISES}
@@ -26,4 +28,18 @@ def explain(check: str | None) -> int:
         )
     title, text = known[check]
     click.echo(f"{check}: {title}\n\n{text}")
+    for one in EVERY_CHECK:
+        if one.id == check:
+            _more(one)
     return 0
+
+
+def _more(check: AnyCheck) -> None:
+    """What it is measured against, and whose failure explains its own."""
+    if against := measured_against(check):
+        click.echo(f"\nlimit: {against}")
+    if causes := CAUSES.get(check.id):
+        click.echo("\nExplained by a failure of:")
+    for cause in causes or ():
+        name = "checks it names" if cause.check == NAMED_CHECK else cause.check
+        click.echo(f"  {name:<22} {cause.because}")

@@ -121,6 +121,18 @@ def test_a_path_that_cannot_be_is_told_in_a_line(
     assert "File name too long" in capsys.readouterr().err
 
 
+def test_explain_tells_the_limit_of_a_check_and_what_explains_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "explain", "gpu.temperature") == 0
+    said = capsys.readouterr().out
+    assert "\nlimit: the GPU's own slowdown threshold" in said
+    assert "limit gpu.temperature: in °C, above 20, below 120" in said
+    assert said.endswith("  gpu.driver             without a driver no GPU can be asked\n")
+    assert run(monkeypatch, "explain", "slurm.watch") == 0
+    assert "\n  checks it names        its own watch" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("argv", [("explain", "gpu.ec"), ("health", "--check", "gpu.ec")])
 def test_a_check_that_was_mistyped_is_guessed(
     argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
