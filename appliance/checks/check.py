@@ -82,7 +82,8 @@ class HostCheck:
 
     ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
     what it is measured against, and whose number that is; ``bound`` what a limit of site or profile may be, None where
-    they can set none. ``of_external``: judged, too, where the site's cluster is somebody else's. ``causes``: whose failures
+    they can set none. ``of_external``: judged, too, where the site's cluster is somebody else's.
+    ``of_machine``: it tells what the machine is made of, for acceptance. ``causes``: whose failures
     explain its results, in order; ``explains``: what of earlier stages' checks, or of a whole area, its own failure explains.
     """
 
@@ -95,6 +96,7 @@ class HostCheck:
     bound: Bound | None = None
     nature: Nature = Nature.PROOF
     of_external: bool = False
+    of_machine: bool = False
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
 
@@ -111,6 +113,7 @@ class ClusterCheck:
     bound: Bound | None = None
     nature: Nature = Nature.PROOF
     of_external: bool = False
+    of_machine: bool = False
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
 
@@ -127,6 +130,7 @@ class BmcCheck:
     bound: Bound | None = None
     nature: Nature = Nature.HARDWARE
     of_external: bool = True
+    of_machine: bool = False
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
 

@@ -7,6 +7,7 @@ from appliance.models.acceptance import Gate, GateState, Level
 from appliance.models.result import CheckResult, Status, lacking
 from appliance.models.waiver import Waiver
 from appliance.report.wording import plural
+from appliance.stages.catalog import CHECKS
 
 ORDER = tuple(Level)
 OF_AREA = {
@@ -21,7 +22,7 @@ OF_AREA = {
 }
 """By the first part of a check's id; what else there is belongs to the schedulers and their work."""
 FIRMWARE = ("vbios", "firmware", "bios", "bmc")
-MACHINE = frozenset({"base.cpu", "base.memory_size", "base.numa", "storage.scratch_size"})
+MACHINE = frozenset(check.id for check in CHECKS if check.of_machine)
 """What the machine is made of, among the checks of stages."""
 
 

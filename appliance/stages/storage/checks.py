@@ -313,5 +313,6 @@ CHECKS: tuple[Check, ...] = (
                 when=lambda cause, effect: is_unknown(cause, effect) and effect.value is None,
             ),
         ),
+        of_machine=True,
     ),
 )

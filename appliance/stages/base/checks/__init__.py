@@ -308,6 +308,7 @@ CHECKS: tuple[Check, ...] = (
         "Sockets and cores against the profile's lower bounds. Too few: a processor that did not come up, or a wrong host.",
         limit="hardware.host.sockets and cores of the profile",
         nature=Nature.SYMPTOM,
+        of_machine=True,
     ),
     HostCheck(
         "base.memory_size",
@@ -317,6 +318,7 @@ CHECKS: tuple[Check, ...] = (
         "Memory the kernel found against the profile's lower bound. Too little: a module that was disabled at power-on.",
         limit="hardware.host.memory_gib of the profile",
         nature=Nature.SYMPTOM,
+        of_machine=True,
     ),
     HostCheck(
         "base.numa",
@@ -327,5 +329,6 @@ CHECKS: tuple[Check, ...] = (
         "memory.",
         limit="hardware.host.numa_nodes of the profile",
         nature=Nature.SYMPTOM,
+        of_machine=True,
     ),
 )
