@@ -14,7 +14,6 @@ from appliance.stages.mig.table import Geometry, MigProfile, mig_table
 
 SOURCES = Path(__file__).with_name("nvml_source")
 STATE_FILE = Path("var/lib/appliance-lab/gpu.state")
-DRIVER_FILE = Path("var/lib/appliance-lab/driver.state")
 TOOL = Path("usr/local/bin/nvidia-smi")
 PACKAGE = Path(__file__).parent.parent
 TOOL_SOURCES = (
