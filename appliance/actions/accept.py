@@ -20,7 +20,7 @@ from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.levels import ORDER, check_gates, in_order
 from appliance.engine.record import Findings, record_of, save
-from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.requests import ALL_CHECK_IDS, Beside
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.engine.waivers import active
@@ -67,7 +67,7 @@ def accept(
     key = key_of(sign) if sign else None
     with open_session(target, "accept", observer, keeps=True) as session:
         session.journal.append(session.run, "run_started", verb="accept")
-        found = take_facts(session)
+        found = take_facts(session, beside=Beside.DEEP)
         view = view_of(session, found)
         findings = Findings()
         findings.results += judge_all(view, found, ALL_CHECK_IDS)

@@ -25,7 +25,7 @@ from appliance.engine.deployed import note_deployment
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
-from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.requests import ALL_CHECK_IDS, Beside
 from appliance.engine.roll import give_back_left
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
@@ -163,6 +163,7 @@ def _carry_out(
             session,
             lambda now: is_settled(session, now, findings.outcomes, scope),
             seconds=max(stage.settle_seconds for stage in planned.stages if stage.name in ran),
+            beside=Beside.QUICK,
         )
     view = view_of(session, found)
     judged = judge_all(view, found, ALL_CHECK_IDS)

@@ -15,8 +15,9 @@ from appliance.engine.acceptance import acceptance_of
 from appliance.engine.baseline import differences
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.named import named
+from appliance.engine.posture import keep_postures, posture_differences
 from appliance.engine.record import Findings, record_of, save, simulated_areas
-from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.requests import ALL_CHECK_IDS, Beside
 from appliance.engine.session import Session
 from appliance.engine.survey import survey, view_of
 from appliance.engine.waivers import active
@@ -60,11 +61,12 @@ def look(
     *,
     keep: bool = False,
     since: str = "",
+    deep: bool = False,
     gates: bool = False,
 ) -> Health:
     """Judges the site as it is now. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report.
 
-    ``since``: what it is compared with besides, as actions/since.py takes it. ``gates``: also what acceptance asks for,
+    ``since``: what it is compared with besides, as actions/since.py takes it; ``deep``: and by every file. ``gates``: also what acceptance asks for,
     where the whole site is judged.
     """
     ids = _ids(checks)
@@ -73,8 +75,9 @@ def look(
         then = then_of(session, since) if since else None
         findings = Findings()
         started = time.monotonic()
-        found = survey(session)
+        found = survey(session, beside=_beside(since, deep=deep))
         seconds = time.monotonic() - started
+        keep_postures(session, found)
         view = view_of(session, found)
         results = [r for r in judge_all(view, found, ids) if not only or r.host in only]
         results += _unmade(results, checks, only)
@@ -102,8 +105,19 @@ def look(
 def _differences(
     session: Session, then: Then | None, facts: Mapping[str, HostFacts], only: Sequence[str]
 ) -> tuple[Difference, ...]:
-    found = differences(session, then.baseline, facts) if then else []
+    if then is None:
+        return ()
+    found = [
+        *(differences(session, then.baseline, facts) if then.baseline else ()),
+        *posture_differences(session, then.day, facts),
+    ]
     return tuple(one for one in found if not only or one.host in only)
+
+
+def _beside(since: str, *, deep: bool) -> Beside:
+    if deep:
+        return Beside.DEEP
+    return Beside.QUICK if since else Beside.NOTHING
 
 
 def _unmade(

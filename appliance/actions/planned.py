@@ -8,8 +8,10 @@ from appliance.engine.earlier import known_facts, remember
 from appliance.engine.gather import Round
 from appliance.engine.named import named
 from appliance.engine.planning import Selection, make_plan
+from appliance.engine.posture import keep_postures
 from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.remaining import remaining
+from appliance.engine.requests import Beside
 from appliance.engine.session import Session
 from appliance.engine.survey import survey
 from appliance.errors import ConfigError
@@ -96,16 +98,20 @@ def names_of(selection: Selection, filters: Filters) -> tuple[str, ...]:
 
 
 def take_facts(
-    session: Session, enough: Callable[[Round], bool] = lambda _: True, seconds: float = 0.0
+    session: Session,
+    enough: Callable[[Round], bool] = lambda _: True,
+    seconds: float = 0.0,
+    beside: Beside = Beside.NOTHING,
 ) -> Round:
     """Facts of all hosts, remembered in the journal; asked for anew until ``enough`` or ``seconds`` are over."""
     started = time.monotonic()
-    found = survey(session)
+    found = survey(session, beside=beside)
     while not enough(found) and time.monotonic() < started + seconds:
         if session.cancelled.wait(1.0):
             break
-        found = survey(session)
+        found = survey(session, beside=beside)
     remember(session, found)
+    keep_postures(session, found)
     session.tell(
         FactsTaken(
             hosts=tuple(h.name for h in session.site.hosts),

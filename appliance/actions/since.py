@@ -7,43 +7,55 @@ from pydantic import ValidationError
 
 from appliance.actions import report
 from appliance.engine import baseline
+from appliance.engine.posture import ACCEPTED, Day
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
 from appliance.models.handover import Baseline
 
-HANDOVER = "handover"
+HANDOVER, BASELINE = "handover", "baseline"
 
 
 @dataclass(frozen=True)
 class Then:
-    """The site as it was, and in words what is known of that day."""
+    """The site as it was, None where only what hosts are beside their stages was taken; what is known of that day, in words.
 
-    baseline: Baseline
+    ``day``: as of when accounts, packages and files of the hosts are compared.
+    """
+
+    baseline: Baseline | None
     said: str
+    time: datetime
+    day: Day
 
 
 def then_of(session: Session, since: str) -> Then:
-    """``since``: "handover", the id of a run that left a report, or a local time as 2026-11-24 or 2026-11-24T14:00.
+    """``since``: "handover", "baseline", the id of a run that left a report, or a local time as 2026-11-24 or 2026-11-24T14:00.
 
     Of a time the last report before it counts. Raises ConfigError where there is none such.
     """
     if since == HANDOVER:
         return _handed_over(session)
+    if since == BASELINE:
+        return _taken(session)
     kept = {folder.name for folder in report.runs(session.runs)}
     if since in kept:
         record = report.load(session.runs, since).record
-        return Then(baseline.of_record(record), f"run {since}")
+        return Then(
+            baseline.of_record(record), f"run {since}", record.finished, Day(until=record.finished)
+        )
     try:
         time = datetime.fromisoformat(since).astimezone()
     except ValueError:
         raise ConfigError(
-            f'--since "{since}" is no hand-over, no run with a report and no time',
-            f'take "{HANDOVER}", a time as 2026-11-24 or 2026-11-24T14:00, or a run: appliance report --list',
+            f'--since "{since}" is no hand-over, no baseline, no run with a report and no time',
+            f'take "{HANDOVER}", "{BASELINE}", a time as 2026-11-24 or 2026-11-24T14:00, or a run: appliance report --list',
         ) from None
     for folder in reversed(report.runs(session.runs)):
         record = report.load(session.runs, folder.name).record
         if record.finished <= time and record.hosts:
-            return Then(baseline.of_record(record), f"run {folder.name}")
+            return Then(
+                baseline.of_record(record), f"run {folder.name}", record.finished, Day(until=time)
+            )
     raise ConfigError(
         f"no report of this site is as old as {since}", "list the runs: appliance report --list"
     )
@@ -62,4 +74,22 @@ def _handed_over(session: Session) -> Then:
             f"no hand-over of site {session.site.name} is recorded",
             "hand it over: appliance accept; or compare with a run: appliance report --list",
         )
-    return Then(found, "the hand-over")
+    return Then(found, "the hand-over", found.accepted, accepted_day(session))
+
+
+def _taken(session: Session) -> Then:
+    entry = session.journal.last(ACCEPTED)
+    if entry is None:
+        raise ConfigError(
+            f"no baseline of site {session.site.name} is recorded",
+            "take one: appliance baseline accept --reason TEXT",
+        )
+    said = f"the baseline ({entry.data.get('reason')})"
+    return Then(None, said, entry.time, Day(seq=entry.seq))
+
+
+def accepted_day(session: Session) -> Day:
+    """When the hosts were taken as they are last, by a hand-over or by ``appliance baseline accept``."""
+    kinds = (baseline.HANDOVER, ACCEPTED)
+    taken = [entry.seq for kind in kinds if (entry := session.journal.last(kind))]
+    return Day(seq=max(taken, default=0))

@@ -37,7 +37,12 @@ from appliance.report.wording import acceptance_words, moment
     "--since",
     default="",
     metavar="WHAT",
-    help="Also what has changed since then: handover, the id of a run, or a time as 2026-11-24.",
+    help="Also what has changed since then: handover, baseline, the id of a run, or a time as 2026-11-24.",
+)
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="With --since: setuid files and file capabilities, too; reads the name of every file.",
 )
 @click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
 def health(
@@ -50,6 +55,7 @@ def health(
     keep: bool,
     everything: bool,
     since: str,
+    deep: bool,
 ) -> int:
     """Judge the site now: what is wrong, why, and what to do. Reads only.
 
@@ -59,6 +65,8 @@ def health(
         raise click.UsageError(f"--json and --format {shape} exclude each other")
     if since and shape in ("nagios", "prometheus"):
         raise click.UsageError(f"--since goes with the table and with --json, not with {shape}")
+    if deep and not since:
+        raise click.UsageError("--deep goes with --since: it compares")
     seen = action.look(
         options.target(inventory, profile),
         options.quiet(),
@@ -66,6 +74,7 @@ def health(
         hosts,
         keep=keep,
         since=since,
+        deep=deep,
         gates=shape == "table" and not as_json,
     )
     verdict = overall(seen.results)
@@ -125,7 +134,7 @@ def _accepted(found: Acceptance | None) -> Iterator[str]:
 def _compared(then: Then | None, differences: tuple[Difference, ...]) -> Iterator[str]:
     if then is None:
         return
-    day = moment(then.baseline.accepted)
+    day = moment(then.time)
     if not differences:
         yield f"  Nothing differs from {then.said} of {day}."
         return

@@ -44,7 +44,8 @@ def _entries(session: Session, found: Round) -> Iterator[New]:
     if session.verb in LOOKS:
         yield New("looked", {"verb": session.verb, "hosts": len(found.facts)})
     for name, facts in found.facts.items():
-        yield New("facts", {"facts": facts.model_dump(mode="json")}, host=name)
+        kept = facts.model_dump(mode="json", exclude={"posture"})
+        yield New("facts", {"facts": kept}, host=name)
         for kind, data in _lasting(facts).items():
             before = session.journal.last(kind, host=name)
             if before is None or before.data != data:

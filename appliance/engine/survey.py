@@ -8,7 +8,7 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.checks.check import View
 from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import Round, gather
-from appliance.engine.requests import request_for
+from appliance.engine.requests import Beside, request_for
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
 from appliance.engine.unproved import unproved
@@ -20,10 +20,12 @@ WAITS_S = (1.0,)
 """A look tries once more; whoever waits for it would rather know that the API is silent."""
 
 
-def survey(session: Session, hosts: Sequence[str] | None = None) -> Round:
-    """Asks these hosts (None: all of the site) everything the checks look at."""
+def survey(
+    session: Session, hosts: Sequence[str] | None = None, beside: Beside = Beside.NOTHING
+) -> Round:
+    """Asks these hosts (None: all of the site) everything the checks look at; ``beside``: what they are besides."""
     names = [h.name for h in session.site.hosts] if hosts is None else list(hosts)
-    requests = {name: request_for(session, name) for name in names}
+    requests = {name: request_for(session, name, beside) for name in names}
     if session.site.external_cluster is None:
         return gather(session.remote, requests)
     with threads(1) as pool:

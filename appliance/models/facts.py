@@ -91,6 +91,18 @@ class Foreign(Numerous):
     lines: Count = Field(default=0, description="How many lines of it say something")
 
 
+class Posture(Numerous):
+    """What a host is beside its stages, for comparing with another day."""
+
+    things: dict[Line, dict[Line, Line]] = Field(
+        description="By kind (account, package, ...) what there is, and what is told of each; a kind that was not read lacks"
+    )
+    owned: tuple[Line, ...] = Field(
+        default=(),
+        description="What stages left and judge themselves: a path, account X, unit X, package X",
+    )
+
+
 class Unit(Numerous):
     """A systemd unit: load, active, sub and unit-file state."""
 
@@ -187,6 +199,7 @@ class HostFacts(Numerous):
     resources: tuple[Resource, ...] = Field(
         default=(), description="State of the resources asked for"
     )
+    posture: Posture | None = Field(default=None, description="None: nobody asked, or not read")
 
     def has(self, area: str, kind: ProblemKind) -> bool:
         """Whether an area has a problem of this kind."""

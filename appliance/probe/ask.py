@@ -65,6 +65,7 @@ class Ask:
         self.resources = _resources(request)
         self.owned = _lists(request, "owned")
         self.keys = _lists(request, "keys")
+        self.deep = request.get("deep") is True
         self.rack: list[str] = []
         self.errors: dict[str, str] = {}
         self.problems: list[dict[str, str]] = []

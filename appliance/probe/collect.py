@@ -44,12 +44,13 @@ AREAS = {
     "receipts": ("appliance.probe.collectors.receipts", 20.0),
     "resources": ("appliance.probe.collectors.resources", 20.0),
     "foreign": ("appliance.stages.base.collect", 15.0),
+    "posture": ("appliance.probe.posture", 40.0),
 }
 """Area -> its collector and the seconds it may take. sacctmgr takes longest of all, so Slurm is asked first."""
 ALWAYS = ("os", "cpu", "clock")
 """Facts without these are none."""
-NAMED_ONLY = frozenset({"topology"})
-"""Discovery sends a packet to every port of the fabric, so it is not part of "all"."""
+NAMED_ONLY = frozenset({"topology", "posture"})
+"""Discovery sends a packet to every port of the fabric, and comparing with another day is asked for: not part of "all"."""
 
 
 class Shared:
@@ -64,7 +65,7 @@ class Shared:
         from appliance.probe.collectors import receipts
 
         areas = self._ask.areas
-        wanted = areas is None or not {"receipts", "foreign"}.isdisjoint(areas)
+        wanted = areas is None or not {"receipts", "foreign", "posture"}.isdisjoint(areas)
         return receipts.load(self._ask) if wanted else {}
 
     def _observer(self) -> Any:
@@ -142,7 +143,7 @@ def _arguments(ask: Ask, shared: Shared, area: str) -> tuple[Any, ...]:
         return ask, shared.receipts.get(), shared.observer.get()
     if area == "resources":
         return ask, shared.observer.get()
-    if area == "foreign":
+    if area in {"foreign", "posture"}:
         return ask, shared.receipts.get()
     if area in {"units", "packages"}:
         return ask, getattr(shared.observer.get(), area).get()

@@ -14,6 +14,8 @@ T = TypeVar("T")
 WITH_SITE = frozenset(
     {
         "accept",
+        "baseline accept",
+        "baseline show",
         "deploy",
         "discover",
         "etcd abandon",

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from appliance.actions import health
+from appliance.actions import baseline, health
 from appliance.actions.opening import Target
 from appliance.adapters.process import Completed
 from appliance.engine.session import Session
@@ -31,6 +31,7 @@ class Rack:
     driver: str = "580.1"
     gpus: int = 1
     asked: bool = True
+    shell: str = "/bin/sh"
 
     def answer(self, host: str, argv: Sequence[str]) -> Completed:
         ecc = {"ecc_uncorrected": self.errors, "ecc_uncorrected_aggregate": 0}
@@ -42,7 +43,8 @@ class Rack:
         ]
         gpus = {"driver": self.driver, "nvml": "", "devices": devices}
         there = self.asked and host.startswith("gpu")
-        facts = facts_of(host, pci_gpus=1, gpus=gpus if there else None)
+        posture = {"things": {"account": {"backup": f"shell {self.shell}"}}}
+        facts = facts_of(host, pci_gpus=1, gpus=gpus if there else None, posture=posture)
         return Completed(tuple(argv), 0, facts.model_dump_json(), "")
 
     def since(self) -> datetime | None:
@@ -62,7 +64,8 @@ def rack(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) ->
         def __exit__(self, *error: object) -> None:
             pass
 
-    monkeypatch.setattr(health, "open_session", lambda *_, **__: Opened())
+    for verb in (health, baseline):
+        monkeypatch.setattr(verb, "open_session", lambda *_, **__: Opened())
     return made
 
 
@@ -112,6 +115,35 @@ def test_what_changed_since_a_run_is_told_with_its_hosts(rack: Rack) -> None:
     ]
 
 
+def test_what_a_host_is_beside_its_stages_is_compared_with_the_baseline_that_was_taken(
+    rack: Rack,
+) -> None:
+    taken = baseline.accept(Target(), "as built", Recorder())
+    assert taken.kinds["gpu-1"] == {"account": 1}
+    assert told(rack, "baseline") == []
+    rack.shell = "/bin/bash"
+    assert told(rack, "baseline") == [
+        "~ head, gpu-[1-2]: account backup: shell /bin/sh then, shell /bin/bash now"
+    ]
+    baseline.accept(Target(), "people log in there", Recorder())
+    assert told(rack, "baseline") == []
+    assert baseline.show(Target(), Recorder()).said.endswith(": people log in there")
+
+
+def test_a_host_that_does_not_answer_is_not_taken(rack: Rack, hosts: FakeHosts) -> None:
+    with pytest.raises(ConfigError, match="no baseline of site"):
+        baseline.show(Target(), Recorder())
+    hosts.down.add("gpu-2")
+    taken = baseline.accept(Target(), "as built", Recorder())
+    assert taken.silent == {"gpu-2": "it does not answer"}
+    hosts.down.clear()
+    assert told(rack, "baseline") == [
+        "? gpu-2: accounts, packages and files beside the stages were not kept then"
+    ]
+    with pytest.raises(ConfigError, match="--reason is empty"):
+        baseline.accept(Target(), " ", Recorder())
+
+
 def test_gpus_that_cannot_be_asked_are_not_called_gone(rack: Rack) -> None:
     health.look(Target(), Recorder(), keep=True)
     rack.asked = False
@@ -128,7 +160,8 @@ def test_a_time_means_the_last_report_before_it(rack: Rack) -> None:
     for since, said in (
         ("2001-01-01", "no report of this site is as old as 2001-01-01"),
         ("handover", "no hand-over of site"),
-        ("yesterday", "is no hand-over, no run with a report and no time"),
+        ("yesterday", "is no hand-over, no baseline, no run with a report and no time"),
+        ("baseline", "no baseline of site"),
     ):
         with pytest.raises(ConfigError, match=said):
             health.look(Target(), Recorder(), since=since)

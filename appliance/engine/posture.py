@@ -1,0 +1,125 @@
+"""What hosts are beside their stages: kept in the site's record where it changed, and compared with another day."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from appliance.engine.gather import Round
+from appliance.engine.session import Session
+from appliance.journal import New
+from appliance.models.facts import HostFacts, Posture
+from appliance.models.handover import Difference
+from appliance.probe.posture import DEEP
+from appliance.stages.base.checks.foreign import strangers
+
+KINDS = {"posture": False, "posture_deep": True}
+"""Kinds of journal entries, and whether they hold what costs a look at every file."""
+ACCEPTED = "baseline"
+"""Kind of the entry by which somebody takes hosts as they are, data ``{"reason", "by", "hosts"}``."""
+
+
+@dataclass(frozen=True)
+class Day:
+    """When a comparison's other side was: up to an entry of the journal, or a time."""
+
+    seq: int | None = None
+    until: datetime | None = None
+
+
+def keep_postures(session: Session, found: Round) -> None:
+    """Keeps what was asked for, of hosts where it is another than was kept last."""
+    session.journal.append_all(session.run, _entries(session, found))
+
+
+def _entries(session: Session, found: Round) -> Iterator[New]:
+    for name, facts in found.facts.items():
+        for kind, deep in KINDS.items():
+            data = _data(facts.posture, deep=deep)
+            last = session.journal.last(kind, host=name)
+            if data and (last is None or last.data != data):
+                yield New(kind, data, host=name)
+
+
+def _data(posture: Posture | None, *, deep: bool) -> dict[str, object]:
+    if posture is None:
+        return {}
+    things = {kind: t for kind, t in posture.things.items() if (kind in DEEP) is deep}
+    return {"things": things, "owned": list(posture.owned)} if things else {}
+
+
+def posture_of(session: Session, host: str, day: Day) -> Posture | None:
+    """The host as it was kept last until that day; None where it was not, or another version wrote it."""
+    parts = []
+    for kind in KINDS:
+        entry = session.journal.last(kind, host=host, seq=day.seq, until=day.until)
+        try:
+            parts += [Posture.model_validate(entry.data)] if entry else []
+        except ValidationError:
+            return None
+    if not parts:
+        return None
+    things = {kind: t for part in parts for kind, t in part.things.items()}
+    return Posture(things=things, owned=tuple({o for part in parts for o in part.owned}))
+
+
+def posture_differences(
+    session: Session, day: Day, answered: Mapping[str, HostFacts]
+) -> Iterator[Difference]:
+    """What was added, removed and changed on hosts that answered; what stages and base.foreign tell is left to them."""
+    for host in session.site.hosts:
+        facts = answered.get(host.name)
+        if facts is None:
+            continue
+        then, now = posture_of(session, host.name, day), facts.posture
+        if now is None:
+            why = facts.gap("posture", "not asked").text
+            yield _unknown(host.name, f"accounts, packages and files beside the stages: {why}")
+        elif then is None:
+            yield _unknown(
+                host.name, "accounts, packages and files beside the stages were not kept then"
+            )
+        else:
+            told = frozenset(_told(session, facts))
+            yield from _between(host.name, then, now, told | {*then.owned, *now.owned})
+
+
+def _told(session: Session, facts: HostFacts) -> Iterator[str]:
+    """What base.foreign says of the host."""
+    for found in strangers(session.site, facts):
+        yield f"account {found.at}" if found.kind == "account" else found.at
+        if found.kind == "key":
+            yield from (w for w in found.line.split() if w.startswith("SHA256:"))
+
+
+def _between(
+    host: str, then: Posture, now: Posture, left_out: frozenset[str]
+) -> Iterator[Difference]:
+    for kind in sorted(now.things.keys() | then.things.keys()):
+        was, is_now = then.things.get(kind), now.things.get(kind)
+        if is_now is None:
+            if kind not in DEEP:
+                yield _unknown(host, f"each {kind} could not be read")
+        elif was is None:
+            yield _unknown(host, f"each {kind} was not kept then")
+        else:
+            for name in sorted(was.keys() | is_now.keys()):
+                if was.get(name) != is_now.get(name) and not _is_left_out(kind, name, left_out):
+                    yield Difference(
+                        host=host,
+                        what=f"{kind} {name}",
+                        then=was.get(name, ""),
+                        now=is_now.get(name, ""),
+                    )
+
+
+def _is_left_out(kind: str, name: str, left_out: frozenset[str]) -> bool:
+    if kind == "key":
+        key, _, account = name.partition(" of ")
+        return key in left_out or f"account {account}" in left_out
+    return name in left_out or f"{kind} {name}" in left_out
+
+
+def _unknown(host: str, why: str) -> Difference:
+    return Difference(host=host, what=why, known=False)

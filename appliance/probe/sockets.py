@@ -1,0 +1,78 @@
+"""Who listens on the host's network: the kernel's own tables, and the programs that hold these sockets."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from appliance.probe import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from appliance.probe.ask import Ask
+
+TABLES = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
+"""Table of /proc/net, and the state of a socket that waits for strangers (kernel.org, proc_net_tcp)."""
+PEOPLE = 1000
+"""From this number on a socket is somebody's work, and no part of the host."""
+JOBS = frozenset({"srun", "slurmstepd", "orted", "prted", "sshd-session"})
+"""Programs that come and go with jobs and sessions."""
+SOCKET = re.compile(r"socket:\[(\d+)\]")
+LOCAL = re.compile(r"^(0100007F|0{24}01000000|0{16}FFFF00000100007F)$")
+
+
+def listening(ask: Ask) -> Iterator[tuple[str, str]]:
+    """Port as "tcp 22" or "tcp 25 local" and the programs; a port that the kernel chose goes by its program."""
+    rows = list(_rows(ask))
+    holders = _holders(ask, {inode for _, _, inode in rows})
+    found: dict[str, set[str]] = {}
+    for name, port, inode in rows:
+        programs = holders.get(inode, {"the kernel"} if inode == "0" else {"unknown"}) - JOBS
+        if programs:
+            if "systemd" in programs:  # which starts the program behind it when somebody connects
+                programs = {"systemd"}
+            told = sorted(programs)[0]
+            # What asks the port mapper for its port gets another after each start (rpcbind(8)).
+            chosen = not port or told.startswith("rpc.")
+            found.setdefault(_any_port(name, told) if chosen else name, set()).update(programs)
+    for name in sorted(found):
+        yield name, " ".join(sorted(found[name]))
+
+
+def _any_port(name: str, program: str) -> str:
+    return f"{name.split()[0]} of {program}, on any port"
+
+
+def _rows(ask: Ask) -> Iterator[tuple[str, int, str]]:
+    first_high = int(
+        (files.text(ask.path("/proc/sys/net/ipv4/ip_local_port_range")) or "32768").split()[0]
+    )
+    for table, state in TABLES.items():
+        for line in files.text(ask.path("/proc/net/" + table)).splitlines()[1:]:
+            words = line.split()
+            address, _, port = words[1].partition(":")
+            if words[3] != state or int(words[7]) >= PEOPLE or int(words[2].partition(":")[2], 16):
+                continue
+            number = int(port, 16)
+            where = " local" if LOCAL.match(address) else ""
+            high = number >= first_high
+            if not (high and state == TABLES["udp"]):  # a client's
+                yield f"{table.rstrip('6')} {number}{where}", 0 if high else number, words[9]
+
+
+def _holders(ask: Ask, inodes: set[str]) -> dict[str, set[str]]:
+    """By socket the names of the programs that have it open; only root sees those of others."""
+    found: dict[str, set[str]] = {}
+    for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
+        folder = ask.path(f"/proc/{pid}/fd")
+        try:
+            links = [os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)]  # noqa: PTH115, PTH208
+        except OSError:
+            continue
+        for held in filter(None, map(SOCKET.match, links)):
+            if held.group(1) in inodes:
+                program = files.text(ask.path(f"/proc/{pid}/comm"), "unknown")
+                found.setdefault(held.group(1), set()).add(program)
+    return found

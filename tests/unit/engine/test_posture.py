@@ -1,0 +1,102 @@
+"""What hosts are beside their stages: kept where it changed, compared with another day, and nothing told twice."""
+
+from typing import Any
+
+from appliance.engine.gather import Round
+from appliance.engine.posture import Day, keep_postures, posture_differences
+from appliance.engine.session import Session
+from appliance.models.facts import HostFacts
+from appliance.report.changes import lines
+from tests.facts import facts_of
+
+KEY = "SHA256:abc"
+BUILT = {
+    "account": {"backup": "shell /usr/sbin/nologin"},
+    "package": {"nano": "7.2", "numactl": "2.0"},
+    "socket": {"tcp 22": "sshd"},
+}
+
+
+def host(things: dict[str, Any] | None, *owned: str, **more: Any) -> HostFacts:
+    posture = None if things is None else {"things": things, "owned": owned}
+    return facts_of("gpu-1", posture=posture, **more)
+
+
+def told(session: Session, now: HostFacts, day: Day | None = None) -> list[str]:
+    return lines(posture_differences(session, day or Day(), {"gpu-1": now}))
+
+
+def kept(session: Session, facts: HostFacts) -> None:
+    keep_postures(session, Round({"gpu-1": facts}, {}))
+
+
+def test_what_was_added_removed_and_changed_is_one_line_each(session: Session) -> None:
+    kept(session, host(BUILT))
+    now = {
+        "account": {"backup": "shell /bin/sh", "mallory": "uid 0"},
+        "package": {"nano": "7.2"},
+        "socket": {"tcp 22": "sshd", "tcp 4444": "nc"},
+    }
+    assert told(session, host(now)) == [
+        "- gpu-1: package numactl is gone: 2.0",
+        "+ gpu-1: account mallory is new: uid 0",
+        "+ gpu-1: socket tcp 4444 is new: nc",
+        "~ gpu-1: account backup: shell /usr/sbin/nologin then, shell /bin/sh now",
+    ]
+
+
+def test_what_a_stage_left_then_or_now_is_its_own_check_s(session: Session) -> None:
+    kept(session, host(BUILT, "package numactl"))
+    now = {**BUILT, "package": {"nano": "8.0"}, "account": {**BUILT["account"], "ada": "uid 1000"}}
+    now["key"] = {f"{KEY} of ada": "ssh-ed25519"}
+    kept(session, host({**BUILT, "key": {}}, "package numactl"))
+    assert told(session, host(now, "account ada", "package nano")) == []
+
+
+def test_what_base_foreign_names_is_not_said_twice(session: Session) -> None:
+    kept(session, host({"account": {}, "sudoers file": {}, "key": {}}))
+    now = {
+        "account": {"mallory": "uid 0"},
+        "sudoers file": {"/etc/sudoers.d/x": "content 1"},
+        "key": {f"{KEY} of root": "ssh-ed25519"},
+    }
+    words = {"owner": "root", "modified": 0}
+    foreign = [
+        {"kind": "account", "at": "mallory", **words},
+        {"kind": "file", "at": "/etc/sudoers.d/x", **words},
+        {"kind": "key", "at": "/root/.ssh/authorized_keys", "line": f"ssh-ed25519 {KEY}", **words},
+    ]
+    assert told(session, host(now, foreign=foreign)) == []
+    assert len(told(session, host(now))) == 3
+
+
+def test_what_was_not_read_then_or_now_is_unknown_and_not_gone(session: Session) -> None:
+    assert "were not kept then" in told(session, host(BUILT))[0]
+    kept(session, host(BUILT))
+    less = {kind: things for kind, things in BUILT.items() if kind != "account"}
+    assert told(session, host(less)) == ["? gpu-1: each account could not be read"]
+    assert told(session, host(None, errors={"posture": "needs root"})) == [
+        "? gpu-1: accounts, packages and files beside the stages: needs root"
+    ]
+
+
+def test_what_costs_a_look_at_every_file_is_compared_where_it_was_asked_for(
+    session: Session,
+) -> None:
+    kept(session, host({**BUILT, "setuid file": {"/bin/su": "mode 4755"}}))
+    kept(session, host(BUILT))
+    assert told(session, host(BUILT)) == []
+    assert told(session, host({**BUILT, "setuid file": {}})) == [
+        "- gpu-1: setuid file /bin/su is gone: mode 4755"
+    ]
+
+
+def test_the_journal_keeps_a_host_once_while_it_stays_as_it_is(session: Session) -> None:
+    for _ in range(3):
+        kept(session, host(BUILT))
+    assert len(list(session.journal.entries("posture"))) == 1
+    (first,) = session.journal.entries("posture")
+    kept(session, host({**BUILT, "socket": {}}))
+    assert len(list(session.journal.entries("posture"))) == 2
+    assert told(session, host(BUILT), Day(seq=first.seq)) == []
+    assert told(session, host(BUILT)) == ["+ gpu-1: socket tcp 22 is new: sshd"]
