@@ -23,7 +23,10 @@ READY = {"exec": {"command": ["sh", "-c", f"{ASKS} http://127.0.0.1:{CLOSED}/"]}
 
 
 def _network(where: Where) -> list[Resource]:
-    """The policy is there before the pods it holds for."""
+    """The policy is there before the pods it holds for.
+
+    A closed project's own policy lets its pods reach each other, and policies add up: there another project's pods ask.
+    """
     chosen = {HELLO: KEY, **SERVER}
     closing = {
         "podSelector": {"matchLabels": chosen},
@@ -38,12 +41,13 @@ def _network(where: Where) -> list[Resource]:
     template["metadata"]["labels"] = {**labels(where, KEY), **SERVER}
     served = {"replicas": 1, "selector": {"matchLabels": chosen}, "template": template}
     policy = resource(where, KEY, "networking.k8s.io/v1", "NetworkPolicy", spec=closing)
-    name = policy["metadata"]["name"]
+    asks = where.client or where
+    server = f"{policy['metadata']['name']}.{where.namespace}"
     return [
         policy,
         resource(where, KEY, "v1", "Service", spec={"selector": chosen, "ports": ports}),
         resource(where, KEY, "apps/v1", "Deployment", spec=served),
-        resource(where, KEY, "batch/v1", "Job", spec=job(_client(where, name))),
+        resource(asks, KEY, "batch/v1", "Job", spec=job(_client(asks, server))),
     ]
 
 

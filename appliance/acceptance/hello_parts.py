@@ -18,7 +18,8 @@ SMALL = {"cpu": "100m", "memory": "128Mi"}
 class Where:
     """A project's namespace and queue, who schedules it, and images by name; ``model``: one that is served, and where.
 
-    ``pool``: the label of the queue's node pool as pods carry it; "" for none.
+    ``pool``: the label of the queue's node pool as pods carry it; "" for none. ``client``: another project, whose pods ask those
+    of this one; None: the same.
     """
 
     namespace: str
@@ -29,6 +30,12 @@ class Where:
     model: str = ""
     address: str = ""
     pool: str = ""
+    client: "Where | None" = None
+
+    @property
+    def sides(self) -> "tuple[Where, ...]":
+        """All projects a trial makes pods in."""
+        return (self,) if self.client is None else (self, self.client)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ def clean(door: Door, where: Where, hellos: Iterable[Hello]) -> None:
 def _found(door: Door, where: Where, hello: Hello, api_version: str, kind: str) -> list[Resource]:
     """What carries the trial's label in its namespace; somebody may try the same in another project's."""
     labelled = door.find(api_version, kind, f"{HELLO}={hello.key}")
-    return [found for found in labelled if found["metadata"]["namespace"] == where.namespace]
+    spaces = {side.namespace for side in where.sides}
+    return [found for found in labelled if found["metadata"]["namespace"] in spaces]
 
 
 def _is_gone(door: Door, clock: Clock, where: Where, hello: Hello) -> bool:
@@ -104,7 +105,7 @@ def _judged(
 
 def _through(pod: Resource, where: Where) -> bool:
     found = (pod["metadata"]["labels"].get(QUEUE_LABEL), pod["spec"].get("schedulerName"))
-    return found == (where.queue, where.scheduler)
+    return found in {(side.queue, side.scheduler) for side in where.sides}
 
 
 def _no_image(pod: Resource) -> str:

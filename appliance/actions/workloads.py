@@ -1,6 +1,7 @@
 """Validate workloads: each installed add-on's smallest work through a project's queue, and everything taken away again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from appliance.acceptance import hello_network
@@ -20,10 +21,10 @@ from appliance.stages.scheduler.queues.kai import pool_of
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.scheduler.site import Project
-from appliance.stages.workloads.network import ENFORCING, projects, users
+from appliance.stages.workloads.network import projects, users
 from appliance.stages.workloads.releases import wanted
 from appliance.stages.workloads.serving import address, project_of
-from appliance.stages.workloads.site import ServingAddon
+from appliance.stages.workloads.site import ServingAddon, WorkloadsOptions
 from appliance.stages.workloads.table import images
 from appliance.stages.workloads.values import scheduler_name
 
@@ -33,7 +34,7 @@ def place(site: Site, key: str = "") -> Where:
 
     Raises ConfigError where the site installs nothing, or has no queue.
     """
-    options, scheduler = site.workloads, site.scheduler
+    options = site.workloads
     if options is None:
         raise ConfigError(
             f"site {site.name} has no section workloads",
@@ -48,6 +49,15 @@ def place(site: Site, key: str = "") -> Where:
     allowed = _allowed(site, key)
     if allowed and project not in allowed:
         project = allowed[0]
+    found = _where(site, options, project)
+    others = [p for p in projects(site) if p != project]
+    if key == hello_network.KEY and others and not project.open_to_cluster:
+        return replace(found, client=_where(site, options, others[0]))
+    return found
+
+
+def _where(site: Site, options: WorkloadsOptions, project: Project) -> Where:
+    scheduler = site.scheduler
     training = [q for q in project.queues if q.work == "train"] or list(project.queues)
     queue = next((q for q in project.queues if q.name == options.queue), training[0])
     served = options.vllm.models[0] if options.vllm else None
@@ -92,17 +102,18 @@ def _has(site: Site, hello: Hello) -> bool:
     """An add-on of the site; and a network that is to enforce the add-ons' policies."""
     if hello.key == hello_network.KEY:
         own = site.kubernetes
-        return own is not None and own.network in ENFORCING and bool(wanted(site))
+        return own is not None and own.enforces_policies and bool(wanted(site))
     return getattr(site.workloads, hello.key) is not None
 
 
 def _allowed(site: Site, key: str) -> tuple[Project, ...] | None:
     """Projects that may use an add-on, or where the network can be tried; None: all.
 
-    In a closed project the policy of the trial closes nothing: that of the project lets its pods reach each other.
+    Nobody can be kept out of the only project where it is closed: its own pods reach each other.
     """
     if key == hello_network.KEY:
-        return tuple(p for p in projects(site) if p.reached_from is None)
+        known = projects(site)
+        return None if len(known) > 1 or any(p.open_to_cluster for p in known) else ()
     given = getattr(site.workloads, key, None)
     if not isinstance(given, ServingAddon) or given.open_to_cluster:
         return None
@@ -113,8 +124,10 @@ def _barred(hello: Hello) -> CheckResult:
     cause = "no project may use it, so there is nowhere to try it from"
     fix = f"name one under workloads.{hello.key}.projects"
     if hello.key == hello_network.KEY:
-        cause = "every project is closed, and there pods of one project reach each other"
-        fix = "take reached_from out of one project for the trial"
+        cause = (
+            "the only project is closed, so there is no pod to keep out: its own reach each other"
+        )
+        fix = "describe a second project, or say open_to_cluster: true of this one for the trial"
     return _not_tried(hello, cause, fix)
 
 

@@ -117,6 +117,23 @@ def network_version(case: Case) -> Iterator[Finding]:
         yield case.problem(path, "bridge has no chart", "take this line out")
 
 
+def network_policies(case: Case) -> Iterator[Finding]:
+    """Who enforces NetworkPolicies is there once, and comes from somewhere."""
+    given = _own(case)
+    if given is None or given.network_policies == "none":
+        return
+    path: KeyPath = (SECTION, "network_policies")
+    if given.network != "bridge":
+        message = f"{given.network} enforces NetworkPolicies itself"
+        yield case.problem(path, message, "take this line out")
+    elif not given.offline("manifests"):
+        yield case.problem(
+            path,
+            "wants a manifest of the offline source, which brings none",
+            "name its folder under kubernetes.source with manifests among source_parts, or write none",
+        )
+
+
 def releases(case: Case) -> Iterator[Finding]:
     """The release is one there are tables for, and goes with what the profile runs on it."""
     given = _own(case)
@@ -197,6 +214,7 @@ RULES: tuple[Rule, ...] = (
     networks,
     bridge,
     network_version,
+    network_policies,
     releases,
     oidc,
     owners,

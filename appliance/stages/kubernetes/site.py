@@ -141,6 +141,10 @@ class KubernetesOptions(Model):
         default="calico",
         description="Pod network; bridge: plain routes in one Ethernet segment, enforces no NetworkPolicy",
     )
+    network_policies: Literal["none", "supplied"] = Field(
+        default="none",
+        description="What enforces NetworkPolicies on bridge; supplied: a manifest among those of source, as kube-router's",
+    )
     network_version: str | None = Field(
         default=None,
         pattern=CHART_VERSION,
@@ -175,6 +179,12 @@ class KubernetesOptions(Model):
     def offline(self, part: SourcePart) -> str:
         """The folder that brings ``part``; "" where that comes from its maker."""
         return self.source if self.source and part in self.source_parts else ""
+
+    @property
+    def enforces_policies(self) -> bool:
+        """Whether the pod network keeps to NetworkPolicies; of an external cluster nobody here knows, and it is taken so."""
+        bridged = self.external is None and self.network == "bridge"
+        return not bridged or self.network_policies == "supplied"
 
     @model_validator(mode="after")
     def _external_is_alone(self) -> Self:

@@ -130,9 +130,12 @@ class Project(Model):
     )
     users: Many[Subject] = Field(default=(), description="Users who may work in it")
     groups: Many[Subject] = Field(default=(), description="Groups who may work in it")
-    reached_from: Many[Namespace] | None = Field(
-        default=None,
-        description="Namespaces whose pods reach those of the project, beside its own and operators; none: all of the cluster do",
+    reached_from: Many[Namespace] = Field(
+        default=(),
+        description="Namespaces whose pods reach those of the project, beside its own and operators",
+    )
+    open_to_cluster: bool = Field(
+        default=False, description="Pods of every namespace reach those of the project"
     )
     pods: int = Field(default=500, ge=1, le=100000, description="Pods at one time at most")
     pod_security: Literal["restricted", "baseline", "privileged"] = Field(

@@ -18,7 +18,7 @@ API = "networking.k8s.io/v1"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 """The API server itself gives it to every namespace (Kubernetes 1.21 and newer), so nobody can take another's."""
 ENFORCING = ("calico", "cilium")
-"""Of the networks a cluster may have; CNI's plugin bridge takes no notice of policies."""
+"""Of the networks a cluster may have; CNI's plugin bridge takes no notice of policies, and needs somebody beside it who does."""
 
 
 def projects(site: Site) -> tuple[Project, ...]:
@@ -45,7 +45,10 @@ def kept(site: Site) -> tuple[str, ...]:
 
 
 def project_policies(site: Site) -> tuple[Manifest, ...]:
-    """One for each project that does not let in the whole cluster: Ray's dashboards and their like ask nobody who he is."""
+    """One for each project that does not let in the whole cluster: Ray's dashboards and their like ask nobody who he is.
+
+    None where the site's network is known to enforce none: what is written there would look closed and be open.
+    """
     options = site.workloads or WorkloadsOptions()
     # An operator asks the heads and schedulers it has made how far they are.
     operators = [_namespace(addon.namespace) for addon in wanted(site) if addon.holders]
@@ -59,7 +62,7 @@ def project_policies(site: Site) -> tuple[Manifest, ...]:
                         {"podSelector": {}},
                         *operators,
                         *_notebooks(site, options, project),
-                        *(_namespace(name) for name in project.reached_from or ()),
+                        *(_namespace(name) for name in project.reached_from),
                     ]
                 }
             ],
@@ -69,7 +72,10 @@ def project_policies(site: Site) -> tuple[Manifest, ...]:
 
 
 def _closed(site: Site) -> tuple[Project, ...]:
-    return tuple(p for p in projects(site) if p.reached_from is not None)
+    own = site.kubernetes
+    if own is not None and not own.enforces_policies:
+        return ()
+    return tuple(p for p in projects(site) if not p.open_to_cluster)
 
 
 def policies(site: Site) -> tuple[Manifest, ...]:

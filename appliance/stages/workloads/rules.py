@@ -166,7 +166,7 @@ def reach(case: Case) -> Iterator[Finding]:
             if given.projects is not None:
                 message = "every pod of the cluster may use it, and projects names some"
                 yield case.problem((*where, "open_to_cluster"), message, "leave one of them out")
-        elif own and case.checked.whole("kubernetes") and own.network not in ENFORCING:
+        elif own and case.checked.whole("kubernetes") and not own.enforces_policies:
             message = f"asks nobody who he is, and network {own.network} enforces no NetworkPolicy: every pod would reach it"
             remedy = f"take kubernetes.network: {' or '.join(ENFORCING)}, or say open_to_cluster: true here"
             yield case.problem(where, message, remedy)
@@ -175,16 +175,20 @@ def reach(case: Case) -> Iterator[Finding]:
 
 
 def closed_projects(case: Case) -> Iterator[Finding]:
-    """A project is closed by a namespace of ours on a network that keeps others out."""
+    """Who may enter a project is said once, of a namespace of ours, on a network that keeps others out."""
     scheduler, own = case.site.scheduler, case.site.kubernetes
     for i, project in enumerate(scheduler.projects if scheduler else ()):
-        if project.reached_from is None or scheduler is None:
+        said = project.model_fields_set & {"reached_from", "open_to_cluster"}
+        if scheduler is None or not said:
             continue
-        path: KeyPath = ("scheduler", "projects", i, "reached_from")
+        path: KeyPath = ("scheduler", "projects", i, max(said))
         if scheduler.kind == "runai":
             message = "Run:ai makes the namespaces of projects itself"
             yield case.problem(path, message, "close them there, and leave this out")
-        elif own and own.external is None and own.network not in ENFORCING:
+        elif project.open_to_cluster and "reached_from" in said:
+            message = "open_to_cluster lets in every namespace"
+            yield case.problem(path, message, "leave one of them out")
+        elif own and not own.enforces_policies and "reached_from" in said:
             message = f"network {own.network} enforces no NetworkPolicy: every pod would reach the project's"
             remedy = f"take kubernetes.network: {' or '.join(ENFORCING)}, or leave this out"
             yield case.problem(path, message, remedy)

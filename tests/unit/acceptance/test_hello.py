@@ -231,7 +231,8 @@ def test_the_policy_that_is_tried_closes_one_port_of_a_server_that_listens_on_tw
     assert all(str(port) in container["command"][-1] for port in ports)
     assert str(hello_network.CLOSED) in container["readinessProbe"]["exec"]["command"][-1]
     said = client["spec"]["template"]["spec"]["containers"][0]["command"][-1]
-    assert f"http://{service['metadata']['name']}:{hello_network.CLOSED}/; then exit 1" in said
+    reached = f"{service['metadata']['name']}.{WHERE.namespace}"
+    assert f"http://{reached}:{hello_network.CLOSED}/; then exit 1" in said
 
 
 @pytest.mark.parametrize(
@@ -284,20 +285,54 @@ def test_the_network_is_tried_where_it_is_one_that_enforces_policies(
     assert seen == ["jobset", *(["network_policies"] if tried else [])]
 
 
-def test_the_network_is_tried_in_a_project_that_is_not_closed(
+@pytest.mark.parametrize(
+    ("known", "spaces"),
+    [
+        (["a", "b"], ["kai-a", "kai-b"]),
+        (["a open", "b"], ["kai-a"]),
+        (["a", "b open"], ["kai-a", "kai-b"]),
+        (["a open"], ["kai-a"]),
+    ],
+)
+def test_a_closed_projects_network_is_tried_from_another_project(
+    known: list[str], spaces: list[str]
+) -> None:
+    options = WorkloadsOptions.model_validate({"jobset": {}})
+    projects = [
+        {"name": word[0], "queues": QUEUES, "open_to_cluster": "open" in word} for word in known
+    ]
+    made = site(projects=projects).model_copy(update={"workloads": options})
+    where = place(made, hello_network.KEY)
+    assert [side.namespace for side in where.sides] == spaces
+    (hello,) = hello_network.HELLOS
+    *served, client = hello.make(where)
+    assert {one["metadata"]["namespace"] for one in served} == {spaces[0]}
+    assert client["metadata"]["namespace"] == spaces[-1]
+    queue = client["spec"]["template"]["metadata"]["labels"]["kai.scheduler/queue"]
+    assert queue == f"{spaces[-1].removeprefix('kai-')}-train"
+
+
+def test_pods_of_both_projects_belong_to_the_trial_and_are_taken_away() -> None:
+    where = replace(WHERE, client=replace(WHERE, namespace="kai-other", queue="other-train"))
+    cluster = Cluster()
+    for hello in hello_network.HELLOS:
+        for resource in hello.make(where):
+            cluster.apply(resource)
+    clean(cluster, where, hello_network.HELLOS)
+    assert cluster.things == {}
+
+
+def test_the_network_is_not_tried_where_the_only_project_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = WorkloadsOptions.model_validate({"jobset": {}})
-    closed = [{**project, "reached_from": []} for project in PROJECTS]
-    for known, namespace in (([closed[0], PROJECTS[1]], "kai-b"), (closed, "kai-a")):
-        place_of = site(projects=known).model_copy(update={"workloads": options})
-        assert place(place_of, hello_network.KEY).namespace == namespace
+    place_of = site(projects=PROJECTS[:1]).model_copy(update={"workloads": options})
     monkeypatch.setattr(workloads, "_site", lambda _: place_of)
     monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
     monkeypatch.setattr(workloads, "run", lambda *given: ())
     (result,) = workloads.prove(Target(None), Path("admin.conf"), lambda _: None)
     assert (result.id, result.status) == ("workloads.network_policies", Status.NOT_ASSESSED)
-    assert "every project is closed" in result.cause
+    assert "the only project is closed" in result.cause
 
 
 def test_what_a_killed_trial_left_is_taken_away() -> None:

@@ -205,14 +205,12 @@ def test_the_namespace_of_an_add_on_is_no_project_that_was_taken_out(world: Worl
     assert world.plan().changes == ()
 
 
-def test_a_project_is_closed_and_opened_again(world: World) -> None:
-    world.apply()
-    world.write(SOUND.replace("      users:", "      reached_from: []\n      users:"))
+def test_a_project_is_closed_by_itself_and_opened_by_word(world: World) -> None:
     world.apply()
     path = f"{POLICIES.format('kai-lattice')}/appliance"
     assert world.api.store[path]["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}]
     assert world.plan().changes == ()
-    world.write(SOUND)
+    world.write(SOUND.replace("      users:", "      open_to_cluster: true\n      users:"))
     assert [(c.step, c.kind) for c in world.plan().changes] == [(Step.DELETE, "NetworkPolicy")]
     world.apply()
     assert path not in world.api.store

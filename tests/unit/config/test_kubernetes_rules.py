@@ -53,6 +53,8 @@ def test_two_issuers_that_name_nobody_alike_are_accepted(site_folder: Path) -> N
         ("{external: nowhere}", "nowhere is not a file"),
         ("{network: flannel}", "is not accepted"),
         ("{network: bridge, network_version: v3.32.1}", "bridge has no chart"),
+        ("{network_policies: supplied}", "calico enforces NetworkPolicies itself"),
+        ("{network: bridge, network_policies: supplied}", "wants a manifest of the offline source"),
         ("{network_version: newest}", "network_version"),
         ("{registry_mirrors: {Docker: x}}", "registry_mirrors"),
         ("{oidc: [{issuer: 'http://sso', client_id: k}]}", "oidc[0].issuer"),

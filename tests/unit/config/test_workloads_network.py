@@ -161,8 +161,31 @@ def test_a_closed_project_lets_in_its_own_the_operators_its_notebooks_and_those_
     assert "project team" in kept(loaded.site)
 
 
-def test_a_project_that_says_nothing_is_not_closed(tmp_path: Path) -> None:
-    assert project_policies(load(tmp_path, ALL).site) == ()
+def test_a_project_that_says_nothing_is_closed_and_one_may_be_opened(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    (made,) = project_policies(load(tmp_path / "a", ALL).site)
+    assert made["metadata"]["namespace"] == "kai-team"
+    opened = QUEUES.replace("- name: team\n", "- name: team\n      open_to_cluster: true\n")
+    assert project_policies(load(tmp_path / "b", ALL, queues=opened).site) == ()
+
+
+def test_where_nothing_enforces_policies_none_are_written_and_what_does_is_supplied(
+    tmp_path: Path,
+) -> None:
+    supplied = BRIDGE.replace("{", "{network_policies: supplied, ", 1)
+    for i, (cluster, count) in enumerate([(BRIDGE, 0), (supplied, 1)]):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        assert len(project_policies(load(folder, "", cluster=cluster).site)) == count
+
+
+def test_who_may_enter_is_said_once(tmp_path: Path) -> None:
+    words = "- name: team\n      open_to_cluster: true\n      reached_from: [monitoring]\n"
+    with pytest.raises(InvalidConfig) as refused:
+        load(tmp_path, "", queues=QUEUES.replace("- name: team\n", words))
+    (found,) = refused.value.findings
+    assert found.message == "open_to_cluster lets in every namespace"
 
 
 def test_closing_a_project_without_a_network_that_can_is_refused(tmp_path: Path) -> None:
