@@ -20,6 +20,7 @@ from appliance.lab.programs import (
     ETCD,
     KAI,
     KAI_PREFIX,
+    KUBE_ROUTER,
     KUBERNETES,
     built,
     forget,
@@ -32,7 +33,7 @@ from appliance.stages.kubernetes.variables.containerd import sandbox_image
 
 RELEASE = KUBERNETES.version
 CONTAINERD = "1.6"
-MODULES = (KUBERNETES, ETCD, COREDNS, KAI)
+MODULES = (KUBERNETES, ETCD, COREDNS, KUBE_ROUTER, KAI)
 SOURCES = Path(__file__).with_name("kubernetes_source")
 CLUSTER_ROLES = ("containerd", "kubernetes")
 PLACE = "opt/appliance/kubernetes"
@@ -45,6 +46,7 @@ LAYER_SOURCES = (
     "kubelet.service",
     "10-kubeadm.conf",
     "mount_nfs.c",
+    "kube-router.yml",
 )
 OWN_PACKAGES = ("kubeadm", "kubelet", "kubectl")
 """One program each, of the release."""
@@ -67,6 +69,7 @@ CONTROL_IMAGES = {
 }
 HOST_IMAGES = {
     "kube-proxy": f"registry.k8s.io/kube-proxy:v{RELEASE}",
+    "kube-router": f"docker.io/cloudnativelabs/kube-router:v{KUBE_ROUTER.version}",
     "pause": sandbox_image(int(RELEASE.split(".")[1])),
     "busybox": "appliance.local/busybox:1",
     **{
@@ -235,6 +238,10 @@ def _offline_source(programs: Path, out: Path, place: Path) -> None:
         archives.package(root, _control(name, version), place / "packages")
     (place / "packages/Packages").write_text(
         archives.package_list(place / "packages"), encoding="utf-8"
+    )
+    manifest = (SOURCES / "kube-router.yml").read_text(encoding="utf-8")
+    (place / "manifests/kube-router.yml").write_text(
+        manifest.replace("@IMAGE@", HOST_IMAGES["kube-router"]), encoding="utf-8"
     )
     for group, images in (("hosts", HOST_IMAGES), ("control", CONTROL_IMAGES)):
         for name, tag in images.items():

@@ -126,6 +126,13 @@ REGISTRY = Module(
     (("registry", f"{_REGISTRY}/cmd/registry"),),
     (f"{_REGISTRY}/version.version",),
 )
+_KUBE_ROUTER = "github.com/cloudnativelabs/kube-router/v2"
+KUBE_ROUTER = Module(
+    "kube-router",
+    _KUBE_ROUTER,
+    (("kube-router", f"{_KUBE_ROUTER}/cmd/kube-router"),),
+    (f"{_KUBE_ROUTER}/pkg/version.Version",),
+)
 _KAI = "github.com/NVIDIA/KAI-scheduler"
 KAI_PREFIX = "kai-"
 """Before the names of its programs, one of which is called scheduler."""

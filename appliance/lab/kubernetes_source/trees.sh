@@ -19,7 +19,7 @@ apt-get -qq --yes --no-install-recommends install gcc libc6-dev libfuse3-dev lib
 gcc -std=gnu11 -D_FILE_OFFSET_BITS=64 -O2 -Wall -Wextra -Werror -I/usr/include/fuse3 -o /out/mount.nfs /source/mount_nfs.c \
     -Wl,--wrap=socket,-Bstatic -lfuse3 -lnfs -Wl,-Bdynamic -ldl -lpthread
 
-apt-get -qq --yes --no-install-recommends install busybox-static iptables conntrack >/dev/null
+apt-get -qq --yes --no-install-recommends install busybox-static iptables ipset conntrack >/dev/null
 
 tree() { # NAME PROGRAM...: the programs below usr/local/bin, with the libraries they load
     root=/out/trees/$1
@@ -57,18 +57,20 @@ for name in busybox kube-vip kai-crd-upgrader; do
     for applet in $(/bin/busybox --list); do [ -e "/out/trees/$name/bin/$applet" ] || ln -s /usr/local/bin/busybox "/out/trees/$name/bin/$applet"; done
 done
 
-# kube-proxy calls iptables, which finds its extensions where it was built to look for them.
-tree kube-proxy /bin-of-kubernetes/kube-proxy /usr/sbin/xtables-nft-multi /usr/sbin/xtables-legacy-multi /usr/sbin/conntrack
-proxy=/out/trees/kube-proxy
-for extension in /usr/lib/x86_64-linux-gnu/xtables/*.so; do
-    mkdir -p "$proxy/usr/lib/x86_64-linux-gnu/xtables"
-    cp "$extension" "$proxy/usr/lib/x86_64-linux-gnu/xtables/"
-    ldd "$extension" | grep -o '/[^ ]*' | while read -r library; do
-        [ -e "$proxy$library" ] || { mkdir -p "$proxy$(dirname "$library")"; cp -L "$library" "$proxy$library"; }
+# Both call iptables, which finds its extensions where it was built to look for them.
+for name in kube-proxy kube-router; do
+    tree "$name" "/bin-of-kubernetes/$name" /usr/sbin/xtables-nft-multi /usr/sbin/xtables-legacy-multi /usr/sbin/conntrack /usr/sbin/ipset
+    root=/out/trees/$name
+    for extension in /usr/lib/x86_64-linux-gnu/xtables/*.so; do
+        mkdir -p "$root/usr/lib/x86_64-linux-gnu/xtables"
+        cp "$extension" "$root/usr/lib/x86_64-linux-gnu/xtables/"
+        ldd "$extension" | grep -o '/[^ ]*' | while read -r library; do
+            [ -e "$root$library" ] || { mkdir -p "$root$(dirname "$library")"; cp -L "$library" "$root$library"; }
+        done
     done
+    for call in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+        ln -s xtables-nft-multi "$root/usr/local/bin/$call"
+    done
+    mkdir -p "$root/run" "$root/lib/modules"
+    cp /etc/protocols /etc/services "$root/etc/" 2>/dev/null || true
 done
-for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
-    ln -s xtables-nft-multi "$proxy/usr/local/bin/$name"
-done
-mkdir -p "$proxy/run" "$proxy/lib/modules"
-cp /etc/protocols /etc/services "$proxy/etc/" 2>/dev/null || true

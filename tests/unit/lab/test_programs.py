@@ -17,12 +17,13 @@ from appliance.lab.programs import (
     HELM,
     HELM_BEFORE,
     KAI,
+    KUBE_ROUTER,
     KUBERNETES,
     REGISTRY,
     Module,
 )
 
-ALL = (KUBERNETES, ETCD, COREDNS, CONTAINERD, REGISTRY, HELM, HELM_BEFORE, KAI)
+ALL = (KUBERNETES, ETCD, COREDNS, KUBE_ROUTER, CONTAINERD, REGISTRY, HELM, HELM_BEFORE, KAI)
 FAKE = """#!/bin/sh
 echo "$PWD $*" >>{log}
 case $1 in
