@@ -35,6 +35,8 @@ BY_PARAMETER = ("test_molecule", "test_own_site")
 """Modules with a rack for each parameter."""
 
 LONGEST_FIRST = (
+    # Of make cluster: what tells soonest that all is broken.
+    "test_cluster_smoke",
     "deployed",
     "test_own_site[hpc-debian12-root]",
     "test_own_site[balanced-debian13-user]",

@@ -19,6 +19,8 @@ scheduler:
       users: [bob]
       queues: [{name: train, gpu: {quota: 4}}]
 """
+SMALL_SITE = SITE.replace("quota: 4", "quota: 2").replace("quota: 8", "quota: 4")
+"""The same on one host of eight."""
 
 
 def template(queue: str, image: str, gpus: int) -> Body:

@@ -1,0 +1,90 @@
+"""Slurm and Kubernetes side by side from a warm cache: deployed once, nothing to do twice, work in both, projects closed to each other."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.process import run
+from appliance.lab.spec import RackSpec
+from tests.integration.rack import PROGRAM, own_name, raised, run_of
+from tests.integration.tenants_at_work import ALPHA, BETA, SMALL_SITE
+from tests.integration.test_kubernetes import SECONDS, Cluster
+
+IMAGE = "appliance.local/busybox:1"
+PAIR = Path(__file__).with_name("kubernetes_projects.yaml")
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A head, a host of Slurm's and one of Kubernetes's; all stages, and the queues of two projects."""
+    spec = RackSpec(own_name("smoke"), 3, kubernetes=True, slurm=1)
+    with raised(spec, tmp_path_factory.mktemp("smoke"), Cluster) as found:
+        site = found.site / "site.yml"
+        site.write_text(site.read_text() + SMALL_SITE)
+        deployment = found.deploy("--json")
+        assert deployment.end(SECONDS) in {0, 3}, deployment.tail
+        assert found.program("kubeconfig", "--days", "1").returncode == 0
+        applied = (PROGRAM, "queue", "apply", "--inventory", str(found.site), "--yes")
+        done = run(applied, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield found
+
+
+def test_all_stages_are_done_and_another_deployment_has_nothing_to_do(cluster: Cluster) -> None:
+    (first,) = cluster.journal("run_started")
+    assert set(cluster.states(first["run"]).values()) == {"done"}
+    again = cluster.deploy("--json")
+    assert again.end(SECONDS) in {0, 3}, again.tail
+    states = cluster.states(run_of(again.events))
+    assert {"slurm", "kubernetes", "scheduler", "limits"} <= {stage for stage, _ in states}
+    assert set(states.values()) == {"skipped"}, states
+
+
+def test_slurm_runs_a_job_on_its_host(cluster: Cluster) -> None:
+    assert cluster.said("head", "srun --gres=gpu:8 hostname", 120) == "gpu-1\n"
+
+
+def test_pods_of_a_project_reach_each_other_and_no_other_project_reaches_them(
+    cluster: Cluster,
+) -> None:
+    """Both ask by name and by address, so that neither the name server nor the service decides it."""
+    text = PAIR.read_text().replace("@OWN@", ALPHA).replace("@OTHER@", BETA)
+    cluster.kubectl(f"apply -f - <<'END'\n{text.replace('@IMAGE@', IMAGE)}\nEND")
+    for space in (ALPHA, BETA):
+        cluster.kubectl(f"-n {space} wait --for=condition=Ready --timeout=240s pod/server", 300)
+        cluster.kubectl(f"-n {space} wait --for=condition=Ready --timeout=240s pod/client", 300)
+    address = cluster.kubectl(f"-n {ALPHA} get pod server -o jsonpath='{{.status.podIP}}'")
+    places = (f"server.{ALPHA}.svc.cluster.local", address)
+    for place in places:
+        finds(cluster, ALPHA, place, "answered")
+        finds(cluster, BETA, place, "refused")
+    # Who was refused is no lame client: his own project's server answers him.
+    finds(cluster, BETA, f"server.{BETA}.svc.cluster.local", "answered")
+    judged = json.loads(cluster.program("health", "--json").stdout)["results"]
+    assert [r for r in judged if r["status"] == "fail"] == []
+
+
+def test_a_project_whose_policy_is_gone_is_reached_and_apply_closes_it_again(
+    cluster: Cluster,
+) -> None:
+    """Planted: what keeps others out is the policy, and nothing else."""
+    place = f"server.{ALPHA}.svc.cluster.local"
+    cluster.kubectl(f"-n {ALPHA} delete networkpolicy appliance")
+    finds(cluster, BETA, place, "answered")
+    applied = (PROGRAM, "queue", "apply", "--inventory", str(cluster.site), "--yes")
+    assert run(applied, timeout=300, check=False).returncode == 0
+    finds(cluster, BETA, place, "refused")
+
+
+def finds(cluster: Cluster, space: str, place: str, wanted: str) -> None:
+    """Waits until a project's client is five times in a row answered, or refused: rules follow a change within seconds."""
+    once = f"timeout 3 wget -q -O - http://{place}:8080/ >/dev/null 2>&1 && echo answered || echo refused"
+    script = (
+        f"row=0; for i in $(seq 60); do [ $({once}) = {wanted} ] && row=$((row + 1)) || row=0; "
+        "[ $row = 5 ] && exit; sleep 1; done; exit 1"
+    )
+    cluster.kubectl(f"-n {space} exec client -- sh -c '{script}'", 300)
