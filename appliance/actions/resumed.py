@@ -29,13 +29,13 @@ class Asked:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def note(session: Session, asked: Asked) -> None:
-    """Keeps what was asked for, so that the run can go on."""
+def note(session: Session, asked: Asked, unkept: tuple[str, ...] = ()) -> None:
+    """Keeps what was asked for, so that the run can go on; ``unkept``: what else it was given, without which it cannot."""
     kept: dict[str, object] = {n: dict(s) for n, s in asked.settings.items() if n in PLAIN}
     request = asked.settings.get("gpt3", {}).get("request")
     if isinstance(request, Request):
         kept["gpt3"] = {"model": request.model, "nodes": request.nodes}
-    lost = sorted(name for name in asked.settings if name not in kept and name in asked.names)
+    lost = [n for n in sorted(asked.settings) if n not in kept and n in asked.names] + list(unkept)
     container = asked.container.model_dump(mode="json") if asked.container else None
     session.journal.append(
         session.run, ASKED, names=asked.names, container=container, settings=kept, lost=lost

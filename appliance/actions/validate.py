@@ -11,6 +11,7 @@ from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
 from appliance.actions.resumed import Asked, begun, note, taken_up
+from appliance.actions.through_pods import Pods, through
 from appliance.benchmarks import BENCHMARKS, OF_DEPLOYMENT
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View, judged, not_assessed
@@ -47,16 +48,20 @@ def validate(
     observer: Observer,
     container: JobContainer | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    pods: Pods | None = None,
 ) -> tuple[RunRecord, str]:
     """Runs benchmarks on the site as it is. The record, and where its report lies.
 
     ``container``: what gpt3 trains in, in place of the site's own choice; ``settings``: by benchmark what its run is given.
-    Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
+    ``pods``: hosts of Kubernetes are reached through it. Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
     """
     asked = Asked(tuple(b.name for b in choose(names)), container, settings or {})
-    with open_session(target, "validate", observer, keeps=True) as session:
+    with (
+        open_session(target, "validate", observer, keeps=True) as opened,
+        through(opened, pods) as session,
+    ):
         session.journal.append(session.run, "run_started", verb="validate")
-        note(session, asked)
+        note(session, asked, ("--through kubernetes",) if pods else ())
         return _carried_out(session, asked, {})
 
 

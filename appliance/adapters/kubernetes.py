@@ -22,6 +22,9 @@ WAITS_S = (0.5, 1.0, 2.0, 4.0)
 LONGEST_WAIT_S = 30.0
 """No server's Retry-After holds a run longer than this."""
 
+LONGEST_LOG = 8 << 20
+"""Bytes of a pod's log that are read."""
+
 PASSING = frozenset({409, 429, 500, 502, 503, 504})
 """Answers that may be another the next time; everything is repeatable, since applying twice is applying once."""
 
@@ -209,6 +212,13 @@ class KubernetesApi:
         path = _path(ref, {"propagationPolicy": "Background"})
         self._call("DELETE", path, f"delete {ref}", absent=True)
 
+    def logs(self, pod: Ref) -> str:
+        """What its only container printed, standard error included; LONGEST_LOG bytes of it at most."""
+        path = f"/api/v1/namespaces/{quote(pod.namespace)}/pods/{quote(pod.name)}/log"
+        query = urlencode({"limitBytes": LONGEST_LOG})
+        answer = self._call("GET", f"{path}?{query}", f"read the log of {pod}")
+        return answer.body.decode(errors="replace")
+
     def send(
         self,
         method: str,
@@ -252,7 +262,8 @@ class KubernetesApi:
     def _once(self, method: str, path: str, body: Resource | None, content_type: str) -> _Answer:
         import urllib3
 
-        headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
+        # A pod's log is text, and the only answer that is no document.
+        headers = {"Accept": "application/json, */*;q=0.5", "User-Agent": FIELD_MANAGER}
         for setting in self._configuration.auth_settings().values():
             if setting["in"] == "header" and setting["value"]:
                 headers[setting["key"]] = setting["value"]

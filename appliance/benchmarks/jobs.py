@@ -1,4 +1,4 @@
-"""Runs a script on hosts: through Slurm where it gives them work, else over ssh. What comes back is bounded, and whole or told as not."""
+"""Runs a script on hosts: through Slurm where it gives them work, else over ssh, or through Kubernetes where that was asked for. What comes back is bounded, and whole or told as not."""
 
 import math
 import re
@@ -208,6 +208,11 @@ def _ssh(remote: Remote, task: Task, host: str) -> Said:
         return Said("", 0, "", Trouble.OVERDUE, error.message, "log in there: a disk or GPU hangs")
     except ConnectionFailed as error:
         return Said("", 0, "", Trouble.SILENT, error.message, error.hint)
+    if done.returncode and BUSY[-1] in done.stderr:
+        said = done.stderr.partition(f"{BUSY[-1]}: ")[2]
+        cause = f"Kubernetes gives it no work: {shortened(one_line(said), 300)}"
+        fix = f"kubectl describe node {host} says who has it, or whether it is cordoned"
+        return Said("", 0, "", Trouble.BUSY, cause, fix)
     return _read(task, done.stdout.splitlines())
 
 

@@ -25,13 +25,16 @@ def render_options(command: F) -> F:
     """--render and what goes with it."""
     for option in (
         click.option(
-            "--queue", default="default", show_default=True, help="With --render: of KAI."
+            "--queue",
+            default="default",
+            show_default=True,
+            help="Of KAI: with --render, or --through kubernetes.",
         ),
         click.option(
             "--through",
             default="slurm,kubernetes",
             show_default=True,
-            help="gpt3 only: by whom; what is trained now is trained through slurm.",
+            help="gpt3: by whom; what is trained now is trained through slurm. fio, hpcc: kubernetes, on its hosts.",
         ),
         click.option(
             "--nodes", default="1,2,4", show_default=True, help="gpt3 only: on how many hosts."

@@ -20,6 +20,7 @@ from appliance.cli import (
     gpt3_training,
     model_load_trial,
     options,
+    pods_trial,
     scheduler_trial,
     serving_trial,
     spoken,
@@ -43,13 +44,14 @@ OPTIONS_OF = {
     "from_logs": ("gpt3",),
     "table": ("gpt3", serving_trial.NAME),
     "render": ("gpt3",),
-    **dict.fromkeys(gpt3_render.OPTIONS, ("gpt3",)),
+    "nodes": ("gpt3",),
+    **dict.fromkeys(("through", "queue"), ("gpt3", *pods_trial.BENCHMARKS)),
     "model": ("gpt3",),
-    "kubeconfig": TRIALS,
+    "kubeconfig": (*TRIALS, *pods_trial.BENCHMARKS),
     "clean": TRIALS,
     "prometheus": (scheduler_trial.NAME,),
     "scheduler_name": (scheduler_trial.NAME,),
-    "image": (scheduler_trial.NAME,),
+    "image": (scheduler_trial.NAME, *pods_trial.BENCHMARKS),
     "gpu_image": (scheduler_trial.NAME,),
 }
 """Whose options these are."""
@@ -103,7 +105,10 @@ OPTIONS_OF = {
 )
 @click.option("--scheduler-name", default=DEFAULTS.scheduler, show_default=True)
 @click.option(
-    "--image", default=DEFAULTS.image, show_default=True, help="scheduler only: has sleep."
+    "--image",
+    default=DEFAULTS.image,
+    show_default=True,
+    help="scheduler: has sleep; --through kubernetes: has sh and chroot.",
 )
 @click.option("--gpu-image", default="", help="scheduler only: has PyTorch, for the memory cap.")
 @click.option(
@@ -164,6 +169,7 @@ def validate(
     The same after a lost line:   appliance validate --resume RUN --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
+    Where Kubernetes has hosts:   appliance validate fio hpcc --through kubernetes --queue QUEUE
     A served model:               appliance validate serving --endpoint https://HOST:8000/v1
     Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     The gates themselves:         appliance validate --self-test --profile hpc
@@ -181,7 +187,7 @@ def validate(
     if render:
         asked = gpt3_render.Asked(model, nodes, through, container_image or "", queue)
         return gpt3_render.write(render, asked)
-    gpt3_render.refuse_without("queue")
+    pods = pods_trial.asked(benchmarks, Target(inventory, profile), kubeconfig, queue, image)
     if self_test:
         if benchmarks:
             raise click.UsageError("--self-test tries every gate: name no benchmark")
@@ -207,7 +213,13 @@ def validate(
     given = {
         "dcgm": {"level": level or 0},
         "burnin": {"minutes": minutes or 0},
-        **gpt3_training.settings(target, model, nodes, through, contained=container is not None),
+        **(
+            {}
+            if pods
+            else gpt3_training.settings(
+                target, model, nodes, through, contained=container is not None
+            )
+        ),
         **_measured(benchmarks, target, options_given),
     }
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
@@ -217,6 +229,7 @@ def validate(
         watcher,
         container,
         given,
+        pods,
     )
     return _told(record, report, as_json)
 

@@ -69,7 +69,8 @@ def gates_of(session: Session, view: View, wanted: Iterable[Requirement]) -> tup
 
 def _known(session: Session, view: View) -> dict[str, HostFacts]:
     """The facts of this run; of a host it did not ask, those of its last answer."""
-    known = {host.name: last_facts(session, host.name) for host in view.site.hosts}
+    silent = (host.name for host in view.site.hosts if host.name not in view.facts)
+    known = {name: last_facts(session, name) for name in silent}
     return {name: facts for name, facts in known.items() if facts} | dict(view.facts)
 
 

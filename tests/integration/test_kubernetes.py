@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.pods import NAMESPACE
 from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
 from appliance.stages.fabric.switch_tree import FAMILY
@@ -20,6 +21,7 @@ SECONDS = 2400.0
 KUBECTL = "KUBECONFIG=/etc/kubernetes/admin.conf kubectl"
 WORK = Path(__file__).with_name("kubernetes_work.yaml")
 NFS = Path(__file__).with_name("kubernetes_nfs.yaml")
+BUSYBOX = "appliance.local/busybox:1"
 SECRET = "a-word-only-this-test-knows"
 
 pytestmark = pytest.mark.cluster
@@ -180,6 +182,34 @@ def test_people_get_a_certificate_of_their_own_and_nodes_their_place_in_the_fabr
     cluster.brought_up()
     again = json.loads(cluster.kubectl("get node gpu-1 -o json"))["metadata"]["labels"]
     assert {k: v for k, v in again.items() if k.startswith(FAMILY)} == tiers["gpu-1"]
+
+
+def test_fio_runs_as_jobs_of_the_cluster_and_leaves_a_cordoned_host_alone(cluster: Cluster) -> None:
+    """What is installed on the host is what runs: first fio is not there, then it is, then the scheduler places nothing on one."""
+    words = ("validate", "fio", "--through", "kubernetes", "--image", BUSYBOX, "--json")
+
+    def told() -> dict[str, dict[str, object]]:
+        done = cluster.program(*words)
+        record = json.loads(done.stdout)
+        return {r["host"]: r for r in record["results"] if r["id"] == "fio.scratch_read"}
+
+    assert cluster.program("kubeconfig", "--days", "1").returncode == 0
+    assert {r["cause"] for r in told().values()} == {"fio is not there"}
+    for host in ("gpu-1", "gpu-2"):
+        cluster.said(host, "apt-get install -y --no-install-recommends fio >/dev/null", 240)
+    found = told()
+    assert set(found) == {"gpu-1", "gpu-2"}
+    assert all(isinstance(r["value"], float) and r["value"] > 0 for r in found.values())
+    cluster.kubectl("cordon gpu-2")
+    busy = told()
+    cluster.kubectl("uncordon gpu-2")
+    assert "Kubernetes gives it no work" in str(busy["gpu-2"]["cause"])
+    assert busy["gpu-2"]["status"] == "not_assessed"
+    assert isinstance(busy["gpu-1"]["value"], float)
+    left = cluster.kubectl(f"-n {NAMESPACE} get jobs -o name")
+    assert left == ""
+    for host in ("gpu-1", "gpu-2"):
+        cluster.said(host, "apt-get purge -y fio >/dev/null", 120)
 
 
 def test_a_host_that_was_lost_joins_again(cluster: Cluster) -> None:

@@ -12,7 +12,15 @@ from appliance.adapters import kubernetes
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError, ClusterFailed, ConfigError
-from tests.unit.adapters.fake_kubernetes import Api, hang, kubeconfig, reset, serving, status
+from tests.unit.adapters.fake_kubernetes import (
+    Api,
+    Handler,
+    hang,
+    kubeconfig,
+    reset,
+    serving,
+    status,
+)
 
 QUEUE = {
     "apiVersion": "scheduling.run.ai/v2",
@@ -209,3 +217,21 @@ def _tls(api: Api, folder: Path) -> socket:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context.wrap_socket(api.socket, server_side=True)
+
+
+def test_a_pods_log_is_text_and_bounded(world: World) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def text(handler: Handler) -> None:
+        asked.append((handler.path, handler.headers["Accept"]))
+        data = b"two\nlines \xff\n"
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    world.api.faults.append(text)
+    assert world.cluster.logs(Ref("v1", "Pod", "p", "n")) == "two\nlines \ufffd\n"
+    ((path, accept),) = asked
+    assert path == f"/api/v1/namespaces/n/pods/p/log?limitBytes={kubernetes.LONGEST_LOG}"
+    assert "*/*" in accept

@@ -1,0 +1,40 @@
+"""Benchmarks on hosts of Kubernetes through its own scheduler, in place of ssh."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.pods import PodRemote, Way
+from appliance.engine.session import Session
+from appliance.errors import ConfigError
+from appliance.models.site import Owner
+
+BENCHMARKS = ("fio", "hpcc")
+"""Those that need no GPU, and whose work on a host is one script."""
+
+
+@dataclass(frozen=True)
+class Pods:
+    """By whose kubeconfig, and how pods are made."""
+
+    kubeconfig: Path
+    way: Way
+
+
+@contextmanager
+def through(session: Session, pods: Pods | None) -> Iterator[Session]:
+    """The session whose hosts of Kubernetes are reached through it; None: as it is. Raises ConfigError."""
+    if pods is None:
+        yield session
+        return
+    hosts = frozenset(host.name for host in session.site.gpu_hosts_of(Owner.KUBERNETES))
+    if not hosts:
+        raise ConfigError(
+            f"--through kubernetes: no GPU host of site {session.site.name} is Kubernetes'",
+            "leave it out, or: appliance node assign HOST kubernetes",
+        )
+    with KubernetesApi(pods.kubeconfig) as api:
+        remote = PodRemote(session.remote, api, hosts, pods.way, session.cancelled.is_set)
+        yield replace(session, remote=remote)

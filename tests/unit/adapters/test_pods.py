@@ -1,0 +1,279 @@
+"""Programs on hosts of Kubernetes: as Jobs of its scheduler, bounded, taken away, and told from hosts that are at work."""
+
+import subprocess  # noqa: TID251 - a pod's program is run by a real shell
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+
+from appliance.adapters.kubernetes import Ref
+from appliance.adapters.pods import KAI, NAMESPACE, QUEUE_LABEL, START_SECONDS, PodRemote, Way
+from appliance.adapters.process import Completed
+from appliance.benchmarks.hpcc import run as hpcc
+from appliance.benchmarks.jobs import Task, Trouble, on_each
+from appliance.checks.check import View
+from appliance.errors import ClusterFailed, ConnectionFailed, DeadlineExceeded
+from appliance.models.result import Status
+from appliance.models.site import Host, Owner, Role
+from appliance.stages.kubernetes.site import KubernetesOptions
+from tests.facts import facts_of
+from tests.unit.benchmarks.hpcc.test_hpcc import REAL
+from tests.unit.benchmarks.test_jobs import VIEW
+
+Resource = dict[str, Any]
+PLAIN = Way("busybox:1")
+PENDING = {
+    "phase": "Pending",
+    "conditions": [{"status": "False", "message": "0/3 nodes: 1 Insufficient nvidia.com/gpu"}],
+}
+
+
+class Beside:
+    """Hosts by ssh."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def run(
+        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+    ) -> Completed:
+        self.asked.append(host)
+        return Completed(tuple(argv), 0, "by ssh\n", "")
+
+    def reach(self, host: str) -> None: ...
+
+    def leave(self, host: str) -> None: ...
+
+
+@dataclass
+class Cluster:
+    """One whose pods end at once, their program run here; ``status``: what all pods say instead."""
+
+    gpus: str = "8"
+    status: Mapping[str, Any] | None = None
+    down: str = ""
+    applied: list[Resource] = field(default_factory=list)
+    deleted: list[Ref] = field(default_factory=list)
+    said: dict[str, Completed] = field(default_factory=dict)
+
+    def get(self, ref: Ref) -> Resource | None:
+        self._up("get")
+        return (
+            None
+            if ref.name == "gone"
+            else {"status": {"allocatable": {"nvidia.com/gpu": self.gpus}}}
+        )
+
+    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+        self._up("find")
+        name = selector.removeprefix("job-name=")
+        job = next(r for r in self.applied if r["metadata"]["name"] == name)
+        status = self.status
+        if status is None:
+            command = job["spec"]["template"]["spec"]["containers"][0]["command"]
+            done = subprocess.run(
+                command[2:], capture_output=True, text=True, check=False, timeout=30
+            )
+            self.said[name] = Completed(
+                tuple(command), done.returncode, done.stdout + done.stderr, ""
+            )
+            ended = {"terminated": {"exitCode": done.returncode}}
+            status = {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
+        meta = {"name": name, "namespace": NAMESPACE}
+        return [{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status}]
+
+    def logs(self, pod: Ref) -> str:
+        self._up("logs")
+        return self.said[pod.name].stdout
+
+    def apply(self, resource: Resource) -> Resource:
+        self._up("apply")
+        self.applied.append(resource)
+        return resource
+
+    def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
+        raise AssertionError("nothing is labelled")
+
+    def delete(self, ref: Ref) -> None:
+        self.deleted.append(ref)
+
+    def _up(self, call: str) -> None:
+        if call == self.down:
+            raise ClusterFailed("the API server takes no connection", "see whether it runs")
+
+
+class Time:
+    """Passes by sleeping."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def remote(cluster: Cluster, way: Way = PLAIN) -> PodRemote:
+    time = Time()
+    hosts = frozenset({"gpu-1", "gpu-2", "gone"})
+    return PodRemote(Beside(), cluster, hosts, way, now=time.now, sleep=time.sleep)
+
+
+def test_a_program_runs_as_a_job_on_its_host_and_leaves_nothing() -> None:
+    cluster = Cluster()
+    done = remote(cluster).run("gpu-1", ["sh", "-c", "echo hello; exit 3"], timeout=90)
+    assert (done.returncode, done.stdout) == (3, "hello\n")
+    (job,) = [r for r in cluster.applied if r["kind"] == "Job"]
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"kubernetes.io/hostname": "gpu-1"}
+    assert pod["containers"][0]["command"][:2] == ["chroot", "/host"]
+    assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 151)
+    assert spec["ttlSecondsAfterFinished"] > 0
+    assert pod["automountServiceAccountToken"] is False
+    assert [ref.name for ref in cluster.deleted] == [job["metadata"]["name"]]
+
+
+@pytest.mark.parametrize(("gpus", "asked"), [("8", "8"), ("0", None), ("", None)])
+def test_it_takes_all_gpus_of_the_host_so_that_nobody_works_beside_it(
+    gpus: str, asked: str | None
+) -> None:
+    cluster = Cluster(gpus=gpus)
+    remote(cluster).run("gpu-1", ["true"])
+    resources = cluster.applied[-1]["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert resources["requests"].get("nvidia.com/gpu") == asked
+    assert resources["limits"].get("nvidia.com/gpu") == asked
+
+
+def test_with_a_queue_it_is_kais_work() -> None:
+    cluster = Cluster()
+    remote(cluster, Way("busybox:1", "team-a")).run("gpu-1", ["true"])
+    job = cluster.applied[-1]
+    template = job["spec"]["template"]
+    assert template["spec"]["schedulerName"] == KAI
+    for labels in (job["metadata"]["labels"], template["metadata"]["labels"]):
+        assert labels[QUEUE_LABEL] == "team-a"
+    cluster = Cluster()
+    remote(cluster).run("gpu-1", ["true"])
+    assert "schedulerName" not in cluster.applied[-1]["spec"]["template"]["spec"]
+
+
+def test_hosts_of_others_and_what_needs_an_input_go_beside() -> None:
+    cluster = Cluster()
+    door = remote(cluster)
+    assert door.run("gpu-9", ["true"]).stdout == "by ssh\n"
+    assert door.run("gpu-1", ["cat"], input=b"x").stdout == "by ssh\n"
+    assert cluster.applied == []
+
+
+def test_a_host_that_is_not_freed_is_at_work_and_no_fault() -> None:
+    cluster = Cluster(status=PENDING)
+    done = remote(cluster).run("gpu-1", ["true"], timeout=600)
+    assert "Insufficient nvidia.com/gpu" in done.stderr
+    assert len(cluster.deleted) == 1
+    (said,) = on_each(_of_kubernetes(), remote(cluster), _task("echo 1"), ["gpu-1"]).values()
+    assert said.trouble is Trouble.BUSY
+    assert said.verdict("x.y", "gpu-1").status is Status.NOT_ASSESSED
+    assert said.cause.startswith("Kubernetes gives it no work: 0/3 nodes")
+    assert "describe node gpu-1" in said.fix
+
+
+def test_an_image_that_cannot_be_had_says_so() -> None:
+    waiting = {"waiting": {"reason": "ErrImageNeverPull", "message": "not present"}}
+    status = {"phase": "Pending", "containerStatuses": [{"state": waiting}]}
+    done = remote(Cluster(status=status)).run("gpu-1", ["true"])
+    assert "ErrImageNeverPull not present" in done.stderr
+
+
+def test_a_program_that_does_not_end_is_ended_with_its_job() -> None:
+    cluster = Cluster(status={"phase": "Running"})
+    door = remote(cluster)
+    with pytest.raises(DeadlineExceeded, match="within 30 s"):
+        door.run("gpu-1", ["sleep", "9"], timeout=30)
+    assert 30 + START_SECONDS <= door.now() < 40 + START_SECONDS
+    assert len(cluster.deleted) == 1
+
+
+def test_an_interrupted_run_takes_its_job_along() -> None:
+    cluster = Cluster(status={"phase": "Running"})
+    door = PodRemote(Beside(), cluster, frozenset({"gpu-1"}), PLAIN, lambda: True)
+    with pytest.raises(ConnectionFailed, match="was interrupted"):
+        door.run("gpu-1", ["sleep", "9"])
+    assert len(cluster.deleted) == 1
+
+
+def test_a_pod_that_the_cluster_ended_is_no_good_end() -> None:
+    cluster = Cluster(status={"phase": "Failed", "reason": "DeadlineExceeded"})
+    cluster.said = _Anything()
+    assert remote(cluster).run("gpu-1", ["true"]).returncode != 0
+
+
+@pytest.mark.parametrize("call", ["apply", "get", "find", "logs"])
+def test_a_cluster_that_is_silent_is_a_host_that_is_silent(call: str) -> None:
+    cluster = Cluster(down=call)
+    with pytest.raises(ConnectionFailed, match="takes no connection"):
+        remote(cluster).run("gpu-1", ["true"])
+    assert len(cluster.deleted) == (call in {"find", "logs"})
+
+
+def test_a_host_that_is_no_node_is_named() -> None:
+    with pytest.raises(ConnectionFailed, match="no node gone"):
+        remote(Cluster()).run("gone", ["true"])
+
+
+def test_a_task_is_read_from_the_log_as_from_any_host() -> None:
+    said = on_each(_of_kubernetes(), remote(Cluster()), _task("echo 42"), ["gpu-1", "gpu-2"])
+    assert {host: one.output.strip() for host, one in said.items()} == {
+        "gpu-1": "42",
+        "gpu-2": "42",
+    }
+    (lacking,) = on_each(
+        _of_kubernetes(), remote(Cluster()), _task("x", {"no-such-tool": "get it"}), ["gpu-1"]
+    ).values()
+    assert (lacking.trouble, lacking.fix) == (Trouble.NO_TOOL, "get it")
+
+
+def test_a_slow_host_is_named_by_the_same_judge_as_through_slurm() -> None:
+    class Slow(Cluster):
+        def logs(self, pod: Ref) -> str:
+            job = next(r for r in self.applied if r["metadata"]["name"] == pod.name)
+            host = job["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/hostname"]
+            text = REAL.replace("Triad=69.8805", "Triad=20.5") if host == "gpu-3" else REAL
+            end = f"appliance-end code=0 size={len(text)}"
+            return f"appliance-begin host=pod\n{text}\n{end}\n"
+
+    names = [f"gpu-{number}" for number in range(1, 6)]
+    hosts = tuple(
+        Host(name=name, roles=(Role.GPU,), address=IPv4Address(f"10.0.0.{at}"))
+        for at, name in enumerate(names, 11)
+    )
+    site = VIEW.site.model_copy(
+        update={"hosts": (VIEW.site.host("head"), *hosts), "kubernetes": KubernetesOptions()}
+    )
+    facts = {name: facts_of(name, cpu={"cores": 64}) for name in names}
+    time, ended = Time(), {"state": {"terminated": {"exitCode": 0}}}
+    cluster = Slow(status={"phase": "Succeeded", "containerStatuses": [ended]})
+    door = PodRemote(Beside(), cluster, frozenset(names), PLAIN, now=time.now, sleep=time.sleep)
+    results = hpcc.run(View(VIEW.profile, site, facts), door).results
+    bad = [(r.id, r.target) for r in results if r.status is Status.FAIL]
+    assert bad == [("hpcc.stream", "gpu-3")]
+
+
+class _Anything(dict[str, Completed]):
+    def __missing__(self, key: str) -> Completed:
+        return Completed((), 1, "", "")
+
+
+def _task(script: str, tools: dict[str, str] | None = None) -> Task:
+    return Task("t", script, 20, tools or {})
+
+
+def _of_kubernetes() -> View:
+    hosts = tuple(
+        host.model_copy(update={"owner": Owner.KUBERNETES}) if Role.GPU in host.roles else host
+        for host in VIEW.site.hosts
+    )
+    return View(VIEW.profile, VIEW.site.model_copy(update={"hosts": hosts}), {})
