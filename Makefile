@@ -2,6 +2,7 @@
 # make test     all tests but those below; make check: the fast ones
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
 # make cluster  Slurm and Kubernetes side by side first, then clusters killed, used, drained, restored, upgraded, mended (70 min)
+# make machines bare virtual machines get their system by Redfish (20 min; names what to install)
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: tables of docs, schemas, manual pages, boards, rules, defaults of roles
 # make golden     writes the records that tests compare: read what changed
@@ -11,13 +12,14 @@ SHELL := /bin/bash -o pipefail
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PYTHON ?= python3
 BIN := .venv/bin
-RACK := systemd-container mmdebstrap nftables iproute2 openssh-client gcc libc6-dev ibsim-utils gpg gpg-agent
+RACK := systemd-container mmdebstrap nftables iproute2 openssh-client gcc libc6-dev ibsim-utils gpg gpg-agent \
+  zstd fdisk xorriso mtools dosfstools cpio
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120
 # Three racks keep two cores busy: Ansible also waits.
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup deploy down docs published golden check lint lint-python lint-ansible unit molecule test tests audit cluster fresh driver bench clean
+.PHONY: setup deploy down docs published golden check lint lint-python lint-ansible unit molecule test tests audit cluster machines fresh driver bench clean
 
 setup: .venv/installed .venv/packages
 
@@ -84,13 +86,16 @@ test: setup
 	@$(MAKE) --no-print-directory -j3 tests lint-ansible lint-python
 
 tests:
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m "not fresh and not build and not cluster and not audit"
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m "not fresh and not build and not cluster and not machines and not audit"
 
 audit: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m audit
 
 cluster: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m cluster
+
+machines: setup
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m machines
 
 fresh: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m fresh

@@ -53,13 +53,13 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def await_port(port: int, running: "subprocess.Popen[bytes]") -> None:
+def await_port(port: int, running: "subprocess.Popen[bytes]", address: str = "127.0.0.1") -> None:
     """Until something listens there. Raises AssertionError where the program ended instead."""
     ends = time.monotonic() + START_S
     while time.monotonic() < ends:
         assert running.poll() is None, "the emulator ended; its log says why"
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection((address, port), timeout=1).close()
         except OSError:
             time.sleep(0.05)
         else:

@@ -96,6 +96,12 @@ PRINTED = (
         "queue-plan", "changes of the cluster's queues", ("queue plan", "queue apply"), QueuePlan
     ),
     Printed("images", "images that run in the cluster", ("images show",), documents.Images),
+    Printed(
+        "provisioning",
+        "machines that were given their system",
+        ("provision install",),
+        documents.Provisioning,
+    ),
     Printed("images-locked", "images that were accepted", ("images lock",), documents.ImagesLocked),
     Printed("backups", "backups of the cluster's state", ("etcd list",), documents.Backups),
     Printed("backup-written", "a backup that was made", ("etcd save",), documents.BackupWritten),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from appliance.adapters.remote import known_hosts_name
 from appliance.adapters.ssh import host_key_fingerprint
+from appliance.config import known_keys
 from appliance.config.load import LoadedSite
 from appliance.engine.gather import each
 from appliance.engine.named import named
@@ -82,12 +83,7 @@ def pin(
     if not accepted:
         return []
     file = loaded.folder / loaded.site.access.known_hosts
-    names = {o.name for o in accepted}
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-    kept = [line for line in lines if not names.intersection(_names(line))]
-    fresh = file.with_suffix(".new")
-    fresh.write_text("".join(kept + [o.line for o in accepted]), encoding="utf-8")
-    fresh.replace(file)
+    known_keys.replace(file, {o.name: o.line for o in accepted})
     return accepted
 
 
@@ -96,12 +92,6 @@ def _pinned(file: Path) -> dict[str, list[tuple[str, str]]]:
     if file.exists():
         for line in file.read_text(encoding="utf-8").splitlines():
             words = line.split()
-            for name in _names(line):
+            for name in known_keys.names(line):
                 known.setdefault(name, []).append((words[1], words[2]))
     return known
-
-
-def _names(line: str) -> list[str]:
-    """Whom a line of known_hosts is about; sshd(8): names are separated by commas."""
-    words = line.split()
-    return words[0].split(",") if len(words) >= 3 and not line.startswith("#") else []

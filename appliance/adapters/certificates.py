@@ -1,8 +1,9 @@
-"""The one door to X.509: a key pair of one's own, a request for it, and what came back."""
+"""The one door to X.509: a key pair of one's own, a request for it and what came back, a server's certificate."""
 
 import warnings
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 
 from cryptography import x509  # noqa: TID251 - the door
 from cryptography.hazmat.primitives import hashes, serialization  # noqa: TID251 - the door
@@ -41,6 +42,21 @@ class KeyPair:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         ).decode()
+
+    def for_server(self, address: IPv4Address, days: int) -> str:
+        """A certificate in PEM for a server at this address, signed by itself."""
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(address))])
+        now = datetime.now(UTC)
+        names = x509.SubjectAlternativeName([x509.IPAddress(address)])
+        made = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+        made = made.public_key(self.key.public_key()).serial_number(x509.random_serial_number())
+        # Controllers' clocks are often days off.
+        made = made.not_valid_before(now - timedelta(days=days))
+        made = made.not_valid_after(now + timedelta(days=days))
+        made = made.add_extension(names, critical=False)
+        made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        signed = made.sign(self.key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM).decode()
 
     def request(self, user: str, group: str = "") -> str:
         """A request in PEM for a client's certificate; with no group, of a user alone."""

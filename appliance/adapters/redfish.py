@@ -294,6 +294,14 @@ class Redfish:
         """Asks for an action. Raises as ``get``."""
         return self._asked("POST", path, body)
 
+    def patch(self, path: str, body: Document) -> None:
+        """Changes fields of a resource. Raises as ``get``."""
+        self._asked("PATCH", path, body)
+
+    def delete(self, path: str) -> None:
+        """Removes a resource. Raises as ``get``."""
+        self._asked("DELETE", path)
+
     def _has_session(self, path: str) -> bool:
         body: Document = {"UserName": self.known.user, "Password": str(self.known.password)}
         try:

@@ -43,11 +43,11 @@ def key_of(file: Path) -> Key:
     return Key(file, found[2], found[1])
 
 
-def sign(key: Key, file: Path) -> Path:
-    """Signs a file; the signature lies beside it, as FILE.sig. Raises CommandFailed, as for a key behind a passphrase."""
+def sign(key: Key, file: Path, namespace: str = NAMESPACE) -> Path:
+    """Signs a file for a use; the signature lies beside it, as FILE.sig. Raises CommandFailed, as for a key behind a passphrase."""
     hint = "a key with a passphrase signs through ssh-agent: ssh-add KEY; one on a token wants a touch within 60 s"
     process.run(
-        ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key.file), "-n", NAMESPACE, str(file)],
+        ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key.file), "-n", namespace, str(file)],
         hint=hint,
     )
     return file.with_name(f"{file.name}.sig")
@@ -68,7 +68,7 @@ def is_armoured(signature: bytes) -> bool:
     return lines[1:-2] == wrapped
 
 
-def signer_of(signature: Path, content: bytes, allowed: Path) -> str:
+def signer_of(signature: Path, content: bytes, allowed: Path, namespace: str = NAMESPACE) -> str:
     """Who signed, as ``allowed`` (an allowed_signers file) names them; "" where nobody in it did, or not this content."""
     if not allowed.is_file():
         raise ConfigError(
@@ -78,12 +78,12 @@ def signer_of(signature: Path, content: bytes, allowed: Path) -> str:
     asked = ["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)]
     found = process.run(asked, check=False, hint=HINT)
     for name in found.stdout.split("\n") if not found.returncode else []:
-        if name and _verifies(name, signature, content, allowed):
+        if name and _verifies(name, signature, content, allowed, namespace):
             return name
     return ""
 
 
-def _verifies(name: str, signature: Path, content: bytes, allowed: Path) -> bool:
+def _verifies(name: str, signature: Path, content: bytes, allowed: Path, namespace: str) -> bool:
     words = [
         "ssh-keygen",
         "-Y",
@@ -93,7 +93,7 @@ def _verifies(name: str, signature: Path, content: bytes, allowed: Path) -> bool
         "-I",
         name,
         "-n",
-        NAMESPACE,
+        namespace,
         "-s",
         str(signature),
     ]

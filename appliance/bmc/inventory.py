@@ -81,7 +81,7 @@ def _is_beside(system: Document) -> bool:
 def _read(reader: Reader, root: Document, host: str) -> BmcFacts:
     system, boards = main_system(reader, root)
     chassis = chassis_of(reader, root, system)
-    manager = _manager(reader, root, system)
+    manager = manager_of(reader, root, system)
     found = BmcFacts(
         host=host,
         taken=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -120,7 +120,8 @@ def _machine(system: Document) -> Machine:
     )
 
 
-def _manager(reader: Reader, root: Document, system: Document) -> Document:
+def manager_of(reader: Reader, root: Document, system: Document) -> Document:
+    """The controller itself, as one of its managers; empty where none is shown."""
     area = BmcArea.MANAGER
     at = links(section(system, "Links"), "ManagedBy")
     if at and (found := reader.maybe(area, at[0])):

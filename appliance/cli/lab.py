@@ -10,7 +10,8 @@ from appliance.errors import ConfigError
 from appliance.lab import faults, image, rack, ssh
 from appliance.lab import status as lab_status
 from appliance.lab.parts import parts
-from appliance.lab.spec import PLAIN_RELEASES, Rack, RackSpec
+from appliance.lab.spec import Rack, RackSpec
+from appliance.provision.sources import RELEASES
 from appliance.report.wording import plural
 
 GPUS = tuple(part.key for part in parts())
@@ -55,7 +56,7 @@ def lab() -> None:
 )
 @click.option(
     "--debian",
-    type=click.Choice(tuple(PLAIN_RELEASES)),
+    type=click.Choice(tuple(RELEASES)),
     default="12",
     show_default=True,
     help="With --plain: the release.",

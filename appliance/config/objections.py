@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import images, site, texts
+from appliance.models import images, provision, site, texts
 from appliance.stages import parts
 
 PATTERNS: Mapping[str, tuple[str, str]] = {
@@ -67,6 +67,14 @@ PATTERNS: Mapping[str, tuple[str, str]] = {
     texts.LAYOUT: ("a MIG layout", "a name, or instances as 3g.40gb, 2 x 1g.10gb"),
     texts.SWITCH: ("a switch", "its name in the fabric or its GUID, 64 characters at most"),
     texts.PRODUCT: ("a product's name", "as nvidia-smi -L prints it: NVIDIA A100-SXM4-80GB"),
+    provision.PLACE: (
+        "a name in /dev/disk/by-path",
+        "letters, digits and .:_-, as pci-0000:41:00.0-nvme-1",
+    ),
+    provision.IDENTITY: (
+        "a serial number, WWN or model",
+        "letters, digits, spaces and ._:/+-, 64 at most, as lsblk shows it",
+    ),
     texts.BMC_USER: ("an account of a BMC", "letters, digits and ._@-, 32 at most, as admin"),
     texts.SECRET: ("a secret's name", "as munge_key"),
     texts.COMPONENT: ("a component", "as driver_branch or kai"),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import CommandFailed
-from appliance.lab.building import Progress
-from appliance.lab.recipe import digest
+from appliance.provision.building import Progress
+from appliance.provision.sources import digest
 
 MODULES = Path(__file__).with_name("modules")
 WHEEL = (

@@ -9,11 +9,11 @@ from pathlib import Path
 from appliance.errors import ApplianceError
 from appliance.lab import charts
 from appliance.lab.archives import with_digest
-from appliance.lab.building import Progress
 from appliance.lab.kubernetes_build import KAI_REGISTRY, PLACE
 from appliance.lab.programs import HELM, KAI, Module, built
 from appliance.lab.programs import source as source_of
-from appliance.lab.recipe import digest
+from appliance.provision.building import Progress
+from appliance.provision.sources import digest
 
 KAI_CHART = "deployments/kai-scheduler"
 """Within KAI's module."""

@@ -10,17 +10,20 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.config import data
 from appliance.errors import ApplianceError
-from appliance.lab import building, helm, kubernetes_build, mounts, nvml
-from appliance.lab.building import Progress
-from appliance.lab.recipe import (
+from appliance.lab import helm, kubernetes_build, mounts, nvml
+from appliance.lab.recipe import Recipe, role_packages
+from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, cache_root, racks
+from appliance.provision import building
+from appliance.provision.building import Progress
+from appliance.provision.sources import (
     CODENAME,
-    Recipe,
+    CONFINED,
+    RELEASES,
     Sources,
     digest,
+    finish,
     machine_sources,
-    role_packages,
 )
-from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, PLAIN_RELEASES, cache_root, racks
 
 # Lists older than this are fetched again, so that a host's own apt-get update has little to do.
 FRESH_SECONDS = 3 * 24 * 3600
@@ -28,13 +31,9 @@ STALE_SECONDS = 7 * 24 * 3600
 BUILD_SECONDS = 1800.0
 NEEDED_GIB = 5
 IMAGE = "image"
-OTHERS = tuple(f"plain-{release}" for release in PLAIN_RELEASES)
+OTHERS = tuple(f"plain-{release}" for release in RELEASES)
 IMAGES = (IMAGE, *OTHERS)
 """What is built side by side: the image of a rack's own hosts, and the roots of plain ones."""
-HIDE = ("/etc/ssh/ssh_host_*", "/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname")
-
-# A build is killed with the process that started it, and its mounts end with its namespace.
-CONFINED = ("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--pid", "--fork", "--kill-child")
 
 
 def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
@@ -108,7 +107,7 @@ def _base(cache: Path, recipe: Recipe, progress: Progress) -> Path:
             timeout=BUILD_SECONDS,
             hint="is Debian's archive reachable? try: apt-get update",
         )
-        _finish_base(fresh, recipe.sources)
+        finish(fresh, recipe.sources)
     fresh.rename(target)
     return target
 
@@ -128,20 +127,6 @@ def _bootstrap(recipe: Recipe, root: Path) -> tuple[str, ...]:
         str(root),
         "-",
     )
-
-
-def _finish_base(root: Path, sources: Sources) -> None:
-    folder = root / "usr/local/share/ca-certificates"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in sources.certificates.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    run((*CONFINED, "chroot", str(root), "update-ca-certificates"), timeout=120)
-    for pattern in HIDE:
-        for file in root.glob(pattern.lstrip("/")):
-            file.unlink()
-    for archive in root.glob("var/cache/apt/archives/*.deb"):
-        archive.unlink()
-    (root / "etc/machine-id").touch()
 
 
 def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> Path:

@@ -12,8 +12,7 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.config import data
 from appliance.errors import ApplianceError
-from appliance.lab import archives, building, mounts
-from appliance.lab.building import Progress
+from appliance.lab import archives, mounts
 from appliance.lab.device_plugin.bundle import LIBRARIES
 from appliance.lab.programs import (
     COREDNS,
@@ -27,8 +26,11 @@ from appliance.lab.programs import (
     is_built,
     source,
 )
-from appliance.lab.recipe import digest, role_packages
+from appliance.lab.recipe import role_packages
 from appliance.lab.spec import racks
+from appliance.provision import building
+from appliance.provision.building import Progress
+from appliance.provision.sources import digest
 from appliance.stages.kubernetes.variables.containerd import sandbox_image
 
 RELEASE = KUBERNETES.version

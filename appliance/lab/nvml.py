@@ -9,7 +9,8 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.lab.hardware import DRIVERS, Hardware, serial, uuid
 from appliance.lab.parts import GpuModel
-from appliance.lab.recipe import LIB_FOLDER, digest
+from appliance.lab.recipe import LIB_FOLDER
+from appliance.provision.sources import digest
 from appliance.stages.mig.table import Geometry, MigProfile, mig_table
 
 SOURCES = Path(__file__).with_name("nvml_source")

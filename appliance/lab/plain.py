@@ -8,20 +8,19 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab import building, mounts, network, seed
-from appliance.lab.building import Progress
-from appliance.lab.image import BUILD_SECONDS, CONFINED, HIDE, NEEDED_GIB, one_build, sources
-from appliance.lab.recipe import LIB_FOLDER, Sources, digest
-from appliance.lab.spec import PLAIN_RELEASES, SIMULATOR_LAYER, Rack, RackHost, cache_root
+from appliance.lab import mounts, network, seed
+from appliance.lab.image import BUILD_SECONDS, NEEDED_GIB, one_build, sources
+from appliance.lab.recipe import LIB_FOLDER
+from appliance.lab.spec import SIMULATOR_LAYER, Rack, RackHost, cache_root
+from appliance.provision import building
+from appliance.provision.building import Progress
+from appliance.provision.sources import CONFINED, DEB822_FROM, RELEASES, Sources, digest, leave
 
 PACKAGES = ("ca-certificates", "openssh-server", "sudo")
 """What is chosen beside Debian's standard system: "SSH server", and sudo as without a password of root."""
 SIMULATOR_PACKAGES = ("ibsim-utils", "libibmad5", "libibumad3", "libumad2sim0")
 SIMULATOR_FILES = (f"{LIB_FOLDER}/umad2sim",)
-BUILDERS_TRACES = ("etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap")
 HOST_KEYS = ("rsa", "ecdsa", "ed25519")
-DEB822_FROM = 13
-"""The first release whose sources are paragraphs of debian.sources."""
 SYSTEM_UNITS, OWN_UNITS = "etc/systemd/system", "usr/local/lib/systemd/system"
 MASKED = ("console-getty.service", "getty.target")
 
@@ -44,7 +43,7 @@ class PlainRecipe:
 def layers(release: str, progress: Progress) -> dict[str, str]:
     """The root's layer, and beside it the fabric simulator's; built where the cache lacks them."""
     with one_build(progress, f"plain-{release}"):
-        recipe = PlainRecipe(release, sources(progress, PLAIN_RELEASES[release]))
+        recipe = PlainRecipe(release, sources(progress, RELEASES[release]))
         target = cache_root() / "lab" / f"plain-{release}-{recipe.digest}"
         if not target.exists():
             _build(target, recipe, progress)
@@ -63,10 +62,10 @@ def _build(target: Path, recipe: PlainRecipe, progress: Progress) -> None:
             (*CONFINED, *_bootstrap(recipe, root)),
             input="\n".join(recipe.sources.lines) + "\n",
             timeout=BUILD_SECONDS,
-            hint=f"does Debian's archive carry {PLAIN_RELEASES[recipe.release]} here? try: apt-get update",
+            hint=f"does Debian's archive carry {RELEASES[recipe.release]} here? try: apt-get update",
         )
         _unpack_simulator(root, fresh / "simulator")
-        _finish(root, recipe)
+        leave(root, recipe.sources, recipe.release)
     fresh.rename(target)
 
 
@@ -80,7 +79,7 @@ def _bootstrap(recipe: PlainRecipe, root: Path) -> tuple[str, ...]:
         "--dpkgopt=force-unsafe-io",
         *(f"--aptopt={line}" for line in recipe.sources.apt_conf.splitlines()),
         f"--include={','.join(recipe.packages)}",
-        PLAIN_RELEASES[recipe.release],
+        RELEASES[recipe.release],
         str(root),
         "-",
     )
@@ -98,43 +97,6 @@ def _unpack_simulator(root: Path, target: Path) -> None:
         run(("dpkg-deb", "-x", str(archive), str(target)))
     shutil.rmtree(work)
     resolver.unlink()
-
-
-def _finish(root: Path, recipe: PlainRecipe) -> None:
-    """Apt's sources and settings, and the certificates, as on this machine; nothing else of it, nor of the build."""
-    sources, settings = recipe.sources, root / "etc/apt/apt.conf.d/80local"
-    for name in BUILDERS_TRACES:
-        (root / name).unlink(missing_ok=True)
-    if sources.apt_conf:
-        settings.write_text(sources.apt_conf, encoding="utf-8")
-    write_sources(root, recipe)
-    folder = root / "usr/local/share/ca-certificates"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in sources.certificates.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    run((*CONFINED, "chroot", str(root), "update-ca-certificates"), timeout=120)
-    for pattern in (*HIDE, "var/cache/apt/archives/*.deb"):
-        for file in root.glob(pattern.lstrip("/")):
-            file.unlink()
-    (root / "etc/machine-id").touch()
-
-
-def write_sources(root: Path, recipe: PlainRecipe) -> None:
-    """Apt's sources, in the form the release's own have."""
-    lines = recipe.sources.lines
-    old, new = root / "etc/apt/sources.list", root / "etc/apt/sources.list.d/debian.sources"
-    if int(recipe.release) < DEB822_FROM:
-        old.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return
-    old.unlink(missing_ok=True)
-    new.parent.mkdir(parents=True, exist_ok=True)
-    new.write_text("\n".join(_paragraph(line) for line in lines), encoding="utf-8")
-
-
-def _paragraph(line: str) -> str:
-    _, uri, suite, component = line.split()
-    signed = "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
-    return f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: {component}\n{signed}"
 
 
 def build_hardware(rack: Rack, host: RackHost) -> None:

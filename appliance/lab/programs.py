@@ -9,10 +9,11 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab import building, go, mounts
-from appliance.lab.building import Progress
+from appliance.lab import go, mounts
 from appliance.lab.go import MODULES
-from appliance.lab.recipe import digest
+from appliance.provision import building
+from appliance.provision.building import Progress
+from appliance.provision.sources import digest
 
 CACHE = "go"
 """Below the rack's cache: what is downloaded, and what Go keeps of a build for the next."""

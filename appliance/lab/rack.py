@@ -27,7 +27,6 @@ from appliance.lab import (
     spec,
     ssh,
 )
-from appliance.lab.building import Progress
 from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.hardware import of_profile
 from appliance.lab.spec import (
@@ -40,6 +39,7 @@ from appliance.lab.spec import (
     folder_of,
     load,
 )
+from appliance.provision.building import Progress
 
 __all__ = ["Rack", "RackHost", "RackSpec", "down", "embedded", "load", "up"]
 

@@ -1,18 +1,15 @@
-"""What goes into a rack's image, and where this machine gets Debian from."""
+"""What goes into a rack's image."""
 
-import hashlib
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from appliance.adapters.process import run
 from appliance.config import document
 from appliance.config.finding import InvalidConfig
-from appliance.errors import ConfigError
-from appliance.lab.building import Progress
+from appliance.provision.sources import Sources, digest
 
-DISTRIBUTION, VERSION, CODENAME = "Debian", "12", "bookworm"
+DISTRIBUTION, VERSION = "Debian", "12"
 BASE_PACKAGES = (
     "ca-certificates",
     "dbus",
@@ -34,23 +31,6 @@ BASE_PACKAGES = (
     "udev",
 )
 LIB_FOLDER = "usr/lib/x86_64-linux-gnu"
-INDEX_TARGETS = (
-    "apt-get",
-    "indextargets",
-    "--format",
-    "$(REPO_URI)|$(RELEASE)|$(CODENAME)|$(COMPONENT)|$(ORIGIN)",
-    "Created-By: Packages",
-)
-CARRIED_APT = ("Acquire::http", "Acquire::https", "Acquire::ftp", "Acquire::Check-")
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Where this machine gets Debian from: one-line sources, apt settings, certificates by file name."""
-
-    lines: tuple[str, ...]
-    apt_conf: str
-    certificates: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -64,48 +44,6 @@ class Recipe:
     @property
     def digest(self) -> str:
         return digest(json.dumps(asdict(self), sort_keys=True))
-
-
-def digest(text: str) -> str:
-    """A short name for a content."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def machine_sources(progress: Progress, codename: str = CODENAME) -> Sources:
-    """Read this machine's apt configuration and extra certificates. Raises ConfigError without Debian."""
-    targets = run(INDEX_TARGETS).stdout
-    if not targets.strip():
-        # apt speaks only of archives whose lists it has, and a fresh machine has none.
-        progress("fetching this machine's package lists")
-        run(("apt-get", "-qq", "update"), timeout=300)
-        targets = run(INDEX_TARGETS).stdout
-    settings = run(("apt-config", "dump")).stdout
-    folder = Path("/usr/local/share/ca-certificates")
-    return Sources(
-        lines=debian_lines(targets, codename),
-        apt_conf="".join(
-            f"{line}\n" for line in settings.splitlines() if line.startswith(CARRIED_APT)
-        ),
-        certificates={
-            file.name: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.crt"))
-        },
-    )
-
-
-def debian_lines(targets: str, codename: str = CODENAME) -> tuple[str, ...]:
-    """One-line apt sources for a release, from the machine's own index targets."""
-    lines: dict[str, None] = {}
-    for target in targets.splitlines():
-        uri, release, own, component, origin = target.split("|")
-        if origin == "Debian":
-            suite = release.replace(own.partition("-")[0], codename)
-            lines[f"deb {uri} {suite} {component}"] = None
-    if not lines:
-        raise ConfigError(
-            "the virtual rack cannot be built: apt knows no Debian archive here",
-            "add Debian's archive to /etc/apt/sources.list.d and run apt-get update",
-        )
-    return tuple(lines)
 
 
 def role_packages(

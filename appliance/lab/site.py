@@ -13,10 +13,10 @@ from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import write_cluster_key, write_secrets
 from appliance.config.template import filled
 from appliance.lab import containers, kubernetes_build, repository
-from appliance.lab.building import Progress
 from appliance.lab.programs import KAI
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import Rack
+from appliance.provision.building import Progress
 
 
 def client_key(rack: Rack) -> str:

@@ -11,16 +11,15 @@ from typing import Any
 
 from appliance.errors import ConfigError
 from appliance.lab.hardware import Hardware
+from appliance.provision.sources import RELEASES
 
 EMBEDDED = "rack"
 """The rack a verb means that is given no site."""
 STATE_ROOT = Path("/var/lib/appliance/lab")
 MAX_HOSTS = 32
 SEVERAL_CONTROL = 3
-PLAIN_RELEASES = {"12": "bookworm", "13": "trixie"}
-"""Debian releases of plain hosts, with their code names."""
 CGROUPS_V1 = ("12",)
-"""Those whose systemd still takes control groups of version 1, which hosts of a rack's cluster have."""
+"""Debian releases whose systemd still takes control groups of version 1, which hosts of a rack's cluster have."""
 CLUSTER_LAYER = "kubernetes"
 """The image layer of a rack whose hosts carry a cluster."""
 SIMULATOR_LAYER = "simulator"
@@ -88,10 +87,10 @@ class RackSpec:
             )
 
     def _refuse_plain(self) -> None:
-        if self.plain and self.plain not in PLAIN_RELEASES:
+        if self.plain and self.plain not in RELEASES:
             raise ConfigError(
                 f"there are no plain hosts of Debian {self.plain}",
-                "one of " + ", ".join(PLAIN_RELEASES),
+                "one of " + ", ".join(RELEASES),
             )
         if self.plain and (self.driver or self.slurm or self.control != 1):
             raise ConfigError(

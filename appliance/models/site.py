@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.profile import GPUS, Limit
+from appliance.models.provision import ProvisionOptions, SystemDisk
 from appliance.models.texts import (
     AccountName,
     Area,
@@ -135,6 +136,9 @@ class Host(Model):
         default_factory=dict, description="Addresses in other networks, by network name"
     )
     bmc: Bmc | None = Field(default=None, description="Management controller")
+    disk: SystemDisk | None = Field(
+        default=None, description="The system's disk; none: as provision.disk says"
+    )
     gpus: int | None = Field(
         default=None,
         ge=1,
@@ -178,6 +182,9 @@ class Site(Model):
     hosts: PerHost[Host] = Field(min_length=1, description="The machines")
     secrets: NamedFew[SecretName, SecretRef] = Field(
         default_factory=dict, description="Where each secret is kept: munge_key, slurmdbd_password"
+    )
+    provision: ProvisionOptions | None = Field(
+        default=None, description="Systems for bare machines; none: they come with one"
     )
     base: BaseOptions = Field(
         default=BaseOptions.model_construct(), description="People, time, firewall"

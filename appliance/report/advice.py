@@ -40,6 +40,8 @@ WITH_SITE = frozenset(
         "power on",
         "power status",
         "profile capture",
+        "provision install",
+        "provision media",
         "queue apply",
         "queue plan",
         "queue render",

@@ -180,6 +180,23 @@ class ImagesLocked(Document):
     changes: tuple[ImageChange, ...]
 
 
+class ProvisionedHost(Model):
+    """One machine: how it ended, why, and what to do. ``verified_medium``: its controller compared the server's certificate."""
+
+    host: Line
+    state: Line
+    seconds: float
+    cause: Line = ""
+    fix: Line = ""
+    verified_medium: bool = True
+
+
+class Provisioning(Document):
+    """Machines that were given their system, in the site's order."""
+
+    hosts: tuple[ProvisionedHost, ...]
+
+
 class Backup(Model):
     """A backup of the cluster's state. ``written``: seconds since 1970."""
 

@@ -82,7 +82,12 @@ def test_names_of_verbs_are_completed_without_reading_them() -> None:
         cwd=ROOT,
         env={**os.environ, **asked},
     )
-    assert done.stdout.split() == ["plain,plan", "plain,power", "plain,profile"]
+    assert done.stdout.split() == [
+        "plain,plan",
+        "plain,power",
+        "plain,profile",
+        "plain,provision",
+    ]
     assert read_of_verbs(set(json.loads(done.stderr))) == set()
 
 

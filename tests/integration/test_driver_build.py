@@ -12,8 +12,7 @@ import pytest
 from appliance.adapters.process import run
 from appliance.config import data, document
 from appliance.lab import mounts, network
-from appliance.lab.image import CONFINED
-from appliance.lab.recipe import CODENAME, Sources, machine_sources
+from appliance.provision.sources import CODENAME, CONFINED, Sources, machine_sources
 
 pytestmark = [pytest.mark.build, pytest.mark.slow]
 

@@ -18,8 +18,7 @@ import pytest
 from appliance.adapters.process import Completed, run
 from appliance.config import data
 from appliance.lab import cgroups, mounts, network, spec
-from appliance.lab.image import CONFINED
-from appliance.lab.recipe import CODENAME, Sources, machine_sources
+from appliance.provision.sources import CODENAME, CONFINED, Sources, machine_sources
 
 pytestmark = [pytest.mark.fresh, pytest.mark.rack, pytest.mark.slow]
 

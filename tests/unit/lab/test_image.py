@@ -6,7 +6,7 @@ import pytest
 
 from appliance.lab import image
 from appliance.lab.image import IMAGE, IMAGES, one_build
-from appliance.lab.spec import PLAIN_RELEASES
+from appliance.provision.sources import RELEASES
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def _left(cache: Path, what: str) -> Path:
 
 
 def test_each_release_of_plain_hosts_is_an_image_of_its_own() -> None:
-    assert len(set(IMAGES)) == len(PLAIN_RELEASES) + 1
+    assert len(set(IMAGES)) == len(RELEASES) + 1
 
 
 @pytest.mark.parametrize("one", IMAGES)

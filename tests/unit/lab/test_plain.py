@@ -9,9 +9,8 @@ from appliance.errors import ConfigError
 from appliance.lab import mounts, plain, seed, spec, status
 from appliance.lab import ssh as lab_ssh
 from appliance.lab.hardware import of_profile
-from appliance.lab.plain import PlainRecipe
-from appliance.lab.recipe import Sources, debian_lines
-from appliance.lab.spec import PLAIN_RELEASES, RackSpec, network_of, numbered
+from appliance.lab.spec import RackSpec, network_of, numbered
+from appliance.provision.sources import RELEASES, Sources, debian_lines, write_sources
 
 LINES = ("deb http://a/debian trixie main", "deb http://a/security trixie-security main")
 OLD = numbered(RackSpec("t", 3, plain="12"), 5, {"base": "/cache/root"})
@@ -66,9 +65,9 @@ def test_each_release_sets_its_network_its_own_way() -> None:
 def test_sources_have_the_releases_own_form(tmp_path: Path) -> None:
     (tmp_path / "etc/apt/sources.list.d").mkdir(parents=True)
     (tmp_path / "etc/apt/sources.list").write_text("of the build\n")
-    plain.write_sources(tmp_path, PlainRecipe("12", Sources(LINES, "", {})))
+    write_sources(tmp_path, Sources(LINES, "", {}), "12")
     assert (tmp_path / "etc/apt/sources.list").read_text() == "\n".join(LINES) + "\n"
-    plain.write_sources(tmp_path, PlainRecipe("13", Sources(LINES, "", {})))
+    write_sources(tmp_path, Sources(LINES, "", {}), "13")
     assert not (tmp_path / "etc/apt/sources.list").exists()
     written = (tmp_path / "etc/apt/sources.list.d/debian.sources").read_text()
     assert written.count("Types: deb\n") == 2
@@ -80,7 +79,7 @@ def test_another_release_comes_from_the_same_archives() -> None:
         "http://a/debian/|bookworm|bookworm|main|Debian\n"
         "http://a/debian/|bookworm-updates|bookworm-updates|main|Debian\n"
     )
-    assert debian_lines(targets, PLAIN_RELEASES["13"]) == (
+    assert debian_lines(targets, RELEASES["13"]) == (
         "deb http://a/debian/ trixie main",
         "deb http://a/debian/ trixie-updates main",
     )

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from appliance.errors import ConfigError
-from appliance.lab.recipe import Recipe, Sources, debian_lines, role_packages
+from appliance.lab.recipe import Recipe, role_packages
+from appliance.provision.sources import Sources, debian_lines
 
 
 def _vars(roles: Path, role: str, name: str, text: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.lab import building
+from appliance.provision import building
 
 
 def test_how_far_it_is_is_told_until_it_is_done() -> None:

@@ -1,0 +1,173 @@
+"""appliance provision build, install, media"""
+
+from pathlib import Path
+
+import click
+
+from appliance.actions import provision as action
+from appliance.actions.provision import Provisioned, State
+from appliance.cli import options
+from appliance.provision.sources import RELEASES
+from appliance.report import documents
+from appliance.report.wording import plural
+
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+REINSTALL = click.option(
+    "--reinstall",
+    multiple=True,
+    metavar="HOST",
+    help="Also where a system or data are: what is on this host's disk is lost. Several: gpu-[1-3].",
+)
+
+
+@click.group()
+def provision() -> None:
+    """Give bare machines their system. From an image, by virtual media of their management controllers or a stick.
+
+    \b
+    Build the image once:       appliance provision build --output images/debian-12
+    Install what is bare:       appliance provision install --inventory mysite
+    A hall without controllers: appliance provision media gpu-1 --inventory mysite --output sticks
+    """
+
+
+@provision.command()
+@click.option(
+    "--release",
+    type=click.Choice(tuple(RELEASES)),
+    default="12",
+    show_default=True,
+    help="Of Debian.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="A new folder. Not given: images/debian-RELEASE.",
+)
+@click.option(
+    "--package",
+    "packages",
+    multiple=True,
+    metavar="NAME",
+    help="Another package, such as the firmware of a network adapter.",
+)
+@click.option(
+    "--sign",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="KEY",
+    help="Sign the image with this SSH key.",
+)
+def build(release: str, output: Path | None, packages: tuple[str, ...], sign: Path | None) -> int:
+    """Build a disk image. From the packages of this machine's own Debian archive; needs root, and no machine.
+
+    Exit: 0 it is there, 1 failed, 2 unusable input.
+    """
+    folder = output or Path("images") / f"debian-{release}"
+    made = action.build_image(release, folder, packages, sign, options.echo)
+    size = sum(file.bytes for file in made.manifest.files)
+    options.echo(
+        f"  {folder}: {made.manifest.name}, kernel {made.manifest.kernel}, {size / 1e6:.0f} MB, "
+        f"digest {made.digest[:12]}{', signed' if sign else ''}"
+    )
+    options.echo(f"  Name it in site.yml:  provision: {{image: {folder}}}")
+    return 0
+
+
+@provision.command()
+@click.argument("hosts", nargs=-1)
+@options.target_options
+@REINSTALL
+@YES
+@options.json_option("How it ended, as one JSON object.")
+def install(
+    hosts: tuple[str, ...],
+    inventory: Path | None,
+    profile: str | None,
+    reinstall: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Install HOSTS by their management controllers, side by side. Without HOSTS all that have a controller.
+
+    Touches no host that runs the image, and no disk that carries anything, unless --reinstall names the host. The keys
+    that the new systems made are pinned, so that the first ssh is verified. Exit: 0 all run the image, 1 some do not,
+    2 unusable input.
+    """
+    options.require_answer(yes, as_json)
+
+    def consent(names: tuple[str, ...]) -> bool:
+        listed = ", ".join(names)
+        lost = " What is on the disks of those under --reinstall is lost." if reinstall else ""
+        return yes or click.confirm(f"Switch off, install and start {listed}?{lost}", err=True)
+
+    done = action.install(
+        options.target(inventory, profile),
+        hosts,
+        reinstall,
+        options.quiet() if as_json else options.observer(as_json=False),
+        consent,
+    )
+    if done is None:
+        options.echo("nothing was changed")
+        return 1
+    if as_json:
+        options.echo_json(documents.Provisioning(hosts=tuple(map(_entry, done))))
+    else:
+        _show(done)
+    return int(any(one.error for one in done))
+
+
+@provision.command()
+@click.argument("hosts", nargs=-1, required=True)
+@options.target_options
+@REINSTALL
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Folder for the files. Not given: this one.",
+)
+def media(
+    hosts: tuple[str, ...],
+    inventory: Path | None,
+    profile: str | None,
+    reinstall: tuple[str, ...],
+    output: Path,
+) -> int:
+    """Write an ISO for each of HOSTS, with the image on it. To be copied to a stick or given to a controller by hand.
+
+    The machine needs no network to be installed. Its console shows the key to compare: appliance trust.
+    Exit: 0 written, 1 failed, 2 unusable input.
+    """
+    target = options.target(inventory, profile)
+    for file in action.media_for(target, hosts, output, reinstall, options.quiet()):
+        options.echo(f"  {file}")
+    return 0
+
+
+def _entry(one: Provisioned) -> documents.ProvisionedHost:
+    return documents.ProvisionedHost(
+        host=one.host,
+        state=one.state,
+        seconds=round(one.seconds, 1),
+        cause=one.error.message if one.error else "",
+        fix=one.error.hint if one.error else "",
+        verified_medium=one.is_verified,
+    )
+
+
+def _show(done: list[Provisioned]) -> None:
+    for one in done:
+        took = f" in {one.seconds:.0f} s" if one.state is State.INSTALLED else ""
+        options.echo(f"  {one.host:<16} {one.state}{took}")
+        if one.error:
+            options.echo(f"                   {one.error.message}")
+            if one.error.hint:
+                options.echo(f"                   {one.error.hint}")
+    blind = [one.host for one in done if one.state is State.INSTALLED and not one.is_verified]
+    if blind:
+        options.echo(
+            f"  {plural(len(blind), 'controller')} could not compare the server's certificate: {', '.join(blind)}"
+        )
+    if done and not any(one.error for one in done):
+        options.echo("  Next: appliance deploy")

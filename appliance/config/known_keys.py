@@ -1,0 +1,19 @@
+"""Lines of known_hosts: whom each is about, and others in their place (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def replace(file: Path, lines: Mapping[str, str]) -> None:
+    """Writes lines of known_hosts, by name, in place of all that the file has of these names."""
+    found = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+    kept = [line for line in found if not lines.keys() & set(names(line))]
+    fresh = file.with_suffix(".new")
+    fresh.write_text("".join([*kept, *lines.values()]), encoding="utf-8")
+    fresh.replace(file)
+
+
+def names(line: str) -> list[str]:
+    """Whom a line of known_hosts is about; sshd(8): names are separated by commas."""
+    words = line.split()
+    return words[0].split(",") if len(words) >= 3 and not line.startswith("#") else []

@@ -1,0 +1,1 @@
+"""From bare metal to a trusted system: disk images, boot media, and the server that machines are installed from."""

@@ -1,0 +1,188 @@
+"""Builds a disk image: Debian's packages, the ramdisk that installs it, and a manifest of all of it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from appliance.adapters import signing
+from appliance.adapters.process import run
+from appliance.adapters.signing import Key
+from appliance.errors import ConfigError
+from appliance.provision import building, layout, manifest
+from appliance.provision.building import Progress
+from appliance.provision.layout import Identity
+from appliance.provision.manifest import DISK, KERNEL, LOADER, PACKAGES, RAMDISK, SHIM, Image
+from appliance.provision.recipe import DEBCONF, Recipe
+from appliance.provision.sources import CONFINED, leave
+
+PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs",
+    "sfdisk": "fdisk",
+    "mkfs.vfat": "dosfstools",
+    "mcopy": "mtools",
+    "zstd": "zstd",
+    "xorriso": "xorriso",
+}
+BUILD_S = 1800.0
+NEEDED_GIB = 5
+UNITS = ("systemd-networkd.service", "ssh.service", "systemd-timesyncd.service")
+RAMDISK_FILES = ("__init__.py", "disks.py", "images.py", "main.py", "ports.py", "server.py", "shared.py", "system.py")  # fmt: skip
+
+
+def require() -> None:
+    """Raises ConfigError with one line on what this machine lacks."""
+    if os.geteuid() != 0:
+        raise ConfigError("building a disk image needs root", "run it with sudo")
+    lacking = sorted(
+        {package for program, package in PROGRAMS.items() if not shutil.which(program)}
+    )
+    if lacking:
+        words = " ".join(lacking)
+        raise ConfigError(f"not installed: {words}", f"apt-get install {words}")
+
+
+def build(recipe: Recipe, folder: Path, progress: Progress, key: Key | None = None) -> Image:
+    """Makes the image in a new folder; whole or not at all. Raises ConfigError, CommandFailed."""
+    require()
+    if folder.exists():
+        raise ConfigError(f"{folder} exists", "name another folder: --output, or remove it")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder.parent} cannot be written to ({error.strerror})") from None
+    if shutil.disk_usage(folder.parent).free < NEEDED_GIB << 30:
+        raise ConfigError(f"{folder.parent} has less than {NEEDED_GIB} GiB of free space")
+    with _workshop(folder) as work:
+        root, made = work / "root", work / "image"
+        made.mkdir()
+        _system(recipe, root, progress)
+        kernel = _kernel(root)
+        progress(f"making the installer's ramdisk for kernel {kernel}")
+        _ramdisk(root, kernel, made / RAMDISK)
+        _packages(root, made / PACKAGES)
+        shutil.copyfile(root / f"boot/vmlinuz-{kernel}", made / KERNEL)
+        shutil.copyfile(root / f"usr/lib/shim/{SHIM}.signed", made / SHIM)
+        shutil.copyfile(root / f"usr/lib/grub/x86_64-efi-signed/{LOADER}.signed", made / LOADER)
+        identity = Identity(f"debian-{recipe.release}")
+        layout.prepare(root, identity, kernel)
+        progress("writing the disk")
+        newest = _newest(root)
+        size = layout.assemble(root, work / "disk.raw", identity, newest)
+        run(
+            ("zstd", "-q", "-T0", "-9", str(work / "disk.raw"), "-o", str(made / DISK)),
+            timeout=BUILD_S,
+        )
+        image = manifest.write(
+            made,
+            manifest.Manifest(
+                name=identity.name,
+                release=recipe.release,
+                kernel=kernel,
+                built=datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                disk_bytes=size,
+                root_uuid=identity.root,
+                files=manifest.described(made),
+            ),
+        )
+        if key:
+            signing.sign(key, made / manifest.MANIFEST, manifest.NAMESPACE)
+        made.rename(folder)
+        return Image(folder, image.manifest, image.digest)
+
+
+@contextmanager
+def _workshop(folder: Path) -> Iterator[Path]:
+    """Beside the folder, so that what is finished is only renamed; removed at the end, whatever it was."""
+    work = folder.with_name(f".building-{folder.name}")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(mode=0o700)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _system(recipe: Recipe, root: Path, progress: Progress) -> None:
+    settings = recipe.sources.apt_conf.splitlines()
+    with building.told(
+        progress, f"installing Debian {recipe.release}", lambda: building.system(root)
+    ):
+        run(
+            (
+                *CONFINED,
+                "mmdebstrap",
+                "--mode=root",
+                "--variant=minbase",
+                "--skip=cleanup/apt",
+                "--dpkgopt=force-unsafe-io",
+                '--aptopt=APT::Install-Recommends "false"',
+                *(f"--aptopt={line}" for line in settings),
+                f"--include={','.join(recipe.packages)}",
+                f"--essential-hook=echo '{DEBCONF.strip()}' | chroot \"$1\" debconf-set-selections",
+                recipe.codename,
+                str(root),
+                "-",
+            ),
+            input="\n".join(recipe.sources.lines) + "\n",
+            timeout=BUILD_S,
+            hint=f"does Debian's archive carry {recipe.codename} here? try: apt-get update",
+        )
+    leave(root, recipe.sources, recipe.release)
+    run(("systemctl", f"--root={root}", "--quiet", "enable", *UNITS), check=False)
+    # Nobody has a password, and the first start makes this host's own.
+    (root / "etc/machine-id").write_text("uninitialized\n", encoding="ascii")
+
+
+def _kernel(root: Path) -> str:
+    """The newest kernel's release."""
+    found = sorted(path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*"))
+    if not found:
+        raise ConfigError("no kernel was installed", "leave linux-image-amd64 among the packages")
+    return found[-1]
+
+
+def _ramdisk(root: Path, kernel: str, target: Path) -> None:
+    """The kernel's modules, Debian's own way to find devices, and the installer."""
+    settings, code = root / "tmp/initramfs", root / "tmp/ramdisk"
+    shutil.copytree(root / "etc/initramfs-tools", settings)
+    for name in ("hooks", "scripts"):
+        (settings / name).mkdir(exist_ok=True)
+    for source, place, mode in (
+        ("hook", settings / "hooks/appliance", 0o755),
+        ("boot", settings / "scripts/appliance", 0o644),
+    ):
+        _bring(f"ramdisk/{source}", place, mode)
+    for name in RAMDISK_FILES:
+        _bring(f"ramdisk/{name}", code / "appliance/provision/ramdisk" / name, 0o644)
+    for package in ("appliance", "appliance/provision"):
+        (code / package / "__init__.py").touch()
+    making = f"mkinitramfs -d /tmp/initramfs -o /tmp/{RAMDISK} {kernel}"
+    run((*CONFINED, "chroot", str(root), "sh", "-euc", making), timeout=600)
+    shutil.move(root / "tmp" / RAMDISK, target)
+    for folder in (settings, code):
+        shutil.rmtree(folder)
+
+
+def _bring(name: str, place: Path, mode: int) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with as_file(files("appliance.provision").joinpath(name)) as source:
+        shutil.copyfile(source, place)
+    place.chmod(mode)
+
+
+def _packages(root: Path, target: Path) -> None:
+    """Every package with its version, one a line."""
+    form = "${Package} ${Version} ${Architecture}\n"
+    told = run(("dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", form)).stdout
+    target.write_text("".join(f"{line}\n" for line in sorted(told.splitlines())), encoding="utf-8")
+
+
+def _newest(root: Path) -> int:
+    """When the newest package of it was made (its changelog's date, as dpkg unpacked it), seconds since 1970."""
+    docs = (root / "usr/share/doc").glob("*/changelog*")
+    return int(max((path.stat().st_mtime for path in docs), default=0))

@@ -1,0 +1,142 @@
+"""Installs the host that this ramdisk was started on, and says how it goes: on its console and to the control host."""
+
+import json
+import subprocess  # noqa: TID251 - the ramdisk has nothing of this program
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from appliance.provision.ramdisk import disks, images, ports, system
+from appliance.provision.ramdisk.server import Server
+from appliance.provision.ramdisk.shared import Refused, run
+
+SETTINGS = Path("/appliance/host.json")
+"""Written for this host into the boot medium (``appliance.provision.settings``)."""
+MEDIUM = Path("/dev/disk/by-label/APPLIANCE")
+MEDIUM_AT = Path("/medium")
+EVERY_S = 5.0
+CLOCK_OFF_S = 60.0
+
+Settings = Mapping[str, Any]
+
+
+def say(text: str) -> None:
+    """A line on the console."""
+    sys.stdout.write(f"appliance: {text}\n")
+    sys.stdout.flush()
+
+
+class Teller:
+    """Says every step on the console, and to the control host where there is one."""
+
+    def __init__(self) -> None:
+        self.server: Server | None = None
+        self._next = 0.0
+        self._said = -1
+
+    def step(self, state: str, **more: Any) -> float:
+        """Another step; returns the control host's time, 0 where nobody is asked."""
+        details = " ".join(f"{key}={value}" for key, value in more.items())
+        say(f"{state} {details}".rstrip())
+        return self.server.report({"state": state, **more}) if self.server else 0.0
+
+    def percent(self, done: int) -> None:
+        """How much of the image is written; a lost word of this is no matter."""
+        if done != self._said and time.monotonic() >= self._next:
+            self._said, self._next = done, time.monotonic() + EVERY_S
+            with suppress(Refused):
+                self.step("writing", percent=done)
+
+
+def main() -> None:
+    """The whole of it. Switches the machine off where all is well, or where the control host knows what is wrong."""
+    teller = Teller()
+    try:
+        install(json.loads(SETTINGS.read_text(encoding="utf-8")), teller)
+    except Refused as error:
+        if _told(teller, error):
+            power_off()
+    except Exception as error:  # noqa: BLE001 - whatever it is, somebody must hear of it
+        if _told(teller, Refused(f"the installer failed: {type(error).__name__}: {error}")):
+            power_off()
+    else:
+        power_off()
+
+
+def _told(teller: Teller, error: Refused) -> bool:
+    say(f"NOT INSTALLED: {error.message}")
+    say(error.remedy)
+    if teller.server is None:
+        return False
+    with suppress(Refused):
+        teller.server.report({"state": "refused", "message": error.message, "fix": error.remedy})
+        return True
+    return False
+
+
+def install(settings: Settings, teller: Teller) -> None:
+    """Finds port and disk, writes the image, makes the system the host's. Raises Refused."""
+    network = {**settings["network"], "mac": _port(settings, teller)}
+    image = settings["image"]
+    disk = disks.find(settings["disk"], int(image["disk_bytes"]))
+    device = str(disk["path"])
+    found = disks.carries(device)
+    if found and not settings["reinstall"]:
+        raise Refused(
+            f"disk {disks.shown(disk)} carries {found}",
+            f"if nobody needs it: appliance provision install --reinstall {settings['host']}",
+        )
+    teller.step("disk", disk=disks.shown(disk))
+    began = time.monotonic()
+    source = teller.server.image() if teller.server else _medium().open("rb")
+    images.install(source, image, device, teller.percent)
+    images.reread(device)
+    boot, root = (images.partition(device, number) for number in (1, 2))
+    images.grow(device, root)
+    teller.step("written", seconds=round(time.monotonic() - began))
+    new = system.new_identity(root, image["root_uuid"])
+    with system.mounted(root, boot) as target:
+        key = system.configure(
+            target, {**settings, "network": network}, {"old": image["root_uuid"], "new": new}
+        )
+    run("sync")
+    teller.step("installed", host_key=key)
+
+
+def _port(settings: Settings, teller: Teller) -> str:
+    """Raises the management port and finds the control host; returns the port's MAC address."""
+    network = settings["network"]
+    ports.raise_all()
+    time.sleep(0 if network.get("mac") else 5)
+    name = ports.find(network.get("mac"))
+    ports.configure(name, network)
+    if settings.get("server"):
+        teller.server = Server(settings["server"])
+        _set_clock(teller.step("started"))
+    return (ports.NET / name / "address").read_text(encoding="ascii").strip()
+
+
+def _set_clock(now: float) -> None:
+    """A machine fresh from its box may live in another year; its system takes the time from the hardware's clock."""
+    if abs(now - time.time()) > CLOCK_OFF_S:
+        time.clock_settime(time.CLOCK_REALTIME, now)
+        with suppress(Refused, FileNotFoundError):
+            run("hwclock", "--systohc", "--utc")
+
+
+def _medium() -> Path:
+    """The image on the boot medium itself, where a hall has no line to the control host."""
+    MEDIUM_AT.mkdir(exist_ok=True)
+    run("mount", "-t", "iso9660", "-o", "ro", str(MEDIUM), str(MEDIUM_AT))
+    return MEDIUM_AT / "disk.raw.zst"
+
+
+def power_off() -> None:
+    """At once: there is no system to shut down. The kernel's own way, for the ramdisk has no init to ask."""
+    sys.stdout.flush()
+    subprocess.run(("sync",), check=False)
+    Path("/proc/sysrq-trigger").write_text("o", encoding="ascii")
+    time.sleep(60)

@@ -1,0 +1,258 @@
+"""The server that machines are installed from: each sees its own medium and the image, nothing else, and only for its time."""
+
+import json
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from appliance.adapters.certificates import KeyPair
+from appliance.errors import ConfigError
+from appliance.text import one_line, shortened
+
+DAYS = 7
+LARGEST_REPORT = 8 << 10
+BLOCK = 1 << 20
+IDLE_S = 60.0
+STREAMS = 8
+"""Images that are sent side by side; more share a line so thin that each waits for all."""
+TOLD = 300
+
+Report = Mapping[str, object]
+
+
+@dataclass
+class Guest:
+    """One machine. ``secret``: in the address of its medium, for controllers send no token. ``token``: the installer's."""
+
+    host: str
+    medium: Path
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    until: float = 0.0
+    """time.monotonic() at which neither is worth anything more."""
+    is_done: bool = False
+
+
+class BootServer:
+    """HTTPS on the control host while machines are installed. ``heard`` is called with each report, in threads."""
+
+    def __init__(
+        self, address: IPv4Address, port: int, disk: Path, heard: Callable[[str, Report], None]
+    ) -> None:
+        """Raises ConfigError where the port cannot be had."""
+        self.url = f"https://{address}:{port}"
+        self._disk, self._heard = disk, heard
+        self._guests: dict[str, Guest] = {}
+        self._lock = threading.Lock()
+        self.streams = threading.BoundedSemaphore(STREAMS)
+        pair = KeyPair.fresh()
+        self.certificate = pair.for_server(address, DAYS)
+        der = ssl.PEM_cert_to_DER_cert(self.certificate)
+        self.fingerprint = sha256(der).hexdigest()
+        try:
+            self._server = _Server((str(address), port), _Handler)
+        except OSError as error:
+            raise ConfigError(
+                f"{address} port {port} cannot be served ({error.strerror})",
+                "correct provision.address or provision.port in site.yml",
+            ) from None
+        self._server.of = self
+        self._server.context = _context(self.certificate, pair.pem)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def admit(self, guest: Guest, seconds: float) -> str:
+        """Lets one machine in for so long; returns the address of its medium."""
+        guest.until = time.monotonic() + seconds
+        with self._lock:
+            self._guests[guest.host] = guest
+        return f"{self.url}/medium/{guest.secret}/{guest.host}.iso"
+
+    def dismiss(self, host: str) -> None:
+        """Its token and its address are worth nothing from now on."""
+        with self._lock:
+            self._guests.pop(host, None)
+
+    def redacted(self, text: str) -> str:
+        """A text without the secrets of machines that are let in."""
+        with self._lock:
+            for guest in self._guests.values():
+                text = text.replace(guest.secret, "...").replace(guest.token, "...")
+        return text
+
+    def by_medium(self, path: str) -> Guest | None:
+        """Whose medium lies at this path."""
+        return self._first(lambda guest: f"/medium/{guest.secret}/{guest.host}.iso", path)
+
+    def by_token(self, token: str) -> Guest | None:
+        """Whose token this is, as long as the machine is not done."""
+        found = self._first(lambda guest: guest.token, token)
+        return None if found and found.is_done else found
+
+    def _first(self, of: Callable[[Guest], str], value: str) -> Guest | None:
+        with self._lock:
+            guests = list(self._guests.values())
+        now = time.monotonic()
+        # All are compared, each in constant time: how long it takes says nothing.
+        equal = [g for g in guests if secrets.compare_digest(of(g).encode(), value.encode())]
+        return next((guest for guest in equal if now < guest.until), None)
+
+    def report(self, guest: Guest, said: Report) -> None:
+        """Passes a report on; the one that ends the installation is the last."""
+        if said.get("state") == "installed":
+            guest.is_done = True
+        self._heard(guest.host, said)
+
+    @property
+    def disk(self) -> Path:
+        """The compressed image."""
+        return self._disk
+
+
+class _Server(ThreadingHTTPServer):
+    """The handshake is done in each request's own thread: one machine that is silent holds up nobody."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    of: BootServer
+    context: ssl.SSLContext
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        request.settimeout(IDLE_S)
+        with self.context.wrap_socket(request, server_side=True) as secure:
+            _Handler(secure, client_address, self)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Broken lines are the machines' matter; their installers try again."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+    timeout = IDLE_S
+    server_version, sys_version = "appliance", ""
+
+    def do_HEAD(self) -> None:
+        self._file()
+
+    def do_GET(self) -> None:
+        self._file()
+
+    def do_POST(self) -> None:
+        guest = self._guest()
+        if guest is None or self.path != "/report":
+            return self._refused()
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > LARGEST_REPORT:
+            return self._answer(413)
+        try:
+            said = json.loads(self.rfile.read(int(length)))
+        except ValueError:
+            return self._answer(400)
+        if not isinstance(said, dict):
+            return self._answer(400)
+        self.server.of.report(guest, {str(key): _told(value) for key, value in said.items()})
+        return self._answer(204)
+
+    def _file(self) -> None:
+        medium = self.server.of.by_medium(self.path)
+        if medium is not None:
+            return self._send(medium.medium)
+        if self.path == "/image" and self._guest():
+            with self.server.of.streams:
+                return self._send(self.server.of.disk)
+        return self._refused()
+
+    def _guest(self) -> Guest | None:
+        kind, _, token = self.headers.get("Authorization", "").partition(" ")
+        return self.server.of.by_token(token) if kind == "Bearer" else None
+
+    def _send(self, file: Path) -> None:
+        """A file or a part of it (RFC 9110, 14.2): controllers read their medium block by block."""
+        with file.open("rb") as source:
+            size = file.stat().st_size
+            span = _span(self.headers.get("Range", ""), size)
+            if span is None:
+                self._answer(416, {"Content-Range": f"bytes */{size}"})
+                return
+            first, end = span
+            is_part = "Range" in self.headers
+            headers = {"Content-Length": str(end - first), "Accept-Ranges": "bytes"}
+            if is_part:
+                headers["Content-Range"] = f"bytes {first}-{end - 1}/{size}"
+            self._answer(206 if is_part else 200, headers)
+            if self.command != "HEAD":
+                self._copy(source, first, end)
+
+    def _copy(self, source: BinaryIO, first: int, end: int) -> None:
+        source.seek(first)
+        while first < end and (block := source.read(min(BLOCK, end - first))):
+            self.wfile.write(block)
+            first += len(block)
+
+    def _refused(self) -> None:
+        """The same for what is not there and for what is another's."""
+        self._answer(404)
+
+    def _answer(self, status: int, headers: Mapping[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {"Content-Length": "0"}).items():
+            self.send_header(name, value)
+        if headers and "Content-Length" not in headers:
+            self.send_header("Content-Length", "0")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Addresses hold secrets: nothing is logged here."""
+
+
+def _span(asked: str, size: int) -> tuple[int, int] | None:
+    """First byte and end of a range; all without one; None for one that cannot be had."""
+    kind, _, spans = asked.partition("=")
+    if not asked or kind != "bytes" or "," in spans:
+        return 0, size
+    first, _, last = spans.partition("-")
+    if first.isdecimal() and (last.isdecimal() or not last):
+        end = min(int(last) + 1, size) if last else size
+        return (int(first), end) if int(first) < end else None
+    if not first and last.isdecimal():
+        return max(0, size - int(last)), size
+    return 0, size
+
+
+def _told(value: object) -> object:
+    """Whoever has a token may say anything: one line of bounded length, or a number."""
+    return value if isinstance(value, int | float) else shortened(one_line(str(value)), TOLD)
+
+
+def _context(certificate: str, key: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # The module reads them from a file alone; this one has mode 0600 and is gone at once.
+    with NamedTemporaryFile("w", encoding="ascii") as file:
+        file.write(key + certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
