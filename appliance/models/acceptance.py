@@ -62,6 +62,11 @@ class Gate(Model):
     waivers: tuple[Waiver, ...] = ()
 
     @property
+    def is_of_checks(self) -> bool:
+        """Whether it sums up checks of now, and no measurement; the report's template reads it."""
+        return self.id.startswith("checks.")
+
+    @property
     def holds_back(self) -> bool:
         """Whether the site is not accepted because of it."""
         return self.state is not GateState.PASSED and not self.waivers

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.images import Held
 from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import (
@@ -479,3 +480,14 @@ def test_what_a_record_says_of_its_gaps_is_not_said_again(sample: RunRecord) -> 
     assert "storage.mount on head, gpu-[1-4]" in first
     assert again.count("os.smart") == 1
     assert "storage.mount on" not in again
+
+
+def test_gates_of_checks_and_of_measurements_stand_on_the_page(sample: RunRecord) -> None:
+    gates = (
+        Gate(id="checks.gpu", title="12 checks passed now", state=GateState.PASSED),
+        Gate(id="nccl.host", title="Collectives", state=GateState.OPEN, why="no measurement"),
+    )
+    found = Acceptance(verdict=Accepted.NOT_YET, gates=gates)
+    page = render(sample.model_copy(update={"acceptance": found}))
+    assert "12 checks passed now" in page
+    assert "nccl.host" in page
