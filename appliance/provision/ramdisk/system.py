@@ -64,7 +64,8 @@ def texts(settings: Mapping[str, Any]) -> dict[str, str]:
         "etc/hostname": f"{name}\n",
         "etc/hosts": f"127.0.0.1\tlocalhost\n127.0.1.1\t{name}\n\n::1\tlocalhost ip6-localhost ip6-loopback\n",
         "etc/systemd/network/10-management.network": (
-            f"[Match]\nPermanentMACAddress={network['mac']}\n\n[Link]\nMTUBytes={network['mtu']}\n\n[Network]\n"
+            # Of hardware alone: bonds, bridges and VLANs take the address of a port of theirs.
+            f"[Match]\nType=ether\nKind=!*\nMACAddress={network['mac']}\n\n[Link]\nMTUBytes={network['mtu']}\n\n[Network]\n"
             + "".join(f"{line}\n" for line in lines)
         ),
         "etc/resolv.conf": "".join(f"nameserver {server}\n" for server in network["dns"]),
