@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from appliance.actions import provision as action
-from appliance.actions.provision import Provisioned, State
 from appliance.cli import options
+from appliance.engine.bare import Provisioned, State
 from appliance.provision.sources import RELEASES
 from appliance.report import documents
 from appliance.report.wording import plural

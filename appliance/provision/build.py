@@ -12,22 +12,13 @@ from appliance.adapters import signing
 from appliance.adapters.process import run
 from appliance.adapters.signing import Key
 from appliance.errors import ConfigError
-from appliance.provision import building, layout, manifest
+from appliance.provision import building, layout, manifest, programs
 from appliance.provision.building import Progress
 from appliance.provision.layout import Identity
 from appliance.provision.manifest import DISK, KERNEL, LOADER, PACKAGES, RAMDISK, SHIM, Image
 from appliance.provision.recipe import DEBCONF, Recipe
 from appliance.provision.sources import CONFINED, leave
 
-PROGRAMS = {
-    "mmdebstrap": "mmdebstrap",
-    "mke2fs": "e2fsprogs",
-    "sfdisk": "fdisk",
-    "mkfs.vfat": "dosfstools",
-    "mcopy": "mtools",
-    "zstd": "zstd",
-    "xorriso": "xorriso",
-}
 BUILD_S = 1800.0
 NEEDED_GIB = 5
 UNITS = ("systemd-networkd.service", "ssh.service")
@@ -38,12 +29,7 @@ def require() -> None:
     """Raises ConfigError with one line on what this machine lacks."""
     if os.geteuid() != 0:
         raise ConfigError("building a disk image needs root", "run it with sudo")
-    lacking = sorted(
-        {package for program, package in PROGRAMS.items() if not shutil.which(program)}
-    )
-    if lacking:
-        words = " ".join(lacking)
-        raise ConfigError(f"not installed: {words}", f"apt-get install {words}")
+    programs.require()
 
 
 def build(recipe: Recipe, folder: Path, progress: Progress, key: Key | None = None) -> Image:

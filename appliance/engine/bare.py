@@ -1,0 +1,259 @@
+"""One bare machine from its power switch to a system that answers with the key it said it has."""
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from appliance.adapters.redfish import Controller, Patience, Redfish
+from appliance.adapters.remote import known_hosts_name
+from appliance.bmc.media import Drive, Source
+from appliance.bmc.power import Order, Waiting, state, switch
+from appliance.config import known_keys
+from appliance.config.public_key import complaint
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, DeadlineExceeded
+from appliance.models.events import Message, Observer
+from appliance.models.site import Host
+from appliance.provision import media
+from appliance.provision.manifest import Image
+from appliance.provision.server import BootServer, Guest, Report
+from appliance.provision.settings import ServedFrom, settings
+
+AT_WORK = "it is on, and what runs there does not answer ssh with a known key"
+OFF_FIRST = "if nothing does: appliance power off {hosts} --hard --force"
+IDENTITY = "/etc/appliance/image.json"
+
+
+class State(StrEnum):
+    """How it ended for one host."""
+
+    INSTALLED = "installed"
+    RUNS_IT = "runs this image"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long each step of one host may take; seconds. Servers test their memory for minutes before they start."""
+
+    start: float = 900.0
+    silence: float = 300.0
+    system: float = 900.0
+    pause: float = 3.0
+
+    @property
+    def whole(self) -> float:
+        """All of it: nothing of a host is worth anything longer."""
+        return 2 * self.start + self.system + 3600.0
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """One host, and why it was not installed where it was not."""
+
+    host: str
+    state: State
+    seconds: float = 0.0
+    error: ApplianceError | None = None
+    is_verified: bool = True
+    """Whether its controller compared the certificate of the server that it fetched the medium from."""
+
+
+@dataclass
+class Heard:
+    """What one machine has said; written by the server's threads."""
+
+    state: str = ""
+    said: Mapping[str, object] = field(default_factory=dict)
+    at: float = field(default_factory=time.monotonic)
+
+
+class Reports:
+    """What machines say while they are installed, for those who wait for it."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._changed = threading.Condition()
+        self._heard: dict[str, Heard] = {}
+
+    def take(self, host: str, said: Report) -> None:
+        """Another report of a host; steps are shown, not each percent."""
+        state = str(said.get("state", ""))
+        with self._changed:
+            before = self._heard.get(host)
+            self._heard[host] = Heard(state, said)
+            self._changed.notify_all()
+        if before is None or before.state != state:
+            self._observer.handle(Message(text=f"{host}: {_step(state, said)}"))
+
+    def last(self, host: str) -> Heard | None:
+        """The newest."""
+        with self._changed:
+            return self._heard.get(host)
+
+    def wait(self, seconds: float) -> None:
+        """Until somebody says something, at most so long."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+
+def _step(state: str, said: Report) -> str:
+    match state:
+        case "started":
+            return "its installer runs"
+        case "disk":
+            return f"takes disk {said.get('disk')}"
+        case "writing":
+            return "writes the image"
+        case "written":
+            return f"image written in {said.get('seconds')} s, and verified"
+        case "refused":
+            return str(said.get("message"))
+    return state
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that the hosts of one run have in common."""
+
+    session: Session
+    image: Image
+    key: str
+    server: BootServer
+    reports: Reports
+    folder: Path
+    reinstall: frozenset[str]
+    deadlines: Deadlines
+    waiting: Waiting
+    patience: Patience
+    pinning: threading.Lock = field(default_factory=threading.Lock)
+
+
+def install(work: Work, known: Controller) -> Provisioned:
+    """One host from whatever it is to a system that answers with the key it said it has."""
+    began = time.monotonic()
+    verified = False
+    try:
+        verified = _through(work, known)
+    except ApplianceError as error:
+        # A controller may repeat the address of its medium, which is a secret.
+        told = ApplianceError(work.server.redacted(error.message), error.hint)
+        with suppress(ApplianceError), Redfish(known, work.patience) as controller:
+            Drive(controller).eject()
+        return Provisioned(known.host, State.FAILED, time.monotonic() - began, told)
+    finally:
+        work.server.dismiss(known.host)
+    seconds = time.monotonic() - began
+    return Provisioned(known.host, State.INSTALLED, seconds, is_verified=verified)
+
+
+def _through(work: Work, known: Controller) -> bool:
+    host = work.session.site.host(known.host)
+    stop = work.session.cancelled.is_set
+    verified = _start(work, known, host)
+    key = _installed(work, host.name)
+    with Redfish(known, work.patience) as controller:
+        drive = Drive(controller)
+        drive.eject()
+        drive.start_once(Source.DISK)
+    _pin(work, host, key)
+    # The installer switches the machine off once it is told that this was heard.
+    off_first = (Order.FORCE_OFF, Order.ON)
+    time.sleep(work.deadlines.pause)
+    switch(known, off_first, work.waiting, work.patience, stop)
+    _answers(work, host)
+    return verified
+
+
+def _pin(work: Work, host: Host, key: str) -> None:
+    """The key that the installer made is the one that the system must show. Raises ApplianceError."""
+    kind, _, body = key.partition(" ")
+    if complaint(key):
+        raise ApplianceError("its installer told no host key", "install it again")
+    access = work.session.site.access
+    name = known_hosts_name(str(host.address), access.port)
+    with work.pinning:
+        known_keys.replace(
+            work.session.folder / access.known_hosts, {name: f"{name} {kind} {body.split()[0]}\n"}
+        )
+    work.session.remote.leave(host.name)
+
+
+def _start(work: Work, known: Controller, host: Host) -> bool:
+    """Switches the machine on with its own medium in; returns whether the controller knows whom it fetched it from."""
+    guest = Guest(host.name, work.folder / f"{host.name}.iso")
+    url = work.server.admit(guest, work.deadlines.whole)
+    served = ServedFrom(work.server.url, work.server.fingerprint, guest.token)
+    again = host.name in work.reinstall
+    told = settings(work.session.site, host, work.image, work.key, served, reinstall=again)
+    media.make(work.image, told, guest.medium)
+    stop = work.session.cancelled.is_set
+    if not again and state(known, work.patience) != "Off":
+        raise ApplianceError(AT_WORK, OFF_FIRST.format(hosts=host.name))
+    switch(known, (Order.FORCE_OFF,), work.waiting, work.patience, stop)
+    with Redfish(known, work.patience) as controller:
+        drive = Drive(controller)
+        drive.insert(url, work.server.certificate)
+        drive.start_once(Source.DISC)
+    switch(known, (Order.ON,), work.waiting, work.patience, stop)
+    return drive.is_verified
+
+
+def _installed(work: Work, host: str) -> str:
+    """Waits for the installer's last word; returns the host key it made. Raises ApplianceError."""
+    began = time.monotonic()
+    while True:
+        heard = work.reports.last(host)
+        now = time.monotonic()
+        if heard and heard.state == "installed":
+            return str(heard.said.get("host_key", ""))
+        if heard and heard.state == "refused":
+            raise ApplianceError(str(heard.said.get("message")), str(heard.said.get("fix", "")))
+        if work.session.cancelled.is_set():
+            raise ApplianceError("interrupted; its disk is not bootable until it was written whole")
+        if heard is None and now - began > work.deadlines.start:
+            raise DeadlineExceeded(
+                f"its installer did not start within {work.deadlines.start:g} s",
+                "look at its console: does it start from the virtual disc, and does its management port reach "
+                f"{work.server.url}?",
+            )
+        if heard and now - heard.at > work.deadlines.silence:
+            raise DeadlineExceeded(
+                f"its installer has been silent for {work.deadlines.silence:g} s; its last word was: "
+                + _step(heard.state, heard.said),
+                "look at its console; then install it again",
+            )
+        work.reports.wait(1.0)
+
+
+def _answers(work: Work, host: Host) -> None:
+    """Waits until the installed system answers by ssh, with the key that was pinned, and says which image it is."""
+    ends = time.monotonic() + work.deadlines.system
+    last: ApplianceError | None = None
+    while time.monotonic() < ends and not work.session.cancelled.is_set():
+        try:
+            runs = identity(work.session, host.name)
+        except ApplianceError as error:
+            last = error
+        else:
+            if runs == work.image.digest:
+                return
+            raise ApplianceError(
+                "it started from another disk than the one that was written",
+                "put that disk first in the firmware's boot order, or take the old system off the other",
+            )
+        time.sleep(work.deadlines.pause)
+    why = last.message if last else "it does not answer"
+    raise DeadlineExceeded(
+        f"its system does not answer within {work.deadlines.system:g} s: {why}",
+        "look at its console: what did it start from?",
+    )
+
+
+def identity(session: Session, host: str) -> str:
+    reading = ("sed", "-n", r's/.*"image": "\([0-9a-f]\{64\}\)".*/\1/p', IDENTITY)
+    return session.remote.run(host, reading, timeout=20).stdout.strip()

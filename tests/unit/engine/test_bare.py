@@ -1,0 +1,144 @@
+"""What is waited for while a machine is installed, and what is said where it does not come."""
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from appliance.adapters.redfish import Controller
+from appliance.engine import bare
+from appliance.engine.bare import Deadlines, Reports, Work
+from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
+from appliance.models.events import Message
+from tests.unit.provision.test_media import KEY, site
+
+SOON = Deadlines(start=0.05, silence=0.05, system=0.05, pause=0.01)
+
+
+class Told:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def handle(self, event: object) -> None:
+        assert isinstance(event, Message)
+        self.texts.append(event.text)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def work(told: Told) -> Work:
+    cancelled = threading.Event()
+    session = SimpleNamespace(cancelled=cancelled, site=site())
+    image = SimpleNamespace(digest="ab" * 32)
+    server = SimpleNamespace(
+        url="https://10.0.0.5:8443",
+        dismiss=lambda host: None,
+        redacted=lambda text: text.replace("secret", "..."),
+    )
+    values: dict[str, Any] = dict.fromkeys(Work.__dataclass_fields__)
+    values |= {"session": session, "image": image, "server": server, "deadlines": SOON}
+    del values["pinning"]
+    return Work(**{**values, "reports": Reports(told), "reinstall": frozenset()})
+
+
+def test_the_installers_last_word_is_the_host_key(work: Work) -> None:
+    work.reports.take("gpu-1", {"state": "installed", "host_key": KEY})
+    assert bare._installed(work, "gpu-1") == KEY
+
+
+def test_a_refusal_is_told_with_its_remedy(work: Work) -> None:
+    refused = {"state": "refused", "message": "2 disks could be the system's", "fix": "name it"}
+    work.reports.take("gpu-1", refused)
+    with pytest.raises(ApplianceError, match="2 disks") as found:
+        bare._installed(work, "gpu-1")
+    assert found.value.hint == "name it"
+
+
+def test_an_installer_that_never_starts_is_told(work: Work) -> None:
+    with pytest.raises(DeadlineExceeded, match="did not start within") as found:
+        bare._installed(work, "gpu-1")
+    assert "https://10.0.0.5:8443" in found.value.hint
+
+
+def test_one_that_falls_silent_is_told_with_its_last_word(work: Work) -> None:
+    work.reports.take("gpu-1", {"state": "writing", "percent": 7})
+    with pytest.raises(DeadlineExceeded, match="its last word was: writes the image"):
+        bare._installed(work, "gpu-1")
+
+
+def test_another_hosts_word_is_not_taken_for_its_own(work: Work) -> None:
+    work.reports.take("gpu-2", {"state": "installed", "host_key": KEY})
+    with pytest.raises(DeadlineExceeded, match="did not start"):
+        bare._installed(work, "gpu-1")
+
+
+def test_an_interrupt_ends_the_wait(work: Work) -> None:
+    work.session.cancelled.set()
+    with pytest.raises(ApplianceError, match="interrupted"):
+        bare._installed(work, "gpu-1")
+
+
+def test_steps_are_shown_and_not_each_percent(work: Work, told: Told) -> None:
+    for said in ({"state": "started"}, {"state": "writing", "percent": 1}, {"state": "writing"}):
+        work.reports.take("gpu-1", said)
+    assert told.texts == ["gpu-1: its installer runs", "gpu-1: writes the image"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "kind", "said"),
+    [
+        ("cd" * 32, ApplianceError, "started from another disk"),
+        ("", ApplianceError, "started from another disk"),
+        (ConnectionFailed("refused"), DeadlineExceeded, "does not answer within 0.05 s: refused"),
+    ],
+)
+def test_a_system_that_is_not_the_image_is_told(
+    work: Work,
+    monkeypatch: pytest.MonkeyPatch,
+    runs: str | ApplianceError,
+    kind: type[ApplianceError],
+    said: str,
+) -> None:
+    monkeypatch.setattr(bare, "identity", answer(runs))
+    with pytest.raises(kind, match=said):
+        bare._answers(work, work.session.site.hosts[0])
+
+
+def test_a_system_that_is_the_image_is_taken(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bare, "identity", answer("ab" * 32))
+    bare._answers(work, work.session.site.hosts[0])
+
+
+def answer(runs: str | ApplianceError) -> Callable[[object, str], str]:
+    def identity(session: object, host: str) -> str:
+        if isinstance(runs, ApplianceError):
+            raise runs
+        return runs
+
+    return identity
+
+
+@pytest.mark.parametrize("key", ["", "ssh-ed25519", "a\nb", "ssh-ed25519 AAAA"])
+def test_a_key_that_is_none_is_not_pinned(work: Work, key: str) -> None:
+    with pytest.raises(ApplianceError, match="told no host key"):
+        bare._pin(work, work.session.site.hosts[0], key)
+
+
+def test_a_failure_repeats_no_secret(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bool:
+        raise ApplianceError("cannot fetch https://10.0.0.5/secret")
+
+    monkeypatch.setattr(bare, "_through", fail)
+    monkeypatch.setattr(bare, "Redfish", fail)
+    known = cast(Controller, SimpleNamespace(host="gpu-1"))
+    found = bare.install(work, known)
+    assert found.error
+    assert found.error.message == "cannot fetch https://10.0.0.5/..."
