@@ -161,10 +161,9 @@ def _through(work: Work, known: Controller) -> bool:
         drive.eject()
         drive.start_once(Source.DISK)
     _pin(work, host, key)
-    # The installer switches the machine off once it is told that this was heard.
-    off_first = (Order.FORCE_OFF, Order.ON)
+    # The installer switches it off once it is told that its last word was heard; all is on the disk by then.
     time.sleep(work.deadlines.pause)
-    switch(known, off_first, work.waiting, work.patience, stop)
+    switch(known, (Order.FORCE_OFF, Order.ON), work.waiting, work.patience, stop)
     _answers(work, host)
     return verified
 
@@ -234,7 +233,9 @@ def _answers(work: Work, host: Host) -> None:
     """Waits until the installed system answers by ssh, with the key that was pinned, and says which image it is."""
     ends = time.monotonic() + work.deadlines.system
     last: ApplianceError | None = None
-    while time.monotonic() < ends and not work.session.cancelled.is_set():
+    while time.monotonic() < ends:
+        if work.session.cancelled.is_set():
+            raise ApplianceError("interrupted; it is installed and was told to start")
         try:
             runs = identity(work.session, host.name)
         except ApplianceError as error:
@@ -255,5 +256,6 @@ def _answers(work: Work, host: Host) -> None:
 
 
 def identity(session: Session, host: str) -> str:
+    """The digest of the image that a host says it runs; "" where its system is of no image. Raises ApplianceError."""
     reading = ("sed", "-n", r's/.*"image": "\([0-9a-f]\{64\}\)".*/\1/p', IDENTITY)
     return session.remote.run(host, reading, timeout=20).stdout.strip()
