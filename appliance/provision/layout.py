@@ -17,7 +17,7 @@ END_MIB = 1
 SPARE_MIB = 256
 """Free space of the root before it grows: keys, configuration, a first update."""
 SPACE = UUID("6b0b5a0e-6e3f-5c6d-9a51-0f3c0d2c7a11")
-"""Identities of an image follow from its name, so that the same content gives the same bytes."""
+"""Identities of an image follow from its name. Its bytes do not repeat: mke2fs 1.47.0 takes over when files last changed."""
 BUILD_S = 900.0
 
 GRUB_STUB = (
