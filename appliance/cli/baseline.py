@@ -11,7 +11,7 @@ from appliance.report.wording import fold, moment
 
 @click.group()
 def baseline() -> None:
-    """The hosts as they were taken, for health --since handover.
+    """The hosts as they were taken over.
 
     What stages own is judged by their own checks. Beside it there are accounts, keys, sudoers files, package sources,
     packages, cron, units, listening sockets, kernel modules of others, setuid files and file capabilities.

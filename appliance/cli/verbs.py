@@ -20,7 +20,7 @@ VERBS = {
     "node": "GPU hosts and their owners.",
     "validate": "Run the cluster's benchmarks and judge what they measure.",
     "accept": "Take a site over: every level in order, then the hand-over.",
-    "baseline": "The hosts as they were taken, for health --since handover.",
+    "baseline": "The hosts as they were taken over.",
     "waive": "Accept a finding for a time.",
     "health": "Judge the site now: what is wrong, why, and what to do.",
     "fabric": "The fabric as discovery finds it now; reads hosts only.",

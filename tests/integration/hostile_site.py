@@ -42,6 +42,7 @@ SITE: Document = {
             "mac": f"52:54:00:00:00:{number}",
             "addresses": {"storage": f"10.0.8.{number}", "ipoib": f"10.0.9.{number}"},
             "bmc": {"address": f"10.0.16.{number}", "user": "admin", "password": {"env": "BMC"}},
+            "disk": {"serial": "S1X2Y3"},
             **({"owner": "slurm"} if "gpu" in roles else {}),
         }
         for name, roles, number in (
