@@ -21,7 +21,7 @@ def baseline() -> None:
 @baseline.command()
 @options.target_options
 def show(inventory: Path | None, profile: str | None) -> int:
-    """Show when hosts were taken as they are, by whom, why, and how much of each kind."""
+    """Show what the hosts were taken as. When, by whom, why, and how much of each kind."""
     return _told(action.show(options.target(inventory, profile), options.quiet()))
 
 

@@ -101,6 +101,8 @@ def _system(recipe: Recipe, root: Path, progress: Progress) -> None:
         run(
             (
                 *CONFINED,
+                # What it mounts ends with it, also where it is killed: what is left is removed as a tree.
+                "--mount",
                 "mmdebstrap",
                 "--mode=root",
                 "--variant=minbase",
@@ -148,7 +150,7 @@ def _ramdisk(root: Path, kernel: str, target: Path) -> None:
     for package in ("appliance", "appliance/provision"):
         (code / package / "__init__.py").touch()
     making = f"mkinitramfs -d /tmp/initramfs -o /tmp/{RAMDISK} {kernel}"
-    run((*CONFINED, "chroot", str(root), "sh", "-euc", making), timeout=600)
+    run((*CONFINED, "--mount", "chroot", str(root), "sh", "-euc", making), timeout=600)
     shutil.move(root / "tmp" / RAMDISK, target)
     for folder in (settings, code):
         shutil.rmtree(folder)

@@ -26,6 +26,7 @@ from appliance.adapters import ssh
 from appliance.cli.main import cli
 from appliance.errors import ConfigError, ConnectionFailed
 from appliance.lab import requirements, spec
+from appliance.provision import build
 
 NOBODY = 65534
 SECONDS = 120
@@ -263,6 +264,7 @@ def main(root: Path) -> None:
     spec.STATE_ROOT = root / "lab"
     opening.RACK_RUNS = root / "runs"
     requirements.require = _no_rack
+    build.require = _no_rack
     ssh._dial = _refuse  # type: ignore[assignment]
     os.environ["APPLIANCE_CACHE"] = str(root / "cache")
     make_site(root)
