@@ -29,7 +29,7 @@ def show(inventory: Path | None, profile: str | None) -> int:
 @options.target_options
 @click.option("--reason", metavar="TEXT", required=True, help="Why they are right as they are.")
 def accept(inventory: Path | None, profile: str | None, reason: str) -> int:
-    """Take the hosts as they are now: what differs from now on is told by health --since handover.
+    """Take the hosts as they are now. What differs from now on is told by health --since handover.
 
     Changes no host. Exit: 0 done, 2 unusable input, 3 a host did not answer and stays as it was taken before.
     """
