@@ -52,6 +52,7 @@ SITE: Document = {
         )
     ],
     "secrets": {"munge_key": {"file": "munge"}, "slurmdbd_password": {"vault": "secrets#db"}},
+    "provision": {"image": "images/debian-12", "signers": "signers", "disk": {"model": "MAKER X1"}},
     "base": {
         "timezone": "Europe/Berlin",
         "keep": ["/etc/cron.d/*", "account ops"],
