@@ -1,6 +1,6 @@
 """Power: machines switched by their management controllers; none that carries work, unless the user insists."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -8,13 +8,11 @@ from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.adapters.redfish import Controller, Patience
 from appliance.bmc.power import Order, Waiting, state, switch
+from appliance.engine.busy import REMEDY, busy
 from appliance.engine.controllers import controllers
-from appliance.engine.drain import schedulers
 from appliance.engine.gather import each
-from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Observer
-from appliance.models.site import Host, Role
 
 
 class Wish(StrEnum):
@@ -28,16 +26,6 @@ class Wish(StrEnum):
         """What a machine is told, in this order. ``hard``: its system is not asked."""
         off = Order.FORCE_OFF if hard else Order.SHUT_DOWN
         return {Wish.ON: (Order.ON,), Wish.OFF: (off,), Wish.CYCLE: (off, Order.ON)}[self]
-
-
-CARRIES = {
-    Role.CONTROL: "it is a control host, and the site's schedulers run there",
-    Role.STORAGE: "it is a storage host, and others may work on its files",
-    Role.LOGIN: "it is a login host, and people may work there",
-}
-REMEDY = (
-    "free it first (appliance node show, scontrol update, kubectl drain), or insist with --force"
-)
 
 
 @dataclass(frozen=True)
@@ -76,8 +64,8 @@ def power(
     is_gentle = wish is not Wish.ON and not force
     with open_session(target, "power", observer, changes=True, by_ssh=is_gentle) as session:
         known = controllers(session, hosts)
-        if is_gentle and (busy := _busy(session, known)):
-            raise ConfigError("; ".join(f"{name}: {why}" for name, why in busy.items()), REMEDY)
+        if is_gentle and (carried := busy(session, known)):
+            raise ConfigError("; ".join(f"{n}: {why}" for n, why in carried.items()), REMEDY)
         if not consent(tuple(known)):
             return None
         session.journal.append(session.run, "run_started", verb=f"power {wish}")
@@ -106,22 +94,3 @@ def _look(known: Controller, patience: Patience | None = None) -> Powered:
         return Powered(known.host, state(known, patience))
     except ApplianceError as error:
         return Powered(known.host, error=error)
-
-
-def _busy(session: Session, known: Mapping[str, Controller]) -> dict[str, str]:
-    """Why machines may not be switched off, by host; those that are off already carry nothing."""
-    running = [n for n, seen in each(known, lambda name: _look(known[name])) if seen.state != "Off"]
-    found = {name: _carried(session, session.site.host(name)) for name in running}
-    return {name: why for name, why in found.items() if why}
-
-
-def _carried(session: Session, host: Host) -> str:
-    for role, why in CARRIES.items():
-        if role in host.roles:
-            return why
-    try:
-        held = [h for s in schedulers(session) if (h := s.look(host.name))]
-    except ApplianceError as error:
-        return f"whether it carries work is not known: {error.told_of(host.name)}"
-    work = [one for h in held for one in h.work]
-    return f"it carries work: {', '.join(work[:3])}" if work else ""

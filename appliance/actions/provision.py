@@ -3,7 +3,6 @@
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from appliance.actions.interrupt import interruptible
@@ -15,8 +14,8 @@ from appliance.adapters.route import source_towards
 from appliance.bmc.power import Waiting, state
 from appliance.engine import bare
 from appliance.engine.bare import Deadlines, Provisioned, Reports, State, Work, identity
+from appliance.engine.busy import REMEDY, busy
 from appliance.engine.controllers import controllers
-from appliance.engine.drain import schedulers
 from appliance.engine.gather import each
 from appliance.engine.named import named
 from appliance.engine.session import Session
@@ -88,14 +87,16 @@ def install(
     observer: Observer,
     consent: Callable[[tuple[str, ...]], bool],
     *,
+    force: bool = False,
     deadlines: Deadlines | None = None,
     waiting: Waiting | None = None,
     patience: Patience | None = None,
 ) -> list[Provisioned] | None:
-    """Installs these hosts (none: all with a controller) side by side; None where the user declined.
+    """Installs these hosts and those of ``reinstall`` (none: all with a controller); None where the user declined.
 
     A host that runs the image is left alone. One that runs another system, or whose disk carries anything, is touched
-    only where ``reinstall`` names it. A host's own failure is a value.
+    only where ``reinstall`` names it, and while it carries work, or nobody knows, only with ``force``. A host's own
+    failure is a value.
     """
     with open_session(target, "provision", observer, changes=True, by_ssh=False) as session:
         options = _options(session)
@@ -103,27 +104,39 @@ def install(
         again = frozenset(
             named(reinstall, [h.name for h in session.site.hosts], flag="--reinstall")
         )
-        known = controllers(session, sorted({*hosts, *again}) if hosts else ())
+        known = controllers(session, sorted({*hosts, *again}))
         image, key = _image(session), _public_key(session)
         running = {name: _runs(session, name) for name in known if name not in again}
-        _refuse_busy(running, image, {n: c for n, c in known.items() if not running.get(n, "?")})
+        if not force and (carried := busy(session, {name: known[name] for name in again})):
+            raise ConfigError("; ".join(f"{n}: {why}" for n, why in carried.items()), REMEDY)
+        _refuse_others(running, image, {n: c for n, c in known.items() if not running.get(n, "?")})
         done = [
             Provisioned(name, State.RUNS_IT)
             for name, runs in running.items()
             if runs == image.digest
         ]
-        _refuse_work(session, again)
         rest = tuple(name for name in known if name not in {d.host for d in done})
         if not rest:
             return done
         if not consent(rest):
             return None
         session.journal.append(session.run, "run_started", verb="provision install")
-        address = options.address or source_towards(next(iter(known.values())).address)
+        here = {
+            name: (
+                options.address or source_towards(known[name].address),
+                options.address or source_towards(str(session.site.host(name).address)),
+            )
+            for name in rest
+        }
         reports = Reports(observer)
         with (
             tempfile.TemporaryDirectory(prefix="appliance-media-") as folder,
-            BootServer(address, options.port, image.path(manifest.DISK), reports.take) as server,
+            BootServer(
+                {address for both in here.values() for address in both},
+                options.port,
+                image.path(manifest.DISK),
+                reports.take,
+            ) as server,
             interruptible(session),
         ):
             work = Work(
@@ -131,6 +144,7 @@ def install(
                 image=image,
                 key=key,
                 server=server,
+                here=here,
                 reports=reports,
                 folder=Path(folder),
                 reinstall=again,
@@ -149,7 +163,7 @@ def install(
         return done
 
 
-def _refuse_busy(
+def _refuse_others(
     running: Mapping[str, str], image: Image, silent: Mapping[str, Controller]
 ) -> None:
     """No machine is switched off that may be at work. ``silent``: those that do not answer ssh with a known key."""
@@ -161,20 +175,6 @@ def _refuse_busy(
         )
     if on := sorted(name for name, is_on in each(silent, lambda n: _is_on(silent[n])) if is_on):
         raise ConfigError(f"{fold(on)}: {bare.AT_WORK}", bare.OFF_FIRST.format(hosts=fold(on)))
-
-
-def _refuse_work(session: Session, again: frozenset[str]) -> None:
-    """Not even --reinstall ends jobs or pods. Who gives work to nobody, or does not answer, has none that is known."""
-    if not again:
-        return
-    carried: dict[str, list[str]] = {}
-    with suppress(ApplianceError):
-        asked = schedulers(session)
-        for name in sorted(again):
-            carried[name] = [w for s in asked if (held := s.look(name)) for w in held.work]
-    if busy := {name: work for name, work in carried.items() if work}:
-        told = "; ".join(f"{name}: it carries work: {', '.join(w[:3])}" for name, w in busy.items())
-        raise ConfigError(told, "free it first: scontrol update, kubectl drain")
 
 
 def _is_on(known: Controller) -> bool:

@@ -1,6 +1,7 @@
 """The one door to X.509: a key pair of one's own, a request for it and what came back, a server's certificate."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -43,11 +44,11 @@ class KeyPair:
             serialization.NoEncryption(),
         ).decode()
 
-    def for_server(self, address: IPv4Address, days: int) -> str:
-        """A certificate in PEM for a server at this address, signed by itself."""
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(address))])
+    def for_server(self, addresses: Sequence[IPv4Address], days: int) -> str:
+        """A certificate in PEM for a server at these addresses, signed by itself."""
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(addresses[0]))])
         now = datetime.now(UTC)
-        names = x509.SubjectAlternativeName([x509.IPAddress(address)])
+        names = x509.SubjectAlternativeName([x509.IPAddress(one) for one in addresses])
         made = x509.CertificateBuilder().subject_name(name).issuer_name(name)
         made = made.public_key(self.key.public_key()).serial_number(x509.random_serial_number())
         # Controllers' clocks are often days off.

@@ -69,7 +69,7 @@ def build(release: str, output: Path | None, packages: tuple[str, ...], sign: Pa
         f"  {folder}: {made.manifest.name}, kernel {made.manifest.kernel}, {size / 1e6:.0f} MB, "
         f"digest {made.digest[:12]}{', signed' if sign else ''}"
     )
-    options.echo(f"  Name it in site.yml:  provision: {{image: {folder}}}")
+    options.echo(f"  Name it in site.yml:  provision: {{image: {folder.absolute()}}}")
     return 0
 
 
@@ -77,6 +77,11 @@ def build(release: str, output: Path | None, packages: tuple[str, ...], sign: Pa
 @click.argument("hosts", nargs=-1)
 @options.target_options
 @REINSTALL
+@click.option(
+    "--force",
+    is_flag=True,
+    help="With --reinstall: also hosts that carry work, or of which nobody knows.",
+)
 @YES
 @options.json_option("How it ended, as one JSON object.")
 def install(
@@ -84,10 +89,11 @@ def install(
     inventory: Path | None,
     profile: str | None,
     reinstall: tuple[str, ...],
+    force: bool,
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Install HOSTS by their management controllers, side by side. Without HOSTS all that have a controller.
+    """Install HOSTS by their management controllers, side by side. Without HOSTS and --reinstall all that have one.
 
     Touches no host that runs the image, and no disk that carries anything, unless --reinstall names the host. The keys
     that the new systems made are pinned, so that the first ssh is verified. Exit: 0 all run the image, 1 some do not,
@@ -106,6 +112,7 @@ def install(
         reinstall,
         options.quiet() if as_json else options.observer(as_json=False),
         consent,
+        force=force,
     )
     if done is None:
         options.echo("nothing was changed")
@@ -161,9 +168,9 @@ def _show(done: list[Provisioned]) -> None:
         took = f" in {one.seconds:.0f} s" if one.state is State.INSTALLED else ""
         options.echo(f"  {one.host:<16} {one.state}{took}")
         if one.error:
-            options.echo(f"                   {one.error.message}")
+            options.echo(f"  {'':<16} {one.error.message}")
             if one.error.hint:
-                options.echo(f"                   {one.error.hint}")
+                options.echo(f"  {'':<16} fix: {one.error.hint}")
     blind = [one.host for one in done if one.state is State.INSTALLED and not one.is_verified]
     if blind:
         options.echo(

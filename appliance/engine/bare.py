@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from appliance.adapters.redfish import Controller, Patience, Redfish
@@ -124,6 +125,8 @@ class Work:
     image: Image
     key: str
     server: BootServer
+    here: Mapping[str, tuple[IPv4Address, IPv4Address]]
+    """By host, what its controller and the host itself find this machine by: they may be in two networks."""
     reports: Reports
     folder: Path
     reinstall: frozenset[str]
@@ -147,6 +150,7 @@ def install(work: Work, known: Controller) -> Provisioned:
         return Provisioned(known.host, State.FAILED, time.monotonic() - began, told)
     finally:
         work.server.dismiss(known.host)
+        (work.folder / f"{known.host}.iso").unlink(missing_ok=True)
     seconds = time.monotonic() - began
     return Provisioned(known.host, State.INSTALLED, seconds, is_verified=verified)
 
@@ -185,8 +189,9 @@ def _pin(work: Work, host: Host, key: str) -> None:
 def _start(work: Work, known: Controller, host: Host) -> bool:
     """Switches the machine on with its own medium in; returns whether the controller knows whom it fetched it from."""
     guest = Guest(host.name, work.folder / f"{host.name}.iso")
-    url = work.server.admit(guest, work.deadlines.whole)
-    served = ServedFrom(work.server.url, work.server.fingerprint, guest.token)
+    of_controller, of_host = work.here[host.name]
+    url = work.server.url(of_controller) + work.server.admit(guest, work.deadlines.whole)
+    served = ServedFrom(work.server.url(of_host), work.server.fingerprint, guest.token)
     again = host.name in work.reinstall
     told = settings(work.session.site, host, work.image, work.key, served, reinstall=again)
     media.make(work.image, told, guest.medium)
@@ -218,7 +223,7 @@ def _installed(work: Work, host: str) -> str:
             raise DeadlineExceeded(
                 f"its installer did not start within {work.deadlines.start:g} s",
                 "look at its console: does it start from the virtual disc, and does its management port reach "
-                f"{work.server.url}?",
+                f"{work.server.url(work.here[host][1])}?",
             )
         if heard and now - heard.at > work.deadlines.silence:
             raise DeadlineExceeded(

@@ -5,7 +5,7 @@ import secrets
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,8 +23,6 @@ DAYS = 7
 LARGEST_REPORT = 8 << 10
 BLOCK = 1 << 20
 IDLE_S = 60.0
-STREAMS = 8
-"""Images that are sent side by side; more share a line so thin that each waits for all."""
 TOLD = 300
 
 Report = Mapping[str, object]
@@ -42,35 +40,49 @@ class Guest:
     """time.monotonic() at which neither is worth anything more."""
     is_done: bool = False
 
+    @property
+    def path(self) -> str:
+        """Of its medium."""
+        return f"/medium/{self.secret}/{self.host}.iso"
+
 
 class BootServer:
-    """HTTPS on the control host while machines are installed. ``heard`` is called with each report, in threads."""
+    """HTTPS on the control host while machines are installed. ``heard`` is called with each report, in threads.
+
+    It listens at these addresses alone: controllers and hosts may be in two networks.
+    """
 
     def __init__(
-        self, address: IPv4Address, port: int, disk: Path, heard: Callable[[str, Report], None]
+        self,
+        addresses: Iterable[IPv4Address],
+        port: int,
+        disk: Path,
+        heard: Callable[[str, Report], None],
     ) -> None:
         """Raises ConfigError where the port cannot be had."""
-        self.url = f"https://{address}:{port}"
-        self._disk, self._heard = disk, heard
+        self._port, self.disk, self._heard = port, disk, heard
         self._guests: dict[str, Guest] = {}
         self._lock = threading.Lock()
-        self.streams = threading.BoundedSemaphore(STREAMS)
+        known = sorted(set(addresses))
         pair = KeyPair.fresh()
-        self.certificate = pair.for_server(address, DAYS)
+        self.certificate = pair.for_server(known, DAYS)
         der = ssl.PEM_cert_to_DER_cert(self.certificate)
         self.fingerprint = sha256(der).hexdigest()
-        try:
-            self._server = _Server((str(address), port), _Handler)
-        except OSError as error:
-            raise ConfigError(
-                f"{address} port {port} cannot be served ({error.strerror})",
-                "correct provision.address or provision.port in site.yml",
-            ) from None
-        self._server.of = self
-        self._server.context = _context(self.certificate, pair.pem)
+        context = _context(self.certificate, pair.pem)
+        self._servers: list[_Server] = []
+        for address in known:
+            try:
+                self._servers.append(_Server((str(address), port), self, context))
+            except OSError as error:
+                self._close()
+                raise ConfigError(
+                    f"{address} port {port} cannot be served ({error.strerror})",
+                    "correct provision.address or provision.port in site.yml",
+                ) from None
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
         return self
 
     def __exit__(
@@ -79,15 +91,24 @@ class BootServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        for server in self._servers:
+            server.shutdown()
+        self._close()
+
+    def _close(self) -> None:
+        for server in self._servers:
+            server.server_close()
+
+    def url(self, address: IPv4Address) -> str:
+        """Where it begins at one of its addresses."""
+        return f"https://{address}:{self._port}"
 
     def admit(self, guest: Guest, seconds: float) -> str:
-        """Lets one machine in for so long; returns the address of its medium."""
+        """Lets one machine in for so long; returns the path of its medium."""
         guest.until = time.monotonic() + seconds
         with self._lock:
             self._guests[guest.host] = guest
-        return f"{self.url}/medium/{guest.secret}/{guest.host}.iso"
+        return guest.path
 
     def dismiss(self, host: str) -> None:
         """Its token and its address are worth nothing from now on."""
@@ -103,7 +124,7 @@ class BootServer:
 
     def by_medium(self, path: str) -> Guest | None:
         """Whose medium lies at this path."""
-        return self._first(lambda guest: f"/medium/{guest.secret}/{guest.host}.iso", path)
+        return self._first(lambda guest: guest.path, path)
 
     def by_token(self, token: str) -> Guest | None:
         """Whose token this is, as long as the machine is not done."""
@@ -124,19 +145,15 @@ class BootServer:
             guest.is_done = True
         self._heard(guest.host, said)
 
-    @property
-    def disk(self) -> Path:
-        """The compressed image."""
-        return self._disk
-
 
 class _Server(ThreadingHTTPServer):
     """The handshake is done in each request's own thread: one machine that is silent holds up nobody."""
 
     daemon_threads = True
-    allow_reuse_address = True
-    of: BootServer
-    context: ssl.SSLContext
+
+    def __init__(self, at: tuple[str, int], of: BootServer, context: ssl.SSLContext) -> None:
+        self.of, self.context = of, context
+        super().__init__(at, _Handler)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         request.settimeout(IDLE_S)
@@ -180,8 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         if medium is not None:
             return self._send(medium.medium)
         if self.path == "/image" and self._guest():
-            with self.server.of.streams:
-                return self._send(self.server.of.disk)
+            return self._send(self.server.of.disk)
         return self._refused()
 
     def _guest(self) -> Guest | None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from appliance.actions import opening
-from appliance.actions import power as power_action
 from appliance.cli import trust as trust_cli
 from appliance.config.fresh import write_secrets
 from appliance.config.load import LoadedSite, load_site
+from appliance.engine import busy
 from appliance.engine.work import Held
 from appliance.errors import ApplianceError
 from appliance.models.site import Owner, Site
@@ -186,7 +186,7 @@ def test_a_host_that_carries_work_is_not_switched_off(
     site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pin(site, bmc)
-    monkeypatch.setattr(power_action, "schedulers", lambda _: (Slurm("job 7 of alice"),))
+    monkeypatch.setattr(busy, "schedulers", lambda _: (Slurm("job 7 of alice"),))
     assert run(monkeypatch, "power", "off", "gpu-1", "-i", str(site), "--yes") == 2
     assert "gpu-1: it carries work: job 7 of alice" in capsys.readouterr().err
     assert bmc.bodies == []
@@ -199,7 +199,7 @@ def test_what_nobody_knows_is_not_free(
         raise ApplianceError("head does not answer")
 
     pin(site, bmc)
-    monkeypatch.setattr(power_action, "schedulers", away)
+    monkeypatch.setattr(busy, "schedulers", away)
     assert run(monkeypatch, "power", "cycle", "gpu-1", "-i", str(site), "--yes") == 2
     assert "whether it carries work is not known: head does not answer" in capsys.readouterr().err
     assert bmc.bodies == []
@@ -222,7 +222,7 @@ def test_a_free_host_is_shut_down(
 ) -> None:
     pin(site, bmc)
     obedient(bmc)
-    monkeypatch.setattr(power_action, "schedulers", lambda _: (Slurm(),))
+    monkeypatch.setattr(busy, "schedulers", lambda _: (Slurm(),))
     assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-i", str(site)) == 0
     assert bmc.bodies == [{"ResetType": "GracefulShutdown"}]
 

@@ -10,6 +10,7 @@ from appliance.actions import provision as action
 from appliance.actions.opening import Target
 from appliance.adapters.process import run
 from appliance.adapters.redfish import Controller
+from appliance.engine import busy
 from appliance.engine.session import Session
 from appliance.engine.work import Held
 from appliance.errors import ApplianceError, ConfigError, ConnectionFailed
@@ -56,11 +57,17 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return on
 
 
-def install(site: Path, *, hosts: tuple[str, ...] = (), reinstall: tuple[str, ...] = ()) -> object:
+def install(
+    site: Path,
+    *,
+    hosts: tuple[str, ...] = (),
+    reinstall: tuple[str, ...] = (),
+    force: bool = False,
+) -> object:
     def never(names: tuple[str, ...]) -> bool:
         return False
 
-    return action.install(Target(site), hosts, reinstall, Silent(), never)
+    return action.install(Target(site), hosts, reinstall, Silent(), never, force=force)
 
 
 def name(site: Path, made: Image, **more: str) -> None:
@@ -118,29 +125,52 @@ def test_a_machine_that_is_on_and_silent_may_be_at_work(site: Path, made: Image,
 def test_another_system_is_lost_only_where_that_is_asked_for(site: Path, made: Image, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     name(site, made)
     monkeypatch.setattr(action, "_runs", lambda session, host: "another")
-    monkeypatch.setattr(action, "schedulers", lambda session: ())
+    monkeypatch.setattr(busy, "state", lambda known: "Off")
     with pytest.raises(ConfigError, match="gpu-1: another system runs there") as found:
         install(site)
     assert "--reinstall gpu-1" in found.value.hint
     assert install(site, reinstall=("gpu-1",)) is None
 
 
-@pytest.mark.parametrize("asks", ["says", "silent"])
-def test_work_is_not_ended_by_reinstall(site: Path, made: Image, monkeypatch: pytest.MonkeyPatch, asks: str) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Held(Owner.SLURM, True, "", ("job 7 of alice",)), "it carries work: job 7 of alice"),
+        (ConnectionFailed("refused"), "whether it carries work is not known"),
+    ],
+)
+def test_work_is_not_ended_by_reinstall(site: Path, made: Image, monkeypatch: pytest.MonkeyPatch, answer: Held | ApplianceError, said: str) -> None:  # fmt: skip
     class Scheduler:
         def look(self, host: str) -> Held:
-            if asks == "silent":
-                raise ConnectionFailed("refused")
-            return Held(Owner.SLURM, True, "", ("job 7 of alice",))
+            if isinstance(answer, ApplianceError):
+                raise answer
+            return answer
 
     name(site, made)
-    monkeypatch.setattr(action, "_runs", lambda session, host: "another")
-    monkeypatch.setattr(action, "schedulers", lambda session: (Scheduler(),))
-    if asks == "silent":
-        assert install(site, reinstall=("gpu-1",)) is None
-        return
-    with pytest.raises(ConfigError, match="gpu-1: it carries work: job 7 of alice"):
+    monkeypatch.setattr(busy, "schedulers", lambda session: (Scheduler(),))
+    monkeypatch.setattr(busy, "state", lambda known: "On")
+    with pytest.raises(ConfigError, match=f"gpu-1: {said}"):
         install(site, reinstall=("gpu-1",))
+    assert install(site, reinstall=("gpu-1",), force=True) is None
+    monkeypatch.setattr(busy, "state", lambda known: "Off")
+    assert install(site, reinstall=("gpu-1",)) is None
+
+
+def test_reinstall_alone_means_these_hosts(site: Path, made: Image, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """The remedy says so, and must not start to install all others."""
+    text = (site / "site.yml").read_text()
+    two = BMC.replace("9.11", "9.12")
+    (site / "site.yml").write_text(text.replace("10.0.0.12}", f"10.0.0.12, {two}}}"))
+    name(site, made)
+    monkeypatch.setattr(busy, "state", lambda known: "Off")
+    asked: list[tuple[str, ...]] = []
+
+    def consent(names: tuple[str, ...]) -> bool:
+        asked.append(names)
+        return False
+
+    action.install(Target(site), (), ("gpu-2",), Silent(), consent)
+    assert asked == [("gpu-2",)]
 
 
 def test_what_runs_the_image_is_left_alone(site: Path, made: Image, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable
+from ipaddress import IPv4Address
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,11 +41,13 @@ def work(told: Told) -> Work:
     session = SimpleNamespace(cancelled=cancelled, site=site())
     image = SimpleNamespace(digest="ab" * 32)
     server = SimpleNamespace(
-        url="https://10.0.0.5:8443",
+        url=lambda address: f"https://{address}:8443",
         dismiss=lambda host: None,
         redacted=lambda text: text.replace("secret", "..."),
     )
     values: dict[str, Any] = dict.fromkeys(Work.__dataclass_fields__)
+    values["here"] = {"gpu-1": (IPv4Address("10.0.16.5"), IPv4Address("10.0.0.5"))}
+    values["folder"] = Path("/nonexistent")
     values |= {"session": session, "image": image, "server": server, "deadlines": SOON}
     del values["pinning"]
     return Work(**{**values, "reports": Reports(told), "reinstall": frozenset()})

@@ -16,7 +16,7 @@ from appliance.provision.ramdisk.server import Server
 from appliance.provision.ramdisk.shared import Refused
 from appliance.provision.server import BootServer, Guest, Report
 
-HERE = IPv4Address("127.0.0.1")
+HERE, OTHER = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.2")
 IMAGE = bytes(range(256)) * 40_000
 
 
@@ -28,9 +28,9 @@ class Hall:
         disk = folder / "disk"
         disk.write_bytes(IMAGE)
         self.port = free_port()
-        self.server = BootServer(HERE, self.port, disk, lambda host, said: self.heard.append((host, said)))  # fmt: skip
+        self.server = BootServer([HERE, OTHER], self.port, disk, lambda host, said: self.heard.append((host, said)))  # fmt: skip
         self.one, self.two = (self._guest(folder, name) for name in ("gpu-1", "gpu-2"))
-        self.url = self.server.admit(self.one, 60)
+        self.path = self.server.admit(self.one, 60)
         self.server.admit(self.two, 60)
 
     def _guest(self, folder: Path, name: str) -> Guest:
@@ -40,7 +40,7 @@ class Hall:
 
     def as_machine(self, token: str = "", certificate: str = "") -> Server:
         fingerprint = certificate or self.server.fingerprint
-        settings = {"url": self.server.url, "certificate": fingerprint, "token": token or self.one.token}  # fmt: skip
+        settings = {"url": self.server.url(HERE), "certificate": fingerprint, "token": token or self.one.token}  # fmt: skip
         return Server(settings)
 
     def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes, str]:
@@ -77,7 +77,7 @@ def test_a_machine_fetches_the_image_and_reports(hall: Hall) -> None:
 
 
 def test_a_controller_fetches_the_medium_block_by_block(hall: Hall) -> None:
-    path = hall.url.removeprefix(hall.server.url)
+    path = hall.path
     assert hall.get(path) == (200, b"gpu-1" * 1000, "")
     assert hall.get(path, "HEAD") == (200, b"", "")
     assert hall.get(path, Range="bytes=5-9") == (206, b"gpu-1", "bytes 5-9/5000")
@@ -103,15 +103,14 @@ def test_a_token_works_until_its_host_is_installed(hall: Hall) -> None:
 
 
 def test_a_token_works_for_its_time(hall: Hall) -> None:
-    url = hall.server.admit(hall.one, -1)
-    assert hall.get(url.removeprefix(hall.server.url))[0] == 404
+    assert hall.get(hall.server.admit(hall.one, -1))[0] == 404
     with pytest.raises(Refused, match="answers 404"):
         hall.as_machine().report({"state": "started"})
 
 
 def test_a_host_that_was_dismissed_sees_nothing(hall: Hall) -> None:
     hall.server.dismiss("gpu-1")
-    assert hall.get(hall.url.removeprefix(hall.server.url))[0] == 404
+    assert hall.get(hall.path)[0] == 404
 
 
 def test_a_machine_tells_nobody_else_its_token(hall: Hall) -> None:
@@ -156,7 +155,7 @@ def test_a_silent_connection_holds_up_nobody(hall: Hall) -> None:
 
 def test_a_port_that_is_taken_is_told(hall: Hall, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"127.0.0.1 port {hall.port} cannot be served"):
-        BootServer(HERE, hall.port, tmp_path / "disk", lambda host, said: None)
+        BootServer([HERE], hall.port, tmp_path / "disk", lambda host, said: None)
 
 
 def test_secrets_are_in_no_repr(hall: Hall) -> None:
@@ -165,4 +164,33 @@ def test_secrets_are_in_no_repr(hall: Hall) -> None:
 
 
 def test_an_address_is_not_repeated(hall: Hall) -> None:
-    assert hall.server.redacted(f"cannot fetch {hall.url}") == f"cannot fetch {hall.server.url}/medium/.../gpu-1.iso"  # fmt: skip
+    told = hall.server.redacted(f"cannot fetch {hall.path}")
+    assert told == "cannot fetch /medium/.../gpu-1.iso"
+
+
+def test_controllers_and_hosts_may_be_in_two_networks(hall: Hall) -> None:
+    context = ssl.create_default_context(cadata=hall.server.certificate)
+    connection = http.client.HTTPSConnection(str(OTHER), hall.port, context=context, timeout=10)
+    connection.request("GET", hall.path)
+    assert connection.getresponse().read() == b"gpu-1" * 1000
+    connection.close()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.3", hall.port), timeout=5)
+
+
+def test_of_two_addresses_one_that_is_taken_frees_the_other(hall: Hall, tmp_path: Path) -> None:
+    third = IPv4Address("127.0.0.4")
+    # In order of their numbers: the last is the one that fails.
+    with socket.create_server(("127.0.0.5", 0)) as taken:
+        port = int(taken.getsockname()[1])
+        with pytest.raises(ConfigError, match=r"127\.0\.0\.5 port"):
+            BootServer([third, IPv4Address("127.0.0.5")], port, tmp_path / "d", lambda host, said: None)  # fmt: skip
+    socket.create_server((str(third), port)).close()
+
+
+def test_many_machines_are_served_at_once(hall: Hall) -> None:
+    """None waits for another's end: an installer gives up where nothing comes for half a minute."""
+    downloads = [hall.as_machine().image() for _ in range(40)]
+    assert all(len(download.read(1000)) == 1000 for download in downloads)
+    for download in downloads:
+        download._hang_up()
