@@ -134,13 +134,22 @@ def kill_all(host: RackHost, timeout: float = 20.0) -> None:
         time.sleep(0.05)
 
 
-def remove(host: RackHost) -> None:
-    """Remove the host's groups, and the shared parent once it is empty."""
+def remove(host: RackHost, timeout: float = 5.0) -> None:
+    """Remove the host's groups, and the shared parent once it is empty; give up after ``timeout`` seconds."""
+    deadline = time.monotonic() + timeout
     for top in hierarchies().every():
         group = top / PARENT / host.machine
-        for folder in (*sorted(_groups(group), reverse=True), group.parent):
-            with suppress(OSError):
-                folder.rmdir()
+        while group.exists():
+            for folder in sorted(_groups(group), reverse=True):
+                with suppress(OSError):
+                    folder.rmdir()
+            if not group.exists() or time.monotonic() > deadline:
+                break
+            # The kernel keeps a group busy until those killed in it are gone, though it lists them no more.
+            kill_all(host)
+            time.sleep(0.05)
+        with suppress(OSError):
+            group.parent.rmdir()
 
 
 def _switch(host: RackHost) -> Path:
