@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from appliance.bmc.checks import CHECKS as OF_CONTROLLERS
@@ -45,6 +46,7 @@ def strangers(source: str, path: str) -> Iterator[str]:
                 yield f"{path}:{node.lineno} {node.value}"
 
 
+@cache
 def found() -> dict[str, list[str]]:
     """Files of the program with such ids."""
     files = sorted(file.relative_to(ROOT).as_posix() for file in ROOT.glob("appliance/**/*.py"))

@@ -53,4 +53,5 @@ def test_one_verdict_of_one_host_is_seen() -> None:
     )
     other = Seen(told.hosts, told.ill, told.addresses, results, told.plan)
     assert summary(other)["digest"] != summary(told)["digest"]
-    assert {n for n, text in words_of(other).items() if text != words_of(told)[n]} == {host}
+    before = words_of(told)
+    assert {n for n, text in words_of(other).items() if text != before[n]} == {host}
