@@ -72,15 +72,16 @@ class Journal:
     """Appends and reads entries. Every append is on the disk when it returns. Thread-safe.
 
     One that is not ``needed`` serves without a place to write to: ``unkept`` says then why its entries are lost.
+    One ``of_trials`` is held in memory and ends with itself: its folder is never looked at.
     """
 
-    def __init__(self, folder: Path, *, needed: bool = True) -> None:
+    def __init__(self, folder: Path, *, needed: bool = True, of_trials: bool = False) -> None:
         self.path = folder / "journal.sqlite"
         self.needed = needed
         self.unkept = ""
         self._lock = threading.Lock()
         try:
-            self._db = _on_disk(self.path)
+            self._db = _empty() if of_trials else _on_disk(self.path)
         except ApplianceError as error:
             if needed:
                 raise
@@ -260,10 +261,16 @@ def _on_disk(path: Path) -> sqlite3.Connection:
 
 def _in_memory(path: Path) -> sqlite3.Connection:
     """A journal that ends with this process, with what can be read of the one on the disk."""
-    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    db = _empty()
     # Of a read-only disk SQLite reads a file with a write-ahead log only as one that nobody changes.
     with suppress(sqlite3.Error), closing(_read_only(path)) as known:
         known.backup(db)
+    db.executescript(SCHEMA)
+    return db
+
+
+def _empty() -> sqlite3.Connection:
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     db.executescript(SCHEMA)
     return db
 

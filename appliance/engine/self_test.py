@@ -1,15 +1,13 @@
 """The self-test of the gates: evidence that is doctored in every known way, each of which must leave its gate unpassed.
 
-A made-up site in a journal of its own; no host is asked, and nothing is kept.
+Each trial in a journal of its own; no host is asked, and nothing is kept.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Requirement
@@ -107,8 +105,8 @@ def _tried(
 
 @contextmanager
 def _scratch(session: Session) -> Iterator[Session]:
-    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
-        yield replace(session, run="self-test", runs=Path(folder), journal=journal)
+    with Journal(session.runs, of_trials=True) as journal:
+        yield replace(session, run="self-test", journal=journal)
 
 
 def honest_evidence(
