@@ -114,11 +114,11 @@ def _both(tree: SwitchTree) -> object:
 
 def _judge(view: View) -> list[CheckResult]:
     """Every check of the fabric on every host."""
-    results = [r for c in CHECKS if isinstance(c, ClusterCheck) for r in c.judge(view)]
+    results = [r for c in CHECKS if isinstance(c, ClusterCheck) for r in c.results(view)]
     for host in view.site.hosts:
         for check in CHECKS:
             if isinstance(check, HostCheck) and check.roles.intersection(host.roles):
-                results += check.judge(view, host, view.facts[host.name])
+                results += check.results(view, host, view.facts[host.name])
     return results
 
 

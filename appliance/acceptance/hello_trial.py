@@ -125,4 +125,4 @@ def _result(
     hello: Hello, status: Status, cause: str = "", fix: str = "", evidence: str = ""
 ) -> CheckResult:
     check = f"workloads.{hello.key}"
-    return judged(check, CLUSTER, status, cause=cause, fix=fix, evidence=evidence)
+    return judged(CLUSTER, status, cause=cause, fix=fix, evidence=evidence).of(check)

@@ -74,4 +74,4 @@ def result(
     promise: Promise, status: Status, cause: str = "", fix: str = "", evidence: str = ""
 ) -> CheckResult:
     """The verdict of a promise in the program's own form."""
-    return judged(promise.id, CLUSTER, status, cause=cause, fix=fix, evidence=evidence)
+    return judged(CLUSTER, status, cause=cause, fix=fix, evidence=evidence).of(promise.id)

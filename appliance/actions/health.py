@@ -128,7 +128,9 @@ def _unmade(
         return
     for name, host in product(wanted, only or ("",)):
         cause = f"{name} has nothing to judge" + (f" on {host}" if host else "")
-        yield not_assessed(name, host or "cluster", cause, fix="list the checks: appliance explain")
+        yield not_assessed(host or "cluster", cause, fix="list the checks: appliance explain").of(
+            name
+        )
 
 
 def _ids(wanted: tuple[str, ...]) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def _carried_out(
     else:
         why = f"not run: {', '.join(found.unanswered)} has to answer first"
         findings.results += [
-            not_assessed(i, "cluster", why, fix=AGAIN) for b in chosen for i in b.checks
+            not_assessed("cluster", why, fix=AGAIN).of(i) for b in chosen for i in b.checks
         ]
     ids = {wanted.id for benchmark in chosen for wanted in benchmark.gates(view)}
     record = with_gates(session, view, record_of(session, found, findings), ids)
@@ -166,7 +166,7 @@ def run_benchmarks(
     for benchmark in chosen:
         if session.cancelled.is_set():
             results += [
-                not_assessed(i, "cluster", INTERRUPTED, fix=AGAIN) for i in benchmark.checks
+                not_assessed("cluster", INTERRUPTED, fix=AGAIN).of(i) for i in benchmark.checks
             ]
             continue
         for host in hosts:
@@ -210,12 +210,11 @@ def _run(session: Session, view: View, benchmark: Benchmark) -> Outcome:
         return Outcome(
             tuple(
                 judged(
-                    check,
                     error.host or CLUSTER,
                     Status.ERROR,
                     cause=session.redact(error.message),
                     fix=error.hint,
-                )
+                ).of(check)
                 for check in benchmark.checks
             )
         )

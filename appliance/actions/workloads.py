@@ -138,7 +138,7 @@ def _unnamed(hello: Hello) -> CheckResult:
 
 
 def _not_tried(hello: Hello, cause: str, fix: str) -> CheckResult:
-    return not_assessed(f"workloads.{hello.key}", CLUSTER, cause, fix=fix)
+    return not_assessed(CLUSTER, cause, fix=fix).of(f"workloads.{hello.key}")
 
 
 def _site(target: Target) -> Site:

@@ -71,22 +71,22 @@ def _judged(
                 f"{figure.what} is {_rounded(value):g} {figure.unit}, {than} the limit of {floor:g}"
             )
             apart = f"; its equals reach {_rounded(outlier.median):g}" if outlier else ""
-            return failed(figure.check, at, cause + apart, figure.fix, **shown)
+            return failed(at, cause + apart, figure.fix, **shown).of(figure.check)
     if outlier:
         if bound is None:
             source = f"median of {equals} hosts, less {figure.least:g} %"
             shown |= {"limit": _rounded(outlier.median), "limit_source": source}
         cause = f"{figure.what} is {outlier.percent:.0f} % worse than the median of {equals} equal hosts"
-        return failed(figure.check, at, cause, figure.fix, names=(host,), **shown)
+        return failed(at, cause, figure.fix, names=(host,), **shown).of(figure.check)
     if bound is None and compared.why:
         cause = f"no limit is set ({figure.check}), and of {compared.why}"
-        return not_assessed(figure.check, at, cause, required=False, **shown)
+        return not_assessed(at, cause, required=False, **shown).of(figure.check)
     if bound is not None and compared.why.startswith("they differ"):
-        return warned(figure.check, at, compared.why, figure.fix, **shown)
+        return warned(at, compared.why, figure.fix, **shown).of(figure.check)
     if bound is None:
         source = f"within {figure.least:g} % of {equals} equal hosts; no limit is set"
         shown |= {"limit_source": source}
-    return passed(figure.check, at, **shown)
+    return passed(at, **shown).of(figure.check)
 
 
 def in_container(view: View, host: str) -> bool:

@@ -103,9 +103,9 @@ class Said:
     def verdict(self, check: str, at: Place | str, *, simulated: bool = False) -> CheckResult:
         """The result of a host that has nothing to read."""
         if self.trouble in UNKNOWN:
-            return not_assessed(check, at, self.cause, fix=self.fix, simulated=simulated)
+            return not_assessed(at, self.cause, fix=self.fix, simulated=simulated).of(check)
         shown = {"cause": self.cause, "fix": self.fix, "simulated": simulated}
-        return judged(check, at, Status.ERROR, **shown)
+        return judged(at, Status.ERROR, **shown).of(check)
 
 
 def on_each(

@@ -127,7 +127,6 @@ def _judge_job(
         return _bad(view, JOB, problem, fix), answers
     gpus = sum(len(a.gpus) for a in answers)
     return passed(
-        JOB,
         "cluster",
         gpus,
         unit="GPUs",
@@ -135,7 +134,7 @@ def _judge_job(
         limit_source=f"profile {view.profile.name}",
         evidence=f"job {answers[0].job} on {len(answers)} hosts",
         simulated=_simulated(view),
-    ), answers
+    ).of(JOB), answers
 
 
 def fault(answers: list[Answer], hosts: tuple[str, ...], count: int) -> str:
@@ -177,7 +176,7 @@ def _judge_record(
             return _unknown(view, ACCOUNTING, error.told_of())
         state = _state(told, job, name)
         if state == "COMPLETED":
-            return passed(ACCOUNTING, "cluster", state, limit="COMPLETED", evidence=f"job {job}")
+            return passed("cluster", state, limit="COMPLETED", evidence=f"job {job}").of(ACCOUNTING)
         if clock() > end:
             break
         sleep(1.0)
@@ -223,11 +222,11 @@ def _measured(view: View, seconds: float, hosts: int) -> Measurement:
 
 
 def _unknown(view: View, check: str, cause: str) -> CheckResult:
-    return not_assessed(check, "cluster", cause, simulated=_simulated(view))
+    return not_assessed("cluster", cause, simulated=_simulated(view)).of(check)
 
 
 def _bad(view: View, check: str, cause: str, fix: str) -> CheckResult:
-    return failed(check, "cluster", cause, fix, simulated=_simulated(view))
+    return failed("cluster", cause, fix, simulated=_simulated(view)).of(check)
 
 
 def _simulated(view: View) -> bool:

@@ -89,7 +89,7 @@ def _remove(remote: Remote, wanted: NfsMount, cleaner: Route, token: str) -> lis
     target = place(cleaner.host, f"{wanted.at}/{token}".removeprefix("/"))
     cause = f"its files stay behind: {answer.trouble}"
     fix = f"rm {cleaner.base}/{token}-* on {cleaner.host}"
-    return [warned(CHECK, target, cause, fix)]
+    return [warned(target, cause, fix).of(CHECK)]
 
 
 def _judge(
@@ -99,22 +99,22 @@ def _judge(
     evidence = f"{route.way} through {route.base}"
     for answer, doing in ((written, "write to"), (read, "read from")):
         if answer.silent:
-            return not_assessed(CHECK, target, answer.trouble, evidence=evidence)
+            return not_assessed(target, answer.trouble, evidence=evidence).of(CHECK)
         if answer.trouble:
             cause = f"cannot {doing} {wanted.at}: {answer.trouble}"
-            return failed(CHECK, target, cause, FIX, evidence=evidence)
+            return failed(target, cause, FIX, evidence=evidence).of(CHECK)
     if not _digest(written):
         cause = f"the writer's answer cannot be read: {written.output.strip()[:80]!r}"
-        return failed(CHECK, target, cause, FIX, evidence=evidence)
+        return failed(target, cause, FIX, evidence=evidence).of(CHECK)
     digests = dict(line.split()[:2] for line in read.output.splitlines() if " " in line.strip())
     wrong = [file for file, digest in expected.items() if digests.get(file) != digest]
     common = {"unit": "files", "limit": len(expected), "evidence": evidence}
     if not wrong:
-        return passed(CHECK, target, len(expected), **common)
+        return passed(target, len(expected), **common).of(CHECK)
     writers = ", ".join(file.rpartition(f"-{PROOF}-")[2] for file in wrong)
     remark = f" ({read.remark})" if read.remark else ""
     cause = f"reads other data than was written, or none, in files of {writers}{remark}"
-    return failed(CHECK, target, cause, FIX, value=len(expected) - len(wrong), **common)
+    return failed(target, cause, FIX, value=len(expected) - len(wrong), **common).of(CHECK)
 
 
 def _place(wanted: NfsMount, host: str) -> Place:
@@ -134,7 +134,7 @@ def _speed(name: str, wanted: NfsMount, route: Route, answer: Answer) -> Measure
 
 
 def _no_way(wanted: NfsMount, host: str, why: str) -> CheckResult:
-    return not_assessed(CHECK, _place(wanted, host), why)
+    return not_assessed(_place(wanted, host), why).of(CHECK)
 
 
 def _is_timed(answer: Answer) -> bool:

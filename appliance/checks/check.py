@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from appliance.checks.causes import Cause, Effect
@@ -13,7 +12,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
-from appliance.models.result import CheckResult, Place, Status, Value
+from appliance.models.result import CheckResult, Judgement, Place, Status, Value
 from appliance.models.site import Host, Role, Site
 from appliance.stages.kubernetes.facts import ExternalCluster
 
@@ -58,9 +57,9 @@ class View:
         return None if limit is None else (float(limit.value or 0), limit.source)
 
 
-HostJudge = Callable[[View, Host, HostFacts], Iterable[CheckResult]]
-ClusterJudge = Callable[[View], Iterable[CheckResult]]
-BmcJudge = Callable[[View, Host, BmcFacts], Iterable[CheckResult]]
+HostJudge = Callable[[View, Host, HostFacts], Iterable[Judgement]]
+ClusterJudge = Callable[[View], Iterable[Judgement]]
+BmcJudge = Callable[[View, Host, BmcFacts], Iterable[Judgement]]
 
 
 class Nature(StrEnum):
@@ -100,6 +99,10 @@ class HostCheck:
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
 
+    def results(self, view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
+        """What it says of a host."""
+        return [said.of(self.id) for said in self.judge(view, host, facts)]
+
 
 @dataclass(frozen=True)
 class ClusterCheck:
@@ -116,6 +119,10 @@ class ClusterCheck:
     of_machine: bool = False
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
+
+    def results(self, view: View) -> list[CheckResult]:
+        """What it says of the cluster."""
+        return [said.of(self.id) for said in self.judge(view)]
 
 
 @dataclass(frozen=True)
@@ -134,53 +141,44 @@ class BmcCheck:
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
 
+    def results(self, view: View, host: Host, facts: BmcFacts) -> list[CheckResult]:
+        """What it says of a host."""
+        return [said.of(self.id) for said in self.judge(view, host, facts)]
+
 
 Check = HostCheck | ClusterCheck
 """What stages bring."""
 AnyCheck = Check | BmcCheck
-SAYINGS = 4096
-"""Results that differ in more than their place, and are kept: some sixty checks, each with a few values."""
 ALL_ROLES = frozenset(Role)
 GPU_HOSTS = frozenset({Role.GPU})
 CONTROL_HOSTS = frozenset({Role.CONTROL})
 
 
-def judged(check_id: str, at: Place | str, status: Status, **rest: Any) -> CheckResult:
-    """A result of ``at``: a place, a host by its name, or the cluster."""
-    try:
-        said = _said(check_id, status, **rest)
-    except TypeError:
-        # A list has no hash, and is read as what it holds.
-        said = _said.__wrapped__(check_id, status, **rest)
-    return said.at(at)
+def judged(at: Place | str, status: Status, **told: Any) -> Judgement:
+    """What is said of ``at``: a place, a host by its name, or the cluster."""
+    return Judgement(at, status, told)
 
 
-@lru_cache(SAYINGS, typed=True)
-def _said(check_id: str, status: Status, **rest: Any) -> CheckResult:
-    """What a result says beside where. Most hosts are told the same, so that it is validated once for all of them."""
-    return CheckResult(id=check_id, target="", host=None, status=status, **rest)
+def passed(at: Place | str, value: Value = None, **told: Any) -> Judgement:
+    """It is good."""
+    return Judgement(at, Status.PASS, {"value": value, **told})
 
 
-def passed(check_id: str, at: Place | str, value: Value = None, **rest: Any) -> CheckResult:
-    """A result that is good."""
-    return judged(check_id, at, Status.PASS, value=value, **rest)
+def failed(at: Place | str, cause: str, fix: str, **told: Any) -> Judgement:
+    """It is bad, with its one-line cause and remedy."""
+    return Judgement(at, Status.FAIL, {"cause": cause, "fix": fix, **told})
 
 
-def failed(check_id: str, at: Place | str, cause: str, fix: str, **rest: Any) -> CheckResult:
-    """A result that is bad, with its one-line cause and remedy."""
-    return judged(check_id, at, Status.FAIL, cause=cause, fix=fix, **rest)
+def warned(at: Place | str, cause: str, fix: str, **told: Any) -> Judgement:
+    """It is doubtful and ends no run, with its one-line cause and remedy."""
+    return Judgement(at, Status.WARN, {"cause": cause, "fix": fix, **told})
 
 
-def warned(check_id: str, at: Place | str, cause: str, fix: str, **rest: Any) -> CheckResult:
-    """A result that is doubtful and ends no run, with its one-line cause and remedy."""
-    return judged(check_id, at, Status.WARN, cause=cause, fix=fix, **rest)
-
-
-def not_assessed(check_id: str, at: Place | str, why: Gap | str, **rest: Any) -> CheckResult:
-    """A result that could not be had, with the reason."""
+def not_assessed(at: Place | str, why: Gap | str, **told: Any) -> Judgement:
+    """It could not be had, with the reason."""
     gap = Gap(why) if isinstance(why, str) else why
-    told = {"cause": gap.text, "names": gap.names, "kind": gap.kind}
-    return judged(check_id, at, Status.NOT_ASSESSED, **told, **rest)
+    said = {"cause": gap.text, "names": gap.names, "kind": gap.kind}
+    return Judgement(at, Status.NOT_ASSESSED, {**said, **told})
 
 
 def measured_against(check: AnyCheck) -> str:

@@ -92,10 +92,10 @@ def judge(view: View, found: ControllerRound) -> list[CheckResult]:
     results: list[CheckResult] = []
     for host in view.site.hosts:
         if away := found.unanswered.get(host.name):
-            results.append(failed(REACHABLE, host.name, away.cause, away.fix))
+            results.append(failed(host.name, away.cause, away.fix).of(REACHABLE))
         elif facts := found.facts.get(host.name):
-            results.append(passed(REACHABLE, host.name, facts.controller or None))
-            results += [r for check in CHECKS for r in check.judge(seen, host, facts)]
+            results.append(passed(host.name, facts.controller or None).of(REACHABLE))
+            results += [r for check in CHECKS for r in check.results(seen, host, facts)]
     return results
 
 
@@ -103,7 +103,7 @@ def without(view: View) -> list[CheckResult]:
     """Hosts that have no controller in the site: nothing is known of their machine."""
     why = "site.yml names no management controller for it"
     return [
-        not_assessed(REACHABLE, host.name, why, required=False, fix=NO_BMC)
+        not_assessed(host.name, why, required=False, fix=NO_BMC).of(REACHABLE)
         for host in view.site.hosts
         if host.bmc is None
     ]

@@ -23,7 +23,7 @@ def judge_host(view: View, host: Host, ids: Iterable[str]) -> list[CheckResult]:
     return [
         result
         for check in _of_hosts(frozenset(ids), frozenset(host.roles))
-        for result in check.judge(view, host, view.facts[host.name])
+        for result in check.results(view, host, view.facts[host.name])
     ]
 
 
@@ -44,7 +44,7 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
         result
         for check in CHECKS
         if isinstance(check, ClusterCheck) and check.id in wanted
-        for result in check.judge(view)
+        for result in check.results(view)
     ]
 
 
@@ -96,11 +96,10 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
         else:
             results.append(
                 not_assessed(
-                    f"stage.{stage.name}",
                     host.name,
                     f"stage {stage.name} is not finished here, so its checks were not made",
                     fix=f"appliance deploy --limit {host.name}",
-                )
+                ).of(f"stage.{stage.name}")
             )
     return results
 
@@ -112,7 +111,7 @@ def _unproved(view: View, host: Host, stage: Stage) -> list[CheckResult]:
         return []
     why = f"stage {stage.name} failed here and was not proved since: {cause}"
     fix = f"appliance deploy --limit {host.name}"
-    return [not_assessed(f"stage.{stage.name}", host.name, why, fix=fix)]
+    return [not_assessed(host.name, why, fix=fix).of(f"stage.{stage.name}")]
 
 
 def _unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResult]:
@@ -120,7 +119,7 @@ def _unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResu
     if "receipts" not in facts.errors or not wanted - OF_HARDWARE:
         return []
     why = facts.gap("receipts").after("which stages are finished here is not known: ")
-    return [not_assessed(RECEIPTS, facts.host, why)]
+    return [not_assessed(facts.host, why).of(RECEIPTS)]
 
 
 def _finished(facts: HostFacts, stage: Stage) -> bool:
@@ -135,5 +134,5 @@ def _anywhere(view: View, stage: Stage) -> bool:
 def _reachable(found: Round, host: Host) -> CheckResult:
     missing = found.unanswered.get(host.name)
     if missing is None:
-        return passed(REACHABLE, host.name)
-    return failed(REACHABLE, host.name, missing.cause, missing.fix)
+        return passed(host.name).of(REACHABLE)
+    return failed(host.name, missing.cause, missing.fix).of(REACHABLE)

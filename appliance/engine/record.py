@@ -162,12 +162,11 @@ def _stage_results(outcomes: Iterable[StageOutcome]) -> tuple[CheckResult, ...]:
     bad = {StageState.FAILED: Status.FAIL, StageState.BLOCKED: Status.ERROR}
     return tuple(
         judged(
-            f"stage.{o.stage}",
             o.host,
             bad[o.state],
             cause=o.cause or o.why,
             fix=o.fix or "mend the stage before it, then deploy again",
-        )
+        ).of(f"stage.{o.stage}")
         for o in outcomes
         if o.state in bad
     )
@@ -181,7 +180,7 @@ def _omitted(
     broken = {r.host for r in seen if r.status in {Status.FAIL, Status.ERROR}}
     said = {r.name for r in seen}
     for o in outcomes:
-        left = not_assessed(f"stage.{o.stage}", o.host, f"not run here: {o.why}", fix=AGAIN)
+        left = not_assessed(o.host, f"not run here: {o.why}", fix=AGAIN).of(f"stage.{o.stage}")
         if o.state is StageState.NOT_RUN and o.host not in broken and left.name not in said:
             yield left
 

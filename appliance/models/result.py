@@ -1,6 +1,6 @@
 """The verdict every check and benchmark gives, and how verdicts add up."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -133,6 +133,34 @@ class CheckResult(Numerous):
             return given
         read = _read(str(given["target"]))
         return {"host": read.host, "parts": read.parts, **given}
+
+
+SAYINGS = 4096
+"""Results that differ in more than their place, and are kept: some sixty checks, each with a few values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a judge says of a place: ``told`` are fields of CheckResult. Which check says it, the check itself adds."""
+
+    at: Place | str
+    status: Status
+    told: Mapping[str, Any]
+
+    def of(self, check_id: str) -> CheckResult:
+        """The result of that check."""
+        try:
+            said = _said(check_id, self.status, **self.told)
+        except TypeError:
+            # A list has no hash, and is read as what it holds.
+            said = _said.__wrapped__(check_id, self.status, **self.told)
+        return said.at(self.at)
+
+
+@lru_cache(SAYINGS, typed=True)
+def _said(check_id: str, status: Status, **told: Any) -> CheckResult:
+    """What a result says beside where. Most hosts are told the same, so that it is validated once for all of them."""
+    return CheckResult(id=check_id, target="", host=None, status=status, **told)
 
 
 Spelled = tuple[str, str | None, tuple[str, ...]]

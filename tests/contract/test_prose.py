@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from appliance.checks import check
 from appliance.checks.causes import Cause, Reach
 from appliance.config import data
 from appliance.engine import judge
@@ -17,7 +16,8 @@ from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.survey import view_of
-from appliance.models.result import CheckResult
+from appliance.models import result
+from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.report import nagios
 from appliance.report.findings import findings
@@ -37,10 +37,10 @@ def other(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
 
 
-def reworded(**fields: Any) -> CheckResult:
+def reworded(check_id: str, status: Status, **told: Any) -> CheckResult:
     """The result a check makes, in other words."""
-    texts = {name: other(str(fields[name])) for name in TEXTS if name in fields}
-    return CheckResult(**(fields | texts))
+    texts = {name: other(str(told[name])) for name in TEXTS if name in told}
+    return CheckResult(id=check_id, target="", host=None, status=status, **(told | texts))
 
 
 def retold(found: Round) -> Round:
@@ -100,9 +100,8 @@ def both(site: Site, found: Round, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """As it is said, and in other words."""
     yield decided(site, found, str)
     with monkeypatch.context() as patched:
-        patched.setattr(check, "CheckResult", reworded)
-        # Without what is kept of the words before.
-        patched.setattr(check, "_said", check._said.__wrapped__)
+        # In place of what keeps the words before.
+        patched.setattr(result, "_said", reworded)
         yield decided(site, retold(found), other)
 
 
@@ -235,11 +234,11 @@ def joined(source: str) -> list[int]:
         call.lineno
         for call in calls
         if getattr(call.func, "id", "") in MAKERS
-        and len(call.args) > 1
-        and isinstance(call.args[1], ast.JoinedStr)
+        and call.args
+        and isinstance(call.args[0], ast.JoinedStr)
     ]
 
 
 def test_what_a_result_speaks_of_is_never_a_text_put_together() -> None:
-    assert joined('failed("gpu.ecc", f"{host}/GPU {n}", "x", "y")') == [1]
+    assert joined('failed(f"{host}/GPU {n}", "x", "y")') == [1]
     assert [path for path, source in modules().items() if joined(source)] == []

@@ -39,9 +39,9 @@ def judge(host: str, burn: Burn, asked: float, gpus: int, simulated: bool) -> It
         seen = min(len(m.gpus) for m in burn.moments)
         cause = f"{seen} of {gpus} GPUs answered throughout"
         if seen > 0:
-            yield failed(ERRORS, host, cause, "appliance health: one fell off the bus", **common)
+            yield failed(host, cause, "appliance health: one fell off the bus", **common).of(ERRORS)
         for check in (CLOCKS, HEAT, *([ERRORS] * (seen == 0))):
-            yield not_assessed(check, host, cause, **common)
+            yield not_assessed(host, cause, **common).of(check)
         return
     yield from _of_gpus(host, burn, CLOCKS, _slowed, common)
     yield from _of_gpus(host, burn, HEAT, _heated, common)
@@ -58,21 +58,21 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
     hours = burn.lasted / 3600
     shown = common | {"value": round(hours, 3), "unit": "h", "limit": round(asked / 3600, 3)}
     if not burn.done or burn.lasted < asked - SLACK:
-        return failed(DONE, host, f"it ended after {hours:.3g} h", AGAIN, **shown)
+        return failed(host, f"it ended after {hours:.3g} h", AGAIN, **shown).of(DONE)
     if burn.failed:
         fix = "its log in Slurm; then the diagnostics of that host: appliance validate dcgm"
-        return failed(DONE, host, f"{burn.failed} of its workers died", fix, **shown)
+        return failed(host, f"{burn.failed} of its workers died", fix, **shown).of(DONE)
     if burn.hung:
         return failed(
-            DONE, host, "nvidia-smi hung during it", "appliance health; reboot the host", **shown
-        )
+            host, "nvidia-smi hung during it", "appliance health; reboot the host", **shown
+        ).of(DONE)
     if burn.gap > max(5 * burn.interval, 60):
         cause = f"nothing was sampled for {burn.gap:.0f} s"
-        return not_assessed(DONE, host, cause, fix=AGAIN, **shown)
+        return not_assessed(host, cause, fix=AGAIN, **shown).of(DONE)
     if burn.load != "gpu":
         cause = "processors were loaded, no GPU: PyTorch with CUDA is not there"
         fix = "name a container with PyTorch in slurm.containers.benchmark, or install it on the hosts"
-        return not_assessed(DONE, host, cause, fix=fix, **shown)
+        return not_assessed(host, cause, fix=fix, **shown).of(DONE)
     after = settled(burn)
     for index in range(gpus):
         use = [
@@ -84,8 +84,10 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         ]
         if not use or mean(use) < BUSY:
             told = f"{mean(use):.0f} % of the time" if use else "for a time that nobody told"
-            return not_assessed(DONE, host, f"GPU {index} was at work {told}", fix=AGAIN, **shown)
-    return passed(DONE, host, **shown)
+            return not_assessed(host, f"GPU {index} was at work {told}", fix=AGAIN, **shown).of(
+                DONE
+            )
+    return passed(host, **shown).of(DONE)
 
 
 Seen = tuple[str, str, str]
@@ -107,16 +109,16 @@ def _of_gpus(
         bad += status in {"fail", "warn"}
         unknown += status == "unknown"
         if status == "fail":
-            yield failed(check, at, cause, fix, **common)
+            yield failed(at, cause, fix, **common).of(check)
         elif status == "warn":
-            yield warned(check, at, cause, fix, **common)
+            yield warned(at, cause, fix, **common).of(check)
         elif status == "unknown":
-            yield not_assessed(check, at, cause, **common)
+            yield not_assessed(at, cause, **common).of(check)
     if check == HEAT and (spread := _spread(burn)) is not None:
         bad += 1
-        yield warned(check, host, spread, "air flow and seating of the warmest", **common)
+        yield warned(host, spread, "air flow and seating of the warmest", **common).of(check)
     elif not bad and not unknown:
-        yield passed(check, host, len(during), unit="samples", **common)
+        yield passed(host, len(during), unit="samples", **common).of(check)
 
 
 def _slowed(own: list[Gpu]) -> Seen:
@@ -168,20 +170,22 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
         if len({g.uuid for g in own}) > 1:
             told += 1
             yield failed(
-                ERRORS, at, "another GPU took its place meanwhile", "appliance health", **common
-            )
+                at, "another GPU took its place meanwhile", "appliance health", **common
+            ).of(ERRORS)
         elif len(counts) < len(own):
             told += 1
-            yield not_assessed(ERRORS, at, "its memory errors were not told throughout", **common)
+            yield not_assessed(at, "its memory errors were not told throughout", **common).of(
+                ERRORS
+            )
         elif max(counts) > counts[0]:
             told += 1
             cause = f"{max(counts) - counts[0]:g} uncorrectable memory errors came up"
-            yield failed(ERRORS, at, cause, "reset the GPU; again: return it", **common)
+            yield failed(at, cause, "reset the GPU; again: return it", **common).of(ERRORS)
     if burn.xids is None:
         told += 1
         yield not_assessed(
-            ERRORS, place(host, "kernel log"), "it could not be read throughout", **common
-        )
+            place(host, "kernel log"), "it could not be read throughout", **common
+        ).of(ERRORS)
     for address, code in burn.xids or ():
         row = xid_map().row(code)
         kind = xid_map().classes[row.kind] if row else None
@@ -193,9 +197,9 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
         cause = f"the driver logged Xid {code}: {row.means if row else 'nobody has judged it'}"
         fix = (row.action if row else "") or (kind.action if kind else "appliance explain gpu.xid")
         make = failed if verdict == "fail" else warned
-        yield make(ERRORS, at, cause, fix.replace("{gpu}", address), **common)
+        yield make(at, cause, fix.replace("{gpu}", address), **common).of(ERRORS)
     if not told:
-        yield passed(ERRORS, host, 0, unit="errors", **common)
+        yield passed(host, 0, unit="errors", **common).of(ERRORS)
 
 
 def _rate(host: str, burn: Burn, common: dict[str, Any]) -> CheckResult:
@@ -207,9 +211,9 @@ def _rate(host: str, burn: Burn, common: dict[str, Any]) -> CheckResult:
         if len(own) > 1 and mean(own) and (jitter := pstdev(own) / mean(own) * 100) >= worst:
             worst, slowest = jitter, name
     if not slowest:
-        return not_assessed(RATE, host, "no GPU reported a rate", required=False, **common)
+        return not_assessed(host, "no GPU reported a rate", required=False, **common).of(RATE)
     shown = common | {"value": round(worst, 1), "unit": "%", "limit": JITTER}
     if worst > JITTER:
         cause = f"the rate of GPU {slowest} varies by {worst:.1f} %"
-        return warned(RATE, host, cause, "its clocks and its power limit", **shown)
-    return passed(RATE, host, **shown)
+        return warned(host, cause, "its clocks and its power limit", **shown).of(RATE)
+    return passed(host, **shown).of(RATE)

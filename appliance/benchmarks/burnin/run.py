@@ -78,14 +78,16 @@ def run(
     hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.SLURM))
     if not controls or not hosts:
         why = "burn-in is a job of Slurm, and no GPU host is Slurm's"
-        return Outcome(tuple(not_assessed(check, CLUSTER, why, required=False) for check in CHECKS))
+        return Outcome(
+            tuple(not_assessed(CLUSTER, why, required=False).of(check) for check in CHECKS)
+        )
     least = (view.number(DONE) or (0.0, ""))[0] * 3600
     wanted = Wanted(controls[0].name, hosts, minutes * 60.0 or least or MINUTES * 60.0)
     try:
         _through(view, remote, wanted, clock, sleep)
     except Undone as undone:
         status = Status.ERROR if undone.is_error else Status.NOT_ASSESSED
-        return Outcome((judged(DONE, CLUSTER, status, cause=str(undone), fix=undone.fix),))
+        return Outcome((judged(CLUSTER, status, cause=str(undone), fix=undone.fix).of(DONE),))
     outcome = _judged(view, remote, wanted, least)
     for host in hosts:
         _ask(remote, host, ["touch", f"{FOLDER}/judged"])
@@ -213,14 +215,14 @@ def _judged(view: View, remote: Remote, wanted: Wanted, least: float) -> Outcome
         if text is None:
             cause = f"its samples could not be read from {FOLDER}"
             fix = "is the host up? then again: appliance validate burnin"
-            results.append(judged(DONE, host, Status.ERROR, cause=cause, fix=fix))
+            results.append(judged(host, Status.ERROR, cause=cause, fix=fix).of(DONE))
             continue
         raw.append(Raw(f"{host}.jsonl", text[:LARGEST]))
         try:
             burn = read(text)
         except Unread as error:
             fix = "was Slurm's job cancelled? then again: appliance validate burnin"
-            results.append(judged(DONE, host, Status.ERROR, cause=str(error), fix=fix))
+            results.append(judged(host, Status.ERROR, cause=str(error), fix=fix).of(DONE))
             continue
         gpus = gpu_count(view.profile, view.site.host(host))
         found = judge(host, burn, wanted.seconds, gpus, bool(view.site.simulated))

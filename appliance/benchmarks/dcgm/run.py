@@ -52,7 +52,7 @@ def run(view: View, remote: Remote, level: int = 0) -> Outcome:
     level = level or wanted or DEFAULT
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
-        return Outcome((not_assessed(CHECK, CLUSTER, "the site has no GPU host"),))
+        return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(CHECK),))
     count = gpu_least(view.profile, view.site)
     task = Task("dcgm", SCRIPT, SECONDS[level], TOOLS, (str(level),), gpus=count)
     said = on_each(view, remote, task, hosts)
@@ -86,7 +86,7 @@ def judge(host: str, said: Said, gpus: int, level: int) -> Iterator[CheckResult]
     except Unread as error:
         ended = f"; it ended with {said.code}: {said.last}" if said.code else ""
         fix = "systemctl status nvidia-dcgm there; dcgmi diag -r 1 by hand"
-        yield judged(CHECK, host, Status.ERROR, cause=f"{error}{ended}", fix=fix)
+        yield judged(host, Status.ERROR, cause=f"{error}{ended}", fix=fix).of(CHECK)
         return
     common = [v for v in report.verdicts if v.gpu is None]
     found = sorted({v.gpu for v in report.verdicts if v.gpu is not None} | set(range(gpus)))
@@ -98,7 +98,7 @@ def judge(host: str, said: Said, gpus: int, level: int) -> Iterator[CheckResult]
     if said.code and all(v.word in {Word.PASS, Word.SKIP} for v in report.verdicts):
         cause = f"dcgmi ended with {said.code}, though no test of its report failed"
         at = place(host, "diagnostic")
-        yield judged(CHECK, at, Status.ERROR, cause=cause, fix="look at DCGM's log there")
+        yield judged(at, Status.ERROR, cause=cause, fix="look at DCGM's log there").of(CHECK)
 
 
 def _of_gpu(at: Place, own: Sequence[Verdict], report: Report, level: int) -> CheckResult:
@@ -114,7 +114,7 @@ def _of_gpu(at: Place, own: Sequence[Verdict], report: Report, level: int) -> Ch
         f"DCGM has no verdict on it of {first_few(lacking)}" if own else "DCGM did not speak of it"
     )
     fix = "appliance health: is it on the bus? Else dcgmi diag by hand, and DCGM's log"
-    return not_assessed(CHECK, at, cause, fix=fix, evidence=_evidence(report, level))
+    return not_assessed(at, cause, fix=fix, evidence=_evidence(report, level)).of(CHECK)
 
 
 def _name(test: str) -> str:
@@ -130,17 +130,17 @@ def _of(at: Place, verdicts: Sequence[Verdict], report: Report, level: int) -> C
     skipped = f"; not run here: {_told(spared)}" if spared else ""
     shown = {"evidence": _evidence(report, level) + skipped}
     if bad := by_word[Word.FAIL]:
-        return failed(CHECK, at, _told(bad), SERVICE, **shown)
+        return failed(at, _told(bad), SERVICE, **shown).of(CHECK)
     if odd := by_word[Word.UNKNOWN] + by_word[Word.NOT_RUN]:
-        return not_assessed(CHECK, at, f"no verdict on {_told(odd)}", **shown)
+        return not_assessed(at, f"no verdict on {_told(odd)}", **shown).of(CHECK)
     if doubtful := by_word[Word.WARN]:
         return warned(
-            CHECK, at, _told(doubtful), "look at what it warns of, then run it again", **shown
-        )
+            at, _told(doubtful), "look at what it warns of, then run it again", **shown
+        ).of(CHECK)
     if left or not by_word[Word.PASS]:
         cause = f"skipped: {_told(left or spared)}"
-        return not_assessed(CHECK, at, cause, fix=SKIPPED, **shown)
-    return passed(CHECK, at, len(by_word[Word.PASS]), unit="tests", **shown)
+        return not_assessed(at, cause, fix=SKIPPED, **shown).of(CHECK)
+    return passed(at, len(by_word[Word.PASS]), unit="tests", **shown).of(CHECK)
 
 
 def _told(verdicts: Sequence[Verdict]) -> str:

@@ -63,7 +63,7 @@ def run(view: View, remote: Remote) -> Outcome:
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
         why = "the site has no GPU host"
-        return Outcome((not_assessed("fio.scratch_read", CLUSTER, why),))
+        return Outcome((not_assessed(CLUSTER, why).of("fio.scratch_read"),))
     length = SMALL if any(in_container(view, host) for host in hosts) else REAL
     parts = [_scratch(view, remote, hosts, length)]
     parts += [_shared(view, remote, mount, length) for mount in view.site.storage.mounts]
@@ -147,7 +147,7 @@ def _no_client(mount: NfsMount, host: str, way: Route | str) -> CheckResult:
     why = way if isinstance(way, str) else f"{mount.at} is no kernel mount there ({way.way})"
     required = isinstance(way, str)
     at = place(host, mount.at.removeprefix("/"))
-    return not_assessed("fio.shared_read", at, why, required=required)
+    return not_assessed(at, why, required=required).of("fio.shared_read")
 
 
 def _sweeps(
@@ -166,7 +166,7 @@ def _sweeps(
             sweeps[host] = sweep.read(one.output, parts)
         except Unread as error:
             fix = "try it there by hand: fio --output-format=json"
-            bad = judged(check, where, Status.ERROR, cause=str(error), fix=fix)
+            bad = judged(where, Status.ERROR, cause=str(error), fix=fix).of(check)
             troubles.append(bad)
     return sweeps, troubles
 
@@ -200,16 +200,16 @@ def _totals(
         bound = view.limit(check)
         if bound is None:
             why = f"no limit is set ({check})"
-            yield not_assessed(check, at, why, required=False, fix=LIMITS, **shown)
+            yield not_assessed(at, why, required=False, fix=LIMITS, **shown).of(check)
             continue
         shown |= {"limit": bound.value, "limit_source": bound.source}
         if sums[part] < float(bound.value or 0):
             cause = f"{len(sweeps)} hosts together reach {sums[part]:.3g} GB/s"
-            yield failed(
-                check, at, cause, "the server's disks, its processors and its links", **shown
+            yield failed(at, cause, "the server's disks, its processors and its links", **shown).of(
+                check
             )
         else:
-            yield passed(check, at, **shown)
+            yield passed(at, **shown).of(check)
     yield _decay(view, at, sweeps, simulated)
 
 
@@ -219,7 +219,7 @@ def _decay(view: View, at: Place, sweeps: Mapping[str, Sweep], simulated: bool) 
     if not known or bound is None:
         why = "no limit is set (fio.decay)" if known else "the parts were too short to see it"
         shown = {"value": round(max(known), 1), "unit": "%"} if known else {}
-        return not_assessed(DECAY, at, why, required=False, simulated=simulated, **shown)
+        return not_assessed(at, why, required=False, simulated=simulated, **shown).of(DECAY)
     worst = round(max(known), 1)
     shown = {
         "unit": "%",
@@ -230,14 +230,13 @@ def _decay(view: View, at: Place, sweeps: Mapping[str, Sweep], simulated: bool) 
     if worst > float(bound.value or 0):
         cause = f"the last third is {worst:g} % slower than the first"
         return failed(
-            DECAY,
             at,
             cause,
             "caches fill: the disks behind them are slower",
             value=worst,
             **shown,
-        )
-    return passed(DECAY, at, worst, **shown)
+        ).of(DECAY)
+    return passed(at, worst, **shown).of(DECAY)
 
 
 def _measured(results: Sequence[CheckResult]) -> Iterator[Measurement]:

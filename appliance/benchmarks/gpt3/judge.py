@@ -49,25 +49,24 @@ def throughput(run: Run, reference: Reference, allowed: Limit) -> CheckResult:
     shown = {"value": cut(run.tokens_per_s), "unit": "tokens/s", "evidence": _evidence(run)}
     if run.diverged:
         fix = "correct the training first: learning rate, data, and ECC errors of the GPUs"
-        return failed(
-            THROUGHPUT, target(run), f"the training diverged: {run.diverged}", fix, **shown
+        return failed(target(run), f"the training diverged: {run.diverged}", fix, **shown).of(
+            THROUGHPUT
         )
     if run.unreal:
-        return not_assessed(
-            THROUGHPUT, target(run), run.unreal, required=False, simulated=True, **shown
+        return not_assessed(target(run), run.unreal, required=False, simulated=True, **shown).of(
+            THROUGHPUT
         )
     if impossible := _impossible(run, reference):
         return judged(
-            THROUGHPUT,
             target(run),
             Status.ERROR,
             cause=impossible,
             fix="check units of time, global batch, sequence length and number of GPUs of this log",
             **shown,
-        )
+        ).of(THROUGHPUT)
     cell, reason, required = _comparable(run, reference)
     if cell is None or reason:
-        return not_assessed(THROUGHPUT, target(run), reason, required=required, **shown)
+        return not_assessed(target(run), reason, required=required, **shown).of(THROUGHPUT)
     return _against(THROUGHPUT, run, run.rates, cell.tokens_per_s, reference, allowed, shown)
 
 
@@ -76,25 +75,25 @@ def scaling(run: Run, runs: Sequence[Run], reference: Reference, allowed: Limit)
     base = one_node(runs, run)
     if base is None:
         why = "no 1-node run of the same configuration to scale against"
-        return not_assessed(SCALING, target(run), why, required=not run.unreal)
+        return not_assessed(target(run), why, required=not run.unreal).of(SCALING)
     factor = linear_factor(run.tokens_per_s, base.tokens_per_s)
     shown = {
         "value": cut(factor, 2),
         "evidence": f"{run.tokens_per_s:,.0f} on {run.nodes} nodes, {base.tokens_per_s:,.0f} on one; perfect is {run.nodes}",
     }
     if run.unreal:
-        return not_assessed(
-            SCALING, target(run), run.unreal, required=False, simulated=True, **shown
+        return not_assessed(target(run), run.unreal, required=False, simulated=True, **shown).of(
+            SCALING
         )
     if why := run.diverged or base.diverged:
-        return failed(
-            SCALING, target(run), f"the training diverged: {why}", "correct it first", **shown
+        return failed(target(run), f"the training diverged: {why}", "correct it first", **shown).of(
+            SCALING
         )
     cell, reason, required = _comparable(run, reference)
     first, first_reason, _ = _comparable(base, reference)
     if cell is None or first is None or reason or first_reason:
-        return not_assessed(
-            SCALING, target(run), reason or first_reason, required=required, **shown
+        return not_assessed(target(run), reason or first_reason, required=required, **shown).of(
+            SCALING
         )
     published = linear_factor(cell.tokens_per_s, first.tokens_per_s)
     factors = linear_factors(run.rates, base.rates)
@@ -119,17 +118,17 @@ def _against(
         "limit_source": f"{published:,.{0 if check_id == THROUGHPUT else 2}f} less {percent:g} %: {reference.appliance.source}; {allowed.source}",
     }
     if values.low >= floor:
-        return passed(check_id, target(run), **shown, **bounds)
+        return passed(target(run), **shown, **bounds).of(check_id)
     if values.high >= floor:
         digits = 0 if check_id == THROUGHPUT else 3
         cause = (
             f"the log's step times are too coarse to tell: {values.low:,.{digits}f} to "
             f"{values.high:,.{digits}f}, and the limit is {floor:,.{digits}f}"
         )
-        return not_assessed(check_id, target(run), cause, fix=FINER, **shown, **bounds)
+        return not_assessed(target(run), cause, fix=FINER, **shown, **bounds).of(check_id)
     short = (1 - (values.low + values.high) / 2 / published) * 100
     cause = f"{short:.1f} % below the published figure ({percent:g} % allowed)"
-    return failed(check_id, target(run), cause, SLOW_FIX, **shown, **bounds)
+    return failed(target(run), cause, SLOW_FIX, **shown, **bounds).of(check_id)
 
 
 def target(run: Run) -> Place:

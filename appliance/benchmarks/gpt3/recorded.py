@@ -71,7 +71,7 @@ def recording(
             runs.append(run_of(log, recorded, reference, hardware))
         except steps.UnusableLog as error:
             what = f"cluster/{recorded.model} {recorded.platform} {recorded.nodes}n"
-            results.append(not_assessed(THROUGHPUT, what, error.message, fix=error.hint))
+            results.append(not_assessed(what, error.message, fix=error.hint).of(THROUGHPUT))
     merged = _merged(runs)
     return Recording(
         results=(*results, *judge(merged, reference, tolerance)),

@@ -57,9 +57,9 @@ def run(
     Figures of processors gate nothing; gpt3.loss says whether training works through Slurm at all.
     """
     if why := _unready(view):
-        return Outcome((not_assessed(LOSS, "cluster", why, fix="appliance deploy"),))
+        return Outcome((not_assessed("cluster", why, fix="appliance deploy").of(LOSS),))
     if not view.site.gpu_hosts_of(Owner.SLURM):
-        return Outcome((not_assessed(LOSS, "cluster", NOBODY, required=False),))
+        return Outcome((not_assessed("cluster", NOBODY, required=False).of(LOSS),))
     asked, kept = request or Request(), book or Memory()
     if asked.model != SMALL and (left := kept.left()):
         return Outcome((_at_work(left[-1]),))
@@ -87,7 +87,7 @@ def run(
 def _at_work(left: Left) -> CheckResult:
     """A training that another run has submitted holds the hosts, and its figures would be lost."""
     why = f"run {left.run} has submitted a training ({left.job.key}) that nobody has judged yet"
-    return not_assessed(LOSS, "cluster", why, fix=left.again)
+    return not_assessed("cluster", why, fix=left.again).of(LOSS)
 
 
 def _unready(view: View) -> str:
@@ -145,7 +145,7 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
         image = trial.container.image if trial.container else ""
         fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH
         # A host need not have PyTorch; a container that was chosen for training must.
-        return not_assessed(LOSS, trial.target, _said(done), required=bool(image), fix=fix), None
+        return not_assessed(trial.target, _said(done), required=bool(image), fix=fix).of(LOSS), None
     if done.returncode:
         fix = f"on {trial.control}: sinfo -R; on the host it names: journalctl -u slurmd"
         if trial.container:
@@ -204,7 +204,7 @@ def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
     losses = [step.loss for step in log.steps if step.loss is not None]
     fix = "compare with a run on one host, then look at that host's memory and the fabric between the hosts"
     if diverged:
-        return failed(LOSS, trial.target, f"the training diverged: {diverged}", fix)
+        return failed(trial.target, f"the training diverged: {diverged}", fix).of(LOSS)
     wanted = launch.STEPS if trial.on_gpus else STEPS
     if len(losses) < 2 or len(log.steps) < wanted:
         return _error(trial, f"{len(losses)} losses of {wanted} steps printed", fix)
@@ -215,14 +215,14 @@ def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
         "evidence": f"{len(losses)} steps on {trial.nodes} hosts{trial.where}, loss {losses[0]:.3f} to {losses[-1]:.3f}",
     }
     if losses[-1] < losses[0]:
-        return passed(LOSS, trial.target, **shown)
-    return failed(LOSS, trial.target, "the loss does not fall", fix, **shown)
+        return passed(trial.target, **shown).of(LOSS)
+    return failed(trial.target, "the loss does not fall", fix, **shown).of(LOSS)
 
 
 def _unended(trial: Trial, undone: Unended) -> CheckResult:
     if not undone.state:
         status = Status.NOT_ASSESSED if undone.goes_on else Status.ERROR
-        return judged(LOSS, trial.target, status, cause=str(undone), fix=undone.fix)
+        return judged(trial.target, status, cause=str(undone), fix=undone.fix).of(LOSS)
     cause = (
         f"not done within {trial.deadline:g} s; the job was {undone.state} and has been cancelled"
     )
@@ -231,7 +231,7 @@ def _unended(trial: Trial, undone: Unended) -> CheckResult:
 
 
 def _error(trial: Trial, cause: str, fix: str) -> CheckResult:
-    return judged(LOSS, trial.target, Status.ERROR, cause=cause, fix=fix)
+    return judged(trial.target, Status.ERROR, cause=cause, fix=fix).of(LOSS)
 
 
 def _said(done: Completed) -> str:

@@ -81,7 +81,7 @@ def run(view: View, remote: Remote) -> Outcome:
     """All hosts side by side; hosts that share one machine one after the other."""
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
-        return Outcome((not_assessed(STREAM, CLUSTER, "the site has no GPU host"),))
+        return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(STREAM),))
     crowded = any(in_container(view, host) for host in hosts)
     said: dict[str, Said] = {}
     for host in hosts if crowded else ():
@@ -155,14 +155,14 @@ def _read(view: View, said: Mapping[str, Said]) -> tuple[dict[str, Summary], lis
             found = read(one.output)
         except Unread as error:
             fix = "run hpcc there by hand"
-            results.append(judged(STREAM, host, Status.ERROR, cause=str(error), fix=fix))
+            results.append(judged(host, Status.ERROR, cause=str(error), fix=fix).of(STREAM))
             continue
         if found.right:
             summaries[host] = found
         else:
             cause = "HPL's solution is wrong: processors or memory compute falsely"
             fix = "take it out of service; memory test, and the kernel log for machine checks"
-            results.append(failed(HPL, host, cause, fix, simulated=simulated))
+            results.append(failed(host, cause, fix, simulated=simulated).of(HPL))
     return summaries, results
 
 

@@ -47,34 +47,34 @@ def _judge(measured: Measured, at: Place, limits: Limits, versions: str) -> Iter
 
 def _tensors(measured: Measured, at: Place, versions: str) -> CheckResult:
     if measured.trouble:
-        return not_assessed(TENSORS, at, measured.trouble, fix=measured.remedy)
+        return not_assessed(at, measured.trouble, fix=measured.remedy).of(TENSORS)
     known = reference().files.get(measured.bytes)
     if known and measured.sha256 and known != measured.sha256:
         cause = f"the model file is not what it has to be: SHA-256 {measured.sha256[:12]}"
-        return failed(TENSORS, at, cause, DAMAGED)
+        return failed(at, cause, DAMAGED).of(TENSORS)
     lacking = sorted({name for m in measured.missing for name in m.packages})
     remedy = INSTALL.format(packages=" ".join(lacking)) if lacking else ""
     if not measured.loads:
         why = f"no loader could be tried: {', '.join(lacking) or 'none was asked for'} missing"
-        return not_assessed(TENSORS, at, why, fix=remedy)
+        return not_assessed(at, why, fix=remedy).of(TENSORS)
     checked = [load for load in measured.loads if load.checked and load.seconds is not None]
     if wrong := [load for load in checked if load.wrong]:
         cause = f"{_named(wrong)} delivered {wrong[0].wrong} tensors with other bytes than the file"
-        return failed(TENSORS, at, cause, DAMAGED, evidence=versions)
+        return failed(at, cause, DAMAGED, evidence=versions).of(TENSORS)
     if broken := [load for load in measured.loads if load.seconds is None]:
         cause = f"{_named(broken)} did not load: {broken[0].trouble or 'no time was told'}"
-        return judged(TENSORS, at, Status.ERROR, cause=cause, fix=SLOW, evidence=versions)
+        return judged(at, Status.ERROR, cause=cause, fix=SLOW, evidence=versions).of(TENSORS)
     if not checked:
-        return not_assessed(TENSORS, at, "no load was compared with the file", evidence=versions)
+        return not_assessed(at, "no load was compared with the file", evidence=versions).of(TENSORS)
     told = f"{measured.tensors} tensors, {measured.bytes:,} B, {len(measured.loads)} loads; "
-    return passed(TENSORS, at, len(checked), unit="loads compared", evidence=told + versions)
+    return passed(at, len(checked), unit="loads compared", evidence=told + versions).of(TENSORS)
 
 
 def _speedup(measured: Measured, at: Place, limit: Limit | None) -> CheckResult:
     found = f.figures(measured)
     streamer, plain = f.best(found, "streamer"), f.best(found, "safetensors")
     if streamer is None or plain is None:
-        return not_assessed(SPEEDUP, at, _unmeasured(measured), fix=_packages(measured))
+        return not_assessed(at, _unmeasured(measured), fix=_packages(measured)).of(SPEEDUP)
     ratio = plain.median / streamer.median
     floor, source = OWN_LIMIT, OWN_SOURCE
     if limit is not None:
@@ -88,16 +88,16 @@ def _speedup(measured: Measured, at: Place, limit: Limit | None) -> CheckResult:
         f"medians of {len(streamer.seconds)} and {len(plain.seconds)} cold loads",
     }
     if ratio >= floor:
-        return passed(SPEEDUP, at, **shown)
+        return passed(at, **shown).of(SPEEDUP)
     cause = f"the streamer at its best is {ratio:.2f} times as fast as safetensors"
     verdict = failed if limit is not None else warned
-    return verdict(SPEEDUP, at, cause, SLOW, **shown)
+    return verdict(at, cause, SLOW, **shown).of(SPEEDUP)
 
 
 def _share(measured: Measured, at: Place, limit: Limit) -> CheckResult:
     streamer, own = f.best(f.figures(measured), "streamer"), f.raw(measured)
     if streamer is None or own is None:
-        return not_assessed(SHARE, at, _unmeasured(measured), fix=_packages(measured))
+        return not_assessed(at, _unmeasured(measured), fix=_packages(measured)).of(SHARE)
     share = own.median / streamer.median * 100
     shown: dict[str, Any] = {
         "value": round(share, 1),
@@ -107,9 +107,9 @@ def _share(measured: Measured, at: Place, limit: Limit) -> CheckResult:
         "evidence": f"{streamer.name}: {streamer.median:.3g} s; read in order by {own.concurrency}: {own.median:.3g} s",
     }
     if share >= float(limit.value or 0):
-        return passed(SHARE, at, **shown)
+        return passed(at, **shown).of(SHARE)
     cause = f"loading reaches {share:.1f} % of what this storage gives by itself"
-    return failed(SHARE, at, cause, SLOW, **shown)
+    return failed(at, cause, SLOW, **shown).of(SHARE)
 
 
 def _unmeasured(measured: Measured) -> str:

@@ -52,7 +52,7 @@ def run(view: View, remote: Remote, request: Request | None = None) -> Outcome:
         )
     if not places or not hosts:
         why = "the site has no GPU host" if not hosts else "the site has neither mount nor scratch"
-        return _only(not_assessed(TENSORS, CLUSTER, why, fix="name folders with --place"))
+        return _only(not_assessed(CLUSTER, why, fix="name folders with --place").of(TENSORS))
     limits = {name: view.limit(name) for name in CHECKS}
     simulated = bool(view.site.simulated)
     # One after the other: each host has the storage to itself.
@@ -89,7 +89,7 @@ def _on_host(
             host, _argv(asked.python), input=_input(asked, places), timeout=_timeout(asked)
         )
     except ApplianceError as error:
-        return _only(not_assessed(TENSORS, host, error.message, fix=error.hint))
+        return _only(not_assessed(host, error.message, fix=error.hint).of(TENSORS))
     return _read(done, host, places, limits, simulated=simulated)
 
 
@@ -113,12 +113,12 @@ def _read(
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         why = f"the measurement ended with {done.returncode}: {said[:300]}"
-        return _only(not_assessed(TENSORS, at, why, fix=NO_PYTHON))
+        return _only(not_assessed(at, why, fix=NO_PYTHON).of(TENSORS))
     try:
         answer = read(done.stdout, places)
     except ValueError as error:
         cause = f"the measurement's answer cannot be read: {error}"
-        return _only(judged(TENSORS, at, Status.ERROR, cause=cause, fix=NO_PYTHON))
+        return _only(judged(at, Status.ERROR, cause=cause, fix=NO_PYTHON).of(TENSORS))
     results = [r.model_copy(update={"simulated": simulated}) for r in judge(answer, limits, host)]
     return Outcome(
         tuple(results),

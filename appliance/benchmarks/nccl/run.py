@@ -67,7 +67,7 @@ def run(view: View, remote: Remote) -> Outcome:
     found = Findings()
     if not hosts:
         why = "no GPU host is Slurm's, and these tests are its jobs"
-        return Outcome((not_assessed(HOST, CLUSTER, why, required=False),))
+        return Outcome((not_assessed(CLUSTER, why, required=False).of(HOST),))
     _alone(view, remote, hosts, found, HOST, floors.floor(view, HOST), ())
     if view.profile.hardware.fabric.ports:
         off = ("NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1")
@@ -148,7 +148,9 @@ def judge(
         yield said.verdict(check, at)
         return
     if isinstance(measured, str):
-        yield judged(check, at, Status.ERROR, cause=measured, fix="run it there by hand and look")
+        yield judged(at, Status.ERROR, cause=measured, fix="run it there by hand and look").of(
+            check
+        )
         return
     yield _peak(check, at, measured, bound, fix, wire)
     yield _curve(at, measured, check)
@@ -167,26 +169,27 @@ def _peak(
         shown |= {"limit": bound.value, "limit_source": bound.source}
     if measured.wrong:
         cause = f"{measured.wrong} values are wrong: data was corrupted on the way"
-        return failed(check, at, cause, "take it out of service; appliance validate dcgm", **shown)
+        return failed(at, cause, "take it out of service; appliance validate dcgm", **shown).of(
+            check
+        )
     if wire and peak.busbw > wire * ABOVE_WIRE:
         cause = f"{peak.busbw:g} GB/s is more than the wire carries ({wire:g}): this measured something else"
         return judged(
-            check,
             at,
             Status.ERROR,
             cause=cause,
             fix="unset NCCL_ALGO and SHARP settings of the site",
             **shown,
-        )
+        ).of(check)
     if peak.size < TOO_SHORT:
         cause = f"the largest message has {_size(peak.size)}; limits speak of 1 GiB and more"
-        return not_assessed(check, at, cause, **shown)
+        return not_assessed(at, cause, **shown).of(check)
     if bound is None:
         cause = f"no limit is known for this product: set {check} in limits of site or profile"
-        return not_assessed(check, at, cause, required=False, **shown)
+        return not_assessed(at, cause, required=False, **shown).of(check)
     if peak.busbw < float(bound.value or 0):
-        return failed(check, at, f"bus bandwidth is {peak.busbw:g} GB/s", fix, **shown)
-    return passed(check, at, **shown)  # type: ignore[arg-type]  # value is one of them
+        return failed(at, f"bus bandwidth is {peak.busbw:g} GB/s", fix, **shown).of(check)
+    return passed(at, **shown).of(check)  # type: ignore[arg-type]  # value is one of them
 
 
 def _curve(at: Place, measured: Collective, check: str) -> CheckResult:
@@ -195,8 +198,8 @@ def _curve(at: Place, measured: Collective, check: str) -> CheckResult:
         size, lost = measured.dents[0]
         cause = f"bandwidth falls by {lost:g} % at {_size(size)}, where it should rise"
         fix = "look at that size with NCCL_DEBUG=INFO: protocol, algorithm, a lossy port"
-        return failed(CURVE, where, cause, fix)
-    return passed(CURVE, where, len(measured.rows), unit="sizes")
+        return failed(where, cause, fix).of(CURVE)
+    return passed(where, len(measured.rows), unit="sizes").of(CURVE)
 
 
 def _grouped(view: View, remote: Remote, hosts: Sequence[str], found: Findings) -> list[str]:
@@ -240,16 +243,16 @@ def grouped(
     shown = {"limit": bound.value, "limit_source": bound.source} if bound else {}
     for host in ends:
         cause = "it is slow with every host that is known to be good"
-        yield failed(GROUPS, host, cause, FIX_FABRIC, value=best.get(host), unit="GB/s", **shown)
+        yield failed(host, cause, FIX_FABRIC, value=best.get(host), unit="GB/s", **shown).of(GROUPS)
     for one, other in paths:
         cause = f"{one} and {other} are slow together and good with others: the path between them"
         fix = "appliance fabric: cables and switch ports between the two"
-        yield failed(GROUPS, place(one, f"to {other}"), cause, fix, names=(one, other), **shown)
+        yield failed(place(one, f"to {other}"), cause, fix, names=(one, other), **shown).of(GROUPS)
     for host in left:
         cause = why.get(host) or "no host that is known to be good was there to compare it with"
-        yield not_assessed(GROUPS, host, cause, value=best.get(host), unit="GB/s", **shown)
+        yield not_assessed(host, cause, value=best.get(host), unit="GB/s", **shown).of(GROUPS)
     for host in good:
-        yield passed(GROUPS, host, best.get(host), unit="GB/s", **shown)
+        yield passed(host, best.get(host), unit="GB/s", **shown).of(GROUPS)
 
 
 def _over(

@@ -75,10 +75,10 @@ def run(view: View, remote: Remote) -> Outcome:
     devices = {host: tuple(rails_of(view, host)) for host in hosts}
     if not view.profile.hardware.fabric.ports:
         why = "this hardware class has no fabric"
-        return Outcome((not_assessed(BW, CLUSTER, why, required=False),))
+        return Outcome((not_assessed(CLUSTER, why, required=False).of(BW),))
     if len(hosts) < 2:
         return Outcome(
-            (not_assessed(BW, CLUSTER, "a pair takes two GPU hosts of Slurm", required=False),)
+            (not_assessed(CLUSTER, "a pair takes two GPU hosts of Slurm", required=False).of(BW),)
         )
     bounds = {
         BW: floors.of_port(view, BW),
@@ -217,7 +217,7 @@ def _verdicts(
     if not results:
         why = next(iter(found.why.values()), NO_CUDA if check == GPU_BW else "no pair was measured")
         why = NO_CUDA if check == GPU_BW and found.values else why
-        yield not_assessed(check, CLUSTER, why, required=check != GPU_BW)
+        yield not_assessed(CLUSTER, why, required=check != GPU_BW).of(check)
         return
     isolated = isolate(ends, results)
     whole = {end for end in lifted(ends, isolated.ends) if "/" not in end}
@@ -234,15 +234,15 @@ def _verdicts(
                 if host in whole
                 else "it is slow with hosts whose ports are good"
             )
-            yield failed(check, at, cause, FIX, **common)
+            yield failed(at, cause, FIX, **common).of(check)
         elif end in isolated.good:
-            yield passed(check, at, **common)
+            yield passed(at, **common).of(check)
         else:
-            yield not_assessed(check, at, _why(end, results, bound, found, check), **common)
+            yield not_assessed(at, _why(end, results, bound, found, check), **common).of(check)
     for one, other in isolated.paths:
         cause = f"slow together, and each is good with another host: the path to {other}"
         at = place(one.partition("/")[0], one.partition("/")[2], f"to {other.partition('/')[0]}")
-        yield failed(check, at, cause, PATH_FIX, names=(one, other), **limit)
+        yield failed(at, cause, PATH_FIX, names=(one, other), **limit).of(check)
 
 
 def _why(

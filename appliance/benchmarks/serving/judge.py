@@ -21,7 +21,7 @@ Limits = Mapping[str, Limit | None]
 def judge(found: Sequence[Figure], limits: Limits) -> Iterator[CheckResult]:
     """serving.answers, and one result per limit that is set."""
     if not found:
-        yield not_assessed(ANSWERS, CLUSTER, "nothing was asked")
+        yield not_assessed(CLUSTER, "nothing was asked").of(ANSWERS)
         return
     yield _answers(found[0])
     for check in (THROUGHPUT, TTFT, TPOT):
@@ -33,22 +33,22 @@ def judge(found: Sequence[Figure], limits: Limits) -> Iterator[CheckResult]:
 def _answers(lowest: Figure) -> CheckResult:
     asked = f"{lowest.asked} requests" + (f" at {lowest.rate:g}/s" if lowest.rate else "")
     if not lowest.asked:
-        return not_assessed(ANSWERS, CLUSTER, "no request was sent", fix=MORE)
+        return not_assessed(CLUSTER, "no request was sent", fix=MORE).of(ANSWERS)
     shown: dict[str, Any] = {"unit": "answers", "limit": lowest.asked}
     shown["limit_source"] = "every request at the lowest rate is answered well"
     if lowest.good == lowest.asked:
-        return passed(ANSWERS, CLUSTER, lowest.good, evidence=asked, **shown)
+        return passed(CLUSTER, lowest.good, evidence=asked, **shown).of(ANSWERS)
     reasons = [f"{count} x {why}" for why, count in lowest.refused.items()]
     cause = (
         f"{lowest.asked - lowest.good} of {asked} failed: {first_few(reasons) or 'no reason told'}"
     )
-    return failed(ANSWERS, CLUSTER, cause, SERVER, value=lowest.good, **shown)
+    return failed(CLUSTER, cause, SERVER, value=lowest.good, **shown).of(ANSWERS)
 
 
 def _limited(check: str, found: Sequence[Figure], limit: Limit) -> CheckResult:
     if late := [one for one in found if one.late is not None and one.late > f.LATE_S]:
         why = f"this machine sent requests {late[0].late:.1f} s late at {late[0].rate:g}/s: its figures are not the server's"
-        return not_assessed(check, CLUSTER, why, fix=CLIENT)
+        return not_assessed(CLUSTER, why, fix=CLIENT).of(check)
     kept = f.saturation(found)
     if kept is None:
         lowest = found[0]
@@ -56,10 +56,10 @@ def _limited(check: str, found: Sequence[Figure], limit: Limit) -> CheckResult:
             kept = lowest
         else:
             why = f"the server does not keep up with {lowest.rate:g} requests/s, the lowest rate"
-            return not_assessed(check, CLUSTER, why, fix="try lower --rates")
+            return not_assessed(CLUSTER, why, fix="try lower --rates").of(check)
     if kept.good < f.LEAST:
         why = f"{kept.good} good answers say nothing of percentiles"
-        return not_assessed(check, CLUSTER, why, fix=MORE)
+        return not_assessed(CLUSTER, why, fix=MORE).of(check)
     return _against(check, kept, found, limit)
 
 
@@ -81,7 +81,7 @@ def _against(check: str, kept: Figure, found: Sequence[Figure], limit: Limit) ->
     else:
         times = kept.ttft if check == TTFT else kept.tpot
         if 99 not in times:
-            return not_assessed(check, CLUSTER, "no answer had more than one token", fix=MORE)
+            return not_assessed(CLUSTER, "no answer had more than one token", fix=MORE).of(check)
         value, unit, how = times[99], "ms", at
         good = value <= bound
     shown: dict[str, Any] = {
@@ -92,5 +92,5 @@ def _against(check: str, kept: Figure, found: Sequence[Figure], limit: Limit) ->
         "evidence": how,
     }
     if good:
-        return passed(check, CLUSTER, **shown)
-    return failed(check, CLUSTER, f"{value:.1f} {unit}, {how}", SLOW, **shown)
+        return passed(CLUSTER, **shown).of(check)
+    return failed(CLUSTER, f"{value:.1f} {unit}, {how}", SLOW, **shown).of(check)

@@ -21,7 +21,7 @@ NAMED = "name it: appliance validate serving --endpoint URL"
 def run(view: View, _: Remote, request: Request | None = None) -> Outcome:
     """Of a site: with its limits."""
     if request is None:
-        return Outcome((not_assessed(ANSWERS, CLUSTER, "no server was named", fix=NAMED),))
+        return Outcome((not_assessed(CLUSTER, "no server was named", fix=NAMED).of(ANSWERS),))
     limits = {name: view.limit(name) for name in CHECKS}
     return ask(request, limits, simulated=bool(view.site.simulated))
 
@@ -36,7 +36,7 @@ def ask(request: Request, limits: Limits, *, simulated: bool = False) -> Outcome
         model, levels = load.levels(at, request)
     except (Refused, OSError, TimeoutError) as error:
         why = f"{request.endpoint} cannot be measured: {str(error) or 'no answer in time'}"
-        return Outcome((not_assessed(ANSWERS, CLUSTER, why, fix=SERVER),))
+        return Outcome((not_assessed(CLUSTER, why, fix=SERVER).of(ANSWERS),))
     found = tuple(map(figure, levels))
     results = [r.model_copy(update={"simulated": simulated}) for r in judge(found, limits)]
     told = {"endpoint": request.endpoint, "model": model}

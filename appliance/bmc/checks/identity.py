@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from appliance.checks.check import BmcCheck, View, failed, not_assessed, passed
 from appliance.models.bmc import BmcArea, BmcFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host
 
 NO_SERIAL = frozenset(
@@ -20,21 +20,21 @@ TWICE = (
 )
 
 
-def judge_unique(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_unique(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """No other host of the site shows the same serial number, UUID or MAC address."""
     owners = view.once(_owners)
     mine = _marks(facts)
     if not mine:
         why = "its controller shows neither serial number, UUID nor MAC address"
-        yield not_assessed("bmc.unique", host.name, why)
+        yield not_assessed(host.name, why)
         return
     shared = [(mark, owners[mark]) for mark in mine if len(owners[mark]) > 1]
     for (kind, value), hosts in shared[:1]:
         others = [name for name in hosts if name != host.name]
         cause = f"{kind} {value} is also that of {', '.join(others)}"
-        yield failed("bmc.unique", host.name, cause, TWICE, value=value, names=tuple(others))
+        yield failed(host.name, cause, TWICE, value=value, names=tuple(others))
     if not shared:
-        yield passed("bmc.unique", host.name, facts.machine.serial or None)
+        yield passed(host.name, facts.machine.serial or None)
 
 
 def _owners(view: View) -> Mapping[tuple[str, str], list[str]]:
@@ -56,35 +56,35 @@ def _marks(facts: BmcFacts) -> list[tuple[str, str]]:
     return found + [("MAC address", mac) for mac in macs if mac.strip("0:")]
 
 
-def judge_mac(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_mac(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """The management port of the site is one of the machine's."""
     if host.mac is None:
         return
     macs = {port.mac for port in facts.interfaces if port.mac}
     if host.mac in macs:
-        yield passed("bmc.mac", host.name, host.mac)
+        yield passed(host.name, host.mac)
         return
     gap = facts.unread.get(BmcArea.INTERFACES, "" if macs else "it lists no MAC address")
     if gap:
-        yield not_assessed("bmc.mac", host.name, gap, limit=host.mac)
+        yield not_assessed(host.name, gap, limit=host.mac)
         return
     cause = f"no port has the MAC address {host.mac}; found: {', '.join(sorted(macs))}"
     fix = "correct hosts[].mac in site.yml, or hosts[].bmc.address if this is another machine"
-    yield failed("bmc.mac", host.name, cause, fix, limit=host.mac)
+    yield failed(host.name, cause, fix, limit=host.mac)
 
 
-def judge_password(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_password(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """The controller's password is not the one it was sold with."""
     if facts.default_password:
         cause = "its controller still has the password it was sold with"
         fix = "set one of its own on the controller, then in the file of hosts[].bmc.password"
-        yield failed("bmc.password", host.name, cause, fix)
+        yield failed(host.name, cause, fix)
     elif facts.must_change_password:
         cause = "its controller asks for a new password"
         fix = "set one on the controller, then in the file of hosts[].bmc.password"
-        yield failed("bmc.password", host.name, cause, fix)
+        yield failed(host.name, cause, fix)
     else:
-        yield passed("bmc.password", host.name)
+        yield passed(host.name)
 
 
 CHECKS = (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from appliance.checks.check import BmcCheck, View, failed, not_assessed, passed, warned
 from appliance.models.bmc import BmcArea, BmcFacts, Condition, Device, DeviceKind, Part
 from appliance.models.gpus import gpu_count
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 
 GIB = 1 << 30
@@ -13,9 +13,9 @@ POWERED_OFF = "the machine is off, and its controller shows parts of it only whi
 ON = "On"
 
 
-def judge_processors(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_processors(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """Sockets and cores are at least the class's, and every processor is well."""
-    yield from ill("bmc.processors", host, facts.processors)
+    yield from ill(host, facts.processors)
     if Role.GPU not in host.roles:
         return
     expected = view.profile.hardware.host
@@ -25,7 +25,6 @@ def judge_processors(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckR
         host,
         facts,
         BmcArea.PROCESSORS,
-        "bmc.processors",
         sockets,
         expected.sockets,
         "sockets",
@@ -36,12 +35,12 @@ def judge_processors(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckR
         if total < expected.cores:
             cause = f"found {total} cores, expected {expected.cores}"
             fix = "look in the firmware's setup whether cores are switched off; else other processors were built in"
-            yield failed("bmc.processors", place(host.name, "cores"), cause, fix, value=total)
+            yield failed(place(host.name, "cores"), cause, fix, value=total)
 
 
-def judge_memory(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_memory(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """Memory is at least the class's, and every module is well."""
-    yield from ill("bmc.memory", host, facts.modules)
+    yield from ill(host, facts.modules)
     if Role.GPU not in host.roles:
         return
     sizes = [m.capacity_mib for m in facts.modules]
@@ -51,80 +50,78 @@ def judge_memory(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResul
     elif facts.machine.memory_gib:
         found = int(facts.machine.memory_gib)
     wanted = view.profile.hardware.host.memory_gib
-    yield from _at_least(view, host, facts, BmcArea.MEMORY, "bmc.memory", found, wanted, "GiB")
+    yield from _at_least(view, host, facts, BmcArea.MEMORY, found, wanted, "GiB")
 
 
-def judge_gpus(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_gpus(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """As many GPUs as the host shall have, and every one is well."""
     if Role.GPU not in host.roles:
         return
     gpus = facts.of_kind(DeviceKind.GPU)
-    yield from ill("bmc.gpus", host, gpus)
+    yield from ill(host, gpus)
     wanted = gpu_count(view.profile, host)
     if len(gpus) > wanted:
         cause = f"found {len(gpus)} GPUs, expected {wanted}"
         fix = "correct hosts[].gpus in site.yml, or choose the profile of this hardware"
-        yield failed("bmc.gpus", host.name, cause, fix, value=len(gpus), limit=wanted, unit="GPUs")
+        yield failed(host.name, cause, fix, value=len(gpus), limit=wanted, unit="GPUs")
     else:
-        yield from _at_least(
-            view, host, facts, BmcArea.DEVICES, "bmc.gpus", len(gpus) or None, wanted, "GPUs"
-        )
+        yield from _at_least(view, host, facts, BmcArea.DEVICES, len(gpus) or None, wanted, "GPUs")
     yield from _narrow(host, view.profile.hardware.gpu.pcie_width, gpus)
 
 
-def judge_hcas(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_hcas(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """HCAs are well; a controller lists cards, the profile counts ports, of which a card has one or two."""
     if Role.GPU not in host.roles or not view.profile.hardware.fabric.ports:
         return
     hcas = facts.of_kind(DeviceKind.HCA)
-    yield from ill("bmc.hcas", host, hcas)
+    yield from ill(host, hcas)
     ports = view.profile.hardware.fabric.ports
     least = -(-ports // 2)
     common = {"unit": "cards", "limit": least, "limit_source": f"profile {view.profile.name}"}
     if not hcas or (len(hcas) < least and BmcArea.DEVICES in facts.unread):
         why = facts.unread.get(BmcArea.DEVICES) or "its controller lists no HCA at all"
-        yield not_assessed("bmc.hcas", host.name, _off(facts) or why, **common)
+        yield not_assessed(host.name, _off(facts) or why, **common)
     elif len(hcas) < least:
         cause = f"found {len(hcas)} HCAs, expected at least {least} for {ports} ports"
-        yield failed("bmc.hcas", host.name, cause, _reseat(host), value=len(hcas), **common)
+        yield failed(host.name, cause, _reseat(host), value=len(hcas), **common)
     else:
-        yield passed("bmc.hcas", host.name, len(hcas), **common)
+        yield passed(host.name, len(hcas), **common)
 
 
-def judge_drives(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_drives(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """Drives are well, and together as large as the class's system disk and scratch."""
-    yield from ill("bmc.drives", host, facts.drives)
+    yield from ill(host, facts.drives)
     for drive in facts.drives:
         if drive.failing:
             cause = f"{drive.model or 'the drive'} {drive.serial} says that it will fail"
             fix = "save what is on it, then replace it"
-            yield failed("bmc.drives", place(host.name, drive.name), cause, fix)
+            yield failed(place(host.name, drive.name), cause, fix)
     if Role.GPU not in host.roles:
         return
     expected = view.profile.hardware.host
     wanted = expected.system_disk_gib + expected.scratch_disk_gib
     sizes = [d.capacity for d in facts.drives]
     known = sum(s or 0 for s in sizes) // GIB if sizes and None not in sizes else None
-    yield from _at_least(view, host, facts, BmcArea.DRIVES, "bmc.drives", known, wanted, "GiB")
+    yield from _at_least(view, host, facts, BmcArea.DRIVES, known, wanted, "GiB")
 
 
-def ill(check_id: str, host: Host, parts: Sequence[Part]) -> Iterable[CheckResult]:
+def ill(host: Host, parts: Sequence[Part]) -> Iterable[Judgement]:
     """One failure or warning for each part whose controller says that it is not well."""
     for part in parts:
         said = f"its controller says {part.condition} of {part.name}"
         fix = "its event log says what happened (bmc.events); reseat or replace the part"
         if part.condition is Condition.CRITICAL:
-            yield failed(check_id, place(host.name, part.name), said, fix, value=part.condition)
+            yield failed(place(host.name, part.name), said, fix, value=part.condition)
         elif part.condition is Condition.WARNING:
-            yield warned(check_id, place(host.name, part.name), said, fix, value=part.condition)
+            yield warned(place(host.name, part.name), said, fix, value=part.condition)
 
 
-def _narrow(host: Host, width: int, gpus: Sequence[Device]) -> Iterable[CheckResult]:
+def _narrow(host: Host, width: int, gpus: Sequence[Device]) -> Iterable[Judgement]:
     for gpu in gpus:
         if gpu.lanes and gpu.lanes < width:
             cause = f"{gpu.name} runs on {gpu.lanes} PCIe lanes, expected {width}"
             fix = "reseat the card or its riser; the firmware's setup may have split the slot"
-            yield failed("bmc.gpus", place(host.name, gpu.name), cause, fix, value=gpu.lanes)
+            yield failed(place(host.name, gpu.name), cause, fix, value=gpu.lanes)
 
 
 def _at_least(
@@ -132,23 +129,22 @@ def _at_least(
     host: Host,
     facts: BmcFacts,
     area: BmcArea,
-    check_id: str,
     found: int | None,
     wanted: int,
     unit: str,
-) -> Iterable[CheckResult]:
+) -> Iterable[Judgement]:
     """Good where enough was seen; too few is a fault only where all was seen."""
     common = {"unit": unit, "limit": wanted, "limit_source": f"profile {view.profile.name}"}
     if found is not None and found >= wanted:
-        yield passed(check_id, host.name, found, **common)
+        yield passed(host.name, found, **common)
     elif found is None or area in facts.unread or _off(facts):
         why = (
             _off(facts) or facts.unread.get(area) or f"its controller does not say how many {unit}"
         )
-        yield not_assessed(check_id, host.name, why, value=found, **common)
+        yield not_assessed(host.name, why, value=found, **common)
     else:
         cause = f"found {found} {unit}, expected {wanted}"
-        yield failed(check_id, host.name, cause, _reseat(host), value=found, **common)
+        yield failed(host.name, cause, _reseat(host), value=found, **common)
 
 
 def _reseat(host: Host) -> str:

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from appliance.bmc.checks.parts import ill
 from appliance.checks.check import BmcCheck, View, failed, not_assessed, passed, warned
 from appliance.models.bmc import BmcArea, BmcFacts, Condition
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 
 
-def judge_health(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_health(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """The controller's own verdict on the whole machine."""
     said = facts.machine.condition
     cause = f"its controller says {said} of the whole machine"
@@ -17,50 +17,50 @@ def judge_health(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResul
     common = {"value": said.value or None, "limit": Condition.OK.value}
     match said:
         case Condition.OK:
-            yield passed("bmc.health", host.name, said.value)
+            yield passed(host.name, said.value)
         case Condition.UNKNOWN:
             why = "its controller gives no verdict on the machine"
-            yield not_assessed("bmc.health", host.name, why)
+            yield not_assessed(host.name, why)
         case Condition.WARNING:
-            yield warned("bmc.health", host.name, cause, fix, **common)
+            yield warned(host.name, cause, fix, **common)
         case Condition.CRITICAL:
-            yield failed("bmc.health", host.name, cause, fix, **common)
+            yield failed(host.name, cause, fix, **common)
 
 
-def judge_supplies(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_supplies(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """Every power supply is there and well."""
-    wrong = list(ill("bmc.supplies", host, facts.supplies))
+    wrong = list(ill(host, facts.supplies))
     for supply in facts.supplies:
         if supply.present is False:
             cause = f"the bay of {supply.name} is empty, so the others carry its load"
             fix = "put one in, or take the machine for one of fewer supplies"
-            wrong.append(warned("bmc.supplies", place(host.name, supply.name), cause, fix))
+            wrong.append(warned(place(host.name, supply.name), cause, fix))
     yield from wrong
     if wrong:
         return
     if gap := facts.unread.get(BmcArea.SUPPLIES, "" if facts.supplies else "none are listed"):
-        yield not_assessed("bmc.supplies", host.name, gap)
+        yield not_assessed(host.name, gap)
     elif silent := [s.name for s in facts.supplies if s.condition is Condition.UNKNOWN]:
         why = f"its controller does not say how {', '.join(silent[:4])} is"
-        yield not_assessed("bmc.supplies", host.name, why)
+        yield not_assessed(host.name, why)
     else:
-        yield passed("bmc.supplies", host.name, len(facts.supplies), unit="supplies")
+        yield passed(host.name, len(facts.supplies), unit="supplies")
 
 
-def judge_sensors(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_sensors(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """No fan and no temperature is out of its bounds."""
-    wrong = list(ill("bmc.sensors", host, facts.sensors))
+    wrong = list(ill(host, facts.sensors))
     yield from wrong
     judged = [s for s in facts.sensors if s.condition is not Condition.UNKNOWN]
     if wrong:
         return
     if gap := facts.unread.get(BmcArea.SENSORS, "" if judged else "none of them has a state"):
-        yield not_assessed("bmc.sensors", host.name, gap)
+        yield not_assessed(host.name, gap)
     else:
-        yield passed("bmc.sensors", host.name, len(judged), unit="sensors")
+        yield passed(host.name, len(judged), unit="sensors")
 
 
-def judge_events(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_events(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """The event log has no critical entry that is still open."""
     open_ones = [e for e in facts.events if e.severity is Condition.CRITICAL and not e.resolved]
     if open_ones:
@@ -69,22 +69,22 @@ def judge_events(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResul
         cause = f"{last.created or 'at an unknown time'}: {last.message}{more}"
         fix = "mend what it speaks of, then clear the log on the controller"
         count = len(open_ones)
-        yield warned("bmc.events", host.name, cause, fix, value=count, unit="entries", limit=0)
+        yield warned(host.name, cause, fix, value=count, unit="entries", limit=0)
     elif gap := facts.unread.get(BmcArea.EVENTS):
-        yield not_assessed("bmc.events", host.name, gap, required=False)
+        yield not_assessed(host.name, gap, required=False)
     else:
-        yield passed("bmc.events", host.name, 0, unit="entries")
+        yield passed(host.name, 0, unit="entries")
 
 
-def judge_power(view: View, host: Host, facts: BmcFacts) -> Iterable[CheckResult]:
+def judge_power(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """The controller says whether the machine is on; either is good."""
     if facts.machine.power in {"On", "Off"}:
-        yield passed("bmc.power", host.name, facts.machine.power)
+        yield passed(host.name, facts.machine.power)
     elif facts.machine.power:
         why = f"the machine is between states: {facts.machine.power}"
-        yield not_assessed("bmc.power", host.name, why, fix="look again in a minute")
+        yield not_assessed(host.name, why, fix="look again in a minute")
     else:
-        yield not_assessed("bmc.power", host.name, "its controller does not say whether it is on")
+        yield not_assessed(host.name, "its controller does not say whether it is on")
 
 
 CHECKS = (

@@ -16,7 +16,7 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult, Kind
+from appliance.models.result import Judgement, Kind
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.limits.facts import Limits
@@ -32,71 +32,68 @@ OLD_S = 300.0
 LOG = "journalctl -u appliance-limits -u appliance-limits-token"
 
 
-def _running(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _running(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del view
-    check = "limits.running"
     unit = facts.units.get(UNIT)
     fix = f"on {host.name}: {LOG}; then appliance deploy --stage limits"
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {UNIT} was not read")
-        yield not_assessed(check, host.name, why)
+        yield not_assessed(host.name, why)
     elif unit.active != "active" or unit.enabled != "enabled":
         cause = f"{UNIT} is {unit.active}, {unit.enabled or unit.load}"
-        yield failed(check, host.name, cause, fix, value=unit.active, limit="active")
+        yield failed(host.name, cause, fix, value=unit.active, limit="active")
     elif facts.limits is None:
         why = facts.gap("limits", "the program is not installed")
-        yield not_assessed(check, host.name, why, fix=fix)
+        yield not_assessed(host.name, why, fix=fix)
     elif facts.limits.age_s > OLD_S:
         cause = f"its last round ended {facts.limits.age_s:.0f} s ago"
-        yield failed(check, host.name, cause, fix, value=facts.limits.age_s, unit="s", limit=OLD_S)
+        yield failed(host.name, cause, fix, value=facts.limits.age_s, unit="s", limit=OLD_S)
     else:
-        yield passed(check, host.name, unit.active, limit="active")
+        yield passed(host.name, unit.active, limit="active")
 
 
-def _cluster(view: View) -> Iterator[CheckResult]:
-    check = "limits.cluster"
+def _cluster(view: View) -> Iterator[Judgement]:
     known = _rounds(view)
     acting = [host for host, seen in known.items() if seen.leader and not seen.problem]
     troubles = [(host, seen.problem) for host, seen in known.items() if seen.problem]
     waiting = [seen.waits for seen in known.values() if seen.waits]
     if not known:
-        yield not_assessed(check, "cluster", _why_none(view))
+        yield not_assessed("cluster", _why_none(view))
     elif len(acting) > 1:
         cause = f"{' and '.join(acting)} act at the same time"
         fix = f"see their clocks, and {LOG} there"
-        yield failed(check, "cluster", cause, fix, value=len(acting), limit=1)
+        yield failed("cluster", cause, fix, value=len(acting), limit=1)
     elif acting and known[acting[0]].stuck:
         stuck = known[acting[0]].stuck
         cause = f"{stuck} workloads were ended at their limit and are still there"
         fix = f"on {acting[0]}: {LOG} names them; then kubectl describe each"
-        yield failed(check, "cluster", cause, fix, value=stuck, limit=0)
+        yield failed("cluster", cause, fix, value=stuck, limit=0)
     elif acting and (left := _left_alone(known[acting[0]])):
         cause = f"{left} workloads are left alone, for something about them is not known"
         fix = f"on {acting[0]}: {LOG} names each with the reason"
-        yield warned(check, "cluster", cause, fix, value=left, limit=0)
+        yield warned("cluster", cause, fix, value=left, limit=0)
     elif acting and troubles:
         host, problem = troubles[0]
         cause = f"{host}: {problem}: it could not follow {acting[0]}, which acts"
         fix = f"on {host}: {LOG}"
-        yield warned(check, "cluster", cause, fix, limit="no trouble")
+        yield warned("cluster", cause, fix, limit="no trouble")
     elif acting:
         seen = known[acting[0]]
         told = f"{acting[0]} acts, {seen.limited} workloads have a limit"
-        yield passed(check, "cluster", seen.pods, unit="pods", evidence=told)
+        yield passed("cluster", seen.pods, unit="pods", evidence=told)
     elif troubles:
         fix = f"{LOG} there; rights and limits come from appliance queue apply"
-        yield failed(check, "cluster", ": ".join(troubles[0]), fix, limit="no trouble")
+        yield failed("cluster", ": ".join(troubles[0]), fix, limit="no trouble")
     elif waiting:
         why = Gap(waiting[0], kind=Kind.WAITS)
-        yield not_assessed(check, "cluster", why, fix="appliance queue apply")
+        yield not_assessed("cluster", why, fix="appliance queue apply")
     else:
         holders = sorted({seen.holder or "nobody" for seen in known.values()})
         cause = f"none of the control hosts that answer acts; {', '.join(holders)} holds the lease"
-        yield not_assessed(check, "cluster", cause)
+        yield not_assessed("cluster", cause)
 
 
-def _metrics(view: View) -> Iterator[CheckResult]:
-    check = "limits.metrics"
+def _metrics(view: View) -> Iterator[Judgement]:
     wanted = any(
         queue.idle_limit
         for project in (view.site.scheduler.projects if view.site.scheduler else ())
@@ -107,7 +104,7 @@ def _metrics(view: View) -> Iterator[CheckResult]:
         return
     if not acting:
         none = Gap("no control host looks at the cluster")
-        yield not_assessed(check, "cluster", none if _rounds(view) else _why_none(view))
+        yield not_assessed("cluster", none if _rounds(view) else _why_none(view))
         return
     host, seen = next(iter(acting.items()))
     unknown = seen.unknown.get("idle", 0)
@@ -119,18 +116,18 @@ def _metrics(view: View) -> Iterator[CheckResult]:
         why = (
             seen.problem or "Prometheus has not been asked: appliance queue apply brings the limits"
         )
-        yield not_assessed(check, "cluster", why)
+        yield not_assessed("cluster", why)
     elif seen.metrics != "ok":
-        yield failed(check, "cluster", seen.metrics, fix, limit="ok")
+        yield failed("cluster", seen.metrics, fix, limit="ok")
     elif unknown:
         cause = (
             f"{unknown} workloads with an idle limit have no complete metrics and are left alone"
         )
-        yield failed(check, "cluster", cause, fix, value=unknown, limit=0)
+        yield failed("cluster", cause, fix, value=unknown, limit=0)
     elif seen.problem:
-        yield not_assessed(check, "cluster", f"its last round was cut off: {seen.problem}")
+        yield not_assessed("cluster", f"its last round was cut off: {seen.problem}")
     else:
-        yield passed(check, "cluster", "ok", limit="ok", evidence=f"asked by {host}")
+        yield passed("cluster", "ok", limit="ok", evidence=f"asked by {host}")
 
 
 def _left_alone(seen: Limits) -> int:

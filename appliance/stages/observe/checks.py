@@ -17,7 +17,7 @@ from appliance.checks.check import (
 )
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult, Place, place
+from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.observe.facts import Observe, Target
@@ -46,15 +46,15 @@ JOBS = {"node": "the node exporter", "prometheus": "Prometheus itself"}
 DEPLOY = "appliance deploy --stage observe"
 
 
-def judge_targets(view: View) -> Iterable[CheckResult]:
+def judge_targets(view: View) -> Iterable[Judgement]:
     """Every host's node exporter, and Prometheus itself, is a target that is up."""
     server, seen = _server(view)
     if server is None or seen is None:
-        yield _silent(view, "observe.targets", server)
+        yield _silent(view, server)
         return
     if seen.waiting and not seen.targets:
         cause = "Prometheus has only just started and looks for its targets"
-        yield not_assessed("observe.targets", "cluster", cause, fix=_later(server))
+        yield not_assessed("cluster", cause, fix=_later(server))
         return
     known = {(target.job, target.instance): target for target in seen.targets}
     wanted = [("node", host.name) for host in view.site.hosts] + [("prometheus", server.name)]
@@ -62,86 +62,86 @@ def judge_targets(view: View) -> Iterable[CheckResult]:
         yield _target(job, name, known.get((job, name)))
 
 
-def _target(job: str, name: str, target: Target | None) -> CheckResult:
+def _target(job: str, name: str, target: Target | None) -> Judgement:
     what = JOBS[job]
     where = name if job == "node" else place(name, job)
     if target is None:
         cause = f"{what} is no target of Prometheus"
-        return failed("observe.targets", where, cause, DEPLOY)
+        return failed(where, cause, DEPLOY)
     if target.health == "up":
-        return passed("observe.targets", where, "up", evidence=what)
+        return passed(where, "up", evidence=what)
     if target.health == "unknown":
-        return not_assessed("observe.targets", where, f"{what} has not been scraped yet")
+        return not_assessed(where, f"{what} has not been scraped yet")
     cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
     fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 between it and the control host"
     if job == "prometheus":
         fix = f"on {name}: journalctl -u prometheus.service"
-    return failed("observe.targets", where, cause, fix, value=target.health, limit="up")
+    return failed(where, cause, fix, value=target.health, limit="up")
 
 
-def judge_rules(view: View) -> Iterable[CheckResult]:
+def judge_rules(view: View) -> Iterable[Judgement]:
     """All alert rules of the appliance are loaded; a site may add its own."""
     server, seen = _server(view)
     if server is None or seen is None:
-        yield _silent(view, "observe.rules", server)
+        yield _silent(view, server)
         return
     common = {"unit": "rules", "limit": RULES, "limit_source": "role observe"}
     if seen.rules >= RULES:
-        yield passed("observe.rules", "cluster", seen.rules, **common)
+        yield passed("cluster", seen.rules, **common)
         return
     fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then {DEPLOY}"
     cause = f"Prometheus has {seen.rules} of {RULES} alert rules in working order"
-    yield failed("observe.rules", "cluster", cause, fix, value=seen.rules, **common)
+    yield failed("cluster", cause, fix, value=seen.rules, **common)
 
 
-def judge_alerts(view: View) -> Iterable[CheckResult]:
+def judge_alerts(view: View) -> Iterable[Judgement]:
     """No alert fires; one that does is a warning with its name."""
     server, seen = _server(view)
     if server is None or seen is None:
-        yield _silent(view, "observe.alerts", server)
+        yield _silent(view, server)
         return
     if not seen.firing and not seen.rules:
         cause = "Prometheus has no alert rule that could fire (observe.rules)"
-        yield not_assessed("observe.alerts", "cluster", cause)
+        yield not_assessed("cluster", cause)
         return
     if not seen.firing and seen.waiting:
         cause = f"Prometheus has not evaluated {seen.waiting} of {seen.rules} alert rules yet"
-        yield not_assessed("observe.alerts", "cluster", cause, fix=_later(server))
+        yield not_assessed("cluster", cause, fix=_later(server))
         return
     if not seen.firing:
-        yield passed("observe.alerts", "cluster", 0, unit="alerts", limit=0)
+        yield passed("cluster", 0, unit="alerts", limit=0)
         return
     cause = f"firing: {', '.join(seen.firing)}"
     fix = f"http://{server.address}:9090/alerts names the hosts; each alert its remedy and runbook"
     told = {"value": len(seen.firing), "unit": "alerts", "limit": 0, "names": seen.firing}
-    yield warned("observe.alerts", "cluster", cause, fix, **told)
+    yield warned("cluster", cause, fix, **told)
 
 
-def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The node exporter runs and starts at boot."""
     del view
-    yield _runs("observe.exporter", host.name, facts, EXPORTER)
+    yield _runs(host.name, facts, EXPORTER)
 
 
-def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Prometheus and its socket in the management network run and start at boot."""
     if host != next(iter(view.site.with_role(Role.CONTROL))):
         return
     for name in (SERVER, SOCKET):
-        yield _runs("observe.server", place(host.name, name.partition(".")[0]), facts, name)
+        yield _runs(place(host.name, name.partition(".")[0]), facts, name)
 
 
-def _runs(check_id: str, at: Place | str, facts: HostFacts, name: str) -> CheckResult:
+def _runs(at: Place | str, facts: HostFacts, name: str) -> Judgement:
     unit = facts.units.get(name)
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {name} was not read")
-        return not_assessed(check_id, at, why)
+        return not_assessed(at, why)
     common: dict[str, object] = {"limit": "active", "limit_source": "role observe"}
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
-        return passed(check_id, at, unit.active, **common)
+        return passed(at, unit.active, **common)
     cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
     fix = f"on {facts.host}: journalctl -u {name}; then {DEPLOY}"
-    return failed(check_id, at, cause, fix, value=unit.active, **common)
+    return failed(at, cause, fix, value=unit.active, **common)
 
 
 def _later(server: Host) -> str:
@@ -157,16 +157,16 @@ def _server(view: View) -> tuple[Host | None, Observe | None]:
     return control[0], facts.observe if facts else None
 
 
-def _silent(view: View, check_id: str, server: Host | None) -> CheckResult:
+def _silent(view: View, server: Host | None) -> Judgement:
     if server is None:
-        return not_assessed(check_id, "cluster", "the site has no control host")
+        return not_assessed("cluster", "the site has no control host")
     facts = view.facts.get(server.name)
     if facts is None:
         why = Gap(f"{server.name} did not answer", (server.name,))
-        return not_assessed(check_id, "cluster", why)
+        return not_assessed("cluster", why)
     why = facts.gap("observe", f"Prometheus does not answer on {server.name}")
     fix = f"on {server.name}: journalctl -u prometheus.service; then {DEPLOY}"
-    return not_assessed(check_id, "cluster", why, fix=fix)
+    return not_assessed("cluster", why, fix=fix)
 
 
 CHECKS: tuple[Check, ...] = (

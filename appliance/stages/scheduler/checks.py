@@ -7,7 +7,7 @@ from typing import Any
 from appliance.checks.causes import UNASKED, Cause, Reach, is_of, no_value
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
-from appliance.models.result import CLUSTER, CheckResult, place
+from appliance.models.result import CLUSTER, Judgement, place
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.gpu.facts import Gpus
 from appliance.stages.kubernetes.causes import NO_API
@@ -58,93 +58,90 @@ def wanted(view: View) -> tuple[Release, ...]:
     return releases(view.site, view.profile, options) if options else ()
 
 
-def _releases(view: View) -> Iterator[CheckResult]:
-    return judge_releases("scheduler.releases", view, wanted(view))
+def _releases(view: View) -> Iterator[Judgement]:
+    return judge_releases(view, wanted(view))
 
 
-def judge_releases(check: str, view: View, releases: tuple[Release, ...]) -> Iterator[CheckResult]:
+def judge_releases(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]:
     """Each of the releases is deployed at its version."""
     host, known, why = told(view)
     for release in releases:
         target = place(host, release.name)
         if known is None or known.releases is None:
-            yield not_assessed(check, target, why)
+            yield not_assessed(target, why)
             continue
         name = (release.namespace, release.name)
         found = next((r for r in known.releases if (r.namespace, r.name) == name), None)
         limit = release.version or release.line
         if found is None:
-            yield failed(check, target, f"{release.name} is not installed", DEPLOY, limit=limit)
+            yield failed(target, f"{release.name} is not installed", DEPLOY, limit=limit)
         elif found.status != "deployed":
             cause = f"revision {found.revision} of {release.name} is {found.status}"
-            yield failed(check, target, cause, DEPLOY, value=found.status, limit="deployed")
+            yield failed(target, cause, DEPLOY, value=found.status, limit="deployed")
         elif found.version.lstrip("v") != limit.lstrip("v"):
             cause = f"{release.name} is {found.version}, the site's is {limit}"
-            yield failed(check, target, cause, DEPLOY, value=found.version, limit=limit)
+            yield failed(target, cause, DEPLOY, value=found.version, limit=limit)
         else:
             evidence = f"revision {found.revision} in namespace {release.namespace}"
-            yield passed(check, target, found.version, limit=limit, evidence=evidence)
+            yield passed(target, found.version, limit=limit, evidence=evidence)
 
 
-def _pods(view: View) -> Iterator[CheckResult]:
-    return judge_pods("scheduler.pods", view, wanted(view))
+def _pods(view: View) -> Iterator[Judgement]:
+    return judge_pods(view, wanted(view))
 
 
-def judge_pods(check: str, view: View, releases: tuple[Release, ...]) -> Iterator[CheckResult]:
+def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]:
     """All pods in the namespace of each of the releases are ready."""
     host, known, _ = told(view)
     for release in releases:
         target = place(host, release.name)
         if known is None or known.pods is None:
-            yield not_assessed(check, target, missing(view, "its pods"))
+            yield not_assessed(target, missing(view, "its pods"))
             continue
         # The probe asks for pods where Helm has a release, and nowhere else.
         if release.namespace not in {found.namespace for found in known.releases or ()}:
             cause = f"{release.name} is not installed, so its pods were not asked for"
-            yield not_assessed(check, target, cause)
+            yield not_assessed(target, cause)
             continue
         pods = [pod for pod in known.pods if pod.namespace == release.namespace]
         waiting = [pod for pod in pods if not pod.ready]
         look = f"kubectl -n {release.namespace} describe pods"
         if not pods:
             cause = f"namespace {release.namespace} has no pod"
-            yield failed(
-                check, target, cause, f"kubectl -n {release.namespace} get events", value=0
-            )
+            yield failed(target, cause, f"kubectl -n {release.namespace} get events", value=0)
         elif waiting:
             words = [f"{pod.name} ({pod.reason})" for pod in waiting[:MOST_NAMED]]
             more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
             cause = f"not ready: {', '.join(words)}{more}"
             ready = len(pods) - len(waiting)
-            yield failed(check, target, cause, look, value=ready, limit=len(pods), unit="pods")
+            yield failed(target, cause, look, value=ready, limit=len(pods), unit="pods")
         else:
-            yield passed(check, target, len(pods), limit=len(pods), unit="pods")
+            yield passed(target, len(pods), limit=len(pods), unit="pods")
 
 
-def _gpus(view: View) -> Iterator[CheckResult]:
-    check = "scheduler.gpus"
+def _gpus(view: View) -> Iterator[Judgement]:
     _, known, _ = told(view)
     for host in view.site.with_role(Role.GPU):
         if view.site.owner(host) is not Owner.KUBERNETES:
             continue
         facts = view.facts.get(host.name)
         if known is None or known.gpus is None:
-            yield not_assessed(check, host.name, missing(view, NODES))
+            yield not_assessed(host.name, missing(view, NODES))
         elif facts is None or facts.gpus is None or not facts.gpus.devices:
             unknown = Gap(f"the GPUs of {host.name} are not known", (host.name,))
-            yield not_assessed(check, host.name, unknown)
+            yield not_assessed(host.name, unknown)
         elif any(gpu.mig_enabled and gpu.mig is None for gpu in facts.gpus.devices):
             cause = f"what the GPUs of {host.name} are divided into was not read"
-            yield not_assessed(check, host.name, cause)
+            yield not_assessed(host.name, cause)
         elif host.name not in known.gpus:
             cause = f"the cluster has no node {host.name}"
-            yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
+            yield failed(host.name, cause, f"{DEPLOY} --limit {host.name}")
         else:
             yield _offered(view, host, facts.gpus, known)
 
 
-def _rdma(view: View) -> Iterator[CheckResult]:
-    check, options = "scheduler.rdma", view.site.scheduler
+def _rdma(view: View) -> Iterator[Judgement]:
+    options = view.site.scheduler
     if options is None or not shared(view.site, view.profile, options):
         return
     _, known, _ = told(view)
@@ -152,24 +149,23 @@ def _rdma(view: View) -> Iterator[CheckResult]:
         if view.site.owner(host) is not Owner.KUBERNETES:
             continue
         if known is None or known.rdma is None:
-            yield not_assessed(check, host.name, missing(view, NODES))
+            yield not_assessed(host.name, missing(view, NODES))
         elif host.name not in known.rdma:
             cause = f"the cluster has no node {host.name}"
-            yield failed(check, host.name, cause, f"{DEPLOY} --limit {host.name}")
+            yield failed(host.name, cause, f"{DEPLOY} --limit {host.name}")
         elif offered := known.rdma[host.name]:
-            yield passed(check, host.name, offered, unit="pods")
+            yield passed(host.name, offered, unit="pods")
         else:
             cause = f"the cluster may give out no {RESOURCE} of {host.name}: pods there do not reach the fabric"
             fix = (
                 f"kubectl get nicclusterpolicy {POLICY} -o yaml; kubectl -n {OPERATOR} get pods -o wide "
                 f"--field-selector spec.nodeName={host.name}"
             )
-            yield failed(check, host.name, cause, fix, value=0, unit="pods")
+            yield failed(host.name, cause, fix, value=0, unit="pods")
 
 
-def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> CheckResult:
+def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> Judgement:
     """With strategy mixed parts have names of their own, with single they are called GPUs, too."""
-    check = "scheduler.gpus"
     mixed = view.site.scheduler is not None and mig_strategy(view.site.scheduler) == "mixed"
     whole = sum(1 for gpu in gpus.devices if not gpu.mig_enabled)
     cut = Counter(
@@ -181,7 +177,7 @@ def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> Check
     if not mixed:
         there, offered = {GPU: whole + cut.total()}, {GPU: (known.gpus or {})[host.name]}
     elif known.gpu_parts is None:
-        return not_assessed(check, host.name, missing(view, NODES))
+        return not_assessed(host.name, missing(view, NODES))
     else:
         there = {GPU: whole, **cut}
         offered = {GPU: (known.gpus or {})[host.name], **known.gpu_parts.get(host.name, {})}
@@ -191,13 +187,13 @@ def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> Check
         has = str(there[GPU])
         told = {"value": offered[GPU], "limit": there[GPU], "unit": "GPUs"}
     if offered == there:
-        return passed(check, host.name, **told)
+        return passed(host.name, **told)
     cause = f"the cluster may give out {_listed(offered)}, the host has {has}"
     fix = (
         "kubectl -n gpu-operator get pods -o wide, and the log of the device plugin on "
         f"{host.name}: it counts the GPUs when it starts"
     )
-    return failed(check, host.name, cause, fix, **told)
+    return failed(host.name, cause, fix, **told)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -16,7 +16,7 @@ from appliance.checks.check import (
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Filesystem
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult, Place, place
+from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.base.checks.room import is_remote
@@ -33,49 +33,48 @@ MINIMUM_FREE_PERCENT = 5.0
 WITHOUT_INODE_COUNT = frozenset({"btrfs"})
 
 
-def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """One of the two NFS servers runs on the host that serves."""
     if not _serves(view, host):
         return []
     known = {name: facts.units[name] for name in UNITS if name in facts.units}
     if not known or any(unit.active == "unknown" for unit in known.values()):
         why = facts.gap("units", "the NFS server's units were not read")
-        return [not_assessed("storage.server", host.name, why)]
+        return [not_assessed(host.name, why)]
     active = [name for name, unit in known.items() if unit.active == "active"]
     if active:
-        return [passed("storage.server", host.name, active[0])]
+        return [passed(host.name, active[0])]
     there = {name: unit for name, unit in known.items() if unit.load != "not-found"}
     if not there:
         cause = "no NFS server is installed"
-        return [failed("storage.server", host.name, cause, DEPLOY, value="absent")]
+        return [failed(host.name, cause, DEPLOY, value="absent")]
     said = ", ".join(
         f"{name} is {unit.active if unit.load == 'loaded' else unit.load}"
         for name, unit in there.items()
     )
     units = " ".join(f"-u {name}" for name in there)
     fix = f"journalctl {units} on {host.name} says why; then {DEPLOY}"
-    return [failed("storage.server", host.name, said, fix, value=said)]
+    return [failed(host.name, said, fix, value=said)]
 
 
-def judge_export(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_export(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The file system behind each export can be written and has room left."""
     if not _serves(view, host):
         return []
     return [_judge_export(view, host, facts, export) for export in view.site.storage.exports]
 
 
-def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """A host that mounts has an NFS client: the kernel's, or in a container libnfs's tools."""
     if not view.site.storage.mounts or _serves(view, host):
         return []
     if facts.nfs_client == "kernel" or (facts.nfs_client and facts.os.container):
-        return [passed("storage.client", host.name, facts.nfs_client)]
+        return [passed(host.name, facts.nfs_client)]
     if "nfs" in facts.errors:
-        return [not_assessed("storage.client", host.name, facts.gap("nfs"))]
+        return [not_assessed(host.name, facts.gap("nfs"))]
     found = facts.nfs_client or "none"
     return [
         failed(
-            "storage.client",
             host.name,
             f"the kernel has no NFS client (found: {found})",
             f"{DEPLOY}; if it stays, the running kernel lacks the module nfs: boot the distribution's own",
@@ -85,36 +84,36 @@ def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     ]
 
 
-def judge_mount(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_mount(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every mount of the site is there, from the right server."""
     return [_judge_mount(view, host, facts, wanted) for wanted in view.site.storage.mounts]
 
 
-def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Scratch is mounted and can be written."""
     scratch = view.site.storage.scratch
     if scratch is None:
         return []
     found = _at(facts, scratch.at)
     if found is None and (said := _silence(facts, scratch.at)):
-        return [failed("storage.scratch", host.name, said, DISK_ERRORS)]
+        return [failed(host.name, said, DISK_ERRORS)]
     if found is None:
         if why := _unread(facts):
-            return [not_assessed("storage.scratch", host.name, why)]
+            return [not_assessed(host.name, why)]
         cause, fix = f"nothing is mounted at {scratch.at}", _unit_fix(scratch.at)
-        return [failed("storage.scratch", host.name, cause, fix)]
+        return [failed(host.name, cause, fix)]
     if found.read_only:
         cause = f"{scratch.at} is read-only"
-        return [failed("storage.scratch", host.name, cause, DISK_ERRORS, value="read-only")]
+        return [failed(host.name, cause, DISK_ERRORS, value="read-only")]
     if is_remote(found) and not facts.os.container:
         cause = f"{scratch.at} is {found.source} ({found.type}), not a disk of this host"
         fix = f"umount {scratch.at} on the host, then {DEPLOY}"
-        return [failed("storage.scratch", host.name, cause, fix, value=found.type)]
+        return [failed(host.name, cause, fix, value=found.type)]
     evidence = f"{found.source} ({found.type}) at {scratch.at}"
-    return [_room("storage.scratch", host.name, found, evidence)]
+    return [_room(host.name, found, evidence)]
 
 
-def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Scratch is as large as the class says; a container borrows its machine's disk."""
     scratch = view.site.storage.scratch
     if scratch is None:
@@ -124,19 +123,15 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Che
     found = _at(facts, scratch.at)
     if found is None:
         why = _unread(facts) or Gap(f"nothing can be measured at {scratch.at}")
-        return [not_assessed("storage.scratch_size", host.name, why, **common)]
+        return [not_assessed(host.name, why, **common)]
     size = found.size // GIB
     if facts.os.container:
         cause = "a container has no disk of its own: its size says nothing"
-        return [
-            not_assessed(
-                "storage.scratch_size", host.name, cause, value=size, required=False, **common
-            )
-        ]
+        return [not_assessed(host.name, cause, value=size, required=False, **common)]
     root = _at(facts, "/")
     shared = bool(wanted and root and root.source == found.source)
     if size >= wanted and not shared and not is_remote(found):
-        return [passed("storage.scratch_size", host.name, size, **common)]
+        return [passed(host.name, size, **common)]
     cause = f"{scratch.at} has {size} GiB, the class has {wanted}"
     if shared:
         cause = (
@@ -145,24 +140,24 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Che
     elif is_remote(found):
         cause = f"{scratch.at} is {found.type}, the class has {wanted} GiB of local disks for it"
     fix = "name all scratch disks in storage.scratch.devices; lsblk shows whether one is missing"
-    return [failed("storage.scratch_size", host.name, cause, fix, value=size, **common)]
+    return [failed(host.name, cause, fix, value=size, **common)]
 
 
-def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> CheckResult:
+def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> Judgement:
     target = place(host.name, export.path.removeprefix("/"))
     holder = _holding(facts, export.path)
     if holder is None:
         why = facts.gap("filesystems", f"no file system is known to hold {export.path}")
-        return not_assessed("storage.export", target, why)
+        return not_assessed(target, why)
     if holder.read_only and not export.read_only:
         cause = f"{holder.at}, which holds {export.path}, is read-only"
-        return failed("storage.export", target, cause, DISK_ERRORS, value="read-only")
-    return _room("storage.export", target, holder, f"{holder.source} at {holder.at}")
+        return failed(target, cause, DISK_ERRORS, value="read-only")
+    return _room(target, holder, f"{holder.source} at {holder.at}")
 
 
-def _room(check_id: str, target: Place | str, found: Filesystem, evidence: str) -> CheckResult:
+def _room(target: Place | str, found: Filesystem, evidence: str) -> Judgement:
     if not found.size:
-        return not_assessed(check_id, target, f"{found.at} does not tell its size")
+        return not_assessed(target, f"{found.at} does not tell its size")
     percent = round(100 * found.free / found.size, 1)
     common = {
         "unit": "% free",
@@ -172,21 +167,21 @@ def _room(check_id: str, target: Place | str, found: Filesystem, evidence: str) 
     }
     full = found.inodes_free == 0 and found.type not in WITHOUT_INODE_COUNT
     if percent >= MINIMUM_FREE_PERCENT and not full:
-        return passed(check_id, target, percent, **common)
+        return passed(target, percent, **common)
     short = "no inodes" if full else f"{found.free // GIB} GiB"
     cause = f"{found.at} has {short} left"
     fix = f"du {'--inodes' if full else '-h'} -x -d2 {found.at} | sort {'-n' if full else '-h'} shows what fills it"
-    return failed(check_id, target, cause, fix, value=percent, **common)
+    return failed(target, cause, fix, value=percent, **common)
 
 
-def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> CheckResult:
+def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> Judgement:
     target = place(host.name, wanted.at.removeprefix("/"))
     local = _serves(view, host) and any(e.path == wanted.export for e in view.site.storage.exports)
     if local and wanted.at == wanted.export:
-        return passed("storage.mount", target, "local", evidence="the exported directory itself")
+        return passed(target, "local", evidence="the exported directory itself")
     if not local and facts.os.container and facts.nfs_client != "kernel":
         cause = "this container's kernel mounts no NFS; storage.roundtrip proves the data path"
-        return not_assessed("storage.mount", target, cause, required=False)
+        return not_assessed(target, cause, required=False)
     found = _at(facts, wanted.at)
     origin = ":".join(source(view.site, host, wanted))
     if found is None:
@@ -195,21 +190,21 @@ def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> 
         holder = _holding(facts, wanted.export)
         if holder is None:
             cause = f"no file system is known to hold {wanted.export}"
-            return not_assessed("storage.mount", target, cause)
+            return not_assessed(target, cause)
         origin = holder.source
     if found.source == origin:
-        return passed("storage.mount", target, found.source, evidence=found.type)
+        return passed(target, found.source, evidence=found.type)
     cause = f"{wanted.at} comes from {found.source}, the site says {origin}"
     fix = f"when nobody uses it: systemctl restart '{mount_unit(wanted.at)}' on {host.name}"
-    return failed("storage.mount", target, cause, fix, value=found.source, limit=origin)
+    return failed(target, cause, fix, value=found.source, limit=origin)
 
 
-def _unmounted(facts: HostFacts, target: Place, wanted: NfsMount, origin: str) -> CheckResult:
+def _unmounted(facts: HostFacts, target: Place, wanted: NfsMount, origin: str) -> Judgement:
     silent = _silence(facts, wanted.at)
     if not silent and (why := _unread(facts)):
-        return not_assessed("storage.mount", target, why)
+        return not_assessed(target, why)
     cause = f"{wanted.at} is not mounted{origin}" + (f": {silent}" if silent else "")
-    return failed("storage.mount", target, cause, _unit_fix(wanted.at))
+    return failed(target, cause, _unit_fix(wanted.at))
 
 
 def _silence(facts: HostFacts, at: str) -> str:

@@ -10,9 +10,9 @@ from appliance.models.result import CheckResult, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
-STRANGER = failed("base.foreign", "gpu-1", "/etc/cron.d/miner is not the appliance's", "undo it")
-SICK = failed("gpu.ecc", "gpu-1", "12 uncorrectable errors", "replace the GPU")
-UNPROVED = failed("storage.mount", "gpu-1", "/data is not mounted", "appliance deploy")
+STRANGER = failed("gpu-1", "/etc/cron.d/miner is not the appliance's", "undo it").of("base.foreign")
+SICK = failed("gpu-1", "12 uncorrectable errors", "replace the GPU").of("gpu.ecc")
+UNPROVED = failed("gpu-1", "/data is not mounted", "appliance deploy").of("storage.mount")
 
 
 def _ended(

@@ -85,7 +85,7 @@ def handed(site: Path, key: Path | None = None, output: Path | None = None) -> W
 
 def _hand_over(session: Session, key: Path | None, output: Path | None) -> Written:
     found = Round({host: _facts(host) for host in HOSTS}, {})
-    results = [passed("gpu.count", host, 8) for host in HOSTS[1:]]
+    results = [passed(host, 8).of("gpu.count") for host in HOSTS[1:]]
     record = record_of(session, found, Findings(results=results)).model_copy(
         update={"acceptance": Acceptance(verdict=Accepted.YES), "verdict": Verdict.PASSED}
     )
@@ -321,7 +321,7 @@ def test_evidence_is_enclosed_unless_it_changed_or_is_gone(site: Path, tmp_path:
         profile="hpc",
         gpus_per_host=8,
         size=2,
-        results=(passed("copy.h2d", "gpu-1", 25),),
+        results=(passed("gpu-1", 25).of("copy.h2d"),),
     )
     with open_session(Target(site), "validate", Nobody(), keeps=True) as session:
         keep_evidence(session, evidence)

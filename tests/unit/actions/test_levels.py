@@ -11,9 +11,9 @@ from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, L
 from appliance.models.result import CheckResult
 from appliance.models.waiver import Waiver
 
-GOOD = passed("gpu.count", "gpu-1", 8)
-BAD = failed("gpu.ecc", "gpu-1/GPU 5", "uncorrected errors", "exchange it")
-UNKNOWN = not_assessed("storage.mount", "gpu-1", "no answer")
+GOOD = passed("gpu-1", 8).of("gpu.count")
+BAD = failed("gpu-1/GPU 5", "uncorrected errors", "exchange it").of("gpu.ecc")
+UNKNOWN = not_assessed("gpu-1", "no answer").of("storage.mount")
 WAIVER = Waiver(
     check="gpu.ecc", reason="ordered", until=(date.today() + timedelta(days=3)).isoformat()
 )
@@ -71,12 +71,12 @@ def test_failed_check_that_is_waived_holds_nothing_back_and_stays_failed() -> No
     assert (gate.state, gate.waivers) == (GateState.FAILED, (WAIVER,))
     found = with_checks(Acceptance(verdict=Accepted.YES, gates=(MEASURED,)), (gate,))
     assert (found.verdict, found.waivers) == (Accepted.YES, (WAIVER,))
-    (open_one,) = check_gates([BAD, failed("gpu.count", "gpu-1", "7", "x")], (WAIVER,))
+    (open_one,) = check_gates([BAD, failed("gpu-1", "7", "x").of("gpu.count")], (WAIVER,))
     assert open_one.waivers == ()
 
 
 def test_gates_stand_in_the_order_of_acceptance() -> None:
-    checks = check_gates([UNKNOWN, BAD, passed("host.reachable", "gpu-1")], ())
+    checks = check_gates([UNKNOWN, BAD, passed("gpu-1").of("host.reachable")], ())
     levels = [gate.level for gate in in_order((MEASURED, *reversed(checks)))]
     assert levels == [Level.HARDWARE, Level.GPU, Level.STORAGE, Level.TRAINING]
     assert ORDER[0] is Level.HARDWARE

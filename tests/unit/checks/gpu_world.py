@@ -129,8 +129,8 @@ def judge(check_id: str, seen: View, host: str = "gpu-1") -> list[CheckResult]:
     """The results of one check."""
     check = next(check for check in CHECKS if check.id == check_id)
     if isinstance(check, HostCheck):
-        return list(check.judge(seen, seen.site.host(host), seen.facts[host]))
-    return list(check.judge(seen))
+        return list(check.results(seen, seen.site.host(host), seen.facts[host]))
+    return list(check.results(seen))
 
 
 def one(check_id: str, seen: View | HostFacts, host: str = "gpu-1") -> CheckResult:

@@ -95,8 +95,8 @@ def judge(
     view = View(PROFILE, site, {"gpu-1": found, **({"head": other} if other else {})})
     check = next(check for check in CHECKS if check.id == check_id)
     if isinstance(check, HostCheck):
-        return list(check.judge(view, HOST, found))
-    return list(check.judge(view))
+        return list(check.results(view, HOST, found))
+    return list(check.results(view))
 
 
 def statuses(results: list[CheckResult]) -> set[Status]:
@@ -401,7 +401,8 @@ def site_of(**base: object) -> Site:
 
 def foreign_of(check_id: str, site: Site, *found: dict[str, Any]) -> list[CheckResult]:
     judging = judge_purge if check_id == "base.purge" else judge_foreign
-    return list(judging(View(PROFILE, site, {}), HOST, facts(foreign=found)))
+    judged = judging(View(PROFILE, site, {}), HOST, facts(foreign=found))
+    return [one.of(check_id) for one in judged]
 
 
 def test_a_stranger_is_named_with_owner_time_and_first_line() -> None:

@@ -46,7 +46,7 @@ def judged(check_id: str, facts: dict[str, Any], *others: dict[str, Any]) -> lis
     site = Site(version=1, name="t", hosts=tuple(hosts), networks={})
     view = View(profile, site, {}, controllers=found)
     (check,) = (c for c in CHECKS if c.id == check_id)
-    return list(check.judge(view, hosts[0], found["gpu-1"]))
+    return list(check.results(view, hosts[0], found["gpu-1"]))
 
 
 def worst(results: list[CheckResult]) -> CheckResult:

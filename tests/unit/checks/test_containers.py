@@ -57,7 +57,7 @@ def judge(check_id: str, seen: dict[str, Any] | None, **given: Any) -> list[Chec
     view = View(site=Site.model_validate(site), profile=load_profile("hpc"), facts={"gpu-1": found})
     check = next(c for c in containers.CHECKS if c.id == check_id)
     assert isinstance(check, HostCheck)
-    return list(check.judge(view, view.site.host("gpu-1"), found))
+    return list(check.results(view, view.site.host("gpu-1"), found))
 
 
 def one(check_id: str, seen: dict[str, Any] | None, **given: Any) -> CheckResult:

@@ -154,7 +154,11 @@ def address(number: int) -> str:
 
 
 def cabling(view: View) -> list[CheckResult]:
-    return list(judge_cabling(view))
+    return [one.of("fabric.cabling") for one in judge_cabling(view)]
+
+
+def links(view: View) -> list[CheckResult]:
+    return [one.of("fabric.links") for one in judge_links(view)]
 
 
 def listed(fabric: Fabric, **rest: Any) -> dict[str, Any]:
@@ -348,14 +352,14 @@ def test_unstated_cabling_is_not_assessed_and_nobody_minds() -> None:
 def test_without_discovery_cabling_and_links_are_not_assessed() -> None:
     mute = facts("head", topology=None, errors={"topology": "ibnetdiscover: no umad device"})
     view = Fabric(4).view(None, mute)
-    for (result,) in (cabling(view), list(judge_links(view))):
+    for (result,) in (cabling(view), links(view)):
         assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
         assert "no umad device" in result.cause
 
 
 def test_discovery_of_foreign_adapters_only_is_no_pass() -> None:
     view = Fabric(4).view(None, facts("head", topology=Topology()))
-    assert Status.PASS not in {r.status for r in [*cabling(view), *judge_links(view)]}
+    assert Status.PASS not in {r.status for r in [*cabling(view), *links(view)]}
 
 
 def test_a_silent_host_that_discovery_does_not_meet_is_not_assessed() -> None:
@@ -378,20 +382,20 @@ def test_a_silent_host_that_discovery_does_not_meet_is_not_assessed() -> None:
 )
 def test_a_slow_cable_is_named_by_both_ends(speed: str, what: str, value: float) -> None:
     fabric = Fabric(4, speed={"leaf-1-3:2": speed})
-    (result,) = judge_links(fabric.view())
+    (result,) = links(fabric.view())
     assert (result.status, result.target, result.value) == (Status.FAIL, "gpu-1/mlx5_2", value)
     assert "leaf-1-3 port 2 and gpu-1 mlx5_2 port 1" in result.cause
     assert what in result.cause
 
 
 def test_a_slow_cable_between_switches_is_the_clusters() -> None:
-    (result,) = judge_links(Fabric(4, speed={"leaf-1-3:up": "2xHDR"}).view())
+    (result,) = links(Fabric(4, speed={"leaf-1-3:up": "2xHDR"}).view())
     assert (result.status, result.target) == (Status.FAIL, "cluster")
     assert "leaf-1-3 port 40 and spine-1 port 3" in result.cause
 
 
 def test_a_rate_nobody_knows_is_not_assessed() -> None:
-    (result,) = judge_links(Fabric(4, speed={"leaf-1-3:2": "4xZDR"}).view())
+    (result,) = links(Fabric(4, speed={"leaf-1-3:2": "4xZDR"}).view())
     assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
 
 

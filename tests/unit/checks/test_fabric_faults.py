@@ -44,10 +44,10 @@ def failures(name: str) -> list[CheckResult]:
             (
                 r
                 for h in ("gpu-1", "gpu-2")
-                for r in check.judge(seen, seen.site.host(h), seen.facts[h])
+                for r in check.results(seen, seen.site.host(h), seen.facts[h])
             )
             if isinstance(check, HostCheck)
-            else check.judge(seen)
+            else check.results(seen)
         )
     ]
     bad = {Status.FAIL, Status.ERROR, Status.WARN}
@@ -99,4 +99,4 @@ def test_without_discovery_no_fault_of_cables_is_a_pass() -> None:
     )
     check = next(check for check in CHECKS if check.id == "fabric.cabling")
     assert not isinstance(check, HostCheck)
-    assert [r.status for r in check.judge(seen)] == [Status.NOT_ASSESSED]
+    assert [r.status for r in check.results(seen)] == [Status.NOT_ASSESSED]

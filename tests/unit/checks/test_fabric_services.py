@@ -114,4 +114,4 @@ def test_a_site_that_asks_for_none_of_it_hears_nothing_of_it() -> None:
     seen = view()
     for check in CHECKS:
         assert isinstance(check, HostCheck)
-        assert list(check.judge(seen, seen.site.host("gpu-1"), seen.facts["gpu-1"])) == []
+        assert list(check.results(seen, seen.site.host("gpu-1"), seen.facts["gpu-1"])) == []

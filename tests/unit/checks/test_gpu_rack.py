@@ -49,7 +49,7 @@ def judged(
     seen = facts("gpu-1", simulated=("gpu",), gpus=read.gpus, fabric_manager="", units=units)
     view = View(profile, site(), {"gpu-1": seen})
     checks = [c for c in HARDWARE if isinstance(c, HostCheck) and c.id not in UNREAD]
-    return [r for c in checks for r in c.judge(view, view.site.host("gpu-1"), seen)]
+    return [r for c in checks for r in c.results(view, view.site.host("gpu-1"), seen)]
 
 
 @pytest.mark.parametrize(

@@ -29,17 +29,17 @@ def test_a_result_is_the_same_the_second_time_and_alone(at: Place | str) -> None
             status=Status.WARN,
             **said,
         )
-        found = judged("gpu.ecc", at, Status.WARN, **said)
+        found = judged(at, Status.WARN, **said).of("gpu.ecc")
         assert found == alone
         assert found.model_dump_json() == alone.model_dump_json()
         assert (type(found.value), type(found.limit)) == (type(alone.value), type(alone.limit))
 
 
 def test_results_that_are_said_alike_are_not_one() -> None:
-    one, other = (passed("gpu.ecc", host, 8, unit="GPUs") for host in ("gpu-1", "gpu-2"))
+    one, other = (passed(host, 8, unit="GPUs").of("gpu.ecc") for host in ("gpu-1", "gpu-2"))
     assert (one.target, one.host, other.target, other.host) == ("gpu-1", "gpu-1", "gpu-2", "gpu-2")
     changed = one.model_copy(update={"cause": "x"})
-    assert (changed.cause, one.cause, passed("gpu.ecc", "gpu-1", 8, unit="GPUs").cause) == (
+    assert (changed.cause, one.cause, passed("gpu-1", 8, unit="GPUs").of("gpu.ecc").cause) == (
         "x",
         "",
         "",
@@ -49,4 +49,4 @@ def test_results_that_are_said_alike_are_not_one() -> None:
 def test_a_field_nobody_declared_is_refused() -> None:
     for _ in range(2):
         with pytest.raises(ValidationError, match="remedy"):
-            passed("gpu.ecc", "gpu-1", remedy="x")
+            passed("gpu-1", remedy="x").of("gpu.ecc")

@@ -69,13 +69,13 @@ def view(**head: Any) -> View:
 def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
     check = next(c for c in kubernetes.CHECKS if c.id == check_id)
     if isinstance(check, ClusterCheck):
-        return {r.target: r for r in check.judge(seen)}
+        return {r.target: r for r in check.results(seen)}
     assert isinstance(check, HostCheck)
     return {
         r.target: r
         for host in seen.site.hosts
         if check.roles.intersection(host.roles)
-        for r in check.judge(seen, host, seen.facts[host.name])
+        for r in check.results(seen, host, seen.facts[host.name])
     }
 
 

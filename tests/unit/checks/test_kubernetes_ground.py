@@ -54,7 +54,7 @@ def facts(host: str = "head", ground: dict[str, Any] | None = None, **more: Any)
 def judged(found: HostFacts, given: Site | None = None) -> list[CheckResult]:
     given = given or site()
     view = View(load_profile("hpc"), given, {found.host: found})
-    return list(judge_ground(view, given.host(found.host), found))
+    return [j.of("kubernetes.ground") for j in judge_ground(view, given.host(found.host), found)]
 
 
 def test_a_fresh_host_is_fit() -> None:
@@ -171,7 +171,7 @@ def test_a_distribution_without_that_containerd_is_told(
 def swap(found: HostFacts) -> CheckResult:
     view = View(load_profile("hpc"), site(), {found.host: found})
     (result,) = judge_swap(view, site().host(found.host), found)
-    return result
+    return result.of("kubernetes.swap")
 
 
 def test_swap_that_is_on_again_is_a_fault() -> None:

@@ -44,7 +44,7 @@ def view(
 def judge(seen: View) -> dict[str, CheckResult]:
     (check,) = CHECKS
     assert isinstance(check, ClusterCheck)
-    return {result.target: result for result in check.judge(seen)}
+    return {result.target: result for result in check.results(seen)}
 
 
 @pytest.mark.parametrize("lock", [None, LOCKED])
@@ -128,7 +128,7 @@ def test_what_was_not_asked_is_not_assessed(said: dict[str, Any], why: str) -> N
 
 
 def test_without_an_api_what_runs_is_not_known_and_what_differs_is_a_fault_of_its_own() -> None:
-    silent = failed("kubernetes.api", "head", "does not answer", "look")
+    silent = failed("head", "does not answer", "look").of("kubernetes.api")
     (unknown,) = judge(view(said={"errors": {"scheduler": "connection refused"}})).values()
     (differs,) = judge(view(image(PROXY, f"a@{OTHER}"), lock=LOCKED)).values()
     _, first, second = explain([silent, unknown, differs], CAUSES)

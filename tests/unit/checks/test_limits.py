@@ -55,10 +55,10 @@ def judge(check_id: str, *known: HostFacts, site: dict[str, Any] = GIVEN) -> lis
     )
     check = next(c for c in limits.CHECKS if c.id == check_id)
     if isinstance(check, ClusterCheck):
-        return list(check.judge(view))
+        return list(check.results(view))
     assert isinstance(check, HostCheck)
     host = next(h for h in view.site.hosts if h.name == known[0].host)
-    return list(check.judge(view, host, known[0]))
+    return list(check.results(view, host, known[0]))
 
 
 def one(check_id: str, *known: HostFacts, site: dict[str, Any] = GIVEN) -> CheckResult:

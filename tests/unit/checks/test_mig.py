@@ -32,7 +32,7 @@ def judge(options: MigOptions, seen: HostFacts) -> list[CheckResult]:
     (check,) = CHECKS
     assert isinstance(check, HostCheck)
     world = View(profile(), site().model_copy(update={"mig": options}), {seen.host: seen})
-    return list(check.judge(world, world.site.host(seen.host), seen))
+    return list(check.results(world, world.site.host(seen.host), seen))
 
 
 def of(*gpus: dict[str, Any], layout: str = LAYOUT, unit: dict[str, str] = ENABLED) -> CheckResult:

@@ -52,7 +52,7 @@ def judge(*known: HostFacts, **site: Any) -> dict[str, CheckResult]:
     )
     (check,) = mig_demand.CHECKS
     assert isinstance(check, ClusterCheck)
-    return {result.target: result for result in check.judge(view)}
+    return {result.target: result for result in check.results(view)}
 
 
 def test_hosts_of_the_pool_and_the_cluster_are_well() -> None:

@@ -63,9 +63,9 @@ def judged(check_id: str, head: HostFacts | None) -> dict[str, CheckResult]:
     check = next(c for c in observe.CHECKS if c.id == check_id)
     if isinstance(check, HostCheck):
         assert head is not None
-        return {r.target: r for r in check.judge(view, view.site.host("head"), head)}
+        return {r.target: r for r in check.results(view, view.site.host("head"), head)}
     assert isinstance(check, ClusterCheck)
-    return {r.target: r for r in check.judge(view)}
+    return {r.target: r for r in check.results(view)}
 
 
 def test_all_targets_up_pass_one_by_one() -> None:
@@ -176,7 +176,7 @@ def test_prometheus_is_looked_for_on_the_first_control_host_alone() -> None:
     view = View(load_profile("hpc"), site(), {})
     (check,) = (c for c in observe.CHECKS if c.id == "observe.server")
     assert isinstance(check, HostCheck)
-    assert list(check.judge(view, view.site.host("gpu-1"), facts("gpu-1", unit=None))) == []
+    assert list(check.results(view, view.site.host("gpu-1"), facts("gpu-1", unit=None))) == []
 
 
 @pytest.mark.parametrize("check_id", ["observe.targets", "observe.rules", "observe.alerts"])

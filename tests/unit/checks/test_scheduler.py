@@ -83,7 +83,7 @@ def view(options: Any = None, head: Any = None, **known: Any) -> View:
 def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
     check = next(c for c in scheduler.CHECKS if c.id == check_id)
     assert isinstance(check, ClusterCheck)
-    return {r.target: r for r in check.judge(seen)}
+    return {r.target: r for r in check.results(seen)}
 
 
 def changed(name: str, **given: Any) -> tuple[HelmRelease, ...]:

@@ -60,13 +60,13 @@ GOOD = told(node("gpu-1"), node("gpu-2"))
 def judge(check_id: str, seen: View) -> list[CheckResult]:
     check = next(c for c in slurm.CHECKS if c.id == check_id)
     if isinstance(check, ClusterCheck):
-        return list(check.judge(seen))
+        return list(check.results(seen))
     assert isinstance(check, HostCheck)
     return [
         result
         for host in seen.site.hosts
         if check.roles.intersection(host.roles)
-        for result in check.judge(seen, host, seen.facts[host.name])
+        for result in check.results(seen, host, seen.facts[host.name])
     ]
 
 

@@ -38,7 +38,7 @@ def judge(
     facts = facts_of("gpu-1", watch=seen, **given)
     check = next(c for c in watch.CHECKS if c.id == check_id)
     assert isinstance(check, HostCheck)
-    (result,) = check.judge(View(profile_of(), site, {"gpu-1": facts}), site.hosts[0], facts)
+    (result,) = check.results(View(profile_of(), site, {"gpu-1": facts}), site.hosts[0], facts)
     return result
 
 
@@ -136,7 +136,7 @@ def test_a_node_its_own_watch_drained_names_the_check() -> None:
     }
     check = next(c for c in slurm.CHECKS if c.id == "slurm.nodes")
     assert isinstance(check, ClusterCheck)
-    (found,) = check.judge(View(profile_of(), site, facts))
+    (found,) = check.results(View(profile_of(), site, facts))
     assert found.names == ("gpu.error",)
 
 

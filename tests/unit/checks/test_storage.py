@@ -82,7 +82,7 @@ def judge(check_id: str, seen: HostFacts, site_: Site | None = None) -> list[Che
     check = next(check for check in CHECKS if check.id == check_id)
     assert isinstance(check, HostCheck)
     view = View(PROFILE, site_ or site(), {seen.host: seen})
-    return list(check.judge(view, view.site.host(seen.host), seen))
+    return list(check.results(view, view.site.host(seen.host), seen))
 
 
 def one(check_id: str, seen: HostFacts, site_: Site | None = None) -> CheckResult:

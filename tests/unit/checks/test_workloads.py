@@ -63,7 +63,7 @@ def view(head: Any = None, options: WorkloadsOptions | None = OPTIONS, **known: 
 def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
     check = next(c for c in workloads.CHECKS if c.id == check_id)
     assert isinstance(check, ClusterCheck)
-    return {r.target: r for r in check.judge(seen)}
+    return {r.target: r for r in check.results(seen)}
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -28,8 +28,8 @@ from tests.facts import facts_of, gpus_of
 from tests.unit.engine.measured import GPU, deployed, of_real_roles
 
 HOSTS = ("gpu-1", "gpu-2")
-GOOD = check_gates([passed("gpu.count", "gpu-1", 8)], ())
-BAD = check_gates([failed("gpu.ecc", "gpu-1", "errors", "exchange it")], ())
+GOOD = check_gates([passed("gpu-1", 8).of("gpu.count")], ())
+BAD = check_gates([failed("gpu-1", "errors", "exchange it").of("gpu.ecc")], ())
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ class Bench:
 
     def _result(self, name: str, target: str) -> CheckResult:
         if target in self.bad or name in self.bad:
-            return failed(f"{name}.check", target, "slow", "find out")
-        return passed(f"{name}.check", target)
+            return failed(target, "slow", "find out").of(f"{name}.check")
+        return passed(target).of(f"{name}.check")
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def _benchmark(targets: tuple[Target, ...] = EACH) -> Benchmark:
 
 def _good(*targets: str) -> list[CheckResult]:
     places = (name.partition("/") for name in targets)
-    return [passed("copy.h2d", _place(*place), 25, unit="GB/s", limit=21) for place in places]
+    return [passed(_place(*place), 25, unit="GB/s", limit=21).of("copy.h2d") for place in places]
 
 
 def _place(host: str, _: str, part: str) -> Place:
@@ -125,7 +125,7 @@ def test_a_gate_passes_when_each_of_its_targets_has_a_good_result(
 ) -> None:
     names = [target.name for target in targets]
     assert _gate(session, view, targets).why == "no measurement of this site"
-    _run(session, view, _good(*names[1:]) or [failed("other", "cluster", "x", "y")], targets)
+    _run(session, view, _good(*names[1:]) or [failed("cluster", "x", "y").of("other")], targets)
     assert _gate(session, view, targets).state is GateState.OPEN
     _run(session, view, _good(*names), targets)
     gate = _gate(session, view, targets)
@@ -134,7 +134,9 @@ def test_a_gate_passes_when_each_of_its_targets_has_a_good_result(
 
 
 def test_evidence_of_one_host_replaces_that_hosts_alone(session: Session, view: View) -> None:
-    _run(session, view, [*_good("gpu-1"), failed("copy.h2d", "gpu-2", "12 GB/s", "reseat GPU 3")])
+    _run(
+        session, view, [*_good("gpu-1"), failed("gpu-2", "12 GB/s", "reseat GPU 3").of("copy.h2d")]
+    )
     gate = _gate(session, view)
     assert (gate.state, gate.why) == (GateState.FAILED, "gpu-2: 12 GB/s")
     _run(session, view, _good("gpu-2"))
@@ -151,18 +153,18 @@ def test_a_change_of_one_host_asks_for_that_host_alone(session: Session, view: V
 
 
 def test_a_failure_stays_one_while_another_host_is_stale(session: Session, view: View) -> None:
-    _run(session, view, [failed("copy.h2d", "gpu-1", "slow", "x"), *_good("gpu-2")])
+    _run(session, view, [failed("gpu-1", "slow", "x").of("copy.h2d"), *_good("gpu-2")])
     session.journal.append("r2", "host_done", stage="gpu", host="gpu-2", changes=1)
     assert _gate(session, view).state is GateState.FAILED
 
 
 def test_failure_of_a_check_beside_fails_the_gate(session: Session, view: View) -> None:
-    _run(session, view, [*_good(*HOSTS), failed("copy.d2h", "gpu-2", "slow back", "x")])
+    _run(session, view, [*_good(*HOSTS), failed("gpu-2", "slow back", "x").of("copy.d2h")])
     assert _gate(session, view).why == "gpu-2: slow back"
 
 
 def test_failure_of_the_cluster_is_none_of_a_gate_of_hosts(session: Session, view: View) -> None:
-    _run(session, view, [*_good(*HOSTS), failed("copy.h2d", "cluster", "slow", "x")])
+    _run(session, view, [*_good(*HOSTS), failed("cluster", "slow", "x").of("copy.h2d")])
     assert _gate(session, view).state is GateState.PASSED
 
 
@@ -213,14 +215,14 @@ def test_a_run_that_measured_nothing_leaves_what_was_measured_before(
     session: Session, view: View, status: Status
 ) -> None:
     _run(session, view, _good(*HOSTS))
-    busy = not_assessed("copy.h2d", "cluster", "all GPUs are taken")
+    busy = not_assessed("cluster", "all GPUs are taken").of("copy.h2d")
     _run(session, view, [busy.model_copy(update={"status": status})])
     assert len(list(recorded(session))) == 1
     assert _gate(session, view).state is GateState.PASSED
 
 
 def test_skipped_result_leaves_the_gate_open(session: Session, view: View) -> None:
-    skipped = not_assessed("copy.h2d", "gpu-2", "the tool skipped it")
+    skipped = not_assessed("gpu-2", "the tool skipped it").of("copy.h2d")
     _run(session, view, [*_good("gpu-1"), skipped.model_copy(update={"status": Status.SKIP})])
     gate = _gate(session, view)
     assert (gate.state, gate.why) == (GateState.OPEN, "gpu-2: the tool skipped it")
@@ -310,11 +312,11 @@ def test_a_faulty_host_that_is_waived_needs_the_others_to_be_good(
 ) -> None:
     until = (date.today() + timedelta(days=9)).isoformat()
     give(session, Waiver(check="copy.h2d", target="gpu-2", reason="x", until=until))
-    slow = failed("copy.h2d", "gpu-2", "slow", "x")
+    slow = failed("gpu-2", "slow", "x").of("copy.h2d")
     _run(session, view, [*_good("gpu-1"), slow])
     gate = _gate(session, view)
     assert (gate.state, gate.holds_back) == (GateState.FAILED, False)
-    _run(session, view, [failed("copy.h2d", "gpu-1", "slow", "x"), slow])
+    _run(session, view, [failed("gpu-1", "slow", "x").of("copy.h2d"), slow])
     assert _gate(session, view).holds_back
 
 

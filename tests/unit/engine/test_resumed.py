@@ -60,7 +60,7 @@ def test_other_runs_are_told_of_a_job_until_it_has_been_read(session: Session) -
 
 def test_what_was_judged_before_is_kept_and_only_the_rest_is_run(session: Session) -> None:
     note(session, FIVE)
-    outcome = Outcome((passed("storage.roundtrip", "head"),))
+    outcome = Outcome((passed("head").of("storage.roundtrip"),))
     view = View(session.profile, session.site, {})
     keep_run(session, view, STORAGE, outcome, begun(session, STORAGE))
     JournalBook(session, "gpt3").note(ID)
@@ -77,7 +77,7 @@ def test_a_training_is_as_old_as_its_submission_whenever_it_is_read(session: Ses
     later = killed(session)
     again = begun(later, GPT3)
     assert abs((again - began).total_seconds()) < 1
-    results = (passed("gpt3.loss", "cluster"),)
+    results = (passed("cluster").of("gpt3.loss"),)
     keep_run(later, View(session.profile, session.site, {}), GPT3, Outcome(results), again)
     (one,) = recorded(later)
     (changed,) = change.entries("host_done")

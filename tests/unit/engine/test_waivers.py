@@ -15,7 +15,7 @@ from appliance.models.waiver import Waiver
 from appliance.report.wording import acceptance_words
 from tests.unit.engine.measured import deployed, measured, of_real_roles, seen, with_result
 
-ECC = failed("gpu.ecc", "gpu-1/GPU 5", "uncorrected errors", "exchange it")
+ECC = failed("gpu-1/GPU 5", "uncorrected errors", "exchange it").of("gpu.ecc")
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_good_gate_needs_no_waiver(session: Session) -> None:
 
 def test_failed_check_that_is_waived_leaves_the_deployment_proved(session: Session) -> None:
     measured(session)
-    _with(session, ECC, passed("gpu.count", "gpu-1", 8))
+    _with(session, ECC, passed("gpu-1", 8).of("gpu.count"))
     assert "did not pass (failed)" in undeployed(session, active(session)).why
     give(session, _waiver("gpu.ecc", "gpu-1"))
     found = seen(session)
@@ -111,9 +111,9 @@ def test_failed_check_that_is_waived_leaves_the_deployment_proved(session: Sessi
 @pytest.mark.parametrize(
     "beside",
     [
-        failed("gpu.ecc", "gpu-2/GPU 0", "x", "y"),
-        failed("gpu.temperature", "gpu-1", "x", "y"),
-        failed("stage.slurm", "gpu-1", "x", "y"),
+        failed("gpu-2/GPU 0", "x", "y").of("gpu.ecc"),
+        failed("gpu-1", "x", "y").of("gpu.temperature"),
+        failed("gpu-1", "x", "y").of("stage.slurm"),
     ],
 )
 def test_every_failure_of_a_deployment_has_to_be_waived(
@@ -128,7 +128,7 @@ def test_every_failure_of_a_deployment_has_to_be_waived(
 @pytest.mark.parametrize("check", ["stage.slurm", "host.reachable", "host.receipts"])
 def test_what_nobody_may_waive_is_covered_by_no_waiver(session: Session, check: str) -> None:
     measured(session)
-    _with(session, failed(check, "gpu-1", "x", "y"))
+    _with(session, failed("gpu-1", "x", "y").of(check))
     give(session, _waiver(check))
     assert seen(session).verdict is Accepted.NOT_YET
 

@@ -40,4 +40,4 @@ def test_hosts_that_say_the_same_hold_one_text() -> None:
 
 
 def test_a_place_of_another_kind_of_text_is_a_text() -> None:
-    assert type(passed("base.os", Kind.WAITS).host) is str
+    assert type(passed(Kind.WAITS).of("base.os").host) is str

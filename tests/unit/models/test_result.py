@@ -21,7 +21,7 @@ from appliance.models.result import CLUSTER, CheckResult, Kind, Place, Status, p
     ],
 )
 def test_a_place_is_read_as_it_was_written(where: Place, text: str) -> None:
-    now = judged("gpu.ecc", where, Status.FAIL)
+    now = judged(where, Status.FAIL).of("gpu.ecc")
     assert (now.target, now.host, now.parts) == (text, where.host, where.parts)
     assert CheckResult.model_validate_json(now.model_dump_json()) == now
     old = CheckResult.model_validate({"id": "gpu.ecc", "target": text, "status": "fail"})

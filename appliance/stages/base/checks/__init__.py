@@ -17,7 +17,7 @@ from appliance.checks.check import (
 )
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.base.checks.boot import judge_boot
@@ -39,18 +39,17 @@ UNITS = (
 ENABLED = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 
 
-def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The release is one the profile supports."""
     supported = view.profile.software.operating_systems
     release = facts.os.release
     common = {"limit": ", ".join(supported), "limit_source": f"profile {view.profile.name}"}
     if "os" in facts.errors:
-        return [not_assessed("base.os", host.name, facts.gap("os"), **common)]
+        return [not_assessed(host.name, facts.gap("os"), **common)]
     if release in supported:
-        return [passed("base.os", host.name, release, **common)]
+        return [passed(host.name, release, **common)]
     return [
         failed(
-            "base.os",
             host.name,
             f"{release} is not a system of this profile",
             f"install one of {', '.join(supported)}, or add {release} to software.operating_systems",
@@ -60,7 +59,7 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
     ]
 
 
-def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every kernel parameter of the stage is live; a container is asked only for its own."""
     expected = {key: " ".join(value.split()) for key, value in sysctl(view.profile, host).items()}
     own = {k: v for k, v in expected.items() if not facts.os.container or has_own(k)}
@@ -72,7 +71,6 @@ def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     yield from _judge_own(host, facts, own)
     if shared:
         yield not_assessed(
-            "base.sysctl",
             place(host.name, "machine's kernel"),
             f"{len(shared)} parameters belong to the container's machine",
             required=False,
@@ -80,7 +78,7 @@ def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
         )
 
 
-def _judge_own(host: Host, facts: HostFacts, own: dict[str, str]) -> Iterable[CheckResult]:
+def _judge_own(host: Host, facts: HostFacts, own: dict[str, str]) -> Iterable[Judgement]:
     wrong = [
         k for k, v in own.items() if k in facts.sysctl and " ".join(facts.sysctl[k].split()) != v
     ]
@@ -90,25 +88,25 @@ def _judge_own(host: Host, facts: HostFacts, own: dict[str, str]) -> Iterable[Ch
         live = ", ".join(f"{key} is {facts.sysctl[key]}, not {own[key]}" for key in wrong)
         fix = f"appliance deploy sets it; grep -rs {wrong[0]} /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d shows who else does"
         value = len(own) - len(wrong) - len(unread)
-        return [failed("base.sysctl", host.name, live, fix, value=value, **common)]
+        return [failed(host.name, live, fix, value=value, **common)]
     if unread or not own:
         why = facts.gap("sysctl", f"not read: {', '.join(unread) or 'any'}")
-        return [not_assessed("base.sysctl", host.name, why, **common)]
-    return [passed("base.sysctl", host.name, len(own), **common)]
+        return [not_assessed(host.name, why, **common)]
+    return [passed(host.name, len(own), **common)]
 
 
-def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """ssh, time and firewall run, and will after a boot."""
     for name in units(view, facts):
         unit = facts.units.get(name)
         target = place(host.name, name)
         if unit is None or unit.active == "unknown":
-            yield not_assessed("base.units", target, facts.gap("units"))
+            yield not_assessed(target, facts.gap("units"))
         elif complaint := _complaint(unit):
             fix = f"journalctl -u {name} on the host says why; appliance deploy starts it"
-            yield failed("base.units", target, complaint, fix, value=unit.active)
+            yield failed(target, complaint, fix, value=unit.active)
         else:
-            yield passed("base.units", target, unit.active)
+            yield passed(target, unit.active)
 
 
 def units(view: View, facts: HostFacts) -> tuple[str, ...]:
@@ -130,7 +128,7 @@ def _complaint(unit: Unit) -> str:
     )
 
 
-def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """systemd has given up on nothing."""
     failures = facts.os.failed_units
     if failures:
@@ -138,7 +136,6 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Che
         fix = f"journalctl -u {failures[0]} on the host says why; systemctl reset-failed once it is mended"
         return [
             failed(
-                "base.failed_units",
                 host.name,
                 cause,
                 fix,
@@ -151,8 +148,8 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Che
     # "degraded" says that a unit has failed; without its name nobody knows which.
     if facts.os.state != "running":
         why = facts.gap("os", f"systemd is {facts.os.state or 'silent'}")
-        return [not_assessed("base.failed_units", host.name, why)]
-    return [passed("base.failed_units", host.name, 0, unit="units", limit=0)]
+        return [not_assessed(host.name, why)]
+    return [passed(host.name, 0, unit="units", limit=0)]
 
 
 CHECKS: tuple[Check, ...] = (

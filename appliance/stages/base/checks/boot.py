@@ -4,24 +4,23 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base.variables import has_own, sysctl
 
 
-def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """No file that is read later sets one of them to something else."""
     expected = {key: " ".join(value.split()) for key, value in sysctl(view.profile, host).items()}
     own = {k: v for k, v in expected.items() if not facts.os.container or has_own(k)}
     at_boot = facts.sysctl_at_boot
     if at_boot is None:
-        yield not_assessed("base.sysctl_boot", host.name, facts.gap("sysctl"))
+        yield not_assessed(host.name, facts.gap("sysctl"))
         return
     wrong = [key for key in own if key in at_boot and at_boot[key].value != own[key]]
     for key in wrong:
         found = at_boot[key]
         yield failed(
-            "base.sysctl_boot",
             place(host.name, key),
             f"{key} will be {found.value}, not {own[key]}: {found.file} says so last",
             f"take {key} out of {found.file}",
@@ -29,4 +28,4 @@ def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
             limit=own[key],
         )
     if not wrong:
-        yield passed("base.sysctl_boot", host.name, len(own), unit="parameters")
+        yield passed(host.name, len(own), unit="parameters")

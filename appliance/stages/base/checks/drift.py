@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import Drift, HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.base.variables import sysctl
 from appliance.text import first_few
@@ -13,14 +13,13 @@ OF_OTHERS = frozenset({"unit", "package", "mount", "module"})
 """Kinds that have checks of their own; versions of packages change by the distribution's updates."""
 
 
-def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Nothing a stage manages was changed since, on disk or in force."""
     unread = sum(receipt.unread for receipt in facts.receipts.values())
     changed = list(_changed(view, host, facts))
     if changed:
         what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in changed]
         yield failed(
-            "base.drift",
             host.name,
             f"changed since it was deployed: {first_few(what)}",
             f"appliance plan --limit {host.name} shows all, appliance deploy puts it back",
@@ -31,9 +30,9 @@ def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         )
     elif "receipts" in facts.errors or unread or not facts.receipts:
         why = facts.gap("receipts", "no stage has left a receipt")
-        yield not_assessed("base.drift", host.name, why)
+        yield not_assessed(host.name, why)
     else:
-        yield passed("base.drift", host.name, 0, unit="changes", limit=0)
+        yield passed(host.name, 0, unit="changes", limit=0)
 
 
 def _changed(view: View, host: Host, facts: HostFacts) -> Iterator[Drift]:

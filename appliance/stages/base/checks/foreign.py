@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import Foreign, HostFacts
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Site
 from appliance.models.texts import KEPT
 
@@ -23,18 +23,18 @@ WORDS = {
 }
 
 
-def judge_foreign(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_foreign(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """What no deployment takes away."""
     left = [f for f in strangers(view.site, facts) if not is_purged(view.site, f)]
-    return _judged(FOREIGN, host, facts, left, _undo)
+    return _judged(host, facts, left, _undo)
 
 
-def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """What the site has deployments take away."""
     if not view.site.base.purge:
         return []
     left = [f for f in strangers(view.site, facts) if is_purged(view.site, f)]
-    return _judged(PURGE, host, facts, left, lambda _: MOVED)
+    return _judged(host, facts, left, lambda _: MOVED)
 
 
 def strangers(site: Site, facts: HostFacts) -> list[Foreign]:
@@ -79,18 +79,17 @@ def _is(found: Foreign, kept: str) -> bool:
 
 
 def _judged(
-    check: str,
     host: Host,
     facts: HostFacts,
     left: Sequence[Foreign],
     fix: Callable[[Foreign], str],
-) -> Iterable[CheckResult]:
+) -> Iterable[Judgement]:
     for found in left:
-        yield failed(check, place(host.name, _part(found)), _cause(found), fix(found))
+        yield failed(place(host.name, _part(found)), _cause(found), fix(found))
     if facts.foreign is None:
-        yield not_assessed(check, host.name, facts.gap("foreign", "nobody looked"))
+        yield not_assessed(host.name, facts.gap("foreign", "nobody looked"))
     elif not left:
-        yield passed(check, host.name, 0, unit="findings", limit=0)
+        yield passed(host.name, 0, unit="findings", limit=0)
 
 
 def _undo(found: Foreign) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.facts_host import Filesystem
-from appliance.models.result import CheckResult, Status, place
+from appliance.models.result import CheckResult, Judgement, Status, place
 from appliance.models.site import Host
 
 FAIL_PERCENT = 5.0
@@ -23,7 +23,7 @@ IO_ERROR = "Input/output error"
 SOURCE = "own choice: what package installations and logs of some days need"
 
 
-def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every local file system has room: below 5 % fails, below 10 % warns."""
     places = _places(fs for fs in facts.filesystems if _counts(fs))
     local = [found[0] for found in places]
@@ -35,11 +35,10 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
         return bad
     if not local:
         why = facts.gap("filesystems", "no local file system was read")
-        return [not_assessed("base.disk", host.name, why)]
+        return [not_assessed(host.name, why)]
     tightest = min(local, key=_percent)
     return [
         passed(
-            "base.disk",
             host.name,
             round(_percent(tightest), 1),
             unit="% free",
@@ -50,19 +49,19 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
     ]
 
 
-def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Below 5 % available warns; a busy host is no fault."""
     memory = facts.memory
     # The probe's area "cpu" reads memory, too.
     if not memory.total or "cpu" in facts.errors:
-        return [not_assessed("base.memory", host.name, facts.gap("cpu"))]
+        return [not_assessed(host.name, facts.gap("cpu"))]
     percent = round(100 * memory.available / memory.total, 1)
     common = {"unit": "% available", "limit": FAIL_PERCENT, "limit_source": "own choice"}
     if percent >= FAIL_PERCENT:
-        return [passed("base.memory", host.name, percent, **common)]
+        return [passed(host.name, percent, **common)]
     cause = f"{memory.available >> 20} MiB of {memory.total >> 20} MiB are available"
     fix = "ps aux --sort=-rss on the host shows who holds it"
-    return [warned("base.memory", host.name, cause, fix, value=percent, **common)]
+    return [warned(host.name, cause, fix, value=percent, **common)]
 
 
 def is_of_room(result: CheckResult) -> bool:
@@ -75,10 +74,10 @@ def is_remote(fs: Filesystem) -> bool:
     return fs.type in REMOTE or fs.type.startswith("fuse")
 
 
-def _read_only(host: Host, fs: Filesystem) -> CheckResult:
+def _read_only(host: Host, fs: Filesystem) -> Judgement:
     cause = f"{fs.at} ({fs.source}) can only be read: the kernel does so after errors of its disk"
     fix = "dmesg on the host names the disk; replace it, or fsck it and boot again"
-    return failed("base.disk", place(host.name, fs.at), cause, fix, value="read-only")
+    return failed(place(host.name, fs.at), cause, fix, value="read-only")
 
 
 def _is_turned(fs: Filesystem) -> bool:
@@ -86,14 +85,12 @@ def _is_turned(fs: Filesystem) -> bool:
     return fs.turned and not is_remote(fs) if fs.at != "/" else fs.read_only
 
 
-def _unreadable(view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
+def _unreadable(view: View, host: Host, facts: HostFacts) -> list[Judgement]:
     """What the probe could not measure for errors of its disk; the site's own mounts are stage storage's."""
     mounts = {mount.at for mount in view.site.storage.mounts}
     fix = "dmesg on the host names the disk (or the server); umount it, then fsck or xfs_repair, or replace the disk"
     return [
-        failed(
-            "base.disk", place(host.name, problem.at), f"{problem.at} gives errors: {IO_ERROR}", fix
-        )
+        failed(place(host.name, problem.at), f"{problem.at} gives errors: {IO_ERROR}", fix)
         for problem in facts.problems
         if (problem.area, problem.kind) == ("filesystems", ProblemKind.IO_ERROR)
         and problem.at not in mounts
@@ -116,7 +113,7 @@ def _is_same(one: Filesystem, other: Filesystem) -> bool:
     return one.source == other.source and one.size == other.size
 
 
-def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> CheckResult | None:
+def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Judgement | None:
     fs, *others = found
     also = f"; {', '.join(o.at for o in others)} lie on the same file system" if others else ""
     percent = round(_percent(fs), 1)
@@ -125,7 +122,6 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ch
     if fs.type in FIXED_INODES and fs.inodes_free < FAIL_INODES:
         cause = f"{fs.at} has {fs.inodes_free} inodes left{also}"
         return failed(
-            "base.disk",
             target,
             cause,
             f"du --inodes -x -d2 {fs.at} | sort -n shows where files pile up",
@@ -134,10 +130,10 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ch
     fix = f"du -xh -d2 {fs.at} | sort -h shows what fills it"
     cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB){also}"
     if percent < least:
-        return failed("base.disk", target, cause, fix, **common)
+        return failed(target, cause, fix, **common)
     if percent >= max(WARN_PERCENT, least):
         return None
-    return warned("base.disk", target, cause, fix, **common)
+    return warned(target, cause, fix, **common)
 
 
 def _counts(fs: Filesystem) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 
 GIB = 1 << 30
@@ -18,17 +18,14 @@ NODES = (
 )
 
 
-def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Sockets and cores are at least the class's."""
     expected = view.profile.hardware.host
     cpu = facts.cpu
-    yield from _at_least(
-        view, host, facts, "base.cpu", "cpu", cpu.cores, expected.cores, "cores", PROCESSORS
-    )
+    yield from _at_least(view, host, facts, "cpu", cpu.cores, expected.cores, "cores", PROCESSORS)
     if 0 < cpu.sockets < expected.sockets and not _borrowed(facts, "cpu"):
         cause = f"{cpu.sockets} sockets, the class has {expected.sockets}"
         yield failed(
-            "base.cpu",
             place(host.name, "sockets"),
             cause,
             PROCESSORS,
@@ -37,43 +34,40 @@ def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
         )
 
 
-def judge_memory_size(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_memory_size(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The kernel found at least the class's memory."""
     expected = view.profile.hardware.host.memory_gib
     found = facts.memory.total // GIB
-    return _at_least(
-        view, host, facts, "base.memory_size", "memory", found, expected, "GiB", MODULES
-    )
+    return _at_least(view, host, facts, "memory", found, expected, "GiB", MODULES)
 
 
-def judge_numa(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_numa(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Memory is split into at least the class's NUMA nodes; one without memory, or without processors, is none."""
     expected = view.profile.hardware.host.numa_nodes
     found = sum(1 for node in facts.numa if node.cpus and node.memory)
-    return _at_least(view, host, facts, "base.numa", "numa", found, expected, "NUMA nodes", NODES)
+    return _at_least(view, host, facts, "numa", found, expected, "NUMA nodes", NODES)
 
 
 def _at_least(
     view: View,
     host: Host,
     facts: HostFacts,
-    check_id: str,
     area: str,
     found: int,
     bound: int,
     unit: str,
     fix: str,
-) -> Iterable[CheckResult]:
+) -> Iterable[Judgement]:
     common = {"unit": unit, "limit": bound, "limit_source": f"profile {view.profile.name}"}
     if reason := _borrowed(facts, area):
-        return [not_assessed(check_id, host.name, reason, required=False, **common)]
+        return [not_assessed(host.name, reason, required=False, **common)]
     # The probe's area "cpu" reads memory and NUMA nodes, too.
     if "cpu" in facts.errors or not found:
-        return [not_assessed(check_id, host.name, facts.gap("cpu"), **common)]
+        return [not_assessed(host.name, facts.gap("cpu"), **common)]
     if found >= bound:
-        return [passed(check_id, host.name, found, **common)]
+        return [passed(host.name, found, **common)]
     cause = f"{found} {unit}, the class has {bound}"
-    return [failed(check_id, host.name, cause, fix, value=found, **common)]
+    return [failed(host.name, cause, fix, value=found, **common)]
 
 
 def _borrowed(facts: HostFacts, area: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from appliance.checks.causes import SILENT, UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Role
 from appliance.stages.fabric.cabling import Cables, Plug, Socket, found_cables, number, ports_of
 from appliance.stages.fabric.causes import LINK_DOWN, OTHER_FABRIC, PORT_MISSING
@@ -52,7 +52,7 @@ class Comparison:
         return {"limit_source": SOURCES[stated], "simulated": is_simulated(self.view)}
 
 
-def judge_cabling(view: View) -> Iterable[CheckResult]:
+def judge_cabling(view: View) -> Iterable[Judgement]:
     """The fabric as found against the cabling the site states."""
     if not infiniband(view):
         return []
@@ -60,11 +60,11 @@ def judge_cabling(view: View) -> Iterable[CheckResult]:
     if view.site.fabric.cabling == "unstated":
         fix = "state it in site.yml: fabric.cabling is rail-optimised, or listed with fabric.cables"
         cause = "the site does not say how the fabric is cabled"
-        return [not_assessed(ID, "cluster", cause, fix=fix, required=False, **rest)]
+        return [not_assessed("cluster", cause, fix=fix, required=False, **rest)]
     seen = discovered(view)
     if seen is None:
         gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
-        return [not_assessed(ID, "cluster", gap, **rest)]
+        return [not_assessed("cluster", gap, **rest)]
     compared = compare(view, seen[1])
     results = [*_faults(compared), *judge_trunks(view, seen[1])]
     return results or [_good(compared)]
@@ -87,7 +87,7 @@ def compare(view: View, topology: Topology) -> Comparison:
     return Comparison(view, topology, kept, found, there, exact=False)
 
 
-def _faults(compared: Comparison) -> Iterator[CheckResult]:
+def _faults(compared: Comparison) -> Iterator[Judgement]:
     wrong = [p for p in compared.wanted if p in compared.found and not compared.is_right(p)]
     swaps = _swaps(compared, wrong)
     yield from (_swapped(compared, a, b) for a, b in swaps)
@@ -116,10 +116,9 @@ def _swaps(compared: Comparison, wrong: list[Plug]) -> list[tuple[Plug, Plug]]:
     return pairs
 
 
-def _swapped(compared: Comparison, a: Plug, b: Plug) -> CheckResult:
+def _swapped(compared: Comparison, a: Plug, b: Plug) -> Judgement:
     at_a, at_b = compared.found[a], compared.found[b]
     return failed(
-        ID,
         place(a.host, a.device),
         f"two cables are swapped: {a} is in {at_a}, {b} is in {at_b}",
         f"exchange them at the switches: {a} goes to {_goes(compared, a, at_b)}, "
@@ -144,12 +143,11 @@ def _together(compared: Comparison) -> dict[tuple[str, str], list[Plug]]:
 
 def _misplaced(
     compared: Comparison, plug: Plug, together: Mapping[tuple[str, str], list[Plug]]
-) -> CheckResult:
+) -> Judgement:
     at, belongs = compared.found[plug], compared.wanted[plug]
     same = [str(p) for p in together[plug.host, at.switch] if p != plug and not compared.exact]
     doubled = f"; {at.switch} holds {', '.join(same)} already" if same else ""
     return failed(
-        ID,
         place(plug.host, plug.device),
         f"{plug} is in {at}, but belongs in {belongs}{doubled}",
         f"move that cable from {at} to {'' if belongs.port else 'a free port of '}{belongs}",
@@ -159,7 +157,7 @@ def _misplaced(
     )
 
 
-def _missing(compared: Comparison) -> Iterator[CheckResult]:
+def _missing(compared: Comparison) -> Iterator[Judgement]:
     """Cables nobody met; a switch's together when discovery does not know it at all."""
     lost = [plug for plug in compared.wanted if plug not in compared.found]
     lost += [p for p in compared.ports if p not in compared.wanted and p not in compared.found]
@@ -174,9 +172,8 @@ def _missing(compared: Comparison) -> Iterator[CheckResult]:
     yield from (_no_switch(compared, name, count) for name, count in gone.items())
 
 
-def _no_switch(compared: Comparison, name: str, cables: int) -> CheckResult:
+def _no_switch(compared: Comparison, name: str, cables: int) -> Judgement:
     return failed(
-        ID,
         "cluster",
         f"discovery does not find {name}, where {cables} cables of the site belong",
         f"see that {name} has power and that its links to the other switches are in; "
@@ -188,19 +185,18 @@ def _no_switch(compared: Comparison, name: str, cables: int) -> CheckResult:
     )
 
 
-def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> CheckResult:
+def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> Judgement:
     """Other checks fail for what is wrong with it; where its cable goes is said here."""
     target = place(plug.host, plug.device)
     rest = {"limit": str(belongs), **compared.common}
     facts = compared.view.facts.get(plug.host)
     if facts is None:
         cause = f"{plug.host} did not answer, and discovery does not meet its {plug.device}"
-        return not_assessed(ID, target, cause, **rest)
+        return not_assessed(target, cause, **rest)
     port = compared.ports.get(plug)
     others = ports_of_kind(compared.view, facts)
     if port is None and len(others) >= compared.view.profile.hardware.fabric.ports:
         return failed(
-            ID,
             target,
             f"fabric.cables has a cable for {plug}, but the host has no such adapter",
             f"take it from fabric.cables, or name one of {', '.join(p.device for p in others)}",
@@ -208,7 +204,7 @@ def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> CheckResult:
         )
     said = _said_elsewhere(port)
     cause = f"{plug} {said}; its cable belongs in {belongs}"
-    return not_assessed(ID, target, cause, required=False, **rest)
+    return not_assessed(target, cause, required=False, **rest)
 
 
 def _said_elsewhere(port: Port | None) -> str:
@@ -219,10 +215,9 @@ def _said_elsewhere(port: Port | None) -> str:
     return "has no link (fabric.state)"
 
 
-def _unexpected(compared: Comparison, plug: Plug) -> CheckResult:
+def _unexpected(compared: Comparison, plug: Plug) -> Judgement:
     at = compared.found[plug]
     return failed(
-        ID,
         place(plug.host, plug.device),
         f"{plug} is in {at}, but fabric.cables lists no cable for it",
         f"add it to fabric.cables as it is, or take the cable out of {at}",
@@ -231,14 +226,13 @@ def _unexpected(compared: Comparison, plug: Plug) -> CheckResult:
     )
 
 
-def _good(compared: Comparison) -> CheckResult:
+def _good(compared: Comparison) -> Judgement:
     hosts = len({plug.host for plug in compared.found})
     leaves = len({socket.switch for socket in compared.found.values()})
     if not compared.found:
         cause = "discovery shows no adapter that is known to be of a GPU host of this site"
-        return not_assessed(ID, "cluster", cause, **compared.common)
+        return not_assessed("cluster", cause, **compared.common)
     return passed(
-        ID,
         "cluster",
         len(compared.found),
         unit="cables",

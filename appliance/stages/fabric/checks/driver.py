@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.fabric.checks.ports import is_simulated
 from appliance.stages.fabric.checks.services import MEMBERS
@@ -16,7 +16,7 @@ PACKAGE = "doca-ofed"
 INBOX = "the kernel's own"
 
 
-def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """By the version of mlx5_core that is loaded: the kernel's own tells none (Linux 5.7 and newer)."""
     if view.profile.hardware.fabric.link_layer == "none":
         return []
@@ -30,7 +30,7 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     module = facts.modules.get(MODULE)
     if facts.os.container and not is_simulated(facts):
         cause = "a container has its machine's driver"
-        return [not_assessed(ID, host.name, cause, required=False, **common)]
+        return [not_assessed(host.name, cause, required=False, **common)]
     if module is None:
         return _not_loaded(host, facts, doca, common)
     if not doca:
@@ -38,46 +38,46 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     if not module.version:
         cause = "the kernel's own driver is loaded, not DOCA-OFED"
         fix = "appliance deploy --stage fabric installs it and reboots the host, as its plan says"
-        return [failed(ID, host.name, cause, fix, value=INBOX, **common)]
+        return [failed(host.name, cause, fix, value=INBOX, **common)]
     installed = _installed(facts)
     if not installed:
         cause = "NVIDIA's driver is loaded, and which release of DOCA-OFED it is of is not known"
         fix = "appliance deploy --stage fabric installs the release"
-        return [not_assessed(ID, host.name, cause, fix=fix, value=module.version, **common)]
+        return [not_assessed(host.name, cause, fix=fix, value=module.version, **common)]
     if not _of_release(installed, release):
         cause = f"DOCA-OFED {installed} is installed, not {release}"
         fix = "appliance deploy --stage fabric; the repository must offer the release"
-        return [failed(ID, host.name, cause, fix, value=installed, **common)]
+        return [failed(host.name, cause, fix, value=installed, **common)]
     evidence = f"DOCA-OFED {installed}"
-    return [passed(ID, host.name, module.version, evidence=evidence, **common)]
+    return [passed(host.name, module.version, evidence=evidence, **common)]
 
 
 def _not_loaded(
     host: Host, facts: HostFacts, doca: bool, common: dict[str, object]
-) -> Iterable[CheckResult]:
+) -> Iterable[Judgement]:
     """Adapters of other makers have drivers of their own; a simulated one needs none."""
     if doca:
         cause = f"{MODULE} is not loaded: DOCA-OFED is not installed, or not built for this kernel"
         fix = "appliance deploy --stage fabric; dkms status and dmesg on the host say what failed"
-        return [failed(ID, host.name, cause, fix, **common)]
+        return [failed(host.name, cause, fix, **common)]
     if is_simulated(facts) or not facts.ports:
         return []
     cause = f"{MODULE} is not loaded: the adapters are of another kind"
-    return [not_assessed(ID, host.name, cause, required=False, **common)]
+    return [not_assessed(host.name, cause, required=False, **common)]
 
 
-def _inbox(host: Host, facts: HostFacts, version: str, common: dict[str, object]) -> CheckResult:
+def _inbox(host: Host, facts: HostFacts, version: str, common: dict[str, object]) -> Judgement:
     if not version:
-        return passed(ID, host.name, INBOX, **common)
+        return passed(host.name, INBOX, **common)
     if _installed(facts):
         cause = f"NVIDIA's driver {version} is loaded, not the kernel's own"
         fix = "appliance deploy --stage fabric removes it and reboots the host, as its plan says"
-        return failed(ID, host.name, cause, fix, value=version, **common)
+        return failed(host.name, cause, fix, value=version, **common)
     cause = (
         f"NVIDIA's driver {version} is loaded, which this program did not bring and leaves alone"
     )
     fix = "write fabric.driver: doca, or take it off (/usr/sbin/ofed_uninstall.sh) and reboot"
-    return warned(ID, host.name, cause, fix, value=version, **common)
+    return warned(host.name, cause, fix, value=version, **common)
 
 
 def _installed(facts: HostFacts) -> str:

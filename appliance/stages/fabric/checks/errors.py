@@ -6,7 +6,7 @@ from datetime import datetime
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status, place
+from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
 from appliance.stages.fabric.facts import Port
 
@@ -89,7 +89,7 @@ class Growth:
     count: int
 
 
-def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Growth since the reading before; without one, only a zero can be judged."""
     expected = view.profile.hardware.fabric
     if not expected.ports:
@@ -99,14 +99,14 @@ def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     ports = [port for port in own if not BOUNDS.keys().isdisjoint(port.counters)]
     if not ports:
         why = facts.gap("fabric", "no port shows counters")
-        return [not_assessed(ID, host.name, why, **common)]
+        return [not_assessed(host.name, why, **common)]
     results = _counted(view, host, facts, ports, common)
     mute = [port.device for port in own if BOUNDS.keys().isdisjoint(port.counters)]
     if not mute:
         return results
     cause = f"{', '.join(mute)}: none of the error counters is shown"
     told = [result for result in results if result.status is not Status.PASS]
-    return [*told, not_assessed(ID, host.name, cause, **common)]
+    return [*told, not_assessed(host.name, cause, **common)]
 
 
 def _counted(
@@ -115,15 +115,15 @@ def _counted(
     facts: HostFacts,
     ports: list[Port],
     common: Mapping[str, object],
-) -> list[CheckResult]:
+) -> list[Judgement]:
     total = sum(port.counters.get(name, 0) for port in ports for name in BOUNDS)
     if not total:
-        return [passed(ID, host.name, 0, evidence=f"{len(ports)} ports", **common)]
+        return [passed(host.name, 0, evidence=f"{len(ports)} ports", **common)]
     before = view.before.get(host.name)
     problem = _unusable(before, facts)
     if before is None or problem:
         shown = ", ".join(_largest(ports))
-        return [not_assessed(ID, host.name, problem, value=total, evidence=shown, **common)]
+        return [not_assessed(host.name, problem, value=total, evidence=shown, **common)]
     return _grown(host, before, facts, ports, common)
 
 
@@ -133,7 +133,7 @@ def _grown(
     facts: HostFacts,
     ports: list[Port],
     common: Mapping[str, object],
-) -> list[CheckResult]:
+) -> list[Judgement]:
     elapsed = _seconds(before, facts)
     earlier = {(p.device, p.port): p for p in before.ports}
     grown = [g for port in ports for g in _growths(earlier.get((port.device, port.port)), port)]
@@ -142,19 +142,19 @@ def _grown(
     results = [_growing(host, growth, elapsed, common) for growth in bad]
     if reset:
         cause = f"{reset[0].name} of {reset[0].port.device} went backwards: counters were cleared in between"
-        results.append(not_assessed(ID, host.name, cause, **common))
+        results.append(not_assessed(host.name, cause, **common))
     full = [g for g in grown if g not in bad and g.port.counters[g.name] == CEILINGS.get(g.name)]
     results += [_full(host, growth, common) for growth in full]
     compared = {(growth.port.device, growth.port.port) for growth in grown}
     unread = [port.device for port in ports if (port.device, port.port) not in compared]
     if unread:
         cause = f"{', '.join(unread)}: not up at the reading before, or without these counters"
-        results.append(not_assessed(ID, host.name, cause, **common))
+        results.append(not_assessed(host.name, cause, **common))
     if results:
         return results
     total = sum(growth.count for growth in grown)
     evidence = f"{len(ports)} ports in {_duration(elapsed)}"
-    return [passed(ID, host.name, total, evidence=evidence, **common)]
+    return [passed(host.name, total, evidence=evidence, **common)]
 
 
 def _growths(before: Port | None, now: Port) -> list[Growth]:
@@ -195,11 +195,10 @@ def _largest(ports: list[Port]) -> list[str]:
     return sorted(counts, key=lambda text: -counts[text])[:3]
 
 
-def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> CheckResult:
+def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> Judgement:
     """A counter at its end cannot tell whether errors go on."""
     device = growth.port.device
     return not_assessed(
-        ID,
         place(host.name, device),
         f"{growth.name} of {device} stands at {growth.port.counters[growth.name]}, where it ends: it cannot grow",
         fix=f"perfquery -R -C {device} -P {growth.port.port} on the host clears the port's counters; then look again",
@@ -207,13 +206,10 @@ def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> CheckResu
     )
 
 
-def _growing(
-    host: Host, growth: Growth, elapsed: float, common: Mapping[str, object]
-) -> CheckResult:
+def _growing(host: Host, growth: Growth, elapsed: float, common: Mapping[str, object]) -> Judgement:
     port, bound = growth.port, BOUNDS[growth.name]
     usual = CABLE if port.link_layer == "InfiniBand" else ETHERNET_CABLE
     return failed(
-        ID,
         place(host.name, port.device),
         f"{growth.name} grew by {growth.count} in {_duration(elapsed)}: {MEANINGS[growth.name]}",
         REMEDIES.get(growth.name, usual).format(device=port.device),

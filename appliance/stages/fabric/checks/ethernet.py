@@ -12,7 +12,7 @@ from appliance.checks.check import (
     passed,
 )
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.fabric.checks.ports import is_simulated
 from appliance.stages.fabric.facts import Port, RoceState
@@ -21,7 +21,7 @@ from appliance.stages.fabric.site import Roce
 ETHERNET = "Ethernet"
 
 
-def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every Ethernet port pauses the site's priority, and no other, and marks its packets for it."""
     wanted = view.site.fabric.roce
     if wanted is None or view.profile.hardware.fabric.link_layer != ETHERNET:
@@ -33,7 +33,7 @@ def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
     }
     excuse = _excuse(facts)
     if excuse:
-        return [not_assessed("fabric.roce", host.name, excuse, required=False, **common)]
+        return [not_assessed(host.name, excuse, required=False, **common)]
     ports = [
         port
         for port in facts.ports
@@ -41,7 +41,7 @@ def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
     ]
     if not ports:
         why = facts.gap("fabric", "no Ethernet port of an RDMA adapter was found")
-        return [not_assessed("fabric.roce", host.name, why, **common)]
+        return [not_assessed(host.name, why, **common)]
     missing = sorted(set(wanted.devices) - {port.device for port in ports})
     lost = [_missing(host, name, common) for name in missing]
     return [*lost, *(_port(host, facts, port, wanted, common) for port in ports)]
@@ -55,23 +55,22 @@ def _excuse(facts: HostFacts) -> str:
     return ""
 
 
-def _missing(host: Host, name: str, common: dict[str, object]) -> CheckResult:
+def _missing(host: Host, name: str, common: dict[str, object]) -> Judgement:
     cause = f"the site names {name}, and the host shows no Ethernet port of it"
-    return not_assessed("fabric.roce", place(host.name, name), cause, **common)
+    return not_assessed(place(host.name, name), cause, **common)
 
 
 def _port(
     host: Host, facts: HostFacts, port: Port, wanted: Roce, common: dict[str, object]
-) -> CheckResult:
+) -> Judgement:
     target = place(host.name, port.device)
     state = port.roce
     if state is None:
         cause = "nothing was read: the port has no interface, or stage fabric has not been here"
-        return not_assessed("fabric.roce", target, cause, **common)
+        return not_assessed(target, cause, **common)
     wrong = list(_wrong(state, wanted))
     if wrong:
         return failed(
-            "fabric.roce",
             target,
             f"{state.interface}: {'; '.join(wrong)}",
             "systemctl restart appliance-roce on the host; if it comes back, look for an LLDP agent "
@@ -83,10 +82,10 @@ def _port(
     if unread:
         why = facts.gap("fabric", "the host does not show it")
         told = why.after(f"{state.interface}: {', '.join(unread)} could not be read: ")
-        return not_assessed("fabric.roce", target, told, **common)
+        return not_assessed(target, told, **common)
     hidden = "; the driver does not show ECN" if state.ecn is None else ""
     said = f"priority {wanted.priority}, DSCP {wanted.dscp}"
-    return passed("fabric.roce", target, said, evidence=state.interface + hidden, **common)
+    return passed(target, said, evidence=state.interface + hidden, **common)
 
 
 def _wrong(state: RoceState, wanted: Roce) -> Iterator[str]:

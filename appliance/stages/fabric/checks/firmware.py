@@ -16,7 +16,7 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult, Place, Status, place
+from appliance.models.result import Judgement, Place, Status, place
 from appliance.models.site import Role
 from appliance.stages.fabric.causes import NO_PORT
 from appliance.stages.fabric.checks.subnet import is_simulated
@@ -40,7 +40,7 @@ class Adapter:
         return place(self.host, self.port.device)
 
 
-def judge_firmware(view: View) -> Iterable[CheckResult]:
+def judge_firmware(view: View) -> Iterable[Judgement]:
     """Every adapter against the minimum of its kind, then against the others of its board."""
     if view.profile.hardware.fabric.link_layer == "none":
         return []
@@ -55,7 +55,7 @@ def judge_firmware(view: View) -> Iterable[CheckResult]:
     if results or not read:
         return results
     versions = ", ".join(sorted({a.port.firmware for a in read}))
-    return [passed(ID, "cluster", versions, evidence=f"{len(read)} adapters", **common)]
+    return [passed("cluster", versions, evidence=f"{len(read)} adapters", **common)]
 
 
 def _adapters(view: View) -> list[Adapter]:
@@ -93,10 +93,9 @@ def _least(view: View, version: str) -> Least | None:
     return Least(Status.WARN, wanted, limit, f"{known.source}, {known.date}")
 
 
-def _old(adapter: Adapter, least: Least, common: dict[str, object]) -> CheckResult:
+def _old(adapter: Adapter, least: Least, common: dict[str, object]) -> Judgement:
     version = adapter.port.firmware
     return judged(
-        ID,
         adapter.place,
         least.status,
         cause=f"{adapter.port.device} has firmware {version}, {least.wanted}",
@@ -121,7 +120,7 @@ def _kept(known: AdapterFirmware) -> str:
     return f" (of older branches: {kept})" if kept else ""
 
 
-def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[CheckResult]:
+def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
     """Boards of one kind with another firmware than most of them."""
     boards: dict[str, Counter[str]] = {}
     for adapter in adapters:
@@ -135,12 +134,10 @@ def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Chec
                 f"{adapter.port.device} has firmware {firmware}, most of board {board} have {usual}"
             )
             fix = f"bring all boards {board} to one firmware"
-            yield warned(ID, adapter.place, cause, fix, value=firmware, limit=usual, **common)
+            yield warned(adapter.place, cause, fix, value=firmware, limit=usual, **common)
 
 
-def _unread(
-    view: View, adapters: list[Adapter], common: dict[str, object]
-) -> Iterator[CheckResult]:
+def _unread(view: View, adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
     """GPU hosts that are silent, show no adapter, or do not tell its firmware."""
     by_host: dict[str, list[Adapter]] = {}
     for adapter in adapters:
@@ -156,12 +153,12 @@ def _unread(
             why = Gap(f"the firmware of {', '.join(mute)} could not be read")
         else:
             continue
-        yield not_assessed(ID, host.name, why, **common)
+        yield not_assessed(host.name, why, **common)
 
 
 def _unlisted(
     view: View, adapters: list[Adapter], common: dict[str, object]
-) -> Iterator[CheckResult]:
+) -> Iterator[Judgement]:
     """Kinds of adapters nobody has a minimum for."""
     last = {a.port.firmware: a for a in adapters}
     unknown = {
@@ -172,7 +169,7 @@ def _unlisted(
     for version, at in sorted(unknown.items(), key=lambda item: item[0]):
         cause = f"no minimum is known of firmware {version}"
         fix = "state one in site.yml: fabric.firmware_minimum"
-        yield not_assessed(ID, at, cause, fix=fix, required=False, **common)
+        yield not_assessed(at, cause, fix=fix, required=False, **common)
 
 
 CHECKS: tuple[Check, ...] = (

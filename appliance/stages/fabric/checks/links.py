@@ -7,7 +7,7 @@ from functools import lru_cache
 from appliance.checks.causes import UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult, Place, place
+from appliance.models.result import Judgement, Place, place
 from appliance.stages.fabric.cabling import Plug, Socket, found_cables
 from appliance.stages.fabric.causes import LINK_DOWN
 from appliance.stages.fabric.checks.ports import RATE
@@ -37,7 +37,7 @@ LANES = 4
 WIDTH = re.compile(r"([0-9]{1,3})x?")
 
 
-def judge_links(view: View) -> Iterable[CheckResult]:
+def judge_links(view: View) -> Iterable[Judgement]:
     """Cables of GPU hosts and between switches, at the profile's rate or more."""
     if not infiniband(view):
         return []
@@ -45,13 +45,13 @@ def judge_links(view: View) -> Iterable[CheckResult]:
     seen = discovered(view)
     if seen is None:
         gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
-        return [not_assessed(ID, "cluster", gap, **rest)]
+        return [not_assessed("cluster", gap, **rest)]
     cables = found_cables(gpu_hosts(view), seen[1]).items()
     owners = {socket: plug for plug, socket in cables}
     links = _concerned(owners, seen[1])
     if not links:
         cause = "discovery shows no cable of a GPU host or between switches"
-        return [not_assessed(ID, "cluster", cause, **rest)]
+        return [not_assessed("cluster", cause, **rest)]
     wanted, source = _limit(view)
     rest |= {"limit": wanted, "limit_source": source}
     rates = [rate(link) for link in links]
@@ -60,7 +60,7 @@ def judge_links(view: View) -> Iterable[CheckResult]:
     results = [_slow(link, _place(owners, link), wanted, rest) for link in slow]
     results += [_unread(link, _place(owners, link), rest) for link in unknown]
     good = min(filter(None, rates), default=0)
-    return results or [passed(ID, "cluster", good, evidence=f"{len(links)} cables", **rest)]
+    return results or [passed("cluster", good, evidence=f"{len(links)} cables", **rest)]
 
 
 def rate(link: Link) -> float:
@@ -98,13 +98,12 @@ def _limit(view: View) -> tuple[float, str]:
     return view.number(ID) or own
 
 
-def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> CheckResult:
+def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> Judgement:
     lane = LANE_GBPS[link.speed.upper()]
     narrow, late = int(link.width.removesuffix("x")) < LANES, lane * LANES < wanted
     what = " and ".join([*(["width"] if narrow else []), *(["speed"] if late else [])]) or "rate"
     half = "half the " if rate(link) * 2 == wanted else "a reduced "
     return failed(
-        ID,
         at,
         f"the cable between {_ends(link)} trained at {half}{what}: {link.width} {link.speed}, "
         f"{rate(link):g} of {wanted:g} Gb/s",
@@ -115,11 +114,11 @@ def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> Chec
     )
 
 
-def _unread(link: Link, at: Place, rest: dict[str, object]) -> CheckResult:
+def _unread(link: Link, at: Place, rest: dict[str, object]) -> Judgement:
     said = f"{link.width} {link.speed}".strip() or "nothing"
     cause = f"discovery says {said} of the cable between {_ends(link)}, which is no known rate"
     why = Gap(cause, (at.host,) if at.host else ())
-    return not_assessed(ID, at, why, required=False, **rest)
+    return not_assessed(at, why, required=False, **rest)
 
 
 def _ends(link: Link) -> str:

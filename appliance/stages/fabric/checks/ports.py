@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.fabric.cabling import Socket, ends_of
 from appliance.stages.fabric.checks.subnet import discovered
@@ -39,7 +39,7 @@ UNCONFIGURED = {
 }
 
 
-def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """As many ports of the profile's kind as the class has."""
     expectation = view.profile.hardware.fabric
     found = len(ports_of_kind(view, facts))
@@ -50,10 +50,10 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         "simulated": is_simulated(facts),
     }
     if found >= expectation.ports:
-        return [passed("fabric.ports", host.name, found, **common)]
+        return [passed(host.name, found, **common)]
     if "fabric" in facts.errors and not facts.ports:
         why = facts.gap("fabric").after("ports could not be read: ")
-        return [not_assessed("fabric.ports", host.name, why, **common)]
+        return [not_assessed(host.name, why, **common)]
     wrong = _turned(view, facts)
     if wrong and found + len(wrong) >= expectation.ports:
         return [_wrong_kind(host, port, expectation.link_layer, common) for port in wrong]
@@ -62,7 +62,7 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
 
 def _missing(
     view: View, host: Host, facts: HostFacts, common: dict[str, object]
-) -> list[CheckResult]:
+) -> list[Judgement]:
     """A result per adapter whose name is known, else one for the host."""
     expectation = view.profile.hardware.fabric
     names = _missing_devices(view, facts)
@@ -75,9 +75,9 @@ def _missing(
     if len(names) != lacking or lacking == expectation.ports:
         more = f"; missing {', '.join(names)}" if names else ""
         named = {"names": tuple(names)}
-        return [failed("fabric.ports", host.name, said + more, fix, **named, **common)]
+        return [failed(host.name, said + more, fix, **named, **common)]
     return [
-        failed("fabric.ports", place(host.name, name), f"{name} is missing: {said}", fix, **common)
+        failed(place(host.name, name), f"{name} is missing: {said}", fix, **common)
         for name in names
     ]
 
@@ -99,10 +99,9 @@ def _turned(view: View, facts: HostFacts) -> list[Port]:
     return [port for port in others if port.device in of_kind] if len(others) > beside else []
 
 
-def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) -> CheckResult:
+def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) -> Judgement:
     kind = {"InfiniBand": "1", "Ethernet": "2"}.get(wanted, "")
     return failed(
-        "fabric.ports",
         place(host.name, port.device),
         f"port {port.port} of {port.device} speaks {port.link_layer}, the class has {wanted} ports",
         f"mlxconfig -d {port.device} set LINK_TYPE_P{port.port}={kind}, then restart the host",
@@ -111,35 +110,35 @@ def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) 
     )
 
 
-def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every port has a link. What a subnet manager does with it is ``judge_active``'s."""
     ports = ports_of_kind(view, facts)
     if not ports:
-        return silent(view, "fabric.state", host, facts, "no port was found")
+        return silent(view, host, facts, "no port was found")
     dark = [port for port in ports if not is_linked(port)]
     if dark:
         return [_obstructed(host, facts, port) for port in dark]
     common = {"evidence": f"{len(ports)} ports", "simulated": is_simulated(facts)}
-    return [passed("fabric.state", host.name, "LinkUp", limit="LinkUp", **common)]
+    return [passed(host.name, "LinkUp", limit="LinkUp", **common)]
 
 
-def judge_active(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_active(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every port with a link is ACTIVE."""
     ports = [port for port in ports_of_kind(view, facts) if is_linked(port)]
     if not ports:
-        return silent(view, "fabric.active", host, facts, "no port has a link")
+        return silent(view, host, facts, "no port has a link")
     waiting = [port for port in ports if not is_active(port)]
     if waiting:
         return [_unconfigured(host, facts, port) for port in waiting]
     common = {"evidence": f"{len(ports)} ports", "simulated": is_simulated(facts)}
-    return [passed("fabric.active", host.name, "ACTIVE", limit="ACTIVE", **common)]
+    return [passed(host.name, "ACTIVE", limit="ACTIVE", **common)]
 
 
-def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every active port at the profile's rate; a port that is down has no rate to judge."""
     ports = [port for port in ports_of_kind(view, facts) if is_active(port)]
     if not ports:
-        return silent(view, "fabric.rate", host, facts, "no port is active")
+        return silent(view, host, facts, "no port is active")
     wanted, source = wanted_rate(view)
     common = {
         "unit": "Gb/s",
@@ -153,15 +152,11 @@ def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
     results = [_slow(host, port, wanted, ends, common) for port in slow]
     unread = ", ".join(port.device for port in ports if not port.rate)
     if unread:
-        results.append(
-            not_assessed(
-                "fabric.rate", host.name, f"the kernel tells no rate of {unread}", **common
-            )
-        )
+        results.append(not_assessed(host.name, f"the kernel tells no rate of {unread}", **common))
     if results:
         return results
     rate = min(port.rate for port in ports)
-    return [passed("fabric.rate", host.name, rate, evidence=f"{len(ports)} ports", **common)]
+    return [passed(host.name, rate, evidence=f"{len(ports)} ports", **common)]
 
 
 def ports_of_kind(view: View, facts: HostFacts) -> tuple[Port, ...]:
@@ -196,14 +191,14 @@ def wanted_rate(view: View) -> tuple[float, str]:
 
 
 def silent(
-    view: View, check_id: str, host: Host, facts: HostFacts, cause: str, required: bool = True
-) -> list[CheckResult]:
+    view: View, host: Host, facts: HostFacts, cause: str, required: bool = True
+) -> list[Judgement]:
     """Nothing to judge: by design where the class has no fabric, not assessed everywhere else."""
     if not view.profile.hardware.fabric.ports:
         return []
     why = facts.gap("fabric", cause)
     common = {"required": required, "simulated": is_simulated(facts)}
-    return [not_assessed(check_id, host.name, why, **common)]
+    return [not_assessed(host.name, why, **common)]
 
 
 def _missing_devices(view: View, facts: HostFacts) -> list[str]:
@@ -219,14 +214,13 @@ def _missing_devices(view: View, facts: HostFacts) -> list[str]:
     return sorted(others)
 
 
-def _obstructed(host: Host, facts: HostFacts, port: Port) -> CheckResult:
+def _obstructed(host: Host, facts: HostFacts, port: Port) -> Judgement:
     words = f"{port.physical} {port.state}".lower()
     known = (text for word, text in OBSTACLES.items() if word in words)
     cause, fix = next(known, UNKNOWN_OBSTACLE)
     if port.link_layer == "Ethernet":
         cause, fix = DARK_ETHERNET
     return failed(
-        "fabric.state",
         place(host.name, port.device),
         f"port {port.port} is {port.state}, {port.physical}: {cause}",
         fix.format(device=port.device),
@@ -236,12 +230,11 @@ def _obstructed(host: Host, facts: HostFacts, port: Port) -> CheckResult:
     )
 
 
-def _unconfigured(host: Host, facts: HostFacts, port: Port) -> CheckResult:
+def _unconfigured(host: Host, facts: HostFacts, port: Port) -> Judgement:
     words = port.state.lower()
     known = (text for word, text in UNCONFIGURED.items() if word in words)
     cause, fix = next(known, UNKNOWN_OBSTACLE)
     return failed(
-        "fabric.active",
         place(host.name, port.device),
         f"port {port.port} is {port.state}, {port.physical}: {cause}",
         fix.format(device=port.device),
@@ -257,13 +250,12 @@ def _slow(
     wanted: float,
     ends: Mapping[tuple[str, int], Socket],
     common: dict[str, object],
-) -> CheckResult:
+) -> Judgement:
     half = "half the rate, " if port.rate * 2 == wanted else ""
     far = ends.get((port.device, port.port))
     told = "iblinkinfo" if port.link_layer == "InfiniBand" else "ethtool, and the switch,"
     cable = f"the cable of {port.device}" + (f", which ends in {far}" if far else "")
     return failed(
-        "fabric.rate",
         place(host.name, port.device),
         f"{half}{port.rate:g} of {wanted:g} Gb/s: the link trained at a lower width or speed",
         f"reseat or replace {cable}; {told} shows width and speed of both ends",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Interface
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.stages.fabric.checks.ports import is_active, is_simulated, ports_of_kind
 from appliance.stages.fabric.checks.subnet import infiniband
@@ -16,7 +16,7 @@ MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 OPENSM = "opensm.service"
 
 
-def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Where a second subnet manager shall stand by, it runs."""
     if not infiniband(view) or host.name not in view.site.fabric.standby:
         return []
@@ -25,12 +25,11 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRes
     unit = facts.units.get(OPENSM)
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {OPENSM} was not read")
-        return [not_assessed("fabric.standby", target, why, **common)]
+        return [not_assessed(target, why, **common)]
     if unit.active == "active":
-        return [passed("fabric.standby", target, unit.active, **common)]
+        return [passed(target, unit.active, **common)]
     return [
         failed(
-            "fabric.standby",
             target,
             f"opensm is {unit.active}: nobody takes over when the master fails",
             f"on {host.name}: systemctl restart opensm, then look at /var/log/opensm.log",
@@ -40,7 +39,7 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[CheckRes
     ]
 
 
-def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every active port of a member carries the partition's key."""
     wanted = [p for p in view.site.fabric.partitions if host.name in p.hosts]
     if not wanted or not infiniband(view):
@@ -48,23 +47,23 @@ def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[Check
     common = {"limit_source": "site.fabric.partitions", "simulated": is_simulated(facts)}
     if is_simulated(facts):
         cause = "the simulated ports do not show the keys the subnet manager gave them"
-        return [not_assessed("fabric.partitions", host.name, cause, required=False, **common)]
+        return [not_assessed(host.name, cause, required=False, **common)]
     ports = [port for port in ports_of_kind(view, facts) if is_active(port)]
     if not ports:
         cause = "no port is active, and only an active one has been given its keys"
-        return [not_assessed("fabric.partitions", host.name, cause, **common)]
+        return [not_assessed(host.name, cause, **common)]
     unread = [port.device for port in ports if port.pkeys is None]
     if unread:
         cause = f"the partition table of {', '.join(unread)} could not be read"
-        return [not_assessed("fabric.partitions", host.name, cause, **common)]
+        return [not_assessed(host.name, cause, **common)]
     lacking = [(port, p) for port in ports for p in wanted if _key(p) not in (port.pkeys or ())]
     if lacking:
         return [_outside(host, port, partition, common) for port, partition in lacking]
     names = ", ".join(p.name for p in wanted)
-    return [passed("fabric.partitions", host.name, names, evidence=f"{len(ports)} ports", **common)]
+    return [passed(host.name, names, evidence=f"{len(ports)} ports", **common)]
 
 
-def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The host has its address in the fabric's network, at the network's MTU."""
     wanted = view.site.fabric.ipoib
     if wanted is None or wanted.network not in host.addresses:
@@ -78,15 +77,14 @@ def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
     }
     if facts.os.container:
         cause = "a container has no IPoIB interface of its own"
-        return [not_assessed("fabric.ipoib", host.name, cause, required=False, **common)]
+        return [not_assessed(host.name, cause, required=False, **common)]
     own = next((i for i in facts.interfaces if address in i.addresses), None)
     if own is None and not facts.interfaces:
         why = facts.gap("network", "the host's interfaces were not read")
-        return [not_assessed("fabric.ipoib", host.name, why, **common)]
+        return [not_assessed(host.name, why, **common)]
     if own is None:
         return [
             failed(
-                "fabric.ipoib",
                 host.name,
                 f"no interface has {address}",
                 "systemctl status appliance-ipoib on the host says why; then restart it",
@@ -102,10 +100,9 @@ def _key(partition: FabricPartition) -> int:
 
 def _outside(
     host: Host, port: Port, partition: FabricPartition, common: dict[str, object]
-) -> CheckResult:
+) -> Judgement:
     found = ", ".join(f"{key:#06x}" for key in port.pkeys or ()) or "none"
     return failed(
-        "fabric.partitions",
         place(host.name, port.device),
         f"the port is no {partition.membership} member of {partition.name} "
         f"({_key(partition):#06x}); it has {found}",
@@ -117,12 +114,11 @@ def _outside(
     )
 
 
-def _interface(host: Host, own: Interface, mtu: int, common: dict[str, object]) -> CheckResult:
+def _interface(host: Host, own: Interface, mtu: int, common: dict[str, object]) -> Judgement:
     if own.mtu == mtu and own.state.lower() in {"up", "unknown"}:
-        return passed("fabric.ipoib", host.name, own.name, evidence=f"MTU {own.mtu}", **common)
+        return passed(host.name, own.name, evidence=f"MTU {own.mtu}", **common)
     wrong = f"its MTU is {own.mtu}, not {mtu}" if own.mtu != mtu else f"it is {own.state}"
     return failed(
-        "fabric.ipoib",
         place(host.name, own.name),
         f"{own.name} has the address, but {wrong}",
         "systemctl restart appliance-ipoib on the host; a datagram MTU above 2044 needs a fabric of MTU 4096",

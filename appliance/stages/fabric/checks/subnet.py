@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult, Status, place
+from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host, Role
 from appliance.stages.fabric.cabling import Known, number
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 
 
-def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
+def judge_subnet_manager(view: View) -> Iterable[Judgement]:
     """One master answers, all who asked name the same one, and whoever hangs on a fabric hears it."""
     if not infiniband(view):
         return []
@@ -22,7 +22,7 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
         return [_no_master(view, unanswered[0], "silence", simulated)]
     if not answers:
         gap = why(view, ("fabric",), "no host could ask for the subnet manager")
-        return [not_assessed("fabric.sm", "cluster", gap, simulated=simulated)]
+        return [not_assessed("cluster", gap, simulated=simulated)]
     masters = {name: sm for name, sm in answers.items() if "MASTER" in sm.state.upper()}
     if not masters:
         name, manager = next(iter(answers.items()))
@@ -36,10 +36,10 @@ def judge_subnet_manager(view: View) -> Iterable[CheckResult]:
     others = f" and {len(masters) - 1} more" if len(masters) > 1 else ""
     evidence = f"asked from {asked_from}{others}, priority {master.priority}"
     value = master.guid or "master"
-    return [passed("fabric.sm", "cluster", value, evidence=evidence, simulated=simulated)]
+    return [passed("cluster", value, evidence=evidence, simulated=simulated)]
 
 
-def judge_topology(view: View) -> Iterable[CheckResult]:
+def judge_topology(view: View) -> Iterable[Judgement]:
     """Every InfiniBand port of every GPU host that has a link is found again by discovery from a control host."""
     if not infiniband(view):
         return []
@@ -47,19 +47,19 @@ def judge_topology(view: View) -> Iterable[CheckResult]:
     seen = discovered(view)
     if seen is None:
         gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
-        return [not_assessed("fabric.topology", "cluster", gap, simulated=simulated)]
+        return [not_assessed("cluster", gap, simulated=simulated)]
     origin, topology = seen
     hosts = view.site.with_role(Role.GPU)
     adapters = Adapters(topology)
     if not any(_is_linked(port) for f in gpu_hosts(view).values() if f for port in f.ports):
         cause = "no port of a GPU host is known to have a link, so there is nothing to find again"
-        return [not_assessed("fabric.topology", "cluster", cause, simulated=simulated)]
+        return [not_assessed("cluster", cause, simulated=simulated)]
     results = [r for host in hosts for r in _host_results(view, host, adapters, simulated)]
     if results:
         return results
     seen_from = f"{len(topology.switches)} switches, {len(topology.links)} links, from {origin}"
     common = {"unit": "adapters", "evidence": seen_from, "simulated": simulated}
-    return [passed("fabric.topology", "cluster", len(topology.hcas), **common)]
+    return [passed("cluster", len(topology.hcas), **common)]
 
 
 def infiniband(view: View) -> bool:
@@ -99,11 +99,10 @@ def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
     return Gap(otherwise)
 
 
-def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> CheckResult:
+def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> Judgement:
     control = ", ".join(host.name for host in view.site.with_role(Role.CONTROL))
     ours = view.site.fabric.subnet_manager == "opensm"
     return failed(
-        "fabric.sm",
         "cluster",
         f"no master subnet manager answers (asked from {asked_from}: {said})",
         f"on {control}: systemctl restart opensm, then look at /var/log/opensm.log"
@@ -115,10 +114,9 @@ def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> Check
     )
 
 
-def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> CheckResult:
+def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Judgement:
     said = ", ".join(f"{name} is served by {sm.guid}" for name, sm in masters.items())
     return failed(
-        "fabric.sm",
         "cluster",
         f"the hosts are in different subnets: {said}",
         "connect the switches with each other (iblinkinfo on both sides), or take away the second manager",
@@ -128,7 +126,7 @@ def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Check
     )
 
 
-def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> CheckResult:
+def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> Judgement:
     """A host whose ports are all active has been served, and may have asked at a bad moment."""
     name = facts.host
     was_served = all("ACTIVE" in port.state.upper() for port in facts.ports if _is_linked(port))
@@ -136,7 +134,6 @@ def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: boo
         f"{name} hears no master subnet manager, and {other} is served by {master.guid or 'one'}"
     )
     return judged(
-        "fabric.sm",
         name,
         Status.WARN if was_served else Status.FAIL,
         value="silence",
@@ -172,19 +169,18 @@ def _is_linked(port: Port) -> bool:
     return port.link_layer == "InfiniBand" and "LINKUP" in port.physical.upper()
 
 
-def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> Iterable[CheckResult]:
+def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> Iterable[Judgement]:
     facts = view.facts.get(host.name)
     if facts is None:
         cause = f"{host.name} did not answer: which adapters it has is not known"
-        yield not_assessed("fabric.topology", host.name, cause, simulated=simulated)
+        yield not_assessed(host.name, cause, simulated=simulated)
         return
     if not facts.ports and "fabric" in facts.errors:
         unread = facts.gap("fabric").after(f"which adapters {host.name} has was not read: ")
-        yield not_assessed("fabric.topology", host.name, unread, simulated=simulated)
+        yield not_assessed(host.name, unread, simulated=simulated)
     for port in facts.ports:
         if _is_linked(port) and not seen.has(host, facts, port):
             yield failed(
-                "fabric.topology",
                 place(host.name, port.device),
                 f"discovery does not find {port.device} of {host.name}, though its link is up: it hangs on another fabric",
                 f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from appliance.checks.check import View, failed
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.stages.fabric.cabling import number
 from appliance.stages.fabric.checks.subnet import is_simulated
 from appliance.stages.fabric.facts import Topology
@@ -12,7 +12,7 @@ from appliance.stages.fabric.facts import Topology
 Pair = tuple[str, str]
 
 
-def judge_trunks(view: View, topology: Topology) -> Iterator[CheckResult]:
+def judge_trunks(view: View, topology: Topology) -> Iterator[Judgement]:
     """A result per pair of switches (stated) or per leaf (not stated) that lacks cables."""
     found = trunks(topology)
     if view.site.fabric.trunks:
@@ -34,7 +34,7 @@ def trunks(topology: Topology) -> Counter[Pair]:
     return Counter(_pair(a, b) for a, b in links if a in switches and b in switches)
 
 
-def _unlike(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[CheckResult]:
+def _unlike(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[Judgement]:
     """Leaves with fewer cables to a switch above than most leaves that reach it have."""
     hcas = {node.description for node in topology.hcas}
     ends = {(link.node, link.peer) for link in topology.links}
@@ -67,10 +67,9 @@ def _usual(up: dict[str, dict[str, int]]) -> dict[str, int]:
     return {above: max(c, key=lambda n: (c[n], n)) for above, c in counts.items()}
 
 
-def _lacking(view: View, pair: Pair, found: int, limit: int, source: str) -> CheckResult:
+def _lacking(view: View, pair: Pair, found: int, limit: int, source: str) -> Judgement:
     a, b = pair
     return failed(
-        "fabric.cabling",
         "cluster",
         f"{found} of {limit} cables between {a} and {b} are up",
         f"look at the ports of {a} towards {b}: iblinkinfo -l on the control host; reseat or replace the cable",

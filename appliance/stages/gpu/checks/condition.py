@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import (
     Seen,
@@ -39,10 +39,10 @@ NEAR_SOURCE = "the GPU's own threshold (NVML)"
 COOL = "look at fans, air flow and inlet temperature; compare with its neighbours (nvidia-smi -q -d TEMPERATURE)"
 
 
-def judge_clocks(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_clocks(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Nothing in the hardware slows a GPU down; idleness, a power cap or chosen clocks may."""
     del view
-    return each("gpu.clocks", host, facts, _clocks)
+    return each(host, facts, _clocks)
 
 
 def _clocks(gpu: Gpu) -> Seen:
@@ -59,10 +59,10 @@ def _clocks(gpu: Gpu) -> Seen:
     return good(f"{reasons:#x}", limit, CLOCK_SOURCE)
 
 
-def judge_temperature(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_temperature(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Below the temperature at which the GPU slows down; close to it is worth a word."""
     own = view.number("gpu.temperature")
-    return each("gpu.temperature", host, facts, lambda gpu: _temperature(gpu, own), "°C")
+    return each(host, facts, lambda gpu: _temperature(gpu, own), "°C")
 
 
 def _temperature(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
@@ -85,10 +85,10 @@ def _temperature(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
     return good(now, threshold, source)
 
 
-def judge_power(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_power(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """No GPU is held below the power its data sheet gives it."""
     own = view.number("gpu.power")
-    return each("gpu.power", host, facts, lambda gpu: _power(gpu, own), "W")
+    return each(host, facts, lambda gpu: _power(gpu, own), "W")
 
 
 def _power(gpu: Gpu, own: tuple[float, str] | None) -> Seen:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from appliance.checks.check import judged, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult, Status, Value, place
+from appliance.models.result import Judgement, Status, Value, place
 from appliance.models.site import Host
 from appliance.stages.gpu.facts import Gpu
 from appliance.stages.gpu.part import GpuPart, gpu_parts
@@ -79,29 +79,26 @@ def silence(facts: HostFacts) -> Gap:
 
 
 def each(
-    check_id: str, host: Host, facts: HostFacts, judge: Callable[[Gpu], Seen], unit: str = ""
-) -> list[CheckResult]:
+    host: Host, facts: HostFacts, judge: Callable[[Gpu], Seen], unit: str = ""
+) -> list[Judgement]:
     """Bad GPUs one by one, those without a measurement in one result per reason, or one pass for all."""
     simulated = is_simulated(facts)
     found = devices(facts)
     if not found:
-        return [not_assessed(check_id, host.name, silence(facts), simulated=simulated)]
+        return [not_assessed(host.name, silence(facts), simulated=simulated)]
     seen = [(gpu, judge(gpu) if gpu.bus_id else unknown(NO_ANSWER)) for gpu in found]
     results = [
-        _result(check_id, host, gpu, one, unit, simulated)
+        _result(host, gpu, one, unit, simulated)
         for gpu, one in seen
         if one.status in {Status.FAIL, Status.WARN}
     ]
-    results += _unmeasured(check_id, host, seen, simulated)
-    return results or [_all_good(check_id, host, [one for _, one in seen], unit, simulated)]
+    results += _unmeasured(host, seen, simulated)
+    return results or [_all_good(host, [one for _, one in seen], unit, simulated)]
 
 
-def _result(
-    check_id: str, host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool
-) -> CheckResult:
+def _result(host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool) -> Judgement:
     """An index moves when another GPU is gone; the address and the serial number stay with the board."""
     return judged(
-        check_id,
         place(host.name, f"GPU {gpu.index}"),
         seen.status,
         evidence=f"{address(gpu.bus_id)}, serial {gpu.serial or 'unknown'}",
@@ -115,16 +112,13 @@ def _result(
     )
 
 
-def _unmeasured(
-    check_id: str, host: Host, seen: Iterable[tuple[Gpu, Seen]], simulated: bool
-) -> list[CheckResult]:
+def _unmeasured(host: Host, seen: Iterable[tuple[Gpu, Seen]], simulated: bool) -> list[Judgement]:
     reasons: dict[tuple[str, bool], list[str]] = {}
     for gpu, one in seen:
         if one.status is Status.NOT_ASSESSED:
             reasons.setdefault((one.cause, one.required), []).append(f"GPU {gpu.index}")
     return [
         not_assessed(
-            check_id,
             place(host.name, *gpus),
             cause,
             required=required,
@@ -134,15 +128,12 @@ def _unmeasured(
     ]
 
 
-def _all_good(
-    check_id: str, host: Host, seen: list[Seen], unit: str, simulated: bool
-) -> CheckResult:
+def _all_good(host: Host, seen: list[Seen], unit: str, simulated: bool) -> Judgement:
     """The value of all, or the first and the last of those there are."""
     values = sorted({one.value for one in seen if one.value is not None}, key=_order)
     value = values[0] if len(values) == 1 else None
     spread = f", {values[0]} to {values[-1]}" if len(values) > 1 else ""
     return passed(
-        check_id,
         host.name,
         values[-1] if len(values) > 1 else value,
         unit=unit,

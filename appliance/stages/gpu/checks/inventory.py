@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.gpus import gpu_count
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import (
     Seen,
@@ -24,7 +24,7 @@ GB = 10**9
 LOST = "drain and reboot the host; if it is gone again, look for Xid 79 (gpu.xid), reseat it or send it to service"
 
 
-def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """As many GPUs as the class has, on the PCI bus and in the driver alike."""
     expected = gpu_count(view.profile, host)
     common: dict[str, object] = {
@@ -34,22 +34,20 @@ def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         "simulated": is_simulated(facts),
     }
     if facts.pci_gpus is None:
-        return [not_assessed("gpu.count", host.name, silence(facts), **common)]
+        return [not_assessed(host.name, silence(facts), **common)]
     results = _on_bus(view, host, facts, common)
     if facts.gpus is None:
         why = silence(facts).after("the driver could not be asked: ")
-        return results or [not_assessed("gpu.count", host.name, why, **common)]
+        return results or [not_assessed(host.name, why, **common)]
     results += _fallen_off(host, facts, common)
     answering = sum(1 for gpu in devices(facts) if gpu.bus_id)
     if not results and answering != facts.pci_gpus:
         cause = f"the driver answers for {answering} GPUs, {facts.pci_gpus} are on the PCI bus"
-        results = [failed("gpu.count", host.name, cause, LOST, value=answering, **common)]
-    return results or [passed("gpu.count", host.name, answering, **common)]
+        results = [failed(host.name, cause, LOST, value=answering, **common)]
+    return results or [passed(host.name, answering, **common)]
 
 
-def _on_bus(
-    view: View, host: Host, facts: HostFacts, common: dict[str, object]
-) -> list[CheckResult]:
+def _on_bus(view: View, host: Host, facts: HostFacts, common: dict[str, object]) -> list[Judgement]:
     expected = gpu_count(view.profile, host)
     if facts.pci_gpus == expected:
         return []
@@ -60,14 +58,14 @@ def _on_bus(
     fix = "lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable; one that was never built in: hosts[].gpus in site.yml"
     if (facts.pci_gpus or 0) > expected:
         fix = "lspci -d 10de: lists them; choose the profile of this hardware, or take out what does not belong to it"
-    return [failed("gpu.count", host.name, cause, fix, value=facts.pci_gpus, **common)]
+    return [failed(host.name, cause, fix, value=facts.pci_gpus, **common)]
 
 
-def _fallen_off(host: Host, facts: HostFacts, common: dict[str, object]) -> list[CheckResult]:
+def _fallen_off(host: Host, facts: HostFacts, common: dict[str, object]) -> list[Judgement]:
     answering = {address(gpu.bus_id) for gpu in devices(facts) if gpu.bus_id}
     cause = "it is on the PCI bus, but the driver has lost it"
     return [
-        failed("gpu.count", place(host.name, at), cause, LOST, value=len(answering), **common)
+        failed(place(host.name, at), cause, LOST, value=len(answering), **common)
         for at in facts.pci_gpu_ids
         if address(at) not in answering
     ]
@@ -85,7 +83,7 @@ def _missing_addresses(view: View, host: Host, facts: HostFacts) -> list[str]:
     return sorted(complete[0] - set(facts.pci_gpu_ids)) if alike else []
 
 
-def judge_model(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_model(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Products the class accepts, and only one of them in a host."""
     accepted = view.profile.hardware.gpu.models
     limit, source = ", ".join(accepted), f"profile {view.profile.name}"
@@ -99,19 +97,19 @@ def judge_model(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResul
         fix = "choose the profile of this hardware, or add the name to hardware.gpu.models of a profile of your own"
         return bad(gpu.name, cause, fix, limit, source)
 
-    results = each("gpu.model", host, facts, judge)
+    results = each(host, facts, judge)
     names = sorted({gpu.name for gpu in devices(facts) if gpu.name})
     if len(names) > 1 and set(names) <= set(accepted):
         cause = f"different GPUs in one host: {' and '.join(names)}"
         fix = "a job over all of them runs at the pace of the slower: make the host's GPUs alike"
         mixed = {"value": len(names), "limit": 1, "simulated": is_simulated(facts)}
-        results = [r for r in results if r.cause] + [
-            failed("gpu.model", host.name, cause, fix, **mixed)
+        results = [r for r in results if r.status is not Status.PASS] + [
+            failed(host.name, cause, fix, **mixed)
         ]
     return results
 
 
-def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """At least the memory of the class; 80 GB on the label are 80 or more billions of bytes."""
     least, source = view.profile.hardware.gpu.memory_gib, f"profile {view.profile.name}"
 
@@ -125,22 +123,21 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
         fix = "compare its part number (nvidia-smi -q) with the order; the right part with too little goes to service"
         return bad(found, cause, fix, least, source)
 
-    return each("gpu.memory", host, facts, judge, "GB")
+    return each(host, facts, judge, "GB")
 
 
-def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """NVML answers every question about every GPU."""
     del view
     found, simulated = devices(facts), is_simulated(facts)
     if not found:
-        return [not_assessed("gpu.error", host.name, silence(facts), simulated=simulated)]
+        return [not_assessed(host.name, silence(facts), simulated=simulated)]
     ill = [gpu for gpu in found if gpu.error or not gpu.bus_id]
     if not ill:
         evidence = f"{len(found)} GPUs"
-        return [passed("gpu.error", host.name, 0, limit=0, evidence=evidence, simulated=simulated)]
+        return [passed(host.name, 0, limit=0, evidence=evidence, simulated=simulated)]
     return [
         failed(
-            "gpu.error",
             place(host.name, f"GPU {gpu.index}"),
             f"the driver cannot reach it: {gpu.error or 'no address'}",
             f"drain the host, nvidia-smi --gpu-reset -i {gpu.index}; if it stays lost, reboot; lost again: reseat or replace it",

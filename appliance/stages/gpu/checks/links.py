@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from appliance.checks.check import View, not_assessed
 from appliance.models.facts import HostFacts
 from appliance.models.profile import GpuExpectation, Interconnect
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import (
     Seen,
@@ -29,7 +29,7 @@ IDLE = 0x1
 DIVIDED = "NVLinks of A100 are off while it is divided (MIG), and no instance uses any"
 
 
-def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Full width always; the generation where the GPU works, or where not even its best is enough."""
     expected = view.profile.hardware.gpu
     limit = f"Gen{expected.pcie_generation} x{expected.pcie_width}"
@@ -51,7 +51,7 @@ def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult
             return doubtful(gpu.pcie_replays, cause, _reseat(gpu), REPLAYS, REPLAYS_SOURCE)
         return good(value + _resting(gpu, expected), limit, source)
 
-    return each("gpu.pcie", host, facts, judge)
+    return each(host, facts, judge)
 
 
 def _width(gpu: Gpu, expected: GpuExpectation) -> tuple[str, str] | None:
@@ -101,7 +101,7 @@ def _reseat(gpu: Gpu) -> str:
     return f"reseat GPU {gpu.index} ({gpu.bus_id}{serial}) and its riser; then appliance health --check gpu.pcie"
 
 
-def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Behind NVSwitch every link of every GPU is up, at its speed."""
     if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
         return []
@@ -130,7 +130,7 @@ def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
         return good(gpu.nvlinks_active, wanted, source)
 
     return [
-        *each("gpu.nvlink", host, facts, judge, "links"),
+        *each(host, facts, judge, "links"),
         *_speed_unknown(host, facts),
     ]
 
@@ -150,7 +150,7 @@ def _slow(gpu: Gpu, wanted: int, source: str) -> Seen:
     return bad(gpu.nvlink_speed, cause, fix, wanted, source)
 
 
-def _speed_unknown(host: Host, facts: HostFacts) -> list[CheckResult]:
+def _speed_unknown(host: Host, facts: HostFacts) -> list[Judgement]:
     """A speed nobody told is no speed; the simulated library may lack it."""
     answering = (gpu for gpu in devices(facts) if gpu.bus_id)
     if all(gpu.nvlink_speed is not None or not gpu.nvlinks_active for gpu in answering):
@@ -158,7 +158,6 @@ def _speed_unknown(host: Host, facts: HostFacts) -> list[CheckResult]:
     simulated = is_simulated(facts)
     return [
         not_assessed(
-            "gpu.nvlink",
             place(host.name, "NVLink speed"),
             "the driver does not tell the speed of its NVLinks",
             required=not simulated,

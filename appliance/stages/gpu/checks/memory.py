@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import Seen, bad, doubtful, each, good, unknown
 from appliance.stages.gpu.facts import Gpu
@@ -17,10 +17,10 @@ RMA = "take it out of service: run the vendor's field diagnostics and ask for a 
 RESET = "drain its jobs, nvidia-smi --gpu-reset -i {gpu}"
 
 
-def judge_ecc(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_ecc(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """ECC is on, and has met nothing it could not correct."""
     del view
-    return each("gpu.ecc", host, facts, _ecc, "errors")
+    return each(host, facts, _ecc, "errors")
 
 
 def _ecc(gpu: Gpu) -> Seen:
@@ -64,10 +64,10 @@ def _past(gpu: Gpu) -> Seen:
     return good(0, 0, ECC_SOURCE)
 
 
-def judge_remap(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_remap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """No memory row waits to be replaced, and none could not be."""
     del view
-    return each("gpu.remap", host, facts, _remap, "rows")
+    return each(host, facts, _remap, "rows")
 
 
 def _remap(gpu: Gpu) -> Seen:

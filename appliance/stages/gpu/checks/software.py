@@ -7,7 +7,7 @@ from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts, ProblemKind, Unit
 from appliance.models.gap import Gap
 from appliance.models.profile import Interconnect
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.stages.gpu.checks.each import (
     Seen,
@@ -31,7 +31,7 @@ FEW = 8
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
 
 
-def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """A driver answers, and is of the profile's branch."""
     branch = view.profile.software.driver_branch
     common: dict[str, object] = {
@@ -44,31 +44,31 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     version = facts.gpus.driver
     if not version:
         why = "the driver does not tell its version"
-        return [not_assessed("gpu.driver", host.name, why, **common)]
+        return [not_assessed(host.name, why, **common)]
     wanted = branch.split(".")
     if version.split(".")[: len(wanted)] == wanted:
         evidence = f"CUDA up to {facts.gpus.cuda}" if facts.gpus.cuda else ""
-        return [passed("gpu.driver", host.name, version, evidence=evidence, **common)]
+        return [passed(host.name, version, evidence=evidence, **common)]
     what = "" if len(wanted) > 1 else "of branch "
     cause = f"driver {version} is not {what}{branch}"
     fix = f"appliance deploy --stage gpu brings {branch}; or choose software.driver_branch {'.'.join(version.split('.')[: len(wanted)])}"
-    return [failed("gpu.driver", host.name, cause, fix, value=version, **common)]
+    return [failed(host.name, cause, fix, value=version, **common)]
 
 
-def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> CheckResult:
+def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Judgement:
     """The probe looked and met no working driver; or it could not look, which says nothing."""
     if facts.pci_gpus is None or "gpus" not in facts.errors:
-        return not_assessed("gpu.driver", host.name, silence(facts), **common)
+        return not_assessed(host.name, silence(facts), **common)
     said = facts.errors["gpus"]
     fix = "appliance deploy --stage gpu installs it; where it is: modprobe nvidia, then dmesg | grep NVRM says why it does not load"
     if facts.has("gpus", ProblemKind.VERSION_MISMATCH):
         fix = "the driver was updated while its older module was loaded: drain and reboot the host, which loads the new one"
     elif "nouveau" in facts.modules and "nvidia" not in facts.modules:
         fix = "nouveau holds the GPUs: appliance deploy --stage gpu turns it off, then reboot the host"
-    return failed("gpu.driver", host.name, f"no driver answers: {said}", fix, **common)
+    return failed(host.name, f"no driver answers: {said}", fix, **common)
 
 
-def judge_driver_spread(view: View) -> Iterable[CheckResult]:
+def judge_driver_spread(view: View) -> Iterable[Judgement]:
     """All GPU hosts run one and the same driver version."""
     known = {n: f.gpus.driver for n, f in _gpu_hosts(view).items() if f.gpus and f.gpus.driver}
     common: dict[str, object] = {"simulated": _any_simulated(view)}
@@ -85,22 +85,20 @@ def judge_driver_spread(view: View) -> Iterable[CheckResult]:
         common["names"] = tuple(few)
         fix = "bring all GPU hosts to one version; jobs over several hosts must not mix drivers"
         common |= {"value": len(versions), "unit": "versions", "limit": 1}
-        return [failed("gpu.driver_spread", "cluster", cause, fix, **common)]
+        return [failed("cluster", cause, fix, **common)]
     silent = _silent(view, known)
     if silent or not known:
         why = Gap(f"no driver version known of {', '.join(silent) or 'any host'}", tuple(silent))
-        return [not_assessed("gpu.driver_spread", "cluster", why, **common)]
+        return [not_assessed("cluster", why, **common)]
     evidence = f"{len(known)} hosts"
-    return [
-        passed("gpu.driver_spread", "cluster", next(iter(versions)), evidence=evidence, **common)
-    ]
+    return [passed("cluster", next(iter(versions)), evidence=evidence, **common)]
 
 
 def _few(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= FEW else f"{len(names)} hosts"
 
 
-def judge_vbios_spread(view: View) -> Iterable[CheckResult]:
+def judge_vbios_spread(view: View) -> Iterable[Judgement]:
     """GPUs of one product carry one firmware; outliers are named."""
     groups: dict[str, Counter[str]] = {}
     unread: set[str] = set(_silent(view, {n for n, f in _gpu_hosts(view).items() if devices(f)}))
@@ -116,14 +114,14 @@ def judge_vbios_spread(view: View) -> Iterable[CheckResult]:
     if unread or not groups:
         named = tuple(sorted(unread))
         why = Gap(f"no firmware version known of {', '.join(named) or 'any GPU'}", named)
-        results.append(not_assessed("gpu.vbios_spread", "cluster", why, simulated=simulated))
+        results.append(not_assessed("cluster", why, simulated=simulated))
     if results:
         return results
     value = ", ".join(version for versions in groups.values() for version in versions)
-    return [passed("gpu.vbios_spread", "cluster", value, simulated=simulated)]
+    return [passed("cluster", value, simulated=simulated)]
 
 
-def _outliers(view: View, product: str, usual: str, simulated: bool) -> CheckResult:
+def _outliers(view: View, product: str, usual: str, simulated: bool) -> Judgement:
     others = [
         f"{name}/GPU {gpu.index} {gpu.vbios}"
         for name, facts in _gpu_hosts(view).items()
@@ -131,7 +129,6 @@ def _outliers(view: View, product: str, usual: str, simulated: bool) -> CheckRes
         if gpu.name == product and gpu.vbios not in {"", usual}
     ]
     return warned(
-        "gpu.vbios_spread",
         "cluster",
         f"{product}: firmware {usual} but for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
         "ask the vendor for one firmware for all, and bring the others to it",
@@ -161,13 +158,13 @@ def _unit(facts: HostFacts, name: str) -> Unit | None:
     return None if unit is None or unit.active == "unknown" else unit
 
 
-def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Behind NVSwitch the fabric manager runs in the driver's very version; elsewhere it has no place."""
     unit = _unit(facts, FABRIC_MANAGER)
     common: dict[str, object] = {"simulated": is_simulated(facts)}
     if unit is None and facts.fabric_manager is None:
         why = _unread(facts)
-        return [not_assessed("gpu.fabric_manager", host.name, why, **common)]
+        return [not_assessed(host.name, why, **common)]
     if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
         return [_needless(host, facts, unit, common)]
     return [_in_step(host, facts, unit, common)]
@@ -179,49 +176,49 @@ def _unread(facts: HostFacts) -> Gap:
 
 def _needless(
     host: Host, facts: HostFacts, unit: Unit | None, common: dict[str, object]
-) -> CheckResult:
+) -> Judgement:
     common |= {"limit": "absent", "limit_source": "only NVSwitch has a fabric to manage"}
     if facts.fabric_manager is None or unit is None:
         why = _unread(facts)
-        return not_assessed("gpu.fabric_manager", host.name, why, **common)
+        return not_assessed(host.name, why, **common)
     if facts.fabric_manager or unit.load == "loaded":
         cause = (
             "a fabric manager is installed, but these GPUs have no NVSwitch: it fails at every boot"
         )
         fix = "remove the package nvidia-fabricmanager"
         value = facts.fabric_manager or unit.active
-        return failed("gpu.fabric_manager", host.name, cause, fix, value=value, **common)
-    return passed("gpu.fabric_manager", host.name, "absent", **common)
+        return failed(host.name, cause, fix, value=value, **common)
+    return passed(host.name, "absent", **common)
 
 
 def _in_step(
     host: Host, facts: HostFacts, unit: Unit | None, common: dict[str, object]
-) -> CheckResult:
+) -> Judgement:
     driver = facts.gpus.driver if facts.gpus else ""
     found = facts.fabric_manager
     common |= {"limit": driver or None, "limit_source": LOCKSTEP}
     if found == "" or (unit is not None and unit.load == "not-found"):
         cause = "no fabric manager is installed: no CUDA program starts without one (error 802)"
         fix = f"install nvidia-fabricmanager in version {driver or 'of the driver'} and enable it"
-        return failed("gpu.fabric_manager", host.name, cause, fix, value="absent", **common)
+        return failed(host.name, cause, fix, value="absent", **common)
     if found and driver and found != driver:
         cause = f"fabric manager {found} beside driver {driver}: it refuses to start"
         fix = f"install nvidia-fabricmanager {driver} and hold both packages at one version"
-        return failed("gpu.fabric_manager", host.name, cause, fix, value=found, **common)
+        return failed(host.name, cause, fix, value=found, **common)
     if unit is not None and (unit.active != "active" or unit.enabled not in AT_BOOT):
         cause = f"the fabric manager is {unit.active}, {unit.enabled or 'not enabled'} at boot"
         fix = f"journalctl -u {FABRIC_MANAGER} says why; systemctl enable --now {FABRIC_MANAGER}"
-        return failed("gpu.fabric_manager", host.name, cause, fix, value=unit.active, **common)
+        return failed(host.name, cause, fix, value=unit.active, **common)
     if not found or not driver or unit is None:
         why = facts.gap("fabric_manager", "its version or state is not known")
-        return not_assessed("gpu.fabric_manager", host.name, why, **common)
-    return passed("gpu.fabric_manager", host.name, found, **common)
+        return not_assessed(host.name, why, **common)
+    return passed(host.name, found, **common)
 
 
-def judge_persistence(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_persistence(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The driver keeps every GPU ready between jobs, and a daemon sees to it after a boot."""
     del view
-    return [*each("gpu.persistence", host, facts, _persistence), *_daemon(host, facts)]
+    return [*each(host, facts, _persistence), *_daemon(host, facts)]
 
 
 def _persistence(gpu: Gpu) -> Seen:
@@ -234,40 +231,40 @@ def _persistence(gpu: Gpu) -> Seen:
     return bad("off", cause, fix, "on")
 
 
-def _daemon(host: Host, facts: HostFacts) -> list[CheckResult]:
+def _daemon(host: Host, facts: HostFacts) -> list[Judgement]:
     target, unit = place(host.name, "daemon"), _unit(facts, PERSISTENCE)
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
         why = facts.gap("units", "the unit was not read")
-        return [not_assessed("gpu.persistence", target, why, **common)]
+        return [not_assessed(target, why, **common)]
     if unit.active == "active" and unit.enabled in AT_BOOT:
-        return [passed("gpu.persistence", target, unit.active, **common)]
+        return [passed(target, unit.active, **common)]
     state = f"{unit.active}, {unit.enabled or 'not enabled'} at boot"
     fix = f"journalctl -u {PERSISTENCE} says why; systemctl enable --now {PERSISTENCE}"
     if unit.load == "not-found":
         state, fix = "not installed", "appliance deploy --stage gpu"
     cause = f"the persistence daemon is {state}: persistence is gone after the next boot"
-    return [warned("gpu.persistence", target, cause, fix, value=unit.active, **common)]
+    return [warned(target, cause, fix, value=unit.active, **common)]
 
 
-def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """What measures the GPUs and describes them to containers runs; the distribution's own packages have none of it."""
     if view.site.repositories.gpu.source == "distribution":
         return []
     return [_service(host, facts, name) for name in SERVICES]
 
 
-def _service(host: Host, facts: HostFacts, name: str) -> CheckResult:
+def _service(host: Host, facts: HostFacts, name: str) -> Judgement:
     unit, target = _unit(facts, name), place(host.name, name.removesuffix(".service"))
     common: dict[str, object] = {"limit": "active", "simulated": is_simulated(facts)}
     if unit is None:
         why = facts.gap("units", "the unit was not read")
-        return not_assessed("gpu.services", target, why, **common)
+        return not_assessed(target, why, **common)
     if unit.load == "not-found":
         cause, fix = f"{name} is not installed", "appliance deploy --stage gpu"
-        return failed("gpu.services", target, cause, fix, value="absent", **common)
+        return failed(target, cause, fix, value="absent", **common)
     if unit.active != "active" or unit.enabled not in AT_BOOT:
         cause = f"{name} is {unit.active}, {unit.enabled or 'not enabled'} at boot"
         fix = f"journalctl -u {name} says why; systemctl enable --now {name}"
-        return failed("gpu.services", target, cause, fix, value=unit.active, **common)
-    return passed("gpu.services", target, unit.active, **common)
+        return failed(target, cause, fix, value=unit.active, **common)
+    return passed(target, unit.active, **common)

@@ -2,7 +2,7 @@
 
 from appliance.checks.check import judged
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status, place
+from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
 from appliance.stages.gpu.facts import Xid
 
@@ -16,9 +16,7 @@ FATAL_FIX = (
 HARMLESS_FIX = "look at gpu.nvlink; if the same link says so again, collect nvidia-bug-report.sh and open a case"
 
 
-def judge_switches(
-    host: Host, facts: HostFacts, hours: float, simulated: bool
-) -> list[CheckResult]:
+def judge_switches(host: Host, facts: HostFacts, hours: float, simulated: bool) -> list[Judgement]:
     """Each code of each NVSwitch: fatal ones fail, others warn; what is older than ``hours`` warns only if it was fatal."""
     alike: dict[tuple[str, int], list[Xid]] = {}
     for event in facts.switch_events:
@@ -36,13 +34,12 @@ def _gravest(events: list[Xid]) -> Xid | None:
     return next((e for e in reversed(events) if FATAL in e.text), events[-1] if events else None)
 
 
-def _result(host: Host, told: Xid, same: list[Xid], young: bool, simulated: bool) -> CheckResult:
+def _result(host: Host, told: Xid, same: list[Xid], young: bool, simulated: bool) -> Judgement:
     fatal = FATAL in told.text
     said = told.text.partition(f": {told.code}, ")[2]
     count = len(same) + sum(event.omitted for event in same)
     often = f", {count} times" if count > 1 else ""
     return judged(
-        "gpu.xid",
         place(host.name, f"NVSwitch {told.bus_id}"),
         Status.FAIL if fatal and young else Status.WARN,
         value=told.code,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from appliance.checks.check import View, judged, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, Status, place
+from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import address, devices, is_simulated
 from appliance.stages.gpu.checks.sxid import HOUR, judge_switches, since
@@ -36,12 +36,12 @@ class Judged:
         return self.event.age is None or self.event.age <= hours * HOUR
 
 
-def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Each code of each GPU by its class; then what repeats."""
     simulated = is_simulated(facts)
     if facts.xid_events is None:
         why = facts.gap("xids", "the kernel log was not read")
-        return [not_assessed("gpu.xid", host.name, why, simulated=simulated)]
+        return [not_assessed(host.name, why, simulated=simulated)]
     table = xid_map()
     own = view.number("gpu.xid")
     hours = own[0] if own else table.hours
@@ -100,14 +100,13 @@ def _alike(judged: list[Judged]) -> list[list[Judged]]:
     return list(groups.values())
 
 
-def _result(host: Host, same: list[Judged], hours: float, simulated: bool) -> CheckResult:
+def _result(host: Host, same: list[Judged], hours: float, simulated: bool) -> Judgement:
     last = same[-1]
     fails = any(one.verdict == "fail" and one.within(hours) for one in same)
     count = len(same) + sum(one.event.omitted for one in same)
     often = f", {count} times" if count > 1 else ""
     old = "" if fails or last.verdict == "warn" else f", none within {hours:g} h"
     return judged(
-        "gpu.xid",
         place(host.name, last.gpu),
         Status.FAIL if fails else Status.WARN,
         value=last.event.code,
@@ -145,11 +144,10 @@ def _concerns(table: XidMap, rule: Repeat, one: Judged) -> bool:
 
 def _repeated(
     host: Host, rule: Repeat, hit: list[Judged], table: XidMap, simulated: bool
-) -> CheckResult:
+) -> Judgement:
     codes = ", ".join(str(code) for code in dict.fromkeys(one.event.code for one in hit))
     where = "" if rule.same_gpu else f" on {', '.join(dict.fromkeys(one.gpu for one in hit))}"
     return judged(
-        "gpu.xid",
         place(host.name, hit[0].gpu) if rule.same_gpu else host.name,
         Status(rule.verdict),
         value=len(hit),
@@ -162,12 +160,11 @@ def _repeated(
     )
 
 
-def _unusable_limits(view: View, host: Host) -> list[CheckResult]:
+def _unusable_limits(view: View, host: Host) -> list[Judgement]:
     """A limit that is no verdict must not pass for one."""
     given = {**view.profile.limits, **view.site.limits}
     return [
         not_assessed(
-            "gpu.xid",
             host.name,
             f"limit {name} is {limit.value}: no verdict",
             fix="its value is pass, warn or fail",
@@ -177,10 +174,9 @@ def _unusable_limits(view: View, host: Host) -> list[CheckResult]:
     ]
 
 
-def _short(host: Host, span: float, hours: float, simulated: bool) -> CheckResult:
+def _short(host: Host, span: float, hours: float, simulated: bool) -> Judgement:
     """What was overwritten may have been anything; a limit of fewer hours asks for less."""
     return not_assessed(
-        "gpu.xid",
         host.name,
         f"the kernel log reaches back {span / HOUR:.1f} h of the {hours:g} h to judge: older messages were overwritten",
         fix="journalctl --dmesg --boot --grep Xid on the host shows those; log_buf_len=16M on its kernel command line "
@@ -189,10 +185,10 @@ def _short(host: Host, span: float, hours: float, simulated: bool) -> CheckResul
     )
 
 
-def _quiet(host: Host, facts: HostFacts, judged: list[Judged], simulated: bool) -> CheckResult:
+def _quiet(host: Host, facts: HostFacts, judged: list[Judged], simulated: bool) -> Judgement:
     codes = ", ".join(str(code) for code in sorted({one.event.code for one in judged}))
     span = facts.kernel_log_span
     reach = "since boot" if span is None else f"of the last {span / HOUR:.1f} h"
     evidence = f"kernel log {reach}" + (f"; of no consequence: Xid {codes}" if codes else "")
     common = {"unit": "messages", "limit": 0, "limit_source": "map of Xid messages (xid.yml)"}
-    return passed("gpu.xid", host.name, 0, evidence=evidence, simulated=simulated, **common)
+    return passed(host.name, 0, evidence=evidence, simulated=simulated, **common)

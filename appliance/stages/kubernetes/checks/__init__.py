@@ -19,7 +19,7 @@ from appliance.checks.check import (
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
@@ -49,84 +49,77 @@ def members(view: View) -> tuple[Host, ...]:
     return tuple(h for h in view.site.hosts if MEMBERS.intersection(h.roles))
 
 
-def _known(check: str, host: Host, facts: HostFacts) -> Kubernetes | CheckResult:
+def _known(host: Host, facts: HostFacts) -> Kubernetes | Judgement:
     if facts.kubernetes is not None:
         return facts.kubernetes
     why = facts.gap("kubernetes", f"{host.name} has no kubelet")
-    return not_assessed(check, host.name, why)
+    return not_assessed(host.name, why)
 
 
-def _kubelet(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _kubelet(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del view
-    check = "kubernetes.kubelet"
-    known = _known(check, host, facts)
-    if isinstance(known, CheckResult):
+    known = _known(host, facts)
+    if isinstance(known, Judgement):
         yield known
     elif not known.kubelet:
-        yield not_assessed(check, host.name, "kubelet was not asked")
+        yield not_assessed(host.name, "kubelet was not asked")
     elif known.kubelet == "ok":
-        yield passed(check, host.name, "ok", limit="ok", evidence="/healthz")
+        yield passed(host.name, "ok", limit="ok", evidence="/healthz")
     else:
         fix = f"journalctl -u kubelet -u containerd on {host.name}, then {DEPLOY}"
         cause = f"kubelet {known.kubelet}"
-        yield failed(check, host.name, cause, fix)
+        yield failed(host.name, cause, fix)
 
 
-def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del view
-    check = "kubernetes.dns"
-    known = _known(check, host, facts)
-    if isinstance(known, CheckResult):
+    known = _known(host, facts)
+    if isinstance(known, Judgement):
         yield known
     elif not known.dns:
-        yield not_assessed(check, host.name, "kubelet's configuration names no name server")
+        yield not_assessed(host.name, "kubelet's configuration names no name server")
     elif known.dns == "ok":
-        yield passed(check, host.name, "ok", evidence="kubernetes.default.svc.cluster.local")
+        yield passed(host.name, "ok", evidence="kubernetes.default.svc.cluster.local")
     else:
         fix = (
             "kubectl -n kube-system get pods,endpoints -o wide shows the name server's; "
             "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix"
         )
-        yield failed(check, host.name, known.dns, fix)
+        yield failed(host.name, known.dns, fix)
 
 
-def _api(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _api(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del view
-    check = "kubernetes.api"
-    known = _known(check, host, facts)
-    if isinstance(known, CheckResult):
+    known = _known(host, facts)
+    if isinstance(known, Judgement):
         yield known
     elif known.api is None:
-        yield not_assessed(
-            check, host.name, "there is no admin.conf here, so the API was not asked"
-        )
+        yield not_assessed(host.name, "there is no admin.conf here, so the API was not asked")
     elif known.api == "ok":
-        yield passed(check, host.name, "ok", limit="ok", evidence="/readyz")
+        yield passed(host.name, "ok", limit="ok", evidence="/readyz")
     else:
         fix = f"on {host.name}: crictl ps -a or ctr -n k8s.io tasks ls, and journalctl -u kubelet"
         if known.stopped:
             fix = "appliance etcd restore with the same backup goes on; appliance etcd abandon takes it back"
         cause = f"the API is not ready: {known.api}"
-        yield failed(check, host.name, cause, fix)
+        yield failed(host.name, cause, fix)
 
 
-def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
-    check = "kubernetes.certificates"
-    known = _known(check, host, facts)
-    if isinstance(known, CheckResult):
+def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
+    known = _known(host, facts)
+    if isinstance(known, Judgement):
         yield known
         return
     yield judge_certificates(view, host, facts, known.certificates)
 
 
-def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
-    check = "kubernetes.backup"
-    known = _known(check, host, facts)
-    if isinstance(known, CheckResult):
+def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
+    known = _known(host, facts)
+    if isinstance(known, Judgement):
         yield known
         return
     if known.backups is None:
-        yield not_assessed(check, host.name, "the folder of backups is not known on this host")
+        yield not_assessed(host.name, "the folder of backups is not known on this host")
         return
     hours = view.site.kubernetes.etcd_backup.every_hours if view.site.kubernetes else 0
     most = LATE * hours
@@ -138,12 +131,12 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         "limit_source": "site",
     }
     if not known.backups or known.backup_age_h is None:
-        yield failed(check, host.name, "there is no backup of etcd", fix, limit=most, unit="h")
+        yield failed(host.name, "there is no backup of etcd", fix, limit=most, unit="h")
     elif known.backup_age_h > most:
         cause = f"the newest backup of etcd is {known.backup_age_h:.0f} h old"
-        yield failed(check, host.name, cause, fix, **told)
+        yield failed(host.name, cause, fix, **told)
     else:
-        yield passed(check, host.name, **told)
+        yield passed(host.name, **told)
 
 
 def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
@@ -168,95 +161,93 @@ def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
     return None, why
 
 
-def _external(view: View) -> Iterator[CheckResult]:
-    check, found = "kubernetes.external", view.external
+def _external(view: View) -> Iterator[Judgement]:
+    found = view.external
     if not view.site.external_cluster:
         return
     if found is None:
-        yield not_assessed(check, "cluster", "it was not asked")
+        yield not_assessed("cluster", "it was not asked")
     elif found.api != "ok":
-        yield failed(check, "cluster", found.api, found.fix, limit="answers")
+        yield failed("cluster", found.api, found.fix, limit="answers")
     else:
         count = len(found.nodes or ())
         evidence = f"{count} nodes, by {view.site.external_cluster}"
-        yield passed(check, "cluster", "answers", limit="answers", evidence=evidence)
+        yield passed("cluster", "answers", limit="answers", evidence=evidence)
 
 
-def _nodes(view: View) -> Iterator[CheckResult]:
-    check = "kubernetes.nodes"
+def _nodes(view: View) -> Iterator[Judgement]:
     nodes, why = _told(view)
     by_name = {node.name: node for node in nodes or ()}
     for host in members(view):
         node = by_name.get(host.name)
         if nodes is None:
-            yield not_assessed(check, host.name, why)
+            yield not_assessed(host.name, why)
         elif node is None:
             cause = f"the cluster has no node {host.name}"
             fix = f"{DEPLOY} --limit {host.name}"
             if view.site.external_cluster:
                 fix = f"join {host.name} to the cluster under this name, or give it owner: slurm"
-            yield failed(check, host.name, cause, fix, limit="ready")
+            yield failed(host.name, cause, fix, limit="ready")
         else:
             yield _node(view, host, node)
 
 
-def _node(view: View, host: Host, node: KubernetesNode) -> CheckResult:
-    check, owner = "kubernetes.nodes", view.site.owner(host).value
+def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
+    owner = view.site.owner(host).value
     if not node.ready:
         cause = f"not ready: {node.reason or 'no reason given'}"
         fix = f"journalctl -u kubelet -u containerd on {host.name}"
-        return failed(check, host.name, cause, fix, value="not ready", limit="ready")
+        return failed(host.name, cause, fix, value="not ready", limit="ready")
     if node.owner != owner:
         cause = f"is given work as a host of {node.owner}, and the site says {owner}"
-        return failed(check, host.name, cause, DEPLOY, value=node.owner, limit=owner)
+        return failed(host.name, cause, DEPLOY, value=node.owner, limit=owner)
     if node.cordoned:
         return _cordoned(host, node)
-    return passed(check, host.name, "ready", limit="ready", evidence=f"owner {owner}")
+    return passed(host.name, "ready", limit="ready", evidence=f"owner {owner}")
 
 
-def _cordoned(host: Host, node: KubernetesNode) -> CheckResult:
+def _cordoned(host: Host, node: KubernetesNode) -> Judgement:
     """What the appliance has cordoned it gives back by itself; by hand that would be undone work."""
-    check, cause = "kubernetes.nodes", "cordoned: takes no new pods"
+    cause = "cordoned: takes no new pods"
     told: dict[str, Any] = {"value": "cordoned", "limit": "ready"}
     if not node.cordoned_for:
         fix = f"once that is dealt with: kubectl uncordon {host.name}"
-        return failed(check, host.name, cause, fix, **told)
+        return failed(host.name, cause, fix, **told)
     cause += f" ({node.cordoned_for})"
     if node.cordoned_for == ON_DEMAND:
         fix = f"nothing, it takes a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
-        return warned(check, host.name, cause, fix, **told)
-    return failed(check, host.name, cause, f"{DEPLOY} goes on and gives it back", **told)
+        return warned(host.name, cause, fix, **told)
+    return failed(host.name, cause, f"{DEPLOY} goes on and gives it back", **told)
 
 
-def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del facts
     nodes, why = _told(view)
     yield judge_tiers(view, host, nodes, why)
 
 
-def _versions(view: View) -> Iterator[CheckResult]:
-    check = "kubernetes.versions"
+def _versions(view: View) -> Iterator[Judgement]:
     nodes, why = _told(view)
     if not nodes:
         none = Gap("the cluster has no nodes")
-        yield not_assessed(check, "cluster", why if nodes is None else none)
+        yield not_assessed("cluster", why if nodes is None else none)
         return
     found = sorted({node.version for node in nodes})
     minors = {".".join(version.split(".")[:2]) for version in found}
     wanted = "one release" if view.site.external_cluster else _wanted(view)
     told: dict[str, Any] = {"value": ", ".join(found), "limit": wanted}
     if "" in found:
-        yield not_assessed(check, "cluster", "a node does not say its kubelet's release")
+        yield not_assessed("cluster", "a node does not say its kubelet's release")
     elif (view.site.external_cluster and len(minors) == 1) or minors == {
         f"v{'.'.join(wanted.split('.')[:2])}"
     }:
-        yield passed(check, "cluster", **told)
+        yield passed("cluster", **told)
     else:
         cause = f"kubelets run {' and '.join(found)}, the site asks for {wanted}"
         fix = f"{DEPLOY}: it upgrades what is behind, host by host (docs/kubernetes.md)"
         if view.site.external_cluster:
             fix = "finish the upgrade of the external cluster"
-        yield failed(check, "cluster", cause, fix, **told)
+        yield failed("cluster", cause, fix, **told)
 
 
 def _wanted(view: View) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host
 
 CHECK = "kubernetes.certificates"
@@ -18,11 +18,11 @@ OWN_CHOICE = (
 
 def judge_certificates(
     view: View, host: Host, facts: HostFacts, certificates: Mapping[str, float]
-) -> CheckResult:
+) -> Judgement:
     """``certificates``: days left, by file."""
     if not certificates:
         why = facts.gap("kubernetes", "no certificate was found")
-        return not_assessed(CHECK, host.name, why)
+        return not_assessed(host.name, why)
     least, source = view.number(CHECK) or (EXPIRY_DAYS, OWN_CHOICE)
     name, days = min(certificates.items(), key=lambda item: item[1])
     told: dict[str, Any] = {
@@ -34,13 +34,13 @@ def judge_certificates(
     }
     unread = _unread(facts)
     if days >= least and unread:
-        return not_assessed(CHECK, host.name, unread)
+        return not_assessed(host.name, unread)
     if days >= least:
-        return passed(CHECK, host.name, **told)
+        return passed(host.name, **told)
     what = (
         f"{name} expired {-days:.0f} days ago" if days < 0 else f"{name} expires in {days:.0f} days"
     )
-    return failed(CHECK, host.name, what, _renewal(host, name), **told)
+    return failed(host.name, what, _renewal(host, name), **told)
 
 
 def _unread(facts: HostFacts) -> Gap | None:

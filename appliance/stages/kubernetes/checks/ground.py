@@ -6,7 +6,7 @@ from appliance.checks.check import Check, HostCheck, Nature, View, failed, not_a
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Filesystem
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.stages.context import RoleContext, Shared
 from appliance.stages.kubernetes.facts import Ground
@@ -35,11 +35,11 @@ CARRIED = {("debian", "12"): "1.6", ("debian", "13"): "1.7"}
 """containerd of the distributions whose release does not move; the RHEL family has none."""
 
 
-def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every obstacle of its own, or that there is none."""
     found = facts.ground
     if found is None or "ground" in facts.errors:
-        return [not_assessed(GROUND, host.name, facts.gap("ground"))]
+        return [not_assessed(host.name, facts.gap("ground"))]
     container = bool(facts.os.container)
     obstacles = [*_always(view, host, facts)]
     if not container:
@@ -52,26 +52,26 @@ def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
                 *_room(host, facts),
                 *_carried(view, host, facts),
             ]
-    return obstacles or [passed(GROUND, host.name, evidence="fit for a cluster")]
+    return obstacles or [passed(host.name, evidence="fit for a cluster")]
 
 
-def judge_swap(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_swap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Nothing is swapped to: kubelet does not start beside it."""
     del view
     found = facts.ground
     if facts.os.container:
         told = "swap is the machine's, and kubelet is told to bear it"
-        return [passed(SWAP, host.name, evidence=told)]
+        return [passed(host.name, evidence=told)]
     if found is None or "ground" in facts.errors:
-        return [not_assessed(SWAP, host.name, facts.gap("ground"))]
+        return [not_assessed(host.name, facts.gap("ground"))]
     if not found.swaps:
-        return [passed(SWAP, host.name, "off", evidence="/proc/swaps")]
+        return [passed(host.name, "off", evidence="/proc/swaps")]
     cause = f"swap is on: {', '.join(found.swaps)}; kubelet does not start again beside it"
     fix = "appliance deploy turns it off; what turned it on is in: systemctl list-dependencies swap.target"
-    return [failed(SWAP, host.name, cause, fix, value="on")]
+    return [failed(host.name, cause, fix, value="on")]
 
 
-def _always(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _always(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     """What stops kubelet at its next start, too."""
     context = RoleContext(view.profile, view.site, host, {}, view.facts, Shared())
     try:
@@ -82,38 +82,37 @@ def _always(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         return
     at = place(host.name, "cgroups")
     if not facts.os.cgroup:
-        yield not_assessed(GROUND, at, facts.gap("os", "no control groups were found"))
+        yield not_assessed(at, facts.gap("os", "no control groups were found"))
     elif facts.os.cgroup != "v2":
         cause = (
             f"control groups are {facts.os.cgroup}, and kubelet {chosen} starts on version 2 only"
         )
         fix = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line, or choose Kubernetes 1.34"
-        yield failed(GROUND, at, cause, fix, value=facts.os.cgroup)
+        yield failed(at, cause, fix, value=facts.os.cgroup)
 
 
-def _kernel(host: Host, found: Ground) -> Iterator[CheckResult]:
+def _kernel(host: Host, found: Ground) -> Iterator[Judgement]:
     for name in MODULES:
         state = found.modules.get(name)
         if state is None:
-            yield not_assessed(GROUND, place(host.name, name), f"module {name} was not looked for")
+            yield not_assessed(place(host.name, name), f"module {name} was not looked for")
         elif not state:
             cause = f"the kernel has no module {name}, and it cannot be loaded"
             fix = "install the modules of the kernel that runs (Ubuntu: linux-modules-extra), or boot a kernel that has them"
-            yield failed(GROUND, place(host.name, name), cause, fix)
+            yield failed(place(host.name, name), cause, fix)
 
 
-def _strangers(view: View, host: Host, found: Ground) -> Iterator[CheckResult]:
+def _strangers(view: View, host: Host, found: Ground) -> Iterator[Judgement]:
     """Of a host that has no part in the cluster yet."""
     if found.clusters:
         cause = f"it belongs to a cluster already: {', '.join(found.clusters)}"
         fix = "take it out of that cluster (kubeadm reset, k3s-uninstall.sh), or out of this site"
-        yield failed(GROUND, place(host.name, "cluster"), cause, fix)
+        yield failed(place(host.name, "cluster"), cause, fix)
     needed = PORTS if Role.CONTROL in host.roles else EVERYWHERE
     for port, program in sorted(found.listeners.items()):
         if port in needed and not found.clusters:
             cause = f"port {port} is taken by {program or 'somebody'}, and {PORTS[port]} needs it"
             yield failed(
-                GROUND,
                 place(host.name, port),
                 cause,
                 f"ss -lntp 'sport = :{port}' shows who; stop it",
@@ -124,35 +123,30 @@ def _strangers(view: View, host: Host, found: Ground) -> Iterator[CheckResult]:
         for way in found.ways_to(network):
             cause = f"it has a route to {way.replace(' ', ' by ')}, which is in kubernetes.{key} ({network})"
             yield failed(
-                GROUND, place(host.name, key), cause, f"give kubernetes.{key} addresses of its own"
+                place(host.name, key), cause, f"give kubernetes.{key} addresses of its own"
             )
 
 
-def _swapped(host: Host, facts: HostFacts, found: Ground) -> Iterator[CheckResult]:
+def _swapped(host: Host, facts: HostFacts, found: Ground) -> Iterator[Judgement]:
     used = sum(found.swaps.values())
     at = place(host.name, "swap")
     if used and not facts.memory.total:
-        yield not_assessed(GROUND, at, facts.gap("cpu"))
+        yield not_assessed(at, facts.gap("cpu"))
     elif used > facts.memory.available:
         cause = (
             f"swap cannot be turned off: {', '.join(found.swaps)} hold {used >> 20} MiB,"
             f" and {facts.memory.available >> 20} MiB of memory are available"
         )
-        yield failed(
-            GROUND, at, cause, "end what uses the memory: ps aux --sort=-rss on the host shows it"
-        )
+        yield failed(at, cause, "end what uses the memory: ps aux --sort=-rss on the host shows it")
 
 
-def _room(host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _room(host: Host, facts: HostFacts) -> Iterator[Judgement]:
     held, at = _of(facts, STATE), place(host.name, STATE)
     if held is None:
-        yield not_assessed(
-            GROUND, at, facts.gap("filesystems", f"no file system of {STATE} was read")
-        )
+        yield not_assessed(at, facts.gap("filesystems", f"no file system of {STATE} was read"))
     elif held.free < LEAST_ROOM:
         cause = f"{STATE} has {held.free >> 20} MiB free (on {held.at}), and images need {LEAST_ROOM >> 30} GiB"
         yield failed(
-            GROUND,
             at,
             cause,
             f"du -xh -d2 {held.at} | sort -h shows what fills it",
@@ -168,7 +162,7 @@ def _of(facts: HostFacts, path: str) -> Filesystem | None:
     return max(around, key=lambda f: len(f.at), default=None)
 
 
-def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     """Of containerd as the distribution packages it."""
     if view.site.repositories.containerd.source != "distribution" or options(view.site).offline(
         "packages"
@@ -187,7 +181,7 @@ def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     fix = "set repositories.containerd.source: docker" + (
         f', or kubernetes.containerd: "{there}"' if there else ""
     )
-    yield failed(GROUND, place(host.name, "containerd"), cause, fix)
+    yield failed(place(host.name, "containerd"), cause, fix)
 
 
 CHECKS: tuple[Check, ...] = (

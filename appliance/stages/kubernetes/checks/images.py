@@ -15,7 +15,7 @@ from appliance.models.images import (
     kind,
     short,
 )
-from appliance.models.result import CheckResult, Place, place
+from appliance.models.result import Judgement, Place, place
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.workloads import checks as workloads
@@ -62,10 +62,10 @@ def _held(view: View, image: str, identity: str) -> Held:
     return view.lock.holds(image, identity) if view.lock else Held.NOTHING
 
 
-def _images(view: View) -> Iterator[CheckResult]:
+def _images(view: View) -> Iterator[Judgement]:
     host, found, why = running(view)
     if not found:
-        yield not_assessed(CHECK, host, why)
+        yield not_assessed(host, why)
         return
     by_name = {image: tuple(rows) for image, rows in groupby(found, lambda one: one.image)}
     judged = (_judged(view, place(host, image), rows) for image, rows in by_name.items())
@@ -73,10 +73,10 @@ def _images(view: View) -> Iterator[CheckResult]:
     yield from wrong
     if not wrong:
         evidence = f"{len(by_name)} images{_by_archive(found)}; {_compared(view)}"
-        yield passed(CHECK, host, GOOD, limit=GOOD, evidence=evidence)
+        yield passed(host, GOOD, limit=GOOD, evidence=evidence)
 
 
-def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> CheckResult | None:
+def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgement | None:
     """What is wrong with an image; None where nothing is."""
     image = rows[0].image
     if is_pinned(image):
@@ -90,41 +90,41 @@ def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> CheckRes
             accepted = short(view.lock.images[image])
             cause = f"{image} is {short(row.identity)} on {_on(row)}, and {accepted} was accepted"
             fix = f"compare it with what its publisher names: {LOCK} where it is right, else crictl rmi {image} there, and delete its pods"
-            return failed(CHECK, target, cause, fix, value=short(row.identity), limit=accepted)
+            return failed(target, cause, fix, value=short(row.identity), limit=accepted)
     if len(rows) > 1 or rows[0].held is Held.UNKNOWN:
         return _open(view, target, rows)
     if view.lock and rows[0].held is Held.NOTHING:
         cause = f"{image} runs on {_on(rows[0])} ({short(rows[0].identity)}), and nobody has accepted it"
         fix = f"compare it with what its publisher names, then {LOCK}"
         found = short(rows[0].identity)
-        return warned(CHECK, target, cause, fix, value=found, limit="images.lock")
+        return warned(target, cause, fix, value=found, limit="images.lock")
     return None
 
 
-def _torn(target: Place, rows: Sequence[RunningImage]) -> CheckResult:
+def _torn(target: Place, rows: Sequence[RunningImage]) -> Judgement:
     image, fetched = rows[0].image, kind(rows[0].identity) == "digest"
     said = ", ".join(f"{short(row.identity)} on {_on(row)}" for row in rows)
     cause = f"{image} is not one image: {said}"
     fix = "import the same archive on all hosts, and delete its pods"
     if fetched:
         fix = f"skopeo inspect docker://{image} says which is right: crictl rmi {image} on the others, and delete its pods there"
-    return failed(CHECK, target, cause, fix, value=len(rows), limit=1)
+    return failed(target, cause, fix, value=len(rows), limit=1)
 
 
-def _open(view: View, target: Place, rows: Sequence[RunningImage]) -> CheckResult:
+def _open(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgement:
     image = rows[0].image
     unknown = next((row for row in rows if not row.identity), None)
     if unknown:
         why = Gap(f"{_on(unknown)} does not say by which digest {image} runs", unknown.hosts)
-        return not_assessed(CHECK, target, why, fix=f"crictl inspecti {image} there")
+        return not_assessed(target, why, fix=f"crictl inspecti {image} there")
     if len(rows) > 1:
         said = " and ".join(f"{_came(row.identity)} on {_on(row)}" for row in rows)
         cause = f"{image} was {said}: the two cannot be compared"
         fix = "fetch or import it on all hosts alike, and delete its pods"
-        return not_assessed(CHECK, target, cause, fix=fix)
+        return not_assessed(target, cause, fix=fix)
     accepted = _came(view.lock.images[image]) if view.lock else ""
     cause = f"{image} was {_came(rows[0].identity)}, and {accepted} when it was accepted: the two cannot be compared"
-    return not_assessed(CHECK, target, cause, fix=f"compare it anew, then {LOCK}")
+    return not_assessed(target, cause, fix=f"compare it anew, then {LOCK}")
 
 
 def _came(identity: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from appliance.checks.causes import Cause, is_of, on
 from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
@@ -22,7 +22,7 @@ WITHOUT: Mapping[str, str] = {
 }
 
 
-def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     """containerd by its unit, the others by what they say at /healthz."""
     del view
     yield _runtime(host, facts)
@@ -32,23 +32,23 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[CheckRe
         said = known.services.get(name) if known else None
         if said is None:
             why = facts.gap("kubernetes", "it was not asked")
-            yield not_assessed(CHECK, target, why if known else f"{host.name} has no kubelet")
+            yield not_assessed(target, why if known else f"{host.name} has no kubelet")
         elif said == "ok":
-            yield passed(CHECK, target, "ok", evidence="/healthz")
+            yield passed(target, "ok", evidence="/healthz")
         else:
             cause = f"{said}: {WITHOUT[name]}"
-            yield failed(CHECK, target, cause, _fix(name, host))
+            yield failed(target, cause, _fix(name, host))
 
 
-def _runtime(host: Host, facts: HostFacts) -> CheckResult:
+def _runtime(host: Host, facts: HostFacts) -> Judgement:
     unit, target = facts.units.get(f"{RUNTIME}.service"), place(host.name, RUNTIME)
     if unit is None:
-        return not_assessed(CHECK, target, facts.gap("units", "its unit was not read"))
+        return not_assessed(target, facts.gap("units", "its unit was not read"))
     if unit.active == "active":
-        return passed(CHECK, target, unit.active)
+        return passed(target, unit.active)
     cause = f"the unit is {unit.active}: {WITHOUT[RUNTIME]}"
     fix = f"journalctl -u {RUNTIME} on {host.name} says why; {kubernetes.DEPLOY} starts it"
-    return failed(CHECK, target, cause, fix)
+    return failed(target, cause, fix)
 
 
 def _fix(name: str, host: Host) -> str:

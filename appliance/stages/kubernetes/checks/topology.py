@@ -5,7 +5,7 @@ from typing import Any
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.gap import Gap
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.fabric.cabling import found_cables
 from appliance.stages.fabric.checks.subnet import (
@@ -23,27 +23,27 @@ CHECK = "kubernetes.topology"
 
 def judge_tiers(
     view: View, host: Host, nodes: Iterable[KubernetesNode] | None, unknown: Gap
-) -> CheckResult:
+) -> Judgement:
     """``nodes``: as the API has them; None where nobody knows, and ``unknown`` says why."""
     node = next((n for n in nodes or () if n.name == host.name), None)
     labels = view.once(_labels)
     simulated = is_simulated(view)
     if isinstance(labels, Gap):
-        return not_assessed(CHECK, host.name, labels, simulated=simulated)
+        return not_assessed(host.name, labels, simulated=simulated)
     tiers = labels.get(host.name, {})
     if node is None:
         none = Gap(f"the cluster has no node {host.name}")
         gap = unknown if nodes is None else none
-        return not_assessed(CHECK, host.name, gap, simulated=simulated)
+        return not_assessed(host.name, gap, simulated=simulated)
     told: dict[str, Any] = {
         "value": _listed(node.tiers),
         "limit": _listed(tiers),
         "simulated": simulated,
     }
     if node.tiers == tiers:
-        return passed(CHECK, host.name, **told)
+        return passed(host.name, **told)
     cause = f"its labels say {_listed(node.tiers)}, discovery says {_listed(tiers)}"
-    return failed(CHECK, host.name, cause, "appliance deploy", **told)
+    return failed(host.name, cause, "appliance deploy", **told)
 
 
 def _labels(view: View) -> Mapping[str, dict[str, str]] | Gap:

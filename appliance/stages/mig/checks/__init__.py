@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, judged, not_assessed
 from appliance.models.facts import HostFacts
 from appliance.models.gpus import gpu_count
-from appliance.models.result import CheckResult, place
+from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import Seen, bad, devices, each, good, is_simulated, unknown
 from appliance.stages.gpu.facts import Gpu
@@ -19,7 +19,7 @@ DEPLOY = "appliance mig apply"
 MAKE = f"{DEPLOY}; GPUs somebody computes on are left alone, and their processes named"
 
 
-def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Instances and places of every GPU the site speaks of, and the unit that makes them again at boot."""
     wanted = declared(view.profile, view.site, host)
     if not wanted:
@@ -30,7 +30,7 @@ def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
         cause = (
             f"{all_there} of {count} GPUs answer, and numbers move when one is missing (gpu.count)"
         )
-        yield not_assessed(CHECK, host.name, cause, simulated=is_simulated(facts))
+        yield not_assessed(host.name, cause, simulated=is_simulated(facts))
         return
     places = _places(view, host)
 
@@ -39,7 +39,7 @@ def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]
             return good("left alone")
         return _judge(gpu, wanted[gpu.index], places[gpu.index])
 
-    yield from each(CHECK, host, facts, judge)
+    yield from each(host, facts, judge)
     yield from _unit(host, facts)
 
 
@@ -87,15 +87,14 @@ def _places(view: View, host: Host) -> dict[int, frozenset[tuple[int, int]]]:
     }
 
 
-def _unit(host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _unit(host: Host, facts: HostFacts) -> Iterator[Judgement]:
     """Instances are gone after a reboot: what makes them again must be enabled."""
     unit = facts.units.get(UNITS[0])
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {UNITS[0]} was not read")
-        yield not_assessed(CHECK, place(host.name, UNITS[0]), why)
+        yield not_assessed(place(host.name, UNITS[0]), why)
     elif unit.enabled != "enabled":
         yield judged(
-            CHECK,
             place(host.name, UNITS[0]),
             bad(None, "", "").status,
             value=unit.enabled or unit.load,

@@ -14,7 +14,7 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.gpu.checks.each import is_simulated
@@ -29,7 +29,7 @@ OLD_S = 600.0
 """Own choice: a round is due every 15 s; one that waits for pods on their way and a device plugin may take five minutes."""
 
 
-def _judge(view: View) -> Iterator[CheckResult]:
+def _judge(view: View) -> Iterator[Judgement]:
     if not demands(view.site):
         return
     for host in view.site.with_role(Role.GPU):
@@ -38,35 +38,35 @@ def _judge(view: View) -> Iterator[CheckResult]:
     yield _cluster(view)
 
 
-def _host(host: Host, facts: HostFacts | None) -> CheckResult:
+def _host(host: Host, facts: HostFacts | None) -> Judgement:
     if facts is None:
-        return not_assessed(CHECK, host.name, f"{host.name} did not answer")
+        return not_assessed(host.name, f"{host.name} did not answer")
     unit, seen = facts.units.get(UNIT), facts.mig_demand
     fix = f"on {host.name}: journalctl -u appliance-mig-demand; then appliance deploy --stage mig"
     simulated = is_simulated(facts)
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {UNIT} was not read")
-        return not_assessed(CHECK, host.name, why)
+        return not_assessed(host.name, why)
     if unit.active != "active" or unit.enabled != "enabled":
         cause = f"{UNIT} is {unit.active}, {unit.enabled or unit.load}"
-        return failed(CHECK, host.name, cause, fix, value=unit.active, limit="active")
+        return failed(host.name, cause, fix, value=unit.active, limit="active")
     if seen is None:
         why = facts.gap("mig_demand", "the host was not told what it may divide")
-        return not_assessed(CHECK, host.name, why, fix=fix)
+        return not_assessed(host.name, why, fix=fix)
     if seen.age_s > OLD_S:
         cause = f"its last round ended {seen.age_s:.0f} s ago"
-        return failed(CHECK, host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_S)
+        return failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_S)
     if seen.problem:
-        return failed(CHECK, host.name, seen.problem, fix, limit="no trouble", simulated=simulated)
+        return failed(host.name, seen.problem, fix, limit="no trouble", simulated=simulated)
     if seen.waits:
-        return not_assessed(CHECK, host.name, seen.waits)
+        return not_assessed(host.name, seen.waits)
     told = f"{seen.made} made and {seen.taken} taken away since its start"
     return passed(
-        CHECK, host.name, sum(seen.free.values()), unit="free", evidence=told, simulated=simulated
+        host.name, sum(seen.free.values()), unit="free", evidence=told, simulated=simulated
     )
 
 
-def _cluster(view: View) -> CheckResult:
+def _cluster(view: View) -> Judgement:
     """What the control host that acts says of pods that wait."""
     rounds = [
         facts.limits
@@ -77,14 +77,14 @@ def _cluster(view: View) -> CheckResult:
     fix = "journalctl -u appliance-limits on the control host that acts; kubectl describe the pods"
     if seen is None or seen.demand is None:
         why = "no control host looks for pods that wait" if seen is None else "it has no policy yet"
-        return not_assessed(CHECK, "cluster", why, fix="appliance queue apply")
+        return not_assessed("cluster", why, fix="appliance queue apply")
     if seen.demand.troubles:
-        return failed(CHECK, "cluster", seen.demand.troubles[0], fix, limit="no trouble")
+        return failed("cluster", seen.demand.troubles[0], fix, limit="no trouble")
     waiting = seen.demand.waiting
     if seen.demand.unmet:
         unmet = seen.demand.unmet
-        return warned(CHECK, "cluster", unmet[0], fix, value=len(unmet), unit="pods", limit=0)
-    return passed(CHECK, "cluster", waiting, unit="pods wait")
+        return warned("cluster", unmet[0], fix, value=len(unmet), unit="pods", limit=0)
+    return passed("cluster", waiting, unit="pods wait")
 
 
 CHECKS: tuple[Check, ...] = (

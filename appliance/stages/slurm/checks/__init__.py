@@ -30,7 +30,7 @@ from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.gpus import gpu_count
-from appliance.models.result import CheckResult, Kind, place
+from appliance.models.result import Judgement, Kind, Place, place
 from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT
@@ -98,16 +98,15 @@ def _told(view: View) -> tuple[Slurm | None, Gap]:
     return facts.slurm, Gap("")
 
 
-def _controller(view: View) -> Iterator[CheckResult]:
+def _controller(view: View) -> Iterator[Judgement]:
     slurm, why = _told(view)
     if slurm is None or not slurm.controller:
         none = Gap("scontrol ping gave no answer")
-        yield not_assessed("slurm.controller", "cluster", why if slurm is None else none)
+        yield not_assessed("cluster", why if slurm is None else none)
     elif slurm.controller.lower() == "up":
-        yield passed("slurm.controller", "cluster", "up", limit="up", evidence="scontrol ping")
+        yield passed("cluster", "up", limit="up", evidence="scontrol ping")
     else:
         yield failed(
-            "slurm.controller",
             "cluster",
             f"slurmctld does not answer: {slurm.controller}",
             "journalctl -u slurmctld on the first control host, then " + DEPLOY,
@@ -117,11 +116,11 @@ def _controller(view: View) -> Iterator[CheckResult]:
         )
 
 
-def _nodes(view: View) -> Iterator[CheckResult]:
+def _nodes(view: View) -> Iterator[Judgement]:
     nodes, why = _listed_by(view)
     for host in view.site.with_role(Role.GPU):
         if nodes is None:
-            yield not_assessed("slurm.nodes", host.name, why)
+            yield not_assessed(host.name, why)
         else:
             yield _node(view.site, host, nodes.get(host.name))
 
@@ -140,10 +139,9 @@ def _listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
     return {node.name: node for node in slurm.nodes}, why
 
 
-def _node(site: Site, host: Host, node: SlurmNode | None) -> CheckResult:
+def _node(site: Site, host: Host, node: SlurmNode | None) -> Judgement:
     if node is None:
         return failed(
-            "slurm.nodes",
             host.name,
             f"Slurm does not know {host.name}",
             f"{DEPLOY} (the host is missing in slurm.conf of the controller)",
@@ -154,11 +152,8 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> CheckResult:
     if owner is not Owner.SLURM:
         return _given_away(host, node, words, owner)
     if words and words <= WORKING:
-        return passed(
-            "slurm.nodes", host.name, node.state.lower(), limit="idle, mixed or allocated"
-        )
+        return passed(host.name, node.state.lower(), limit="idle, mixed or allocated")
     return failed(
-        "slurm.nodes",
         host.name,
         _out_of_work(node, words),
         _back_to_work(host, node, words),
@@ -176,15 +171,15 @@ def _taken_out_for(node: SlurmNode) -> tuple[str, ...]:
     return (found.partition(" ")[0],) if found != node.reason else ()
 
 
-def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner) -> CheckResult:
+def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner) -> Judgement:
     """A host of somebody else is drained, or Slurm would give it jobs beside the owner's."""
     limit = f"drained for {owner.value}"
     if words & {"drain", "drained", "draining"}:
-        return passed("slurm.nodes", host.name, node.state.lower(), limit=limit)
+        return passed(host.name, node.state.lower(), limit=limit)
     takes = "takes jobs" if words <= WORKING else f"is {node.state.lower()}, but not drained"
     cause = f"{takes}, and the site gives {host.name} to {owner.value}"
     fix = f"{DEPLOY} --stage slurm"
-    return failed("slurm.nodes", host.name, cause, fix, value=node.state.lower(), limit=limit)
+    return failed(host.name, cause, fix, value=node.state.lower(), limit=limit)
 
 
 def _out_of_work(node: SlurmNode, words: frozenset[str]) -> str:
@@ -209,19 +204,19 @@ def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
     return f"once that is dealt with: scontrol update nodename={host.name} state=resume"
 
 
-def _gres(view: View) -> Iterator[CheckResult]:
+def _gres(view: View) -> Iterator[Judgement]:
     nodes, why = _listed_by(view)
     for host in view.site.with_role(Role.GPU):
         count = gpu_count(view.profile, host)
         node = nodes.get(host.name) if nodes else None
         if node is None:
             unknown = Gap(f"Slurm does not know {host.name}")
-            yield not_assessed("slurm.gres", host.name, why if nodes is None else unknown)
+            yield not_assessed(host.name, why if nodes is None else unknown)
             continue
         offered = gpus_offered(count, view.facts.get(host.name))
         if _unread_parts(view.facts.get(host.name)):
             cause = f"what the GPUs of {host.name} are divided into was not read"
-            yield not_assessed("slurm.gres", host.name, cause)
+            yield not_assessed(host.name, cause)
         elif short := _registered_short(view, host, node):
             yield short
         elif any(offered):
@@ -235,13 +230,12 @@ def _unread_parts(facts: HostFacts | None) -> bool:
     return any(gpu.mig_enabled and gpu.mig is None for gpu in devices)
 
 
-def _registered_short(view: View, host: Host, node: SlurmNode) -> CheckResult | None:
+def _registered_short(view: View, host: Host, node: SlurmNode) -> Judgement | None:
     """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres goes on to show."""
     short = SHORT.search(node.reason)
     if short is None or state_words(node.state) <= WORKING:
         return None
     return failed(
-        "slurm.gres",
         host.name,
         f"slurmd has found {short[1]} of the {short[2]} GPUs of slurm.conf",
         f"ls /dev/nvidia* on {host.name}, then {DEPLOY}",
@@ -254,7 +248,7 @@ def _registered_short(view: View, host: Host, node: SlurmNode) -> CheckResult | 
     )
 
 
-def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> CheckResult:
+def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Judgement:
     facts = view.facts.get(host.name)
     told: dict[str, Any] = {
         "value": found,
@@ -265,13 +259,13 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ch
         "simulated": _simulated(view, facts),
     }
     if found == count:
-        return passed("slurm.gres", host.name, **told)
+        return passed(host.name, **told)
     cause = f"Slurm offers {found} of {count} GPUs"
     fix = f"ls /dev/nvidia* on {host.name}, then {DEPLOY}"
-    return failed("slurm.gres", host.name, cause, fix, **told)
+    return failed(host.name, cause, fix, **told)
 
 
-def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> CheckResult:
+def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> Judgement:
     """A host with divided GPUs: whole ones together, parts by their type."""
     found = dict.fromkeys(there, 0)
     for name, count in re.findall(r"(?:^|,)gpu:([^:,(]+):(\d+)(?=[,(]|$)", gres):
@@ -285,9 +279,9 @@ def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> Ch
         "simulated": _simulated(view, view.facts.get(host.name)),
     }
     if found == there:
-        return passed("slurm.gres", host.name, **told)
+        return passed(host.name, **told)
     cause = f"Slurm offers {_listed(found)}, the host has {_listed(there)}"
-    return failed("slurm.gres", host.name, cause, DEPLOY, **told)
+    return failed(host.name, cause, DEPLOY, **told)
 
 
 def _listed(counts: dict[str, int]) -> str:
@@ -302,52 +296,50 @@ def _simulated(view: View, facts: HostFacts | None) -> bool:
     )
 
 
-def _accounting(view: View) -> Iterator[CheckResult]:
+def _accounting(view: View) -> Iterator[Judgement]:
     slurm, why = _told(view)
     cluster = view.site.slurm.cluster
     if slurm is None or slurm.accounting is None:
         none = "slurm.conf of the controller names no slurmdbd to ask"
-        yield not_assessed("slurm.accounting", "cluster", why if slurm is None else none)
+        yield not_assessed("cluster", why if slurm is None else none)
     elif slurm.accounting:
-        yield passed("slurm.accounting", "cluster", cluster, evidence="sacctmgr show cluster")
+        yield passed("cluster", cluster, evidence="sacctmgr show cluster")
     else:
         yield failed(
-            "slurm.accounting",
             "cluster",
             f'slurmdbd does not answer, or does not know cluster "{cluster}"',
             f"journalctl -u slurmdbd -u mariadb on the first control host, then {DEPLOY}",
         )
 
 
-def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del view
     changed = [d for receipt in facts.receipts.values() for d in receipt.drift]
     if any((d.kind, d.name) == MUNGE_KEY for d in changed):
         cause = "its key is not the site's: no other host believes what it signs"
         fix = f"{DEPLOY} --stage slurm --limit {host.name}, which puts the site's key back"
-        yield failed("slurm.munge", host.name, cause, fix, value="another key")
+        yield failed(host.name, cause, fix, value="another key")
     else:
-        yield _unit("slurm.munge", host, facts, "munge")
+        yield _unit(host.name, host, facts, "munge")
 
 
-def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     first = controller_of(view)
     units = ["slurmctld", "slurmdbd", "mariadb"] if first and host.name == first.name else []
     for unit in units + (["slurmd"] if Role.GPU in host.roles else []):
-        yield _unit("slurm.daemons", host, facts, unit)
+        yield _unit(place(host.name, unit), host, facts, unit)
 
 
-def _unit(check: str, host: Host, facts: HostFacts, name: str) -> CheckResult:
-    target = host.name if check == "slurm.munge" else place(host.name, name)
+def _unit(target: Place | str, host: Host, facts: HostFacts, name: str) -> Judgement:
     unit = facts.units.get(f"{name}.service") or facts.units.get(name)
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {name}.service was not read")
-        return not_assessed(check, target, why)
+        return not_assessed(target, why)
     if unit.active == "active":
-        return passed(check, target, "active", limit="active")
+        return passed(target, "active", limit="active")
     state = "is not installed" if unit.load == "not-found" else f"is {unit.active} ({unit.sub})"
     fix = f"journalctl -u {name} on {host.name}, then {DEPLOY}"
-    return failed(check, target, f"{name} {state}", fix, value=unit.active, limit="active")
+    return failed(target, f"{name} {state}", fix, value=unit.active, limit="active")
 
 
 CHECKS: tuple[Check, ...] = (

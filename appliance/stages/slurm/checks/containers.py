@@ -16,7 +16,7 @@ from appliance.checks.check import (
 )
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host, Role
 from appliance.stages.slurm.facts import Containers, Plugin
 from appliance.stages.slurm.variables.containers import container_folder
@@ -33,22 +33,22 @@ OWN_CHOICE = "own choice: a few images, packed and unpacked"
 """Own choice: an image of a training framework is some 20 GiB, and lies there packed, cached and unpacked."""
 
 
-def _pyxis(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _pyxis(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     seen = facts.containers
     if view.site.slurm.containers is None:
         if seen is not None and seen.plugin is not None:
             cause = f"{seen.plugin.path} is still there, and the site has no containers"
-            yield failed(PYXIS, host.name, cause, DEPLOY, limit="none")
+            yield failed(host.name, cause, DEPLOY, limit="none")
         return
     if "containers" in facts.errors:
-        yield not_assessed(PYXIS, host.name, facts.gap("containers"))
+        yield not_assessed(host.name, facts.gap("containers"))
     elif seen is None or seen.plugin is None:
-        yield failed(PYXIS, host.name, "Pyxis was not built on this host", DEPLOY)
+        yield failed(host.name, "Pyxis was not built on this host", DEPLOY)
     else:
         yield _plugin(view, host, seen, seen.plugin)
 
 
-def _plugin(view: View, host: Host, seen: Containers, plugin: Plugin) -> CheckResult:
+def _plugin(view: View, host: Host, seen: Containers, plugin: Plugin) -> Judgement:
     running = seen.slurm
     told: dict[str, Any] = {
         "value": plugin.built_for,
@@ -58,16 +58,16 @@ def _plugin(view: View, host: Host, seen: Containers, plugin: Plugin) -> CheckRe
     }
     cause = _why_not(view, plugin, running)
     if cause:
-        return failed(PYXIS, host.name, cause, DEPLOY, **told)
+        return failed(host.name, cause, DEPLOY, **told)
     if plugin.problem:
         fix = f"srun --help on {host.name}, then {DEPLOY}"
-        return failed(PYXIS, host.name, f"srun does not load it: {plugin.problem}", fix, **told)
+        return failed(host.name, f"srun does not load it: {plugin.problem}", fix, **told)
     if not running or plugin.offers is None:
-        return not_assessed(PYXIS, host.name, "there is no srun to ask", **told)
+        return not_assessed(host.name, "there is no srun to ask", **told)
     if not plugin.offers:
         cause = "srun --help does not know --container-image"
-        return failed(PYXIS, host.name, cause, f"see PlugStackConfig, then {DEPLOY}", **told)
-    return passed(PYXIS, host.name, **told)
+        return failed(host.name, cause, f"see PlugStackConfig, then {DEPLOY}", **told)
+    return passed(host.name, **told)
 
 
 def _why_not(view: View, plugin: Plugin, running: str) -> str:
@@ -83,15 +83,15 @@ def _why_not(view: View, plugin: Plugin, running: str) -> str:
     return ""
 
 
-def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     if view.site.slurm.containers is None:
         return
     seen = facts.containers
     if "containers" in facts.errors:
-        yield not_assessed(ENROOT, host.name, facts.gap("containers"))
+        yield not_assessed(host.name, facts.gap("containers"))
         return
     if seen is None or not seen.enroot:
-        yield failed(ENROOT, host.name, "enroot is not installed", DEPLOY)
+        yield failed(host.name, "enroot is not installed", DEPLOY)
         return
     wanted = _chosen(view, "enroot")
     told: dict[str, Any] = {
@@ -101,12 +101,12 @@ def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     }
     cause, fix = _unfit(seen, wanted)
     if cause:
-        yield failed(ENROOT, host.name, cause, fix, **told)
+        yield failed(host.name, cause, fix, **told)
     elif not seen.kernel.keys() >= set(COUNTS) or seen.overlay is None:
         what = "whether it has overlays" if seen.kernel.keys() >= set(COUNTS) else "its namespaces"
-        yield not_assessed(ENROOT, host.name, f"the kernel does not tell of {what}", **told)
+        yield not_assessed(host.name, f"the kernel does not tell of {what}", **told)
     else:
-        yield passed(ENROOT, host.name, **told)
+        yield passed(host.name, **told)
 
 
 def _unfit(seen: Containers, wanted: str) -> tuple[str, str]:
@@ -139,7 +139,7 @@ def _unfit(seen: Containers, wanted: str) -> tuple[str, str]:
     return "", ""
 
 
-def _room(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
+def _room(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     folder = container_folder(view.site)
     if not folder:
         return
@@ -147,7 +147,7 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
     least, source = view.number(ROOM) or (ROOM_GIB, OWN_CHOICE)
     if seen is None or seen.free is None:
         why = facts.gap("containers", f"{folder} could not be looked at")
-        yield not_assessed(ROOM, host.name, why)
+        yield not_assessed(host.name, why)
         return
     free = round(seen.free / GIB, 1)
     told: dict[str, Any] = {
@@ -157,10 +157,10 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[CheckResult]:
         "limit_source": source,
     }
     if free >= least:
-        yield passed(ROOM, host.name, evidence=folder, **told)
+        yield passed(host.name, evidence=folder, **told)
         return
     fix = f"du -sh {folder}/*/* on {host.name} shows whose images lie there"
-    yield warned(ROOM, host.name, f"{folder} has {free:g} GiB left", fix, **told)
+    yield warned(host.name, f"{folder} has {free:g} GiB left", fix, **told)
 
 
 def _chosen(view: View, name: str) -> str:

@@ -15,7 +15,7 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.models.facts import HostFacts
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner
 from appliance.stages.slurm.causes import NO_MUNGE, UNFIT
 from appliance.stages.slurm.checks import DEPLOY, WORKING, controller_of, state_words
@@ -29,22 +29,22 @@ OWN = "slurm.watch"
 RETURN = "slurm.return"
 
 
-def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The host's own watch looks, and who is unfit by it takes no jobs."""
     seen = facts.watch
     if seen is None:
         why = facts.gap("watch", "no program judges this host for Slurm")
-        return [not_assessed(OWN, host.name, why, fix="appliance deploy --stage slurm")]
+        return [not_assessed(host.name, why, fix="appliance deploy --stage slurm")]
     if seen.age_s > OLD_SECONDS:
         cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: Slurm does not run it"
         fix = f"journalctl -u slurmd on {host.name}, and slurmctld on the first control host"
-        return [failed(OWN, host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)]
+        return [failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)]
     if not seen.causes:
-        return [passed(OWN, host.name, "fit")]
+        return [passed(host.name, "fit")]
     return [_unfit(view, host, seen)]
 
 
-def _unfit(view: View, host: Host, seen: Watch) -> CheckResult:
+def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
     """What took the host out is told by a check of its own, but for what the site's programs find."""
     said = "; ".join(map(str, seen.causes))
     common = {"names": tuple(dict.fromkeys(c.check for c in seen.causes)), "value": "unfit"}
@@ -53,18 +53,18 @@ def _unfit(view: View, host: Host, seen: Watch) -> CheckResult:
         most = most_out(view.site)
         cause = f"unfit, and keeps its jobs, for no more than {most} may drain themselves at once: {said}"
         fix = f"look at all of them: that many at once are rarely broken; slurm.watch.most_out; scontrol update nodename={host.name} state=drain"
-        return failed(OWN, host.name, cause, fix, **common)
+        return failed(host.name, cause, fix, **common)
     if seen.slurm == "silent":
         cause = f"unfit, and could not be drained, for slurmctld does not answer it: {said}"
-        return failed(OWN, host.name, cause, fix, **common)
+        return failed(host.name, cause, fix, **common)
     if not seen.slurm:
-        return warned(OWN, host.name, f"a person gave it back to Slurm with: {said}", fix, **common)
+        return warned(host.name, f"a person gave it back to Slurm with: {said}", fix, **common)
     if OWN in common["names"]:
-        return failed(OWN, host.name, said, fix, **common)
-    return passed(OWN, host.name, "unfit, and out", evidence=said)
+        return failed(host.name, said, fix, **common)
+    return passed(host.name, "unfit, and out", evidence=said)
 
 
-def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResult]:
+def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """A host that took itself out and was mended is given back: by the next deployment, or by itself after a while.
 
     What a person drained, and faults of a GPU that only a person may call mended, are left out.
@@ -75,21 +75,21 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[CheckResu
     if seen is None or seen.age_s > OLD_SECONDS:
         none = "no program judges this host for Slurm"
         why = facts.gap("watch", none) if seen is None else "the host's watch looked too long ago"
-        return [not_assessed(RETURN, host.name, why)]
+        return [not_assessed(host.name, why)]
     if seen.slurm != "out" or _is_at_work(view, host):
-        return [passed(RETURN, host.name, "not out")]
+        return [passed(host.name, "not out")]
     if not seen.returns:
-        return [passed(RETURN, host.name, "out, and a person's to give back")]
+        return [passed(host.name, "out, and a person's to give back")]
     if seen.fit is None:
         why = facts.gap("watch", "whether it is fit by now was not asked")
-        return [not_assessed(RETURN, host.name, why)]
+        return [not_assessed(host.name, why)]
     if not seen.fit:
-        return [passed(RETURN, host.name, "out, and not fit yet")]
+        return [passed(host.name, "out, and not fit yet")]
     cause = "it is fit again, and still out of Slurm as its own watch left it"
     minutes = view.site.slurm.watch.return_after_minutes
     later = f"; or wait: it comes back by itself once fit for {minutes:g} min" if minutes else ""
     fix = f"{DEPLOY} --limit {host.name}{later}"
-    return [failed(RETURN, host.name, cause, fix, value="fit, and out")]
+    return [failed(host.name, cause, fix, value="fit, and out")]
 
 
 def _is_at_work(view: View, host: Host) -> bool:

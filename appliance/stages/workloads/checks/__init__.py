@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from appliance.checks.causes import UNASKED, Cause, Reach, is_of
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
-from appliance.models.result import CheckResult
+from appliance.models.result import Judgement
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.queues.charts import Release
@@ -24,22 +24,21 @@ def default_classes(view: View) -> tuple[str, ...]:
     return tuple(section.class_name for section in given if section and section.default_class)
 
 
-def _releases(view: View) -> Iterator[CheckResult]:
-    return scheduler.judge_releases("workloads.releases", view, wanted(view))
+def _releases(view: View) -> Iterator[Judgement]:
+    return scheduler.judge_releases(view, wanted(view))
 
 
-def _pods(view: View) -> Iterator[CheckResult]:
-    return scheduler.judge_pods("workloads.pods", view, wanted(view))
+def _pods(view: View) -> Iterator[Judgement]:
+    return scheduler.judge_pods(view, wanted(view))
 
 
-def _storage_class(view: View) -> Iterator[CheckResult]:
-    check = "workloads.storage_class"
+def _storage_class(view: View) -> Iterator[Judgement]:
     for name in default_classes(view):
         _, known, _ = scheduler.told(view)
         if known is None or known.default_classes is None:
-            yield not_assessed(check, "cluster", scheduler.missing(view, "StorageClasses"))
+            yield not_assessed("cluster", scheduler.missing(view, "StorageClasses"))
         elif known.default_classes == (name,):
-            yield passed(check, "cluster", name, limit=name)
+            yield passed("cluster", name, limit=name)
         else:
             found = ", ".join(known.default_classes) or "none"
             more = "; which one a claim gets is open" if len(known.default_classes) > 1 else ""
@@ -51,7 +50,7 @@ def _storage_class(view: View) -> Iterator[CheckResult]:
             fix = f"kubectl annotate storageclass {' '.join(others)} {unmark}" if others else ""
             missing = name not in known.default_classes
             remedy = " && ".join(w for w in (fix, scheduler.DEPLOY if missing else "") if w)
-            yield failed(check, "cluster", cause, remedy, value=found, limit=name)
+            yield failed("cluster", cause, remedy, value=found, limit=name)
 
 
 CHECKS: tuple[Check, ...] = (

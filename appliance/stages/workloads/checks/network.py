@@ -13,7 +13,7 @@ from appliance.checks.check import (
     passed,
     warned,
 )
-from appliance.models.result import CheckResult, Place, place
+from appliance.models.result import Judgement, Place, place
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.facts import NetworkPolicy, PolicyEnforcer
@@ -26,48 +26,44 @@ NEVER = "never"
 """Of Cilium's settings for enable-policy, the one that enforces nothing."""
 
 
-def _policies(view: View) -> Iterator[CheckResult]:
-    check = "workloads.policies"
+def _policies(view: View) -> Iterator[Judgement]:
     host, known, _ = scheduler.told(view)
     for addon, policy in zip(wanted(view.site), policies(view.site), strict=True):
         target = place(host, addon.name)
         if known is None or known.policies is None:
-            yield not_assessed(check, target, scheduler.missing(view, "NetworkPolicies"))
+            yield not_assessed(target, scheduler.missing(view, "NetworkPolicies"))
             continue
         found = [p for p in known.policies if p.namespace == addon.namespace]
-        yield _judged(check, target, policy, found)
+        yield _judged(target, policy, found)
 
 
-def _judged(
-    check: str, target: Place, policy: Manifest, found: Sequence[NetworkPolicy]
-) -> CheckResult:
+def _judged(target: Place, policy: Manifest, found: Sequence[NetworkPolicy]) -> Judgement:
     space = policy["metadata"]["namespace"]
     own = next((p for p in found if p.name == NAME), None)
     others = [p.name for p in found if p.name != NAME and not p.release and p.admits]
     if own is None:
         cause = f"namespace {space} has no NetworkPolicy {NAME}: every pod of the cluster may reach its pods"
-        return failed(check, target, cause, DEPLOY, value="none", limit=NAME)
+        return failed(target, cause, DEPLOY, value="none", limit=NAME)
     if own.digest != digest(policy["spec"]):
         cause = f"NetworkPolicy {NAME} of namespace {space} is not the site's: it lets in others, or too few"
-        return failed(check, target, cause, DEPLOY, value="changed", limit=NAME)
+        return failed(target, cause, DEPLOY, value="changed", limit=NAME)
     if others:
         names = " ".join(others)
         cause = (
             f"what is neither the site's nor the chart's lets in more: {names} in namespace {space}"
         )
         fix = f"kubectl -n {space} delete networkpolicy {names}; who needs it belongs under reached_from"
-        return warned(check, target, cause, fix, value=names, limit=NAME)
-    return passed(check, target, NAME, limit=NAME, evidence=f"namespace {space}")
+        return warned(target, cause, fix, value=names, limit=NAME)
+    return passed(target, NAME, limit=NAME, evidence=f"namespace {space}")
 
 
-def _network(view: View) -> Iterator[CheckResult]:
-    check = "workloads.network"
+def _network(view: View) -> Iterator[Judgement]:
     if not wanted(view.site):
         return
     _, known, _ = scheduler.told(view)
     if known is None or known.enforcers is None:
         why = scheduler.missing(view, "the programs of the pod network")
-        yield not_assessed(check, "cluster", why)
+        yield not_assessed("cluster", why)
     elif not known.enforcers:
         name = view.site.kubernetes.network if view.site.kubernetes else ""
         cause = f"nobody is seen to enforce NetworkPolicies: {_exposed(view)}"
@@ -77,7 +73,7 @@ def _network(view: View) -> Iterator[CheckResult]:
         yield _enforced(view, most, len(known.gpus or ()))
 
 
-def _enforced(view: View, one: PolicyEnforcer, hosts: int) -> CheckResult:
+def _enforced(view: View, one: PolicyEnforcer, hosts: int) -> Judgement:
     most = max(one.wanted, hosts)
     where = f"{one.name} of namespace {one.namespace}"
     if one.mode == NEVER:
@@ -89,18 +85,16 @@ def _enforced(view: View, one: PolicyEnforcer, hosts: int) -> CheckResult:
     if one.ready < most or not most:
         cause = f"{where} is ready on {one.ready} of {most} hosts: NetworkPolicies of pods on the others may not be kept"
         fix = f"kubectl -n {one.namespace} get pods -o wide, and describe those of {one.name} that are not ready"
-        return failed("workloads.network", "cluster", cause, fix, value=one.ready, limit=most)
+        return failed("cluster", cause, fix, value=one.ready, limit=most)
     evidence = f"{where}; that it keeps a pod out was not tried"
-    return passed(
-        "workloads.network", "cluster", one.ready, limit=most, unit="hosts", evidence=evidence
-    )
+    return passed("cluster", one.ready, limit=most, unit="hosts", evidence=evidence)
 
 
-def _not_kept(view: View, cause: str, fix: str, value: str) -> CheckResult:
+def _not_kept(view: View, cause: str, fix: str, value: str) -> Judgement:
     """A failure where somebody is meant to be kept out of what asks nobody who he is; else a warning."""
     limit = " or ".join(ENFORCING)
     judge = failed if kept(view.site) else warned
-    return judge("workloads.network", "cluster", cause, fix, value=value, limit=limit)
+    return judge("cluster", cause, fix, value=value, limit=limit)
 
 
 def _exposed(view: View) -> str:
