@@ -33,7 +33,6 @@ from benchmarks.scale_site import write_keys
 )
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--large", default=10_000, show_default=True, help="Size of the plan without ssh.")
-@click.option("--log-gib", default=0.0, show_default=True, help="Size of the training log.")
 @click.option(
     "--part",
     "parts",
@@ -46,7 +45,6 @@ def main(
     sizes: tuple[int, ...],
     rounds: int,
     large: int,
-    log_gib: float,
     parts: tuple[str, ...],
     output: Path | None,
 ) -> None:
@@ -56,7 +54,7 @@ def main(
     before = os.getloadavg()
     with TemporaryDirectory(prefix="appliance-scale-") as folder:
         separate()
-        bench = Bench(Path(folder), sizes, rounds, large, log_gib)
+        bench = Bench(Path(folder), sizes, rounds, large)
         write_keys(bench.keys)
         lines = [line for part in parts or PARTS for line in _told(part, PARTS[part](bench))]
     _show(lines)

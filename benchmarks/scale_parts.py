@@ -50,7 +50,6 @@ class Bench:
     sizes: tuple[int, ...]
     rounds: int
     large: int
-    log_gib: float
     rows: list[Row] = field(default_factory=list)
 
     @property
@@ -205,19 +204,6 @@ def _reported(bench: Bench) -> Iterator[Line]:
         yield Line(f"{name}, {size} hosts, CPU", found["seconds"][name], "s", seconds)
 
 
-def _logged(bench: Bench) -> Iterator[Line]:
-    """The log of a long training."""
-    if not bench.log_gib:
-        return
-    file = bench.folder / "training.log"
-    bench.step("training", str(file), str(bench.log_gib))
-    found, cost = bench.step("log", str(file))
-    file.unlink()
-    of = f"log of {bench.log_gib:g} GiB"
-    yield Line(f"{of}, {found['steps']} steps, CPU", found["seconds"]["read"], "s")
-    yield Line(f"{of}, memory", cost.peak, "MiB", 150.0)
-
-
 PARTS: Mapping[str, Callable[[Bench], Iterator[Line]]] = {
     "asked": _asked,
     "troubled": _troubled,
@@ -225,5 +211,4 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Line]]] = {
     "planned": _planned,
     "inventory": _inventoried,
     "report": _reported,
-    "log": _logged,
 }

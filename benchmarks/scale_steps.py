@@ -12,7 +12,6 @@ import click
 
 from appliance.actions.opening import Target, open_session
 from appliance.adapters.ansible import stage_in
-from appliance.benchmarks.gpt3.logs import read
 from appliance.cli.collector import relax
 from appliance.cli.options import quiet
 from appliance.engine.gather import Round
@@ -29,7 +28,6 @@ from appliance.stages.catalog import STAGES
 from benchmarks.scale_site import answered, write_answers, write_site
 
 T = TypeVar("T")
-REDRAWS = 50
 FOLDER = click.Path(path_type=Path)
 
 
@@ -102,32 +100,6 @@ def report(folder: Path) -> None:
         metrics = _timed(seconds, "prometheus", lambda: prometheus.render("a", results, now))
     sizes = {"html": len(page.encode()), "prometheus": len(metrics.encode())}
     _tell(seconds=seconds, bytes=sizes)
-
-
-@main.command("log")
-@click.argument("file", type=FOLDER)
-def log_(file: Path) -> None:
-    """Reads a training log, in processor seconds."""
-    seconds: dict[str, float] = {}
-    found = _timed(seconds, "read", lambda: read(file))
-    _tell(seconds=seconds, steps=len(found.steps))
-
-
-@main.command()
-@click.argument("file", type=FOLDER)
-@click.argument("gib", type=float)
-def training(file: Path, gib: float) -> None:
-    """Writes a log as NeMo 1.x does: a progress bar that is redrawn fifty times a step, on a line without end."""
-    step = 0
-    with file.open("w") as into:
-        while into.tell() < gib * (1 << 30):
-            bar = (
-                f"\rEpoch 0: : {step}it [{step * 4}:00, v_num=0, reduced_train_loss=2.{step % 997:03}, "
-                f"global_step={step}.0, consumed_samples={step * 256}.0, train_step_timing in s=4.{step % 89:02}]"
-            )
-            into.write(bar * REDRAWS)
-            step += 1
-        into.write("\n")
 
 
 def _timed(seconds: dict[str, float], name: str, work: Callable[[], T]) -> T:

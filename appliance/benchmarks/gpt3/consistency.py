@@ -1,6 +1,9 @@
 """Holds what a log prints of one thing against what it prints of another: a contradiction makes no figure."""
 
+from array import array
 from collections.abc import Iterator
+from itertools import filterfalse
+from math import isnan
 from statistics import fmean, median
 
 from appliance.benchmarks.gpt3.reference import Reference
@@ -65,7 +68,7 @@ def diverged(log: Log) -> str:
     """Where the training went wrong: nan, or a loss that rose; "" for a sound one."""
     if wrong := next((f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged), ""):
         return wrong
-    losses = [step.loss for step in log.steps if step.loss is not None]
+    losses = array("d", filterfalse(isnan, log.steps.losses))
     share = len(losses) // 5
     if share < 2:
         return ""

@@ -79,6 +79,7 @@ def read(source: str, file: BinaryIO) -> Log:
     found = _Found()
     for index, record in _records(file, found.refused):
         found.take(index, record)
+        found.steps.bound()
     if not found.steps:
         first = found.refused.first
         why = f" ({first[0].reason})" if first else ""

@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from appliance.benchmarks.gpt3 import events, lines
+from appliance.benchmarks.gpt3 import bulk, events, lines
 from appliance.benchmarks.gpt3.families import (
     BRIDGE,
     FAMILIES,
@@ -37,6 +37,7 @@ LATE = 2
 """Steps a line may come late where several ranks print: no new beginning."""
 STARTS = (b"using world size:", b"distributed processes registered")
 """Megatron-LM and Lightning print these once, before a training begins."""
+MARKS = (*(family.mark for family in FAMILIES), *STARTS)
 TIMING_BAR = NEMO_1.key.encode()
 OLD_NEMO = (
     "NeMo before 1.21 prints no step time, and its s/it counted micro-batches in some versions",
@@ -105,7 +106,10 @@ def _parse(file: BinaryIO, source: str) -> Log:
     file.seek(0)
     readings = [_Reading(family) for family in FAMILIES]
     for line, block, whole in lines.blocks(file):
-        _take_block(readings, line, block, whole)
+        if not (whole and _took_bulk(readings, line, block)):
+            _take_block(readings, line, block, whole)
+        for reading in readings:
+            reading.steps.bound()
     best = max(readings, key=lambda r: len(r.steps))
     if not best.steps:
         raise _no_steps(max(readings, key=lambda r: r.seen), source)
@@ -121,6 +125,31 @@ def _parse(file: BinaryIO, source: str) -> Log:
         tflops=_tflops(best),
         total=best.total,
     )
+
+
+def _took_bulk(readings: list[_Reading], line: int, block: bytes) -> bool:
+    """Whether all of a block is sound steps of one program that go on, and what says nothing of steps."""
+    for reading in readings:
+        if reading.family in bulk.LINES and reading.family.mark in block:
+            found = bulk.read(reading.family, line, block, MARKS)
+            if found is None or (found.epoch, found.number) <= reading.order:
+                return False
+            _keep_bulk(reading, found)
+            return True
+    return False
+
+
+def _keep_bulk(reading: _Reading, found: bulk.Bulk) -> None:
+    numbers = found.steps.numbers
+    reading.seen += len(numbers)
+    reading.keyed += len(numbers)
+    reading.steps.extend(found.steps)
+    reading.batches.update({text: int(text) for text in found.batches})
+    reading.order = (found.epoch, numbers[-1] - 1 + reading.family.first)
+    reading.first = reading.first or (numbers[0], found.first)
+    reading.last = (numbers[-1], found.last)
+    if last := reading.family.line.search(found.last):
+        reading.total = int(last["total"])
 
 
 def _take_block(readings: list[_Reading], line: int, block: bytes, whole: bool) -> None:

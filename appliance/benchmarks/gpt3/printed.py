@@ -39,10 +39,11 @@ class Printed(Model):
 
 def printed(head: str) -> Printed:
     """What the ``head`` of a log says of its run. Time stamps carry no zone: taken for this machine's."""
+    # Most heads have none of these words, and to look for a word costs far less than for a pattern.
     return Printed(
-        sequence=_all(SEQUENCE, head),
+        sequence=_all(SEQUENCE, head) if "seq_length" in head else (),
         world=_all(WORLD, head),
-        batch=_all(BATCH, head),
+        batch=_all(BATCH, head) if "global_batch_size" in head else (),
         began=_began(head),
     )
 

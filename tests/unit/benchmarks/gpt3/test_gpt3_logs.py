@@ -1,12 +1,13 @@
 """Step times out of every family of logs, and the traps each of them sets."""
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from appliance.benchmarks.gpt3 import lines, logs
-from appliance.benchmarks.gpt3.steps import Log, UnusableLog
+from appliance.benchmarks.gpt3 import bulk, lines, logs, steps
+from appliance.benchmarks.gpt3.steps import Log, Steps, UnusableLog, select
 
 BAR = "Epoch 0:   1%|\u258f    | {n}/600 [00:10<9:59, 1.2s/it, loss=3.1, v_num=, reduced_train_loss={loss}, global_step=9e+3, train_step_timing in s={t}, val_loss=7.040]"
 LINE2 = "Training epoch 0, iteration {n}/149 | lr: 3e-05 | consumed_samples: 121 | global_batch_size: {b} | global_step: {n} | reduced_train_loss: 1.233 | train_step_timing in s: {t}"
@@ -263,3 +264,100 @@ def test_a_long_log_is_read_without_holding_it(
     file.write_text(redrawn * 100)
     assert file.stat().st_size > 15_000_000
     assert _peak(file) < short * 1.2
+
+
+WHOLE = " [2026-08-22 10:{m:02}:{s:02}] iteration {n:8d}/    1000 | consumed samples: {c:12d} | elapsed time per iteration (ms): {t} | throughput per GPU (TFLOP/s/GPU): 98.1 | learning rate: 1.600000E-05 | global batch size: {b:5d} | lm loss: {loss} | loss scale: 1.0 | grad norm: {norm} | number of skipped iterations: {skipped:3d} | number of nan iterations: {nan:3d} |\n"
+WHOLE_2 = "Training epoch {e}, iteration {n}/999 | lr: 3e-05 | consumed_samples: {c} | global_batch_size: {b} | global_step: {n} | reduced_train_loss: {loss} | train_step_timing in s: {t}\n"
+
+
+def many(kind: str, first: int = 1, steps: int = 40, **odd: object) -> list[str]:
+    """Lines as the two programs print them, the ``odd`` values in the twentieth."""
+    made = []
+    for i in range(first, first + steps):
+        said: dict[str, object] = {
+            **{"n": i, "c": i * 256, "b": 256, "m": i // 60, "s": i % 60, "e": 0},
+            **{"loss": f"{9 - i / 100:.6E}", "norm": "1.234", "skipped": 0, "nan": 0},
+            "t": f"{570 + i / 10:.1f}" if kind == "megatron" else f"{0.57 + i / 1000:.4g}",
+        }
+        if kind == "nemo":
+            said["loss"] = f"{9 - i / 100:.4g}"
+        made.append(
+            (WHOLE if kind == "megatron" else WHOLE_2).format(
+                **said | (odd if i == first + 20 else {})
+            )
+        )
+    return made
+
+
+NOISE = ["[W socket.cpp] a word of a rank\n", "\n", "saving checkpoint at iteration 20\n"]
+PLANTED: dict[str, list[str]] = {
+    "nothing": many("megatron"),
+    "noise between": [x for line in many("megatron") for x in (line, *NOISE)],
+    "labels": [f"3: {line}" for line in many("megatron")],
+    "carriage returns": [line.replace("\n", "\r\n") for line in many("megatron")],
+    "nan iteration": many("megatron", nan=3),
+    "skipped iteration": many("megatron", skipped=1),
+    "loss nan": many("megatron", loss="nan"),
+    "norm inf": many("megatron", norm="inf"),
+    "no time": many("megatron", t="0.0"),
+    "exponent": many("megatron", t="1.2E+03"),
+    "two decimals": many("megatron", t="571.23"),
+    "no batch": many("megatron", b=0),
+    "no minute": many("megatron", m=61),
+    "a gap": many("megatron", steps=10) + many("megatron", first=12),
+    "back": many("megatron") + many("megatron", first=5),
+    "late ranks": [
+        x for pair in zip(many("megatron"), many("megatron"), strict=True) for x in pair
+    ],
+    "a start": [*many("megatron"), "using world size: 8\n", *many("megatron", first=41)],
+    "another program": many("megatron", steps=10) + many("nemo"),
+    "cut": [*many("megatron")[:-1], many("megatron")[-1][:150]],
+    "every tenth": [line for i, line in enumerate(many("megatron")) if i % 10 == 9],
+    "nemo": many("nemo"),
+    "nemo noise": [x for line in many("nemo") for x in (line, *NOISE)],
+    "nemo nan": many("nemo", t="nan"),
+    "nemo loss": many("nemo", loss="nan"),
+    "nemo exponent": many("nemo", t="1.2e+01"),
+    "nemo epochs": many("nemo", e=1),
+    "nemo back": many("nemo") + many("nemo", first=0),
+    "bridge": [
+        x for line in many("megatron") for x in (line, "Step Time : 0.57s GPU utilization: 1\n")
+    ],
+}
+
+
+@pytest.mark.parametrize("case", PLANTED)
+@pytest.mark.parametrize("size", [1 << 18, 900])
+def test_lines_read_at_once_say_what_they_say_one_by_one(
+    case: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "CHUNK", size)
+    text = "".join(PLANTED[case])
+    at_once = logs.parse(text, "x")
+    monkeypatch.setattr(bulk, "LINES", {})
+    one_by_one = logs.parse(text, "x")
+    assert list(at_once.steps) == list(one_by_one.steps)
+    none = Steps()
+    assert replace(at_once, steps=none) == replace(one_by_one, steps=none)
+
+
+@pytest.mark.parametrize("kind", ["megatron", "nemo"])
+def test_sound_lines_are_read_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the comparison above compares one way with itself."""
+    monkeypatch.setattr(logs, "_take_block", None)
+    assert len(logs.parse("".join(many(kind)), "x").steps) == 40
+
+
+def test_of_a_very_long_log_the_latest_steps_are_kept_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lines, "CHUNK", 2000)
+    text = "".join(many("megatron", steps=1000))
+    whole = select(logs.parse(text, "x"))
+    monkeypatch.setattr(steps, "MOST_STEPS", 800)
+    bounded = logs.parse(text, "x")
+    assert len(bounded.steps) < 1000
+    assert len(bounded.steps) + bounded.steps.dropped == 1000
+    assert (select(bounded).rule, list(select(bounded).steps)) == (whole.rule, list(whole.steps))
+    monkeypatch.setattr(steps, "MOST_STEPS", 80)
+    assert len(select(logs.parse(text, "x")).steps) <= 90
