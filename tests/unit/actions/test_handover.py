@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
+from io import RawIOBase
 from pathlib import Path
 
 import pytest
@@ -380,3 +381,44 @@ def test_browser_that_prints_nothing_costs_the_pdf_and_not_the_hand_over(
         written.handover.pdf
     )
     assert _said(written.archive, None) == (3, UNSIGNED)
+
+
+@pytest.mark.slow
+def test_no_octet_at_all_changes_unseen(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each octet of the whole archive in turn, one bit of it, another bit each time."""
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    allowed = signers(key)
+    # Who signed depends on two files alone, and ssh-keygen need not be asked of the same two again.
+    asked: dict[tuple[bytes, bytes], str] = {}
+    ask = signing.signer_of
+
+    def signer_of(signature: Path, content: bytes, allowed: Path) -> str:
+        of = signature.read_bytes(), content
+        if of not in asked:
+            asked[of] = ask(signature, content, allowed)
+        return asked[of]
+
+    monkeypatch.setattr(signing, "signer_of", signer_of)
+    assert _said(written.archive, allowed) == (0, "")
+    whole = written.archive.read_bytes()
+    unseen = []
+    with written.archive.open("r+b", buffering=0) as file:
+        for at, octet in enumerate(whole):
+            _put(file, at, octet ^ 1 << at % 8)
+            try:
+                if _said(written.archive, allowed)[0] != 1:
+                    unseen.append(at)
+            except ConfigError:
+                pass
+            _put(file, at, octet)
+    assert _said(written.archive, allowed) == (0, "")
+    assert not unseen
+    assert len(asked) > 1000
+
+
+def _put(file: RawIOBase, at: int, octet: int) -> None:
+    file.seek(at)
+    file.write(bytes([octet]))
