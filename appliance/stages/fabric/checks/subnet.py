@@ -17,9 +17,11 @@ def judge_subnet_manager(view: View) -> Iterable[Judgement]:
         return []
     simulated = is_simulated(view)
     answers = {name: f.subnet_manager for name, f in view.facts.items() if f.subnet_manager}
-    unanswered = [name for name, f in view.facts.items() if f.has("fabric", ProblemKind.UNANSWERED)]
+    unanswered = {
+        name: f for name, f in view.facts.items() if f.has("fabric", ProblemKind.UNANSWERED)
+    }
     if not answers and unanswered:
-        return [_no_master(view, unanswered[0], "silence", simulated)]
+        return [_no_master(view, next(iter(unanswered)), "silence", simulated)]
     if not answers:
         gap = why(view, ("fabric",), "no host could ask for the subnet manager")
         return [not_assessed("cluster", gap, simulated=simulated)]
@@ -30,7 +32,8 @@ def judge_subnet_manager(view: View) -> Iterable[Judgement]:
     if len({sm.guid for sm in masters.values() if sm.guid}) > 1:
         return [_two_masters(masters, simulated)]
     asked_from, master = next(iter(masters.items()))
-    deaf = [name for name in view.facts if name in unanswered or name in answers.keys() - masters]
+    slaves = answers.keys() - masters
+    deaf = [name for name in view.facts if name in unanswered or name in slaves]
     if deaf:
         return [_unheard(view.facts[name], asked_from, master, simulated) for name in deaf]
     others = f" and {len(masters) - 1} more" if len(masters) > 1 else ""
