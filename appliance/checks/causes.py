@@ -80,12 +80,13 @@ Causes = Mapping[str, Sequence[Cause]]
 def explain(results: Sequence[CheckResult], causes: Causes) -> list[CheckResult]:
     """The same results; those that follow from another failure say from which."""
     failures = _Failures(r for r in results if r.status is Status.FAIL)
-    return [_explained(result, causes.get(result.id, ()), failures) for result in results]
+    return [
+        r if r.status is Status.PASS else _explained(r, causes.get(r.id, ()), failures)
+        for r in results
+    ]
 
 
 def _explained(result: CheckResult, rows: Sequence[Cause], failures: "_Failures") -> CheckResult:
-    if result.status is Status.PASS:
-        return result
     found = next(_causes_of(result, rows, failures), None)
     return result.model_copy(update={"explained_by": found.name}) if found else result
 

@@ -67,13 +67,12 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     if view.site.external_cluster:
         absent -= OF_EXTERNAL
     results += judge_cluster(view, wanted - absent)
-    return explain([_with_remedy(view, result) for result in results], CAUSES)
+    told = [_with_remedy(view, r) if r.kind is Kind.DENIED and not r.fix else r for r in results]
+    return explain(told, CAUSES)
 
 
 def _with_remedy(view: View, result: CheckResult) -> CheckResult:
     """What an ordinary user may not see, root may: said where nothing better is."""
-    if result.kind is not Kind.DENIED or result.fix:
-        return result
     asked_as = {view.facts[name].user for name in _concerned(view, result) if name in view.facts}
     users = ", ".join(sorted(asked_as - {"root"}))
     fix = f"{users} may not see it: access.become: true in site.yml, or access.user: root"

@@ -11,7 +11,7 @@ from appliance.stages.context import Shared, Variables
 from appliance.stages.stage import Stage
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """What a stage would be applied with on one host."""
 

@@ -1,7 +1,7 @@
 """The base of every model: frozen, and closed to unknown keys."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -48,3 +48,34 @@ class Numerous(Model):
 
 
 _NOT_REMEMBERED: set[str] = set()
+MOST = 4096
+_KNOWN: dict[tuple[object, ...], Any] = {}
+
+
+def shared(one: Part) -> Part:
+    """The first that was equal, in place of it: hosts of a site say most things alike. For what holds texts alone."""
+    values = one.items() if isinstance(one, dict) else one.__dict__.values()
+    if len(_KNOWN) >= MOST:
+        _KNOWN.clear()
+    known: Part = _KNOWN.setdefault((type(one), *values), one)
+    return known
+
+
+_SLIM: dict[type, dict[str, Any]] = {}
+
+
+def slim(one: Part) -> Part:
+    """The same in less memory: the names of its values lie once, in its class, for it and for what copies it.
+
+    Python does that with up to 30 values that are set one by one; pydantic sets them all at once.
+    """
+    kind = type(one)
+    if kind not in _SLIM:
+        first = kind.__new__(kind)
+        for name in one.__dict__:
+            object.__setattr__(first, name, None)
+        _SLIM[kind] = first.__dict__
+    values = _SLIM[kind].copy()
+    values.update(one.__dict__)
+    object.__setattr__(one, "__dict__", values)
+    return one

@@ -3,9 +3,10 @@
 What is only shown is a ``Line``, which is cleaned instead: a serial number with odd bytes costs no host.
 """
 
+from sys import intern
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from appliance.models.line import Line
 
@@ -29,6 +30,12 @@ __all__ = [
     "UnitName",
 ]
 
+
+def _said_by_all(text: str) -> str:
+    """A name that most hosts say lies in memory once."""
+    return intern(str(text))
+
+
 GpuUuid = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9/-]{0,79})?$")]
 """GPU-5c89d2e8-..., MIG-5c89d2e8-..., MIG-GPU-5c89d2e8-.../7/0 of older drivers; empty where NVML gives none."""
 BusId = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9:._-]{0,63})?$")]
@@ -49,9 +56,13 @@ PackageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_+.:-]{0,254
 """As dpkg and rpm have it, with its architecture where dpkg needs that: libc6:amd64."""
 PackageVersion = Annotated[str, Field(pattern=r"^([A-Za-z0-9(][A-Za-z0-9()+.:~^_-]{0,254})?$")]
 """Of dpkg or rpm: 1:4.3-2+deb12u3~bpo, 5.14.0-503.el9^1."""
-UnitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]{1,255}$")]
+UnitName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]{1,255}$"), AfterValidator(_said_by_all)
+]
 """systemd.unit(5): letters, digits, and : - _ . \\ @."""
-SysctlKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./*-]{0,254}$")]
+SysctlKey = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./*-]{0,254}$"), AfterValidator(_said_by_all)
+]
 """net.ipv4.tcp_rmem."""
 StateText = Annotated[str, Field(max_length=65536)]
 """Of a resource's state; it is compared and never shown, so that it stays as it is."""

@@ -1,10 +1,11 @@
 """What the probe found on one host; the same document is judged by plan, verify, health and report."""
 
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Numerous, shared, slim
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -65,7 +66,7 @@ class Receipt(Numerous):
     unread: Count = Field(
         default=0, description="Resources that could not be compared; such a receipt proves nothing"
     )
-    inputs: dict[Line, Line] = Field(
+    inputs: Annotated[dict[Line, Line], AfterValidator(shared)] = Field(
         default_factory=dict, description="What the stage was applied with: name -> digest"
     )
     versions: dict[PackageName, PackageVersion] = Field(
@@ -167,10 +168,10 @@ class HostFacts(Numerous):
     fabric_manager: Line | None = Field(
         default=None, description="Its own version; empty: not installed"
     )
-    ports: tuple[Port, ...] = ()
+    ports: tuple[Annotated[Port, AfterValidator(slim)], ...] = ()
     subnet_manager: SubnetManager | None = None
     topology: Topology | None = None
-    units: dict[UnitName, Unit] = Field(default_factory=dict)
+    units: dict[UnitName, Annotated[Unit, AfterValidator(shared)]] = Field(default_factory=dict)
     packages: dict[PackageName, PackageVersion] = Field(default_factory=dict)
     nfs_client: Line = Field(default="", description='"kernel", "libnfs" or "" (none)')
     slurm: Slurm | None = None

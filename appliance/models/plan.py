@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from appliance.models.acceptance import Acceptance
-from appliance.models.base import Document, Model
+from appliance.models.base import Document, Numerous
 from appliance.models.line import Line
 from appliance.models.result import CheckResult
 
@@ -27,10 +27,13 @@ class Action(StrEnum):
     @property
     def changes(self) -> bool:
         """Whether the host would be changed."""
-        return self in {Action.RUN, Action.REPAIR}
+        return self in CHANGES
 
 
-class HostStage(Model):
+CHANGES = frozenset({Action.RUN, Action.REPAIR})
+
+
+class HostStage(Numerous):
     """One stage on one host. ``pins``: package versions a repair restores."""
 
     stage: Line

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from appliance.models.base import Model, Numerous
+from appliance.models.base import Model, Numerous, slim
 from appliance.models.line import Line, line
 
 Value = bool | int | float | Line | None
@@ -110,12 +110,13 @@ class CheckResult(Numerous):
 
     def at(self, where: "Place | str") -> "CheckResult":
         """The same of another place, of which only the texts are looked at; a text: a host, or the cluster."""
-        target, host, parts = _named(where) if isinstance(where, str) else _spelled(where)
+        values = self.__dict__.copy()
+        values["target"], values["host"], values["parts"] = (
+            _named(where) if isinstance(where, str) else _spelled(where)
+        )
         # As pydantic makes its own: nobody else may write into a frozen model.
         made = CheckResult.__new__(CheckResult)
-        object.__setattr__(
-            made, "__dict__", {**self.__dict__, "target": target, "host": host, "parts": parts}
-        )
+        object.__setattr__(made, "__dict__", values)
         object.__setattr__(made, "__pydantic_fields_set__", self.__pydantic_fields_set__)
         object.__setattr__(made, "__pydantic_extra__", None)
         object.__setattr__(made, "__pydantic_private__", None)
@@ -160,7 +161,7 @@ class Judgement:
 @lru_cache(SAYINGS, typed=True)
 def _said(check_id: str, status: Status, **told: Any) -> CheckResult:
     """What a result says beside where. Most hosts are told the same, so that it is validated once for all of them."""
-    return CheckResult(id=check_id, target="", host=None, status=status, **told)
+    return slim(CheckResult(id=check_id, target="", host=None, status=status, **told))
 
 
 Spelled = tuple[str, str | None, tuple[str, ...]]
@@ -169,7 +170,12 @@ Spelled = tuple[str, str | None, tuple[str, ...]]
 
 def _spelled(where: Place) -> Spelled:
     host = where.host if where.host is None else line(where.host)
-    return line(str(where)), host, tuple(map(line, where.parts))
+    return line(str(where)), host, _cleaned(where.parts)
+
+
+@lru_cache(256)
+def _cleaned(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(line, parts))
 
 
 @lru_cache(256)

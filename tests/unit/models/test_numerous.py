@@ -1,5 +1,6 @@
 """Models of which there are very many weigh no more than what they say."""
 
+import sys
 from pathlib import Path
 
 from appliance.checks.check import passed
@@ -37,6 +38,37 @@ def test_hosts_that_say_the_same_hold_one_text() -> None:
     state = "act" + "".join(["i", "ve"])
     one, other = (facts_of(host, units={"a": {"load": "", "active": state}}) for host in "xy")
     assert one.units["a"].active is other.units["a"].active
+
+
+def test_hosts_that_say_the_same_hold_one_unit_and_one_set_of_digests() -> None:
+    receipt = {"stage": "base", "fingerprint": "1", "written": "", "run": "", "appliance": "1"}
+    said = {
+        "units": {"ssh.service": {"load": "loaded", "active": "active"}},
+        "receipts": {"base": receipt | {"resources": 1, "inputs": {"role base": "d1"}}},
+    }
+    one, other = (facts_of(host, **said) for host in "xy")
+    unlike = facts_of("z", units={"ssh.service": {"load": "loaded", "active": "failed"}})
+    assert one.units["ssh.service"] is other.units["ssh.service"]
+    assert one.receipts["base"].inputs is other.receipts["base"].inputs
+    assert unlike.units["ssh.service"].active == "failed"
+    assert next(iter(one.units)) is next(iter(other.units))
+
+
+def test_results_of_hosts_hold_the_names_of_their_values_once() -> None:
+    own = passed("gpu-1", 1.5, evidence="x").of("base.os")
+    alone = CheckResult(
+        id="base.os",
+        target="gpu-1",
+        host="gpu-1",
+        status=Status.PASS,
+        value=1.5,
+        evidence="x",
+    )
+    assert own == alone
+    assert own.model_dump() == alone.model_dump()
+    assert sys.getsizeof(own.__dict__) < 0.7 * sys.getsizeof(alone.__dict__)
+    assert passed("gpu-2", 1.5, evidence="x").of("base.os").host == "gpu-2"
+    assert own.host == "gpu-1"
 
 
 def test_a_place_of_another_kind_of_text_is_a_text() -> None:

@@ -13,6 +13,7 @@ from appliance.stages.gpu.facts import Gpu
 from appliance.stages.gpu.part import GpuPart, gpu_parts
 
 AREA = "gpu"
+ILL = frozenset({Status.FAIL, Status.WARN})
 NO_ANSWER = "the GPU does not answer (gpu.error)"
 
 
@@ -28,6 +29,7 @@ class Seen(NamedTuple):
     required: bool = True
 
 
+@lru_cache(4096, typed=True)
 def good(value: Value, limit: Value = None, source: str = "") -> Seen:
     """As it should be."""
     return Seen(Status.PASS, value, limit=limit, source=source)
@@ -87,11 +89,7 @@ def each(
     if not found:
         return [not_assessed(host.name, silence(facts), simulated=simulated)]
     seen = [(gpu, judge(gpu) if gpu.bus_id else unknown(NO_ANSWER)) for gpu in found]
-    results = [
-        _result(host, gpu, one, unit, simulated)
-        for gpu, one in seen
-        if one.status in {Status.FAIL, Status.WARN}
-    ]
+    results = [_result(host, gpu, one, unit, simulated) for gpu, one in seen if one.status in ILL]
     results += _unmeasured(host, seen, simulated)
     return results or [_all_good(host, [one for _, one in seen], unit, simulated)]
 
