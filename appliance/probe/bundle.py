@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -20,17 +21,17 @@ def no(why):
     sys.exit(2)
 if sys.version_info < (3, 8):
     no("%(what)s needs Python 3.8 or newer, this host has " + sys.version.split()[0])
-import os
+import os, zlib
 if not hasattr(os, "memfd_create"):
     no("%(what)s needs memfd_create, which this host's Python lacks")
 take = sys.stdin.buffer
 program = take.read(int.from_bytes(take.read(8), "big"))
 try:
     fd = os.memfd_create("appliance")
-    os.write(fd, program)
+    os.write(fd, zlib.decompress(program))
     sys.path.insert(0, "/proc/self/fd/" + str(fd))
     from %(module)s import main
-except (OSError, ImportError) as error:
+except (OSError, ImportError, zlib.error) as error:
     no("%(what)s could not be loaded: " + str(error))
 main(take.read())
 """
@@ -55,15 +56,24 @@ def sources() -> Iterator[tuple[str, Path | None]]:
 
 
 def packed(files: Iterable[tuple[str, bytes]], before: bytes = b"") -> bytes:
-    """Files of the package ``appliance`` as a zip archive, with what a kernel wants to see before it."""
+    """Files of the package ``appliance`` as a zip archive, with what a kernel wants to see before it.
+
+    What is sent is not compressed yet: all files at once become a third smaller than each by itself.
+    """
+    kind = zipfile.ZIP_DEFLATED if before else zipfile.ZIP_STORED
     into = io.BytesIO()
     into.write(before)
-    with zipfile.ZipFile(into, "a", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(into, "a", kind) as archive:
         for name, content in (("appliance/__init__.py", b""), *files):
             entry = zipfile.ZipInfo(name, EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content, compresslevel=9)
+            archive.writestr(entry, content, kind, compresslevel=9)
     return into.getvalue()
+
+
+@cache
+def sent(archive: bytes) -> bytes:
+    """An archive as it travels; made once for all hosts."""
+    return zlib.compress(archive, 9)
 
 
 def bootstrap(module: str = "appliance.probe.__main__", what: str = "the probe") -> str:
@@ -78,5 +88,5 @@ def command(python: str = "python3", source: str = "") -> list[str]:
 
 def payload(request: dict[str, object], archive: bytes = b"") -> bytes:
     """Standard input for ``command``: length of the program, the program, the request."""
-    carried = archive or program()
+    carried = sent(archive or program())
     return len(carried).to_bytes(8, "big") + carried + json.dumps(request).encode()
