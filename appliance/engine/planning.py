@@ -13,7 +13,7 @@ from appliance.engine.prepare import Preparation, Prepared
 from appliance.engine.rollout import behind, in_rollout_order, leads
 from appliance.engine.session import Session
 from appliance.engine.unproved import unproved
-from appliance.models.facts import HostFacts, Receipt
+from appliance.models.facts import Drift, HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
@@ -148,6 +148,7 @@ def _cell(
         host=host.name,
         action=action,
         why=why,
+        differences=tuple(map(_difference, drifted)),
         minutes=_minutes(session, stage, host.name, drain) if action.changes else 0.0,
         reboot=action.changes and stage.reboots(host, facts, known.variables | {PINS: pins}),
         drain=drain,
@@ -183,8 +184,7 @@ def _reason(
     if receipt.fingerprint != known.fingerprint:
         return Action.RUN, _changed(session, stage, receipt, known)
     if receipt.drift:
-        what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in receipt.drift]
-        return Action.REPAIR, first_few(what)
+        return Action.REPAIR, first_few([_difference(d) for d in receipt.drift])
     if receipt.unread:
         unread = f"{receipt.unread} of its {receipt.resources} resources could not be compared"
         return Action.REPAIR, f"{unread}: {errors.get('receipts', '')}"
@@ -208,6 +208,10 @@ def _changed(session: Session, stage: Stage, receipt: Receipt, known: Prepared) 
         return "its receipt is of a release up to 0.1.0, which counted all modules as one"
     names = since(session, stage.name, receipt, known) if receipt.inputs else []
     return f"changed: {first_few(names) or 'its inputs'}"
+
+
+def _difference(drift: Drift) -> str:
+    return f"{drift.kind} {drift.name} ({drift.expected} → {drift.found})"
 
 
 def _short(result: CheckResult) -> str:

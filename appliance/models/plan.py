@@ -40,6 +40,9 @@ class HostStage(Numerous):
     host: Line
     action: Action
     why: Line = ""
+    differences: tuple[Line, ...] = Field(
+        default=(), description="Each change since the stage left it, of which why tells the first"
+    )
     minutes: float = Field(default=0.0, ge=0)
     reboot: bool = False
     drain: bool = Field(default=False, description="The host must be free of work for it")

@@ -146,7 +146,8 @@ def _whys(plan: Plan, stage: str) -> list[str]:
     telling = [c for c in plan.by_stage(stage) if c.why and c.action in _TELLING]
     by_why: dict[str, list[str]] = {}
     for cell in telling:
-        by_why.setdefault(cell.why, []).append(cell.host)
+        whole = ", ".join(cell.differences) if len(plan.hosts) == 1 else ""
+        by_why.setdefault(whole or cell.why, []).append(cell.host)
     groups = list(by_why.items())
     concerned = len([c for c in plan.by_stage(stage) if c.action is not Action.NOT_CONCERNED])
     if len(groups) == 1 and len(groups[0][1]) == concerned:

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -39,11 +40,19 @@ def shown_plan(shown: Plan, width: int = 80) -> str:
     return text(at)
 
 
-def cell(stage: str, host: str, action: Action, why: str = "", **more: bool) -> HostStage:
+def cell(stage: str, host: str, action: Action, why: str = "", **more: Any) -> HostStage:
     return HostStage(stage=stage, host=host, action=action, why=why, minutes=2, **more)
 
 
 class TestPlan:
+    def test_a_plan_of_one_host_names_each_difference(self) -> None:
+        drifts = tuple(f"file /etc/f{i} (as written → changed)" for i in range(5))
+        why = f"{', '.join(drifts[:3])} and 2 more"
+        found = cell("base", "gpu-1", Action.REPAIR, why, differences=drifts)
+        alone, many = (shown_plan(plan(hosts, found)) for hosts in (("gpu-1",), ("head", "gpu-1")))
+        assert all(drift in " ".join(alone.split()) for drift in drifts)
+        assert "and 2 more" in " ".join(many.split())
+
     def test_a_cell_carries_its_sign_and_its_reason(self) -> None:
         out = shown_plan(
             plan(
