@@ -42,7 +42,7 @@ from appliance.report.wording import acceptance_words, moment
 @click.option(
     "--deep",
     is_flag=True,
-    help="With --since: setuid files and file capabilities, too; reads the name of every file.",
+    help="With --since: programs with rights, files that packages did not bring so, modes; reads every file.",
 )
 @click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
 def health(

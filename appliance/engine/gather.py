@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 PYTHON = "/usr/bin/python3"
 DEADLINE = 45.0
+DEEP_DEADLINE = 600.0
+"""For who reads every file."""
 MANY = 32
 """Hosts, beyond which a round leaves each as soon as it has answered: 250 idle connections take a third of a processor."""
 LONGEST_FIELD = 80
@@ -93,8 +95,9 @@ def ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts |
 
 
 def _answer(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
+    deadline = DEEP_DEADLINE if request.get("deep") else DEADLINE
     try:
-        done = remote.run(host, command(PYTHON), input=payload(dict(request)), timeout=DEADLINE)
+        done = remote.run(host, command(PYTHON), input=payload(dict(request)), timeout=deadline)
     except OutOfFiles:
         raise
     except ApplianceError as error:

@@ -18,6 +18,8 @@ KINDS = {"posture": False, "posture_deep": True}
 """Kinds of journal entries, and whether they hold what costs a look at every file."""
 ACCEPTED = "baseline"
 """Kind of the entry by which somebody takes hosts as they are, data ``{"reason", "by", "hosts"}``."""
+UNNAMED = {"package file": "as its package brought it", "file mode": "as usual"}
+"""By kind what is true of what is not listed."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,8 @@ def _between(
                     yield Difference(
                         host=host,
                         what=f"{kind} {name}",
-                        then=was.get(name, ""),
-                        now=is_now.get(name, ""),
+                        then=was.get(name, UNNAMED.get(kind, "")),
+                        now=is_now.get(name, UNNAMED.get(kind, "")),
                     )
 
 

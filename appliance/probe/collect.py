@@ -47,6 +47,8 @@ AREAS = {
     "posture": ("appliance.probe.posture", 40.0),
 }
 """Area -> its collector and the seconds it may take. sacctmgr takes longest of all, so Slurm is asked first."""
+DEEP = 550.0
+"""Seconds the posture may take that reads every file."""
 ALWAYS = ("os", "cpu", "clock")
 """Facts without these are none."""
 NAMED_ONLY = frozenset({"topology", "posture"})
@@ -97,9 +99,10 @@ def document(ask: Ask) -> Facts:
     running = [(area, *_start(ask, shared, area)) for area in chosen(ask)]
     facts: Facts = {}
     for area, thread, answer in running:
-        thread.join(max(0.0, began + AREAS[area][1] - time.monotonic()))
+        patience = DEEP if ask.deep and area == "posture" else AREAS[area][1]
+        thread.join(max(0.0, began + patience - time.monotonic()))
         if thread.is_alive():
-            ask.problem(area, f"no answer within {AREAS[area][1]:g} s")
+            ask.problem(area, f"no answer within {patience:g} s")
         else:
             facts.update(answer)
     return {**_fallback(), **facts, **_frame(ask)}

@@ -9,9 +9,13 @@ import hashlib
 import os
 import re
 import stat
+from importlib import import_module
 
 from appliance.probe import files
 from appliance.probe.accounts import Accounts
+from appliance.probe.ask import Unreadable
+from appliance.probe.collectors import filesystems
+from appliance.probe.every_file import MOST, EveryFile
 from appliance.probe.keys import fingerprints
 from appliance.probe.sockets import listening
 
@@ -24,11 +28,15 @@ if TYPE_CHECKING:
 
     Things = dict[str, str]
 
-DEEP = ("setuid file", "file capability")
+DEEP = (
+    *("setuid file", "file capability", "configuration file", "file mode", "program"),
+    "package file",
+)
 """What costs a look at every file."""
 DPKG = "/var/lib/dpkg/status"
 INSTALLED = re.compile(
-    r"^Package: (\S+)\nStatus: \S+ \S+ installed\n(?:(?!\n).*\n)*?Version: (\S+)$", re.M
+    r"^Package: (\S+)\n(?:Essential: .*\n)?Status: (\S+) \S+ installed\n(?:(?!\n).*\n)*?Version: (\S+)$",
+    re.M,
 )
 KEY_FILES = ("authorized_keys", "authorized_keys2")
 SUDOERS = ("/etc/sudoers", "/etc/sudoers.d/")
@@ -39,17 +47,34 @@ SOURCES = (
 CRON = (
     *("/etc/crontab", "/etc/cron.d/", "/etc/cron.hourly/", "/etc/cron.daily/", "/etc/cron.weekly/"),
     *("/etc/cron.monthly/", "/var/spool/cron/crontabs/", "/var/spool/cron/"),
+    "/var/spool/cron/atjobs/",
 )
 UNITS = "/etc/systemd/system"
+BESIDE = ("appliance.stages.slurm.collect.beside",)
+"""What stages know to look at."""
+TOLD = ("sudoers file", "package source", "cron file", "unit file")
 OWN_KINDS = {
     **{"file": "", "link": "", "user": "account ", "group": "account group "},
-    **{"package": "package ", "unit": "unit "},
+    **{"package": "package ", "unit": "unit ", "directory": "", "mount": "mount "},
+    **{"nftables": "firewall table ", "sysctl": "kernel parameter "},
 }
 """Resources of receipts that are judged by their own checks, and how they are named here."""
-PRIVILEGED = stat.S_ISUID | stat.S_ISGID
-CAPABILITY = "security.capability"
-MOST = 4_000
-"""Things of a kind that are told; a host that has more lies, or is no appliance."""
+PARAMETERS = (
+    *("kernel.randomize_va_space", "kernel.kptr_restrict", "kernel.dmesg_restrict"),
+    *("kernel.perf_event_paranoid", "kernel.unprivileged_bpf_disabled", "kernel.core_pattern"),
+    *("kernel.yama.ptrace_scope", "kernel.modules_disabled", "kernel.kexec_load_disabled"),
+    *("kernel.sysrq", "kernel.modprobe", "user.max_user_namespaces", "fs.suid_dumpable"),
+    *("fs.protected_symlinks", "fs.protected_hardlinks", "fs.protected_fifos"),
+    *("fs.protected_regular", "net.core.bpf_jit_harden", "net.ipv4.ip_forward"),
+    *("net.ipv4.ip_unprivileged_port_start", "net.ipv4.tcp_syncookies"),
+    *("net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.accept_redirects"),
+    *("net.ipv4.conf.all.route_localnet", "net.ipv4.conf.all.proxy_arp"),
+    *("net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.accept_redirects"),
+)
+"""Kernel parameters by which a host is closed (kernel.org, admin-guide/sysctl), also where no stage sets them."""
+CHAIN = re.compile(r"\ttype \w+ hook (\w+) ")
+PASSING = ("autofs", "binfmt_misc", "nsfs")
+"""File systems the system mounts when somebody looks."""
 
 
 class Posture:
@@ -73,15 +98,24 @@ class Posture:
             "unit file": lambda: self._files((UNITS + "/",)),
             "socket": lambda: listening(self._ask),
             "module": self._modules,
+            "mount": self._mounts,
+            "firewall table": self._tables,
+            "kernel parameter": self._parameters,
+            "name server": self._resolver,
         }
+        for module in BESIDE:
+            looks.update(import_module(module).looks(self._ask))
         found: dict[str, Things] = {}
         for kind, look in looks.items():
             try:
                 found[kind] = dict(_first(look()))
             except OSError as error:
                 self._ask.problem("posture", f"{kind}: {error.strerror}: {error.filename}")
+            except Unreadable as error:
+                self._ask.problem("posture", f"{kind}: {error}")
         if self._ask.deep:
-            found.update(self._privileged())
+            told = {name for kind in TOLD for name in found.get(kind, {})}
+            found.update(EveryFile(self._ask, self._accounts, told).look())
         return {"things": found, "owned": sorted(self._owned())}
 
     def _owned(self) -> Iterator[str]:
@@ -89,6 +123,8 @@ class Posture:
             for state in receipt.get("resources", ()):
                 if state["kind"] in OWN_KINDS:
                     yield OWN_KINDS[state["kind"]] + state["name"]
+                if state["kind"] == "unit":  # of which a mask is told as its state
+                    yield f"{UNITS}/{state['name']}"
 
     def _people(self) -> Iterator[tuple[str, str]]:
         for name, row in self._accounts.users.items():
@@ -138,7 +174,10 @@ class Posture:
 
     def _packages(self) -> Iterator[tuple[str, str]]:
         if files.exists(self._ask.path(DPKG)):
-            yield from INSTALLED.findall(files.read(self._ask.path(DPKG), 64 << 20))
+            for name, wanted, version in INSTALLED.findall(
+                files.read(self._ask.path(DPKG), 64 << 20)
+            ):
+                yield name, version + (", held" if wanted == "hold" else "")
         elif self._ask.has("rpm"):
             for line in self._ask.run(
                 ["rpm", "-qa", "--qf", "%{NAME} %{EVR}\n"], 10.0
@@ -165,38 +204,42 @@ class Posture:
             if set(flags) & set("OE") and not self._is_container():
                 yield words[0], "flags " + flags.strip("()")
 
+    def _mounts(self) -> Iterator[tuple[str, str]]:
+        """File systems of the host; those of runtimes and of people come and go."""
+        for at, mount in filesystems.mounts(self._ask).items():
+            passes = mount.type in PASSING or mount.type.startswith("fuse")
+            if not passes and not at.startswith((*filesystems.MANY, "/proc/", "/sys/", "/dev/")):
+                flags = ", ".join(mount.flags)
+                yield at, f"{mount.type} of {mount.source}" + (f", {flags}" if flags else "")
+
+    def _tables(self) -> Iterator[tuple[str, str]]:
+        """Where tables of the firewall look in; their rules are their makers'."""
+        if not self._ask.has("nft"):
+            return
+        hooks: dict[str, set[str]] = {}
+        for line in self._ask.run(["nft", "list", "chains"], ok=(0, 1)).splitlines():
+            hook = CHAIN.match(line.replace("\t\t", "\t"))
+            if line.startswith("table "):
+                at = hooks.setdefault(line[len("table ") :].rstrip(" {"), set())
+            elif hook:
+                at.add(hook.group(1))
+        for name in hooks:
+            yield name, "at " + (" ".join(sorted(hooks[name])) or "no hook")
+
+    def _parameters(self) -> Iterator[tuple[str, str]]:
+        for name in PARAMETERS:
+            value = files.text(self._ask.path("/proc/sys/" + name.replace(".", "/")))
+            if value:
+                yield name, value
+
+    def _resolver(self) -> Iterator[tuple[str, str]]:
+        for line in files.text(self._ask.path("/etc/resolv.conf")).splitlines():
+            word, _, value = line.partition(" ")
+            if word in {"nameserver", "search", "domain", "options"}:
+                yield value.strip(), f"{word} of /etc/resolv.conf"
+
     def _is_container(self) -> bool:
         return files.exists(self._ask.path("/run/systemd/container"))
-
-    def _privileged(self) -> dict[str, Things]:
-        """Programs that run with more rights than who starts them, on file systems of the host's own."""
-        found: dict[str, Things] = {kind: {} for kind in DEEP}
-        root = self._ask.path("/")
-        device = os.lstat(root).st_dev
-        for folder, folders, names in os.walk(root):
-            folders[:] = [f for f in folders if _device(folder + "/" + f) == device]
-            for name in names:
-                path = os.path.join(folder, name)  # noqa: PTH118 - pathlib costs 15 ms of CPU
-                self._one(path, found)
-        return found
-
-    def _one(self, path: str, found: dict[str, Things]) -> None:
-        try:
-            mode = os.lstat(path)
-        except OSError:
-            return
-        if not stat.S_ISREG(mode.st_mode) or not mode.st_mode & 0o111:
-            return
-        told = path[len(self._ask.root) :]
-        if mode.st_mode & PRIVILEGED and len(found["setuid file"]) < MOST:
-            who = f"of {self._accounts.owner(mode.st_uid)}:{self._accounts.group(mode.st_gid)}"
-            found["setuid file"][told] = f"mode {stat.S_IMODE(mode.st_mode):04o}, {who}"
-        try:
-            value = os.getxattr(path, CAPABILITY, follow_symlinks=False)
-        except OSError:
-            return
-        if len(found["file capability"]) < MOST:
-            found["file capability"][told] = value.hex()
 
 
 def collect(ask: Ask, receipts: dict[str, Any]) -> Facts:
@@ -207,11 +250,3 @@ def collect(ask: Ask, receipts: dict[str, Any]) -> Facts:
 def _first(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for _, pair in zip(range(MOST), pairs):  # noqa: B905 - zip(strict=) is Python 3.10's
         yield pair
-
-
-def _device(path: str) -> int:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return -1
-    return -1 if stat.S_ISLNK(found.st_mode) else found.st_dev

@@ -51,6 +51,7 @@ class Deployed:
 
     site: Path
     first: Completed
+    name: str = NAME
 
     def program(self, verb: str, *flags: str, timeout: float = 120) -> Completed:
         """A verb of the program on this site."""
@@ -69,7 +70,7 @@ class Deployed:
 
     def shell(self, host: str, script: str, *, input: str | None = None) -> Completed:
         """A line for the shell of a host, by ``appliance lab shell``."""
-        return appliance("lab", "shell", "--name", NAME, host, "--", script, input=input)
+        return appliance("lab", "shell", "--name", self.name, host, "--", script, input=input)
 
     def said(self, host: str, script: str) -> str:
         """What a line for the shell printed; it must end with 0."""
@@ -80,7 +81,7 @@ class Deployed:
     def fault(self, host: str, kind: str, *arguments: str, clear: bool = False) -> None:
         """Plants a fault, or clears it."""
         flags = ("--clear",) if clear else ()
-        done = appliance("lab", "fault", "--name", NAME, *flags, host, kind, *arguments)
+        done = appliance("lab", "fault", "--name", self.name, *flags, host, kind, *arguments)
         assert done.returncode == 0, done.stderr
 
     def runs(self) -> list[str]:

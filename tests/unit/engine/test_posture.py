@@ -100,3 +100,12 @@ def test_the_journal_keeps_a_host_once_while_it_stays_as_it_is(session: Session)
     assert len(list(session.journal.entries("posture"))) == 2
     assert told(session, host(BUILT), Day(seq=first.seq)) == []
     assert told(session, host(BUILT)) == ["+ gpu-1: socket tcp 22 is new: sshd"]
+
+
+def test_what_lies_as_its_package_brought_it_is_not_listed_and_yet_known(session: Session) -> None:
+    kept(session, host({"package file": {}, "file mode": {"/etc/x": "0600, of root:root"}}))
+    now = {"package file": {"/usr/bin/nproc": "content 12"}, "file mode": {}}
+    assert told(session, host(now)) == [
+        "~ gpu-1: file mode /etc/x: 0600, of root:root then, as usual now",
+        "~ gpu-1: package file /usr/bin/nproc: as its package brought it then, content 12 now",
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.probe.ask import Ask
+from appliance.probe.every_file import VERIFIED
 from appliance.probe.posture import collect
 from appliance.probe.sockets import listening
 
@@ -16,7 +17,12 @@ Grow = Callable[[dict[str, Any]], str]
 BLOB = base64.b64encode(b"\0\0\0\x0bssh-ed25519" + b"k" * 36).decode()
 KEY = "SHA256:" + base64.b64encode(hashlib.sha256(base64.b64decode(BLOB)).digest()).decode()[:-1]
 SECRET = "$6$salt$hash"
-DPKG = """Package: nano
+DPKG = """Package: bash
+Essential: yes
+Status: hold ok installed
+Version: 5.2
+
+Package: nano
 Status: install ok installed
 Priority: important
 Architecture: amd64
@@ -39,6 +45,9 @@ HOST: dict[str, Any] = {
     "/etc/systemd/system/evil.service": "[Service]\n",
     "/etc/systemd/system/multi-user.target.wants/evil.service": {"link": "../evil.service"},
     "/proc/modules": "nvidia 5 0 - Live 0x0 (POE)\next4 5 0 - Live 0x0\n",
+    "/proc/self/mountinfo": "22 1 0:20 / / rw - ext4 /dev/sda1 rw\n",
+    "/etc/resolv.conf": "nameserver 203.0.113.53\n",
+    "/proc/sys/net/ipv4/ip_forward": "0\n",
     "/usr/bin/su": {"text": "x", "mode": "4755"},
     "/usr/bin/true": {"text": "x", "mode": "0755"},
 }
@@ -57,11 +66,13 @@ def test_each_kind_is_told_by_name_and_no_secret_is(grow: Grow) -> None:
     )
     assert found["account"]["group sudo"] == "members far"
     assert found["key"] == {f"{KEY} of ada": "ssh-ed25519  laptop"}
-    assert found["package"] == {"nano": "7.2-1"}
+    assert found["package"] == {"nano": "7.2-1", "bash": "5.2, held"}
     assert found["unit"] == {"evil.service": "wanted by multi-user.target"}
     assert found["unit file"].keys() == {"/etc/systemd/system/evil.service"}
     assert found["module"] == {"nvidia": "flags POE"}
     assert "mode 0440" in found["sudoers file"]["/etc/sudoers.d/x"]
+    assert found["name server"] == {"203.0.113.53": "nameserver of /etc/resolv.conf"}
+    assert found["kernel parameter"] == {"net.ipv4.ip_forward": "0"}
     assert "setuid file" not in found
     assert SECRET not in str(seen)
     assert seen["errors"] == {}
@@ -81,7 +92,10 @@ def test_a_container_has_no_modules_of_its_own(grow: Grow) -> None:
 def test_what_stages_left_is_named(grow: Grow) -> None:
     left = [{"kind": k, "name": "x"} for k in ("file", "user", "group", "package", "unit", "mount")]
     owned = things(grow(HOST), {"base": {"resources": left}})["owned"]
-    assert owned == ["account group x", "account x", "package x", "unit x", "x"]
+    assert owned == [
+        *("/etc/systemd/system/x", "account group x", "account x", "mount x", "package x"),
+        *("unit x", "x"),
+    ]
 
 
 def test_a_kind_that_cannot_be_read_is_said_and_costs_no_other(grow: Grow) -> None:
@@ -131,3 +145,138 @@ def test_who_listens_is_told_by_port_and_program_and_people_s_work_is_not(networ
         "tcp of rpc.statd, on any port": "rpc.statd",
         "udp 123": "chronyd",
     }
+
+
+MOUNTED = """22 1 0:20 / / rw - ext4 /dev/sda1 rw
+23 22 0:21 / /opt/data rw,noexec - tmpfs evil rw
+24 22 0:22 / /run/user/0 rw - tmpfs tmpfs rw
+25 22 0:23 / /mnt/a rw - fuse.sshfs x rw
+26 22 0:24 / /proc/x rw - autofs x rw
+"""
+
+
+def test_file_systems_of_the_host_are_told_and_those_that_come_and_go_are_not(grow: Grow) -> None:
+    found = things(grow({**HOST, "/proc/self/mountinfo": MOUNTED}))["things"]["mount"]
+    assert found == {"/": "ext4 of /dev/sda1", "/opt/data": "tmpfs of evil, noexec"}
+
+
+CHAINS = """table inet appliance {
+\tchain input {
+\t\ttype filter hook input priority filter; policy drop;
+\t}
+}
+table ip theirs {
+\tchain c {
+\t}
+}
+"""
+
+
+def test_tables_of_the_firewall_are_told_by_where_they_look_in(grow: Grow) -> None:
+    nft = {"text": f"#!/bin/sh\ncat <<'E'\n{CHAINS}E\n", "mode": "0755"}
+    found = things(grow({**HOST, "/usr/sbin/nft": nft}))["things"]["firewall table"]
+    assert found == {"inet appliance": "at input", "ip theirs": "at no hook"}
+
+
+def slurm(**said: str) -> dict[str, Any]:
+    """Programs that answer by their words: "assoc" as key for "sacctmgr show assoc"."""
+    cases = "".join(f"*{word}*) cat <<'E'\n{text}\nE\n;;\n" for word, text in said.items())
+    program = {"text": f'#!/bin/sh\ncase "$*" in\n{cases}esac\n', "mode": "0755"}
+    names = ("slurmctld", "scontrol", "sacctmgr")
+    return {**HOST, **{f"/usr/sbin/{name}": program for name in names}}
+
+
+def test_what_slurm_holds_besides_its_files(grow: Grow) -> None:
+    found = things(
+        grow(
+            slurm(
+                assoc="root||||||||||\nroot|ada|||||||||\nroot|eve||gres/gpu=1|||||||",
+                qos="normal|0||||||",
+                partition="PartitionName=gpu MaxTime=00:05:00 Nodes=gpu-1 State=UP",
+                reservation="ReservationName=evil Nodes=gpu-1 Users=root Accounts=(null)",
+                user="games|Operator\nada|None",
+            )
+        )
+    )
+    assert found["errors"] == {}
+    told = {kind: t for kind, t in found["things"].items() if kind.startswith("Slurm ")}
+    assert told == {
+        "Slurm partition": {"gpu MaxTime": "00:05:00", "gpu State": "UP"},
+        "Slurm reservation": {"evil": "nodes gpu-1, users root"},
+        "Slurm operator": {"games": "Operator"},
+        "Slurm account": {"root": "no limit", "root eve": "grptres gres/gpu=1"},
+        "Slurm QOS": {"normal": "priority 0"},
+    }
+
+
+def test_no_reservation_is_none(grow: Grow) -> None:
+    found = things(grow(slurm(reservation="No reservations in the system")))
+    assert found["things"]["Slurm reservation"] == {}
+
+
+def test_a_controller_that_is_silent_is_a_gap(grow: Grow) -> None:
+    broken = {"text": "#!/bin/sh\necho no >&2; exit 1\n", "mode": "0755"}
+    found = things(grow({**slurm(), "/usr/sbin/scontrol": broken}))
+    assert "Slurm partition" not in found["things"]
+    assert "Slurm partition: scontrol failed with 1: no" in found["errors"]["posture"]
+
+
+FILES: dict[str, Any] = {
+    **HOST,
+    "/var/lib/dpkg/info/nano.list": "/.\n/bin/nano\n/etc/nanorc\n/usr/bin/su\n/usr/bin/true\n",
+    "/usr/bin/nano": {"text": "x", "mode": "0755"},
+    "/etc/nanorc": "x",
+    "/etc/profile.d/x.sh": "x",
+    "/etc/shadow-": "x",
+    "/etc/ld.so.cache": "x",
+    "/root/.bashrc": "x",
+    "/root/.bash_history": "x",
+    "/usr/local/bin/srun": {"text": "x", "mode": "0755"},
+    "/usr/local/lib/x.pth": "x",
+    "/usr/local/share/words": "x",
+}
+
+
+def test_files_of_no_package_are_told_where_they_start_or_set_something(grow: Grow) -> None:
+    found = things(grow(FILES), deep=True)["things"]
+    assert found["program"].keys() == {"/usr/local/bin/srun", "/usr/local/lib/x.pth"}
+    configured = found["configuration file"].keys()
+    assert {"/etc/profile.d/x.sh", "/root/.bashrc"} <= configured
+    silent = {"/etc/nanorc", "/etc/shadow-", "/etc/shadow", "/etc/ld.so.cache"}
+    assert configured.isdisjoint({*silent, "/root/.bash_history", "/etc/sudoers.d/x"})
+    assert found["program"]["/usr/local/bin/srun"].startswith("content ")
+
+
+def test_what_everybody_may_write_is_told_and_what_a_file_of_etc_lets_in(grow: Grow) -> None:
+    opened = {"text": "x", "mode": "0666"}
+    found = things(
+        grow({**FILES, "/usr/lib/x": opened, "/etc/y": {**opened, "mode": "0600"}}), deep=True
+    )
+    modes = found["things"]["file mode"]
+    assert modes["/usr/lib/x"].startswith("0666, of ")
+    assert modes["/etc/y"].startswith("0600, of ")
+    assert "/usr/bin/nano" not in modes
+
+
+def test_many_programs_of_one_folder_are_one_line_that_changes_with_any_of_them(grow: Grow) -> None:
+    many = {f"/opt/kit/v1/bin/p{i}": {"text": "x", "mode": "0755"} for i in range(201)}
+    root = grow({**FILES, **many})
+    before = things(root, deep=True)["things"]["program"]
+    assert before["/opt/kit/v1/*"].startswith("201 programs, ")
+    assert not [name for name in before if name.startswith("/opt/kit/v1/bin")]
+    Path(root, "opt/kit/v1/bin/p7").write_text("y")
+    assert things(root, deep=True)["things"]["program"]["/opt/kit/v1/*"] != before["/opt/kit/v1/*"]
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("??5?????? c /etc/default/chrony", ("??5??????", "/etc/default/chrony")),
+        ("missing   c /etc/logrotate.d/x", ("missing", "/etc/logrotate.d/x")),
+        ("missing     /usr/lib/x.so", ("missing", "/usr/lib/x.so")),
+        ("S.5....T.  c /etc/chrony.conf", ("S.5....T.", "/etc/chrony.conf")),
+        ("..5......    /usr/bin/a b", ("..5......", "/usr/bin/a b")),
+    ],
+)
+def test_what_dpkg_and_rpm_say_of_a_file(line: str, read: tuple[str, str]) -> None:
+    assert VERIFIED.findall(line + "\n") == [read]
