@@ -13,7 +13,7 @@ NAMESPACE = "appliance-handover"
 """Binds a signature to this use: one made for git or mail is none here."""
 KINDS = frozenset({"ED25519", "ED25519-SK", "ECDSA-SK"})
 HINT = "install openssh-client 8.2 or newer"
-BEGIN, END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
+BEGIN, END = b"-----BEGIN SSH SIGNATURE-----", b"-----END SSH SIGNATURE-----"
 WIDTH = 70
 """Columns of the armour (PROTOCOL.sshsig of OpenSSH)."""
 
@@ -55,15 +55,14 @@ def sign(key: Key, file: Path, namespace: str = NAMESPACE) -> Path:
 
 def is_armoured(signature: bytes) -> bool:
     """Whether a signature has exactly the form ssh-keygen writes; its reader forgives more."""
-    text = signature.decode("ascii", errors="replace")
-    lines = text.split("\n")
-    if lines[0] != BEGIN or lines[-2:] != [END, ""]:
+    lines = signature.split(b"\n")
+    if lines[0] != BEGIN or lines[-2:] != [END, b""]:
         return False
     try:
-        blob = base64.b64decode("".join(lines[1:-2]), validate=True)
+        blob = base64.b64decode(b"".join(lines[1:-2]), validate=True)
     except binascii.Error:
         return False
-    body = base64.b64encode(blob).decode()
+    body = base64.b64encode(blob)
     wrapped = [body[at : at + WIDTH] for at in range(0, len(body), WIDTH)]
     return lines[1:-2] == wrapped
 

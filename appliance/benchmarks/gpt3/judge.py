@@ -79,7 +79,7 @@ def scaling(run: Run, runs: Sequence[Run], reference: Reference, allowed: Limit)
     factor = linear_factor(run.tokens_per_s, base.tokens_per_s)
     shown = {
         "value": cut(factor, 2),
-        "evidence": f"{run.tokens_per_s:,.0f} on {run.nodes} nodes, {base.tokens_per_s:,.0f} on one; perfect is {run.nodes}",
+        "evidence": f"{cut(run.tokens_per_s):,} on {run.nodes} nodes, {cut(base.tokens_per_s):,} on one; perfect is {run.nodes}",
     }
     if run.unreal:
         return not_assessed(target(run), run.unreal, required=False, simulated=True, **shown).of(
@@ -112,10 +112,11 @@ def _against(
     """Judges what the value can be: where the limit lies within that, the log cannot tell."""
     percent = float(allowed.value or 0)
     floor = published * (1 - percent / 100)
+    decimals = 0 if check_id == THROUGHPUT else 2
     limit = round(floor) if check_id == THROUGHPUT else round(floor, 2)
     bounds: dict[str, Any] = {
         "limit": limit,
-        "limit_source": f"{published:,.{0 if check_id == THROUGHPUT else 2}f} less {percent:g} %: {reference.appliance.source}; {allowed.source}",
+        "limit_source": f"{cut(published, decimals):,.{decimals}f} less {percent:g} %: {reference.appliance.source}; {allowed.source}",
     }
     if values.low >= floor:
         return passed(target(run), **shown, **bounds).of(check_id)

@@ -57,7 +57,7 @@ def _measurement(run: Run, reference: Reference) -> Measurement:
         detail |= {"reference": cell.tokens_per_s, "source": series.source}
     return Measurement(
         name="gpt3.tokens_per_s",
-        value=run.tokens_per_s,
+        value=cut(run.tokens_per_s),
         unit="tokens/s",
         simulated=bool(run.unreal),
         detail=detail,

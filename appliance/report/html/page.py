@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from appliance.models.acceptance import Accepted, Gate, GateState
 from appliance.models.result import Status, Verdict
-from appliance.models.run import RunRecord, StageState
+from appliance.models.run import RunRecord, StageState, Table
 from appliance.report.html import checks, inventory, plot, timeline
 from appliance.report.html.matrix import matrix
 from appliance.report.symbols import GATE, STATUS, Sign, verdict_sign
@@ -98,7 +98,7 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "timeline": timeline.timeline(record),
         "outcomes": timeline.outcomes(record),
         "broken": timeline.failures(record),
-        "tables": [(t, t.plot and plot.drawing(t.plot)) for t in record.tables],
+        "tables": [(t, texts(t), t.plot and plot.drawing(t.plot)) for t in record.tables],
         "hosts": inventory.hosts(record),
         "gpus": inventory.gpus(record),
         "ports": inventory.ports(record),
@@ -111,6 +111,13 @@ def _context(record: RunRecord) -> dict[str, Any]:
         "script": Markup(script),
         "script_digest": b64encode(sha256(script.encode()).digest()).decode(),
     }
+
+
+def texts(table: Table) -> tuple[bool, ...]:
+    """Which columns hold words, to be read from their left: the first, and where most values begin with a letter."""
+    columns = list(zip(*table.rows, strict=False)) or [()] * len(table.columns)
+    words = [sum(str(value)[:1].isalpha() for value in column) for column in columns]
+    return tuple(not n or 2 * words[n] > len(column) for n, column in enumerate(columns))
 
 
 @dataclass(frozen=True)
@@ -178,6 +185,12 @@ def _failures(record: RunRecord) -> str:
 
 def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
     """GPUs, fabric ports at rate, and training throughput against its reference."""
+    if not record.hosts:
+        unasked = [
+            Figure(label, "not asked", "", "this run looked at no host", None, None)
+            for label in ("GPUs", "Fabric ports at rate")
+        ]
+        return unasked[0], unasked[1], _throughput(record)
     expected = record.expected
     rate = f"active at {number(expected.rate_gbps)} Gb/s or more"
     unpromised = "no rate promised" if record.ports_at_rate else "none in this profile"

@@ -8,7 +8,7 @@ from appliance.report.wording import number
 
 WIDTH = 360.0
 HEIGHT = 250.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 12.0, 12.0, 42.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 12.0, 28.0, 42.0
 _MARKS = ("circle", "square", "triangle", "diamond")
 
 

@@ -26,7 +26,7 @@ from appliance.models.waiver import Waiver
 from appliance.report.html import render
 from appliance.report.html.checks import bar, sections
 from appliance.report.html.matrix import matrix
-from appliance.report.html.page import figures, sentence
+from appliance.report.html.page import figures, sentence, texts
 from appliance.report.html.plot import drawing
 from appliance.report.html.timeline import timeline
 
@@ -491,3 +491,29 @@ def test_gates_of_checks_and_of_measurements_stand_on_the_page(sample: RunRecord
     page = render(sample.model_copy(update={"acceptance": found}))
     assert "12 checks passed now" in page
     assert "nccl.host" in page
+
+
+def test_columns_of_words_are_read_from_their_left_and_numbers_from_their_right() -> None:
+    rows = (("4n", "Difference", "2.78%", "3.79 in its text"), ("1n", "factor", "-", "by hand"))
+    table = Table(title="t", columns=("where", "cell", "printed", "why"), rows=rows)
+    assert texts(table) == (True, True, False, False)
+    assert texts(table.model_copy(update={"rows": (*rows, ("2n", "x", "1", "from 2"))}))[3]
+    assert texts(Table(title="t", columns=("a", "b"), rows=())) == (True, False)
+
+
+def test_what_stands_beside_an_axis_does_not_lie_on_its_numbers() -> None:
+    """Four million over the middle of the axis lay under the word tokens/s."""
+    plot = Plot(
+        title="t",
+        x_label="nodes",
+        y_label="tokens/s",
+        series=(Series(label="a", kind="measured", points=((1, 9e5), (4, 3_600_000))),),
+    )
+    drawn = drawing(plot)
+    assert drawn
+    assert all(tick.at > 12 + 8 for tick in drawn.y_ticks)
+
+
+def test_a_run_that_asked_no_host_does_not_say_that_there_are_none(sample: RunRecord) -> None:
+    gpus, ports, _ = figures(sample.model_copy(update={"hosts": ()}))
+    assert (gpus.value, ports.value) == ("not asked", "not asked")

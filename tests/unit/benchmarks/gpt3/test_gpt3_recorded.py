@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from appliance.benchmarks.gpt3.described import Hardware
+from appliance.benchmarks.gpt3.judge import SCALING
 from appliance.benchmarks.gpt3.recorded import from_logs, runs_of
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.steps import UnusableLog
@@ -77,6 +78,16 @@ def test_event_files_give_the_papers_tables_to_the_digit(tmp_path: Path) -> None
         ("1 / 1", "1.99 / 2", "3.78 / 4"),
         ("1 / 1", "1.98 / 2", "3.79 / 4"),
     ]
+
+
+def test_every_word_of_a_result_prints_the_papers_digits() -> None:
+    """Rates and factors are cut in sentences and headlines, too: 48,941.6 is no 48,942."""
+    results, measured, _ = from_logs([DATA])
+    scaling = next(r for r in results if r.id == SCALING and "5b bare-metal 4n" in r.target)
+    assert scaling.evidence == "185,090 on 4 nodes, 48,941 on one; perfect is 4"
+    kubernetes = next(r for r in results if r.id == SCALING and "5b kubernetes 4n" in r.target)
+    assert kubernetes.limit_source.startswith("3.79 less 5 %")
+    assert {m.value for m in measured} >= {48_941, 3_236_345, 919_803}
 
 
 def test_eleven_cells_gate_and_pass_and_the_doubtful_one_does_not() -> None:
