@@ -23,7 +23,6 @@ SHARED_RACK = {
     "test_mig": "deployed",
     "test_slurm_containers": "deployed",
     "test_accepted": "hurt",
-    "test_baseline": "hurt",
     "test_drift": "hurt",
     "test_faults": "hurt",
     "test_hostile_host": "hurt",
