@@ -1,11 +1,14 @@
 """Mistakes planted into sound logs: each is refused or told, none makes a figure in silence."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from appliance.benchmarks.gpt3 import consistency
 from appliance.benchmarks.gpt3.recorded import from_logs
+from appliance.benchmarks.gpt3.steps import Log, Samples, Step, Steps, UnusableLog, select
 from appliance.models.result import CheckResult, Status
 from tests.unit.benchmarks.gpt3.recorded_logs import megatron, nemo1, step_times, tensorboard
 
@@ -159,3 +162,49 @@ def test_a_limit_within_what_the_digits_leave_open_is_not_judged(tmp_path: Path)
     assert result.status is Status.NOT_ASSESSED
     assert "too coarse to tell" in result.cause
     assert "TensorBoard" in result.fix
+
+
+def _log(seconds: list[float], passed: float | None, number: int | None = 1) -> Log:
+    """Steps of these times, each printed so many s after the last."""
+    return Log(
+        "x",
+        "y",
+        Steps(
+            Step(
+                number=None if number is None else number + i,
+                seconds=value,
+                line=i + 1,
+                clock=None if passed is None else passed * i,
+            )
+            for i, value in enumerate(seconds)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("per_step", "batch"), [(100.0, 125), (125.0, 100), (125.5, 100), (100.0, 126)]
+)
+def test_consumed_samples_may_be_a_quarter_off_and_no_more(per_step: float, batch: int) -> None:
+    log = replace(_log([1.0] * 20, None), samples=Samples((0, 0, 0), (10, 10 * per_step, 0)))
+    if max(per_step, batch) > 125:
+        with pytest.raises(UnusableLog, match="consumed samples"):
+            consistency.batch(log, batch)
+    else:
+        consistency.batch(log, batch)
+
+
+@pytest.mark.parametrize(("passed", "number"), [(None, 1), (1.0, None), (0.5, 1)])
+def test_a_clock_that_does_not_tell_says_nothing(passed: float | None, number: int | None) -> None:
+    """None, steps without numbers, and a span of under twenty seconds."""
+    log = _log([1.0] * 20, passed, number)
+    assert consistency.clock(log, select(log)) is None
+
+
+def test_pauses_and_slow_steps_are_told_from_their_bounds_on() -> None:
+    def told(log: Log) -> str:
+        return " ".join(consistency.notes(log, select(log)))
+
+    assert "it paused" in told(_log([2.0] * 40, 2.3))
+    assert "it paused" not in told(_log([2.0] * 40, 2.1))
+    assert "times the median" in told(_log([2.0] * 39 + [3.1], None))
+    assert "times the median" not in told(_log([2.0] * 39 + [3.0], None))
