@@ -230,3 +230,23 @@ def test_the_program_itself_writes_what_is_read(tmp_path: Path) -> None:
     assert (burn.done, burn.failed, burn.asked) == (True, 0, 1.2)
     assert burn.lasted >= 1.0
     assert len(burn.moments) >= 4
+
+
+def test_what_a_sound_burn_in_shows_is_what_was_asked_and_measured() -> None:
+    found = verdicts(lines())
+    done = found[judging.DONE, "gpu-1"]
+    assert (done.limit, done.unit) == (8.0, "h")
+    assert done.value == pytest.approx(8.0, abs=0.001)
+    rate = found[judging.RATE, "gpu-1"]
+    assert (rate.limit, rate.value, rate.unit) == (4.0, 0.2, "%")
+
+
+def test_the_published_bounds_are_those_that_judge() -> None:
+    assert (judging.WARM, judging.HOT, judging.SPREAD, judging.JITTER) == (88.0, 95.0, 5.0, 4.0)
+    assert judging.BUSY == 90.0
+
+
+def test_no_gpu_that_answered_is_no_clean_bill_of_errors() -> None:
+    found = [line | {"gpus": []} if line["kind"] == "sample" else line for line in lines()]
+    told = [r for r in verdicts(found).values() if r.id == judging.ERRORS]
+    assert [r.status for r in told] == [Status.NOT_ASSESSED]
