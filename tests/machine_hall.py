@@ -25,7 +25,7 @@ OWN = ("/etc/libvirt", "/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "
 FIRMWARE = Path("/usr/share/OVMF")
 NEEDED = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "qemu-img")
 PACKAGES = "libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients python3-libvirt qemu-system-x86 qemu-utils ovmf"
-FIRST_PORT = 8701
+CONTROLLER_PORT = 8701
 QEMU = """user = "root"
 group = "root"
 security_driver = "none"
@@ -84,7 +84,7 @@ DISK = """<disk type="file" device="disk"><driver name="qemu" type="qcow2" cache
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine: its address once it has a system, and its controller's port at GATEWAY."""
+    """One machine: its address once it has a system, and its controller's, which is one of the bridge's."""
 
     name: str
     number: int
@@ -96,8 +96,8 @@ class Machine:
         return f"{NETWORK}.{10 + self.number}"
 
     @property
-    def port(self) -> int:
-        return FIRST_PORT + self.number
+    def controller(self) -> str:
+        return f"{NETWORK}.{100 + self.number}"
 
     @property
     def mac(self) -> str:
@@ -136,20 +136,20 @@ def hall(
     (folder / "users").write_text(f"{USER}:{bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()}\n")  # fmt: skip
     for machine in machines:
         _describe(folder, machine, pem, secure_boot)
-    _bridge("add")
+    _bridge("add", machines)
     script = START.format(own=" ".join(OWN), folder=folder, python=sys.executable)
     command = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euc", script)  # fmt: skip
     with (folder / "hall.log").open("w") as log:
         running = subprocess.Popen(command, stdout=log, stderr=log, env={"EMULATOR": EMULATOR, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})  # fmt: skip
     try:
         for machine in machines:
-            await_port(machine.port, running, GATEWAY)
+            await_port(CONTROLLER_PORT, running, machine.controller)
         yield pem
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait(30)
         time.sleep(1)
-        _bridge("delete")
+        _bridge("delete", machines)
 
 
 def _describe(folder: Path, machine: Machine, pem: Path, secure_boot: bool) -> None:
@@ -177,15 +177,16 @@ def _describe(folder: Path, machine: Machine, pem: Path, secure_boot: bool) -> N
     (folder / f"{machine.name}.conf.py").write_text(
         f'SUSHY_EMULATOR_LIBVIRT_URI = "qemu:///system"\nSUSHY_EMULATOR_ALLOWED_INSTANCES = ["{identity}"]\n'
         f'SUSHY_EMULATOR_AUTH_FILE = "{folder}/users"\nSUSHY_EMULATOR_STATE_DIR = "{state}"\n'
-        f'SUSHY_EMULATOR_LISTEN_IP = "{GATEWAY}"\nSUSHY_EMULATOR_LISTEN_PORT = {machine.port}\n'
+        f'SUSHY_EMULATOR_LISTEN_IP = "{machine.controller}"\nSUSHY_EMULATOR_LISTEN_PORT = {CONTROLLER_PORT}\n'
         f'SUSHY_EMULATOR_SSL_CERT = "{pem}"\nSUSHY_EMULATOR_SSL_KEY = "{pem}"\n'
         f'SUSHY_EMULATOR_BOOT_LOADER_MAP = {{"UEFI": {{"x86_64": "{FIRMWARE}/OVMF_CODE_4M{kind}.fd"}}}}\n'
     )
 
 
-def _bridge(what: str) -> None:
+def _bridge(what: str, machines: tuple[Machine, ...]) -> None:
     run(("ip", "link", "delete", BRIDGE), check=False)
     if what == "add":
         run(("ip", "link", "add", BRIDGE, "type", "bridge", "forward_delay", "0"))
-        run(("ip", "address", "add", f"{GATEWAY}/24", "dev", BRIDGE))
+        for address in (GATEWAY, *(machine.controller for machine in machines)):
+            run(("ip", "address", "add", f"{address}/24", "dev", BRIDGE))
         run(("ip", "link", "set", BRIDGE, "up"))

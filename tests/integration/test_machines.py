@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.process import Completed, run
-from tests.machine_hall import GATEWAY, NETWORK, Machine, hall, lacking
+from tests.machine_hall import CONTROLLER_PORT, NETWORK, Machine, hall, lacking
 from tests.redfish_server import PASSWORD, USER, fingerprint
 
 pytestmark = pytest.mark.machines
@@ -34,7 +34,7 @@ HOST = """  - name: {name}
     roles: [{roles}]
     address: {address}
     mac: "{mac}"
-    bmc: {{address: {gateway}, port: {port}, user: {user}, password: {{file: secrets/{secret}}}}}
+    bmc: {{address: {controller}, port: {port}, user: {user}, password: {{file: secrets/{secret}}}}}
 """
 
 
@@ -59,7 +59,7 @@ class Hall:
             run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)))
         machines = (self.one, self.two)
         shown = fingerprint(pem)
-        lines = "".join(f"{GATEWAY}:{m.port} SHA256:{shown}\n" for m in machines)
+        lines = "".join(f"{m.controller}:{CONTROLLER_PORT} SHA256:{shown}\n" for m in machines)
         (self.site / "known_bmcs").write_text(lines)
         hosts = "".join(
             HOST.format(
@@ -67,8 +67,8 @@ class Hall:
                 roles=roles,
                 address=m.address,
                 mac=m.mac,
-                gateway=GATEWAY,
-                port=m.port,
+                controller=m.controller,
+                port=CONTROLLER_PORT,
                 user=USER,
                 secret=secret,
             )
