@@ -64,7 +64,7 @@ DOMAIN = """<domain type="qemu">
     <nvram template="{variables}">{folder}/{name}.nvram</nvram>
     <boot dev="hd"/>
   </os>
-  <features><acpi/></features>
+  <features><acpi/><smm state="on"/></features>
   <cpu mode="maximum"/>
   <clock offset="utc"/>
   <on_reboot>restart</on_reboot>
@@ -122,10 +122,8 @@ def lacking() -> str:
 
 
 @contextmanager
-def hall(
-    folder: Path, machines: tuple[Machine, ...], *, secure_boot: bool = False
-) -> Iterator[Path]:
-    """The machines, off; yields the certificate (PEM) of their controllers."""
+def hall(folder: Path, machines: tuple[Machine, ...]) -> Iterator[Path]:
+    """The machines, off, with Secure Boot on; yields the certificate (PEM) of their controllers."""
     pem = certificate(folder, "bmc", GATEWAY)
     (folder / "pool").mkdir()
     (folder / "qemu.conf").write_text(QEMU)
@@ -135,7 +133,7 @@ def hall(
         (folder / name).write_text(f"{Path('/etc', name).read_text()}{line}\n")
     (folder / "users").write_text(f"{USER}:{bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()}\n")  # fmt: skip
     for machine in machines:
-        _describe(folder, machine, pem, secure_boot)
+        _describe(folder, machine, pem)
     _bridge("add", machines)
     script = START.format(own=" ".join(OWN), folder=folder, python=sys.executable)
     command = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euc", script)  # fmt: skip
@@ -152,20 +150,19 @@ def hall(
         _bridge("delete", machines)
 
 
-def _describe(folder: Path, machine: Machine, pem: Path, secure_boot: bool) -> None:
+def _describe(folder: Path, machine: Machine, pem: Path) -> None:
     identity = str(uuid.uuid4())
     disks = []
     for letter in "abcd"[: machine.disks]:
         file = folder / f"{machine.name}-{letter}.qcow2"
         run(("qemu-img", "create", "-q", "-f", "qcow2", str(file), "8G"))
         disks.append(DISK.format(file=file, letter=letter, serial=f"{machine.name}-{letter}"))
-    kind = ".ms" if secure_boot else ""
     (folder / f"{machine.name}.xml").write_text(
         DOMAIN.format(
             name=machine.name,
             uuid=identity,
-            code=FIRMWARE / f"OVMF_CODE_4M{kind}.fd",
-            variables=FIRMWARE / f"OVMF_VARS_4M{kind}.fd",
+            code=FIRMWARE / "OVMF_CODE_4M.ms.fd",
+            variables=FIRMWARE / "OVMF_VARS_4M.ms.fd",
             folder=folder,
             bridge=BRIDGE,
             mac=machine.mac,
@@ -179,7 +176,9 @@ def _describe(folder: Path, machine: Machine, pem: Path, secure_boot: bool) -> N
         f'SUSHY_EMULATOR_AUTH_FILE = "{folder}/users"\nSUSHY_EMULATOR_STATE_DIR = "{state}"\n'
         f'SUSHY_EMULATOR_LISTEN_IP = "{machine.controller}"\nSUSHY_EMULATOR_LISTEN_PORT = {CONTROLLER_PORT}\n'
         f'SUSHY_EMULATOR_SSL_CERT = "{pem}"\nSUSHY_EMULATOR_SSL_KEY = "{pem}"\n'
-        f'SUSHY_EMULATOR_BOOT_LOADER_MAP = {{"UEFI": {{"x86_64": "{FIRMWARE}/OVMF_CODE_4M{kind}.fd"}}}}\n'
+        # It knows one kind of variables from the other by this file; those with the keys are all that these machines have.
+        f'SUSHY_EMULATOR_SECURE_BOOT_DISABLED_NVRAM = "{FIRMWARE}/OVMF_VARS_4M.ms.fd"\n'
+        f'SUSHY_EMULATOR_BOOT_LOADER_MAP = {{"UEFI": {{"x86_64": "{FIRMWARE}/OVMF_CODE_4M.ms.fd"}}}}\n'
     )
 
 

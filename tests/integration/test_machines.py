@@ -141,6 +141,10 @@ def test_a_bare_machine_gets_its_system(raised: Hall) -> None:
     assert raised.ssh(raised.one, "hostname; findmnt -no FSTYPE /; systemctl is-system-running --wait") == "one\next4\nrunning"  # fmt: skip
     grown = int(raised.ssh(raised.one, "findmnt -bno SIZE /"))
     assert grown > 6e9
+    secure_boot = (
+        "od -An -tu1 -j4 /sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    )
+    assert raised.ssh(raised.one, secure_boot) == "1"
     assert raised.ssh(raised.one, "getent shadow root").split(":")[1] in ("*", "!")
 
 
