@@ -19,7 +19,7 @@ from appliance.models.events import Event, Message, Observer
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 
 PIPE_WIDTH = 160
-HOSTS = "Only these hosts, as gpu-1 or gpu-[1-4] (repeatable)."
+HOSTS = "Only these hosts, as gpu-1 or 'gpu-[1-4]' (repeatable)."
 F = TypeVar("F", bound=Callable[..., object])
 Shown = TerminalObserver | PlainObserver | JsonObserver
 

@@ -8,6 +8,7 @@ import click
 from appliance.actions import power as action
 from appliance.actions.power import Powered, Wish
 from appliance.cli import options
+from appliance.report.wording import fold
 
 HARD = click.option(
     "--hard", is_flag=True, help="Cut the power; the system on the host is not asked."
@@ -25,7 +26,7 @@ def power() -> None:
 
     \b
     appliance power status --inventory mysite     which machines are on
-    appliance power on gpu-1 gpu-2                and waits until they say that they are
+    appliance power on head 'gpu-[1-4]'           and waits until they say that they are; zsh needs the quotes
     appliance power cycle gpu-1                   shut down, off, on again; refused while gpu-1 carries work
     """
 
@@ -116,7 +117,7 @@ def _consent(wish: Wish, yes: bool, hard: bool) -> Callable[[tuple[str, ...]], b
     how = ", without asking its system" if hard else ""
 
     def asked(hosts: tuple[str, ...]) -> bool:
-        question = f"  Power {wish}{how}: {', '.join(hosts)}. Go on?"
+        question = f"  Power {wish}{how}: {fold(hosts)}. Go on?"
         return yes or click.confirm(question, default=False)
 
     return asked
