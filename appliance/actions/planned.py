@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from shlex import quote
 
 from appliance.engine.earlier import known_facts, remember
 from appliance.engine.gather import Round
@@ -29,6 +30,13 @@ class Filters:
     stages: tuple[str, ...] = ()
     until: str | None = None
     full: bool = False
+
+    @property
+    def words(self) -> str:
+        """What narrows a run, as it is typed."""
+        flags = [f"--limit {quote(name)}" for name in self.limit]
+        flags += [f"--stage {name}" for name in self.stages]
+        return " ".join(flags + ([f"--until {self.until}"] if self.until else []))
 
     @property
     def validates(self) -> bool:

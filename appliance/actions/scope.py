@@ -62,15 +62,9 @@ def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
         frozenset(ids),
         is_whole=False,
         has_all_hosts=not filters.limit,
-        words=_words(filters),
+        words=filters.words,
         left_out=_left_out(site, stages, hosts, filters),
     )
-
-
-def _words(filters: Filters) -> str:
-    flags = [f"--limit {name}" for name in filters.limit]
-    flags += [f"--stage {name}" for name in filters.stages]
-    return " ".join(flags + ([f"--until {filters.until}"] if filters.until else []))
 
 
 def _left_out(site: Site, stages: Sequence[Stage], hosts: frozenset[str], filters: Filters) -> str:
@@ -79,4 +73,4 @@ def _left_out(site: Site, stages: Sequence[Stage], hosts: frozenset[str], filter
     others = [h.name for h in site.hosts if h.name not in hosts]
     parts = [f"stages {', '.join(absent)}"] if absent else []
     parts += [f"hosts {fold(others)}"] if others else []
-    return f"not judged, because of {_words(filters)}: {'; '.join(parts) or 'nothing'}"
+    return f"not judged, because of {filters.words}: {'; '.join(parts) or 'nothing'}"

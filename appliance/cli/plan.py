@@ -33,10 +33,11 @@ def plan(
 
     Exit: 0 the plan is complete, 1 some host gave no facts, 2 unusable input.
     """
+    chosen = options.filters(limit, stages, until, full)
     try:
         made = action.make(
             options.target(inventory, profile),
-            options.filters(limit, stages, until, full),
+            chosen,
             options.quiet(),
         )
     except ApplianceError as error:
@@ -49,7 +50,8 @@ def plan(
         console = options.console()
         plan_table(console, spoken.advice(made))
         if made.changes:
-            command = options.command_line(inventory, profile, "deploy")
+            words = (chosen.words, "--full" if full else "")
+            command = options.command_line(inventory, profile, "deploy", *filter(None, words))
             line = f"  Nothing was changed. To apply: {command}"
             console.print(line, highlight=False, soft_wrap=True)
     if made.unreachable:
