@@ -122,6 +122,8 @@ def _system(recipe: Recipe, root: Path, progress: Progress) -> None:
         )
     leave(root, recipe.sources, recipe.release)
     run(("systemctl", f"--root={root}", "--quiet", "enable", *UNITS))
+    # PAM reads it at each login, and calls it an error where it is not there.
+    (root / "etc/default/locale").write_text("LANG=C.UTF-8\n", encoding="ascii")
     # Nobody has a password, and the first start makes this host's own.
     (root / "etc/machine-id").write_text("uninitialized\n", encoding="ascii")
 
