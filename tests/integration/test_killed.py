@@ -36,7 +36,7 @@ STAGES = ("base", "gpu", "fabric", "storage", "observe", "slurm", "validate")
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with raised(RackSpec(own_name("killed"), 2), tmp_path_factory.mktemp("killed"), Bench) as found:
+    with raised(RackSpec(own_name("killed"), 3), tmp_path_factory.mktemp("killed"), Bench) as found:
         yield found
 
 
@@ -141,7 +141,7 @@ def test_second_interrupt_ends_it_at_once(bench: Bench, killed: list[Killed]) ->
     """With a host that hangs, so that a clean stop has something to wait for."""
     deployment = bench.deploy("--json", "--stage", "base", "--full")
     deployment.until(tasks_of("base", 4))
-    bench.hurt("gpu-1", "freeze")
+    bench.hurt("gpu-2", "freeze")
     workers = at_work(bench, deployment)
     try:
         deployment.send(signal.SIGINT)
@@ -149,7 +149,7 @@ def test_second_interrupt_ends_it_at_once(bench: Bench, killed: list[Killed]) ->
         deployment.send(signal.SIGINT)
         assert deployment.end(5) == 130, deployment.tail
     finally:
-        bench.heal("gpu-1", "freeze")
+        bench.heal("gpu-2", "freeze")
     assert survivors(workers) == []
     assert private_folders(bench) == []
     assert "Traceback" not in deployment.text
