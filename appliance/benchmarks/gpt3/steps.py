@@ -296,7 +296,9 @@ def _window(log: Log, first: int, last: int) -> Selection:
     if missing or last < first:
         raise UnusableLog(
             f"{log.source}: steps {', '.join(map(str, missing[:5])) or 'none'} of {first}-{last} are missing",
-            "log every step, or choose a window the run covers",
+            f"of so long a log the latest {len(log.steps)} steps are kept: choose a later window"
+            if log.steps.dropped
+            else "log every step, or choose a window the run covers",
         )
     begun = log.steps[0].number or 1
     if first < begun + WARM_UP:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,3 +49,22 @@ def test_groups_are_removed_from_the_innermost(top: Path) -> None:
         procs.unlink()
     cgroups.remove(HOST)
     assert not top.parent.exists()
+
+
+def test_a_group_that_is_busy_a_moment_is_removed_all_the_same(top: Path) -> None:
+    *others, last = sorted(top.rglob("cgroup.procs"))
+    for procs in others:
+        procs.unlink()
+    last.write_text("")
+    freed = Timer(0.2, last.unlink)
+    freed.start()
+    cgroups.remove(HOST)
+    freed.join()
+    assert not top.parent.exists()
+
+
+def test_a_group_that_stays_busy_ends_no_removal_in_a_loop(top: Path) -> None:
+    for procs in top.rglob("cgroup.procs"):
+        procs.write_text("")
+    cgroups.remove(HOST, timeout=0.1)
+    assert top.exists()

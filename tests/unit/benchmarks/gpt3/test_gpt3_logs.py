@@ -361,3 +361,6 @@ def test_of_a_very_long_log_the_latest_steps_are_kept_and_all_are_counted(
     assert (select(bounded).rule, list(select(bounded).steps)) == (whole.rule, list(whole.steps))
     monkeypatch.setattr(steps, "MOST_STEPS", 80)
     assert len(select(logs.parse(text, "x")).steps) <= 90
+    with pytest.raises(UnusableLog, match="35, 36") as told:
+        select(logs.parse(text, "x"), "window:35-36")
+    assert "choose a later window" in told.value.hint
