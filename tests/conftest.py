@@ -31,6 +31,9 @@ SHARED_RACK = {
 }
 """Modules that work on one deployed rack. Those that hurt it get one of their own."""
 
+ON_API_SERVER = ("test_limits", "test_members", "test_queues", "test_tenants")
+"""Modules that need an API server alone. The first compiles it, where that was not done, and the others would wait."""
+
 BY_PARAMETER = ("test_molecule", "test_own_site")
 """Modules with a rack for each parameter."""
 
@@ -41,6 +44,7 @@ LONGEST_FIRST = (
     "test_own_site[hpc-debian12-root]",
     "test_own_site[balanced-debian13-user]",
     "hurt",
+    "api-server",
     "test_maker_repositories",
     "test_host_faults",
     "test_killed",
@@ -103,6 +107,8 @@ def rack_of(nodeid: str) -> str:
         return module
     if name in BY_PARAMETER:
         return f"{name}[{nodeid.partition('[')[2]}"
+    if name in ON_API_SERVER:
+        return "api-server"
     return SHARED_RACK.get(name, name)
 
 

@@ -8,34 +8,51 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.errors import ApplianceError
+from appliance.lab import kubernetes_build
+from appliance.lab.programs import ETCD, KUBERNETES, Module, built
 
 CACHE = Path("/var/cache/appliance/lab")
-PROGRAMS = ("etcd", "kube-apiserver")
+SERVED = ("kube-apiserver", "kube-controller-manager", "kubectl")
 LIMIT_S = 120.0
-MISSING = (
-    f"no kube-apiserver and etcd in {CACHE}/kubernetes-*: appliance lab up --kubernetes builds them"
-)
 
 
-def built() -> Path | None:
-    """The newest folder of the cache that holds both programs."""
-    found = [
-        folder
-        for folder in CACHE.glob("kubernetes-*")
-        if all(os.access(folder / name, os.X_OK) for name in PROGRAMS)
-    ]
-    return max(found, key=lambda folder: folder.stat().st_mtime, default=None)
+@cache
+def compiled() -> Path:
+    """etcd, the API server, its controllers and kubectl in one folder: the rack's, or else compiled for these tests alone."""
+    with kubernetes_build.one_build(CACHE, quietly):
+        if kubernetes_build.is_compiled(CACHE):
+            return kubernetes_build.gathered(CACHE, quietly)
+        parts = (ETCD, replace(KUBERNETES, programs=_of(KUBERNETES, SERVED)))
+        places = [built(CACHE, part, quietly) for part in parts]
+        target = CACHE / f"kubernetes-{'-'.join(place.name.rpartition('-')[2] for place in places)}"
+        if not target.exists():
+            fresh = CACHE / f"making-{target.name}"
+            fresh.mkdir()
+            for program in (file for place in places for file in place.iterdir()):
+                os.link(program, fresh / program.name)
+            fresh.rename(target)
+        return target
 
 
 def established(api: KubernetesApi, definition: Ref) -> bool:
     """Whether the server serves a custom resource by now."""
     conditions = (api.get(definition) or {}).get("status", {}).get("conditions") or []
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def _of(module: Module, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, package) for name, package in module.programs if name in names)
+
+
+def quietly(said: str) -> None:
+    """A test run has no use for progress."""
 
 
 @contextmanager

@@ -25,12 +25,7 @@ from tests.unit.cli.test_etcd import (
 
 __all__ = ["bench", "hosts", "recorder", "session"]
 
-PROGRAMS = api_server.built() or Path("missing")
-
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(not PROGRAMS.is_dir(), reason=api_server.MISSING),
-]
+pytestmark = pytest.mark.cluster
 SECONDS = 120.0
 KEY = "/registry/configmaps/default/kept"
 
@@ -60,7 +55,7 @@ class Member(Head):
         words = [word for word in argv[1:] if not word.startswith(("--cacert", "--cert", "--key="))]
         words = [f"--endpoints={self.client}" if w.startswith("--endpoints") else w for w in words]
         return run(
-            (str(PROGRAMS / "etcdctl"), *words), env={"ETCDCTL_API": "3"}, check=check
+            (str(api_server.compiled() / "etcdctl"), *words), env={"ETCDCTL_API": "3"}, check=check
         ).stdout
 
     def ask(self, *words: str) -> str:
@@ -83,7 +78,10 @@ class Member(Head):
                 "--initial-advertise-peer-urls": self.peer,
                 "--initial-cluster": cluster,
             }
-            argv = [str(PROGRAMS / "etcd"), *(f"{key}={value}" for key, value in given.items())]
+            argv = [
+                str(api_server.compiled() / "etcd"),
+                *(f"{key}={value}" for key, value in given.items()),
+            ]
             with (self.folder / "etcd.log").open("ab") as log:
                 self.process = subprocess.Popen(argv, stdout=log, stderr=log)
         elif self.process and not self.is_up:

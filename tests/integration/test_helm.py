@@ -1,8 +1,7 @@
 """Releases by Helm 4 and by Helm 3 on a real API server: installed, left alone, upgraded, rolled back, recovered.
 
-The API server, its etcd and the controllers of deployments are those the rack's cluster is built from; where they have not
-been built yet, this is skipped. Charts are the rack's look-alikes; there are no hosts, so that a chart that asks for a pod
-never comes up.
+The API server, its etcd and the controllers of deployments are those the rack's cluster is built from. Charts are the rack's
+look-alikes; there are no hosts, so that a chart that asks for a pod never comes up.
 """
 
 import json
@@ -37,7 +36,7 @@ from tests.unit.config.test_queue_rendering import PROFILES, VARIANTS
 from tests.unit.config.test_workloads import ALL
 from tests.unit.config.test_workloads import load as with_workloads
 
-pytestmark = pytest.mark.rack
+pytestmark = pytest.mark.cluster
 
 COLLECTIONS = Path(__file__).parents[2] / "playbooks/collections"
 MODULE = "ansible_collections.appliance.host.plugins.modules.helm_release"
@@ -143,9 +142,7 @@ class Place:
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    programs = api_server.built()
-    if programs is None or not os.access(programs / "kube-controller-manager", os.X_OK):
-        pytest.skip(api_server.MISSING)
+    programs = api_server.compiled()
     folder = tmp_path_factory.mktemp("helm")
     module: Module = request.param
     with kubernetes_build.one_build(CACHE, lambda _: None):

@@ -27,7 +27,7 @@ from appliance.limits.api import Api
 from appliance.limits.keeper import Keeper
 from appliance.limits.lease import Lease
 from appliance.limits.trouble import Trouble
-from tests.integration.api_server import MISSING, built, controlled, established, running, until
+from tests.integration.api_server import compiled, controlled, established, running, until
 from tests.unit.config.test_impossible_queues import BASE, furnish
 
 pytestmark = pytest.mark.rack
@@ -59,13 +59,10 @@ CONTROLLERS = "job,deployment,replicaset,statefulset,resourcequota"
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    programs = built()
-    if programs is None or not os.access(programs / "kube-controller-manager", os.X_OK):
-        pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("limits")
     with (
-        running(programs, folder) as kubeconfig,
-        controlled(programs, kubeconfig, folder, CONTROLLERS),
+        running(compiled(), folder) as kubeconfig,
+        controlled(compiled(), kubeconfig, folder, CONTROLLERS),
     ):
         with KubernetesApi(kubeconfig) as api:
             until(lambda: api.get(Ref("v1", "Namespace", "default")) is not None)
@@ -80,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             action.apply(action.plan(loaded, wanted, api), wanted, api, lambda _: None)
         own = folder / "own"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+            patch.setenv("PATH", f"{compiled()}:{os.environ['PATH']}")
             assert token.renew(str(own), str(kubeconfig)) == "made anew"
             assert token.renew(str(own), str(kubeconfig)) == "good for hours yet"
         yield Place(Api(str(_with_authority(kubeconfig, folder))), own)

@@ -22,9 +22,8 @@ from appliance.stages.kubernetes.variables.releases import parse
 from appliance.stages.scheduler.queues.rendered import rendered
 from tests.integration import cheats
 from tests.integration.api_server import (
-    MISSING,
-    built,
     certificate,
+    compiled,
     controlled,
     established,
     kubeconfig_of,
@@ -62,9 +61,6 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    programs = built()
-    if programs is None:
-        pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("members")
     own = folder / "issuer"
     own.mkdir()
@@ -82,8 +78,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     signer = [f"--cluster-signing-{w}-file={folder / w}.pem" for w in ("cert", "key")]
     with (
         issuing(own, port) as issuer,
-        running(programs, folder, more=more) as kubeconfig,
-        controlled(programs, kubeconfig, folder, "csrsigning", *signer),
+        running(compiled(), folder, more=more) as kubeconfig,
+        controlled(compiled(), kubeconfig, folder, "csrsigning", *signer),
         KubernetesApi(kubeconfig) as admin,
     ):
         for definition in definitions():

@@ -5,14 +5,11 @@ import json
 import pytest
 
 from appliance.adapters.process import run
-from appliance.lab.kubernetes_build import CONTROL_IMAGES, HOST_IMAGES, MODULES
-from appliance.lab.programs import COREDNS, ETCD, HELM, KAI, KUBERNETES, Module, is_built
-from tests.integration.api_server import CACHE, MISSING
+from appliance.lab.kubernetes_build import CONTROL_IMAGES, HOST_IMAGES, MODULES, one_build
+from appliance.lab.programs import COREDNS, ETCD, HELM, KAI, KUBERNETES, Module, built
+from tests.integration.api_server import CACHE, quietly
 
-pytestmark = [
-    pytest.mark.rack,
-    pytest.mark.skipif(not is_built(CACHE, *MODULES, HELM), reason=MISSING),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("all_built")]
 TELL = (
     (KUBERNETES, "kubeadm", ("version", "--output", "short")),
     (KUBERNETES, "kubelet", ("--version",)),
@@ -23,6 +20,13 @@ TELL = (
     (COREDNS, "coredns", ("-version",)),
     (HELM, "helm", ("version", "--short")),
 )
+
+
+@pytest.fixture(scope="module")
+def all_built() -> None:
+    with one_build(CACHE, quietly):
+        for module in (*MODULES, HELM):
+            built(CACHE, module, quietly)
 
 
 def told(module: Module, name: str, *words: str) -> str:

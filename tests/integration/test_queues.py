@@ -1,6 +1,6 @@
 """Every resource of the queues against a real API server: admitted, nothing lost, and the second apply changes nothing.
 
-The server and its etcd are those the rack's cluster is built from; where they have not been built yet, this is skipped.
+The server and its etcd are of the release the rack's cluster is built from.
 The definitions of KAI's resources are our own, from its documented fields: the server checks types, refuses what a
 definition does not know, and keeps their rules in CEL. Who has the projects' own definitions (the
 folder `crds` of a chart) names their folder in APPLIANCE_DEFINITIONS: each takes the place of ours.
@@ -29,7 +29,7 @@ from appliance.stages.scheduler.queues.network import policy
 from appliance.stages.scheduler.queues.rendered import rendered
 from appliance.stages.workloads.site import WorkloadsOptions
 from appliance.stages.workloads.table import images
-from tests.integration.api_server import MISSING, built, established, running, until
+from tests.integration.api_server import compiled, established, running, until
 from tests.unit.acceptance.test_hello import templates
 from tests.unit.config.test_impossible_queues import BASE, furnish
 from tests.unit.config.test_queue_rendering import DATA, PROFILES, VARIANTS
@@ -44,11 +44,8 @@ HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]:
-    programs = built()
-    if programs is None:
-        pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("cluster")
-    with running(programs, folder) as kubeconfig, KubernetesApi(kubeconfig) as api:
+    with running(compiled(), folder) as kubeconfig, KubernetesApi(kubeconfig) as api:
         until(lambda: api.get(Ref("v1", "Namespace", "default")) is not None)
         wanted = definitions()
         for definition in wanted:

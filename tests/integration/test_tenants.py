@@ -1,7 +1,7 @@
 """Cheats of members against a real API server with the policies of the queues, and honest work beside them.
 
-The server is the one the rack's cluster is built from; where it has not been built yet, this is skipped. Nothing runs: what is
-judged here is what the server admits. Everything is sent as a dry run, which passes all of admission.
+The server is of the release the rack's cluster is built from. Nothing runs: what is judged here is what the server admits.
+Everything is sent as a dry run, which passes all of admission.
 """
 
 import re
@@ -19,7 +19,7 @@ from appliance.config.load import load_site
 from appliance.stages.scheduler.queues.admission import POLICY
 from appliance.stages.scheduler.queues.rendered import rendered
 from tests.integration import cheats
-from tests.integration.api_server import MISSING, built, established, running, until
+from tests.integration.api_server import compiled, established, running, until
 from tests.integration.cheats import ALPHA, CHEATS, HONEST, MINE, Cheat
 from tests.integration.test_queues import HOME, definitions, site
 from tests.unit.acceptance.test_hello import templates
@@ -45,14 +45,11 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    programs = built()
-    if programs is None:
-        pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("tenants")
     loaded = load_site(site(tmp_path_factory.mktemp("site"), "tenants"))
     wanted = rendered(loaded.site, loaded.profile)
     with (
-        running(programs, folder, ("alice",)) as kubeconfig,
+        running(compiled(), folder, ("alice",)) as kubeconfig,
         KubernetesApi(kubeconfig) as admin,
         KubernetesApi(folder / "alice") as alice,
     ):
