@@ -23,8 +23,8 @@ from appliance.mig.layout import (
 )
 from appliance.mig.processes import named
 from appliance.probe import files
-from appliance.probe.ask import Unreadable
 from appliance.probe.nvml import Failure, Library
+from appliance.probe.problems import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 
 from appliance.probe import files
+from appliance.probe.problems import FOLDERS, Absent, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,39 +16,10 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 MARKER = "/etc/appliance/simulated.json"
-FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""Where programs are looked for; a plain user's own PATH lacks the sbin ones."""
 
 
 class Refused(Exception):
     """The request itself cannot be answered."""
-
-
-DENIED, UNANSWERED, IO_ERROR, MISMATCH = "denied", "unanswered", "io_error", "version_mismatch"
-"""Kinds of problems: the login user may not, nobody answers a query of the fabric, a disk gives errors, driver and library differ."""
-
-
-class Unreadable(Exception):
-    """An area that is there could not be read; the text is one line for the user."""
-
-    kind = ""
-
-
-class Absent(Unreadable):
-    """A program is not installed."""
-
-
-class Denied(Unreadable):
-    """The login user may not read it."""
-
-    kind = DENIED
-
-
-def kind_of(error: OSError) -> str:
-    """The kind of problem an error of the system is; "" where nothing hangs on it."""
-    if isinstance(error, PermissionError):
-        return DENIED
-    return IO_ERROR if error.errno == errno.EIO else ""
 
 
 class Ask:

@@ -7,7 +7,8 @@ import threading
 import time
 from importlib import import_module
 
-from appliance.probe.ask import DENIED, Ask, Once, Refused, Unreadable
+from appliance.probe.ask import Ask, Once, Refused
+from appliance.probe.problems import DENIED, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import signal
 import subprocess  # noqa: TID251 - the probe stands alone on the host; this is its own door
 from contextlib import suppress
 
-from appliance.probe.ask import FOLDERS, Absent, Denied, Unreadable
+from appliance.probe.problems import FOLDERS, Absent, Denied, Unreadable
 
 NOT_FOUND = 127
 """What a wrapper ends with when the program behind it is not there."""

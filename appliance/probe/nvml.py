@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from appliance.probe.ask import MISMATCH, Absent, Unreadable
+from appliance.probe.problems import MISMATCH, Absent, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

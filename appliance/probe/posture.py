@@ -13,10 +13,10 @@ from importlib import import_module
 
 from appliance.probe import files
 from appliance.probe.accounts import Accounts
-from appliance.probe.ask import Unreadable
 from appliance.probe.collectors import filesystems
 from appliance.probe.every_file import MOST, EveryFile
 from appliance.probe.keys import fingerprints
+from appliance.probe.problems import Unreadable
 from appliance.probe.sockets import listening
 
 TYPE_CHECKING = False

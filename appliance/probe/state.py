@@ -8,9 +8,10 @@ import stat
 
 from appliance.probe import files
 from appliance.probe.accounts import Accounts
-from appliance.probe.ask import Ask, Once, Unreadable
+from appliance.probe.ask import Ask, Once
 from appliance.probe.collectors import filesystems, packages, sysctl, units
 from appliance.probe.in_force import sshd_options, table
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
 from appliance.probe.collect import document
 from appliance.probe.collectors.units import query
+from appliance.probe.problems import Unreadable
 from appliance.stages.fabric.collect.adapters import ports
 
 TYPE_CHECKING = False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from appliance.probe import files
-from appliance.probe.ask import Unreadable
 from appliance.probe.command import ended
+from appliance.probe.problems import Unreadable
 from appliance.watch.verdict import Cause
 
 TYPE_CHECKING = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from appliance.probe.ask import FOLDERS, Unreadable
 from appliance.probe.command import run
+from appliance.probe.problems import FOLDERS, Unreadable
 from appliance.stages.slurm.collect.slurm import fields
 
 TYPE_CHECKING = False

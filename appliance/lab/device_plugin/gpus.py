@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.probe import mig
-from appliance.probe.ask import Absent, Unreadable
 from appliance.probe.nvml import Failure, Library
+from appliance.probe.problems import Absent, Unreadable
 
 if TYPE_CHECKING:
     from typing import Any

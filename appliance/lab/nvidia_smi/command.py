@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from appliance.lab.nvidia_smi import mig, views
 from appliance.lab.nvidia_smi.fields import BY_NAME, value
-from appliance.probe.ask import Unreadable
 from appliance.probe.nvml import SUCCESS, Failure, Library
+from appliance.probe.problems import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

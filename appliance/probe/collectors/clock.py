@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Absent, Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Absent, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

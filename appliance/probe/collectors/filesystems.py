@@ -6,7 +6,8 @@ import os
 import threading
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, kind_of
+from appliance.probe.ask import Ask
+from appliance.probe.problems import kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

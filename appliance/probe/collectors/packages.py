@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9]+)?$")
 """Anything else is no package's name, and would spoil the whole call or match as a pattern."""

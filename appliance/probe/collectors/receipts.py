@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from appliance.probe import drift, files
-from appliance.probe.ask import DENIED, Ask
+from appliance.probe.ask import Ask
+from appliance.probe.problems import DENIED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, kind_of
+from appliance.probe.ask import Ask
+from appliance.probe.problems import kind_of
 
 FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
 """Of files with one name the first of these counts."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

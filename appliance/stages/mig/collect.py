@@ -6,7 +6,8 @@ import json
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

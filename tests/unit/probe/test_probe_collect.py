@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from appliance.probe import collect, command
-from appliance.probe.ask import Absent, Ask, Once, Unreadable
+from appliance.probe.ask import Ask, Once
 from appliance.probe.collectors import cpu, disks, filesystems
+from appliance.probe.problems import Absent, Unreadable
 
 Grow = Callable[[dict[str, Any]], str]
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
 from appliance.probe.collectors import clock, filesystems, network, packages, sysctl, system, units
+from appliance.probe.problems import Unreadable
 from appliance.stages.fabric.collect import adapters as fabric
 from appliance.stages.fabric.collect import topology
 from appliance.stages.gpu.collect import xids

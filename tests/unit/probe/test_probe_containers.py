@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 from appliance.stages.slurm.collect import containers
 from appliance.stages.slurm.facts import Containers
 

@@ -15,7 +15,8 @@ import pytest
 
 from appliance.adapters.certificates import KeyPair
 from appliance.adapters.process import run
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 from appliance.stages.kubernetes.collect import cluster as kubernetes
 from tests.unit.adapters.authority import Authority
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 from appliance.stages.mig import collect as mig_demand
 from appliance.stages.mig.facts import MigDemand
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 from appliance.stages.scheduler.collect import scheduler
 from appliance.stages.scheduler.collect.images import images
 from appliance.stages.scheduler.facts import SchedulerFacts

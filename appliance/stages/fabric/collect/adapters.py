@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from appliance.probe import files
-from appliance.probe.ask import UNANSWERED, Absent, Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import UNANSWERED, Absent, Unreadable
 from appliance.stages.gpu.collect.gpus import pci_path
 
 TYPE_CHECKING = False

@@ -6,7 +6,8 @@ import os
 import re
 
 from appliance.probe import files
-from appliance.probe.ask import Absent, Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Absent, Unreadable
 from appliance.stages.gpu.collect.getters import GETTERS
 
 TYPE_CHECKING = False

@@ -8,7 +8,8 @@ import stat
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 from appliance.stages.gpu.collect.gpus import pci_gpus
 
 TYPE_CHECKING = False

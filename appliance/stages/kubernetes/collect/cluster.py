@@ -10,7 +10,8 @@ import socket
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable, kind_of
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

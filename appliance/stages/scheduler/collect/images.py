@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.probe.ask import Unreadable
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import json
 import zlib
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 from appliance.stages.scheduler.collect.images import images
 
 TYPE_CHECKING = False

@@ -6,8 +6,9 @@ import json
 import os
 
 from appliance.probe import files
-from appliance.probe.ask import Absent, Ask, Unreadable
+from appliance.probe.ask import Ask
 from appliance.probe.collectors import packages
+from appliance.probe.problems import Absent, Unreadable
 from appliance.probe.state import digest
 
 TYPE_CHECKING = False

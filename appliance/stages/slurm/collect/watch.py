@@ -10,8 +10,9 @@ import os
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import DENIED, Ask, Unreadable
+from appliance.probe.ask import Ask
 from appliance.probe.command import ended
+from appliance.probe.problems import DENIED, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,34 @@
+"""Why a host could not be asked: what is not there, not allowed, not answered."""
+
+from __future__ import annotations
+
+import errno
+
+FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where programs are looked for; a plain user's own PATH lacks the sbin ones."""
+
+DENIED, UNANSWERED, IO_ERROR, MISMATCH = "denied", "unanswered", "io_error", "version_mismatch"
+"""Kinds of problems: the login user may not, nobody answers a query of the fabric, a disk gives errors, driver and library differ."""
+
+
+class Unreadable(Exception):
+    """An area that is there could not be read; the text is one line for the user."""
+
+    kind = ""
+
+
+class Absent(Unreadable):
+    """A program is not installed."""
+
+
+class Denied(Unreadable):
+    """The login user may not read it."""
+
+    kind = DENIED
+
+
+def kind_of(error: OSError) -> str:
+    """The kind of problem an error of the system is; "" where nothing hangs on it."""
+    if isinstance(error, PermissionError):
+        return DENIED
+    return IO_ERROR if error.errno == errno.EIO else ""
