@@ -19,10 +19,10 @@ TOOL = Path("usr/local/bin/nvidia-smi")
 PACKAGE = Path(__file__).parent.parent
 TOOL_SOURCES = (
     "lab/nvidia_smi/*.py",
-    "probe/ask.py",
     "probe/files.py",
     "probe/mig.py",
     "probe/nvml.py",
+    "probe/problems.py",
 )
 SONAME = "libnvidia-ml.so.1"
 
