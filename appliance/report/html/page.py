@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -29,6 +30,8 @@ from appliance.report.wording import (
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+_TEMPLATES = Path(__file__).parent / "templates"
+_OPTIONS = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
 _TITLES = {
     "deploy": "Deployment report",
     "validate": "Acceptance report",
@@ -54,16 +57,23 @@ def render(record: RunRecord) -> str:
     return _environment().get_template("report.html.j2").render(_context(record))
 
 
+def compile_templates() -> None:
+    """Once at setup: who makes reports may have no right to keep anything beside the templates."""
+    for name in _environment().list_templates(filter_func=lambda name: "/" not in name):
+        _environment().get_template(name)
+
+
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from appliance.report.html.compiled import Compiled
 
     env = Environment(
-        loader=PackageLoader("appliance.report.html"),
-        autoescape=True,
+        loader=FileSystemLoader(_TEMPLATES),
         undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        bytecode_cache=Compiled(_TEMPLATES, _OPTIONS),
+        **_OPTIONS,
     )
     env.filters |= {
         "number": number,

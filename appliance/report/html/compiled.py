@@ -1,0 +1,49 @@
+"""Templates compiled once and kept beside them, as Python keeps its own modules: compiling them takes longer than filling them in."""
+
+import os
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import jinja2
+from jinja2.bccache import Bucket, BytecodeCache
+
+
+class Compiled(BytecodeCache):
+    """Keeps what it may write; what cannot be read, or was made of something else, is compiled anew.
+
+    ``options``: those of the environment, which go into what is compiled as the template does.
+    """
+
+    def __init__(self, folder: Path, options: dict[str, bool]) -> None:
+        self._folder = folder / "__pycache__"
+        self._made_by = f"{jinja2.__version__}\0{sorted(options.items())}\0"
+
+    def get_source_checksum(self, source: str) -> str:
+        """Of all that is compiled, and by which version."""
+        return sha256(f"{self._made_by}{source}".encode()).hexdigest()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Reads what was kept, if it is of this source."""
+        try:
+            with self._file(bucket).open("rb") as file:
+                bucket.load_bytecode(file)
+        except OSError:
+            pass
+        except Exception:  # noqa: BLE001 - a damaged file may fail in any way, and is only a cache
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps it, whole or not at all, where this user may write and Python itself would."""
+        if sys.dont_write_bytecode:
+            return
+        kept = self._file(bucket)
+        with suppress(OSError):
+            kept.parent.mkdir(exist_ok=True)
+            new = kept.with_suffix(f".{os.getpid()}")
+            new.write_bytes(bucket.bytecode_to_string())
+            new.replace(kept)
+
+    def _file(self, bucket: Bucket) -> Path:
+        return self._folder / f"{bucket.key}.{sys.implementation.cache_tag}.jinja"
