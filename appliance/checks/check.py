@@ -36,6 +36,10 @@ class View:
     lock: ImageLock | None = None
     unproved: Mapping[tuple[str, str], str] = field(default_factory=dict)
     controllers: Mapping[str, BmcFacts] = field(default_factory=dict)
+    told: dict[tuple[str, str], list[CheckResult]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """By host and stage what its checks said, for who asks again."""
     _made: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, make: "Callable[[View], Made]") -> Made:

@@ -1,13 +1,14 @@
 """Facts of all hosts: one round trip each, side by side; a host that does not answer is a value."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from appliance.adapters.answers import parsed
 from appliance.adapters.remote import Reachable, Remote
+from appliance.checks.check import View
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError, OutOfFiles
 from appliance.models.facts import HostFacts
@@ -53,6 +54,8 @@ class Round:
     facts: Mapping[str, HostFacts]
     unanswered: Mapping[str, Unanswered]
     external: ExternalCluster | None = None
+    views: list[View] = field(default_factory=list, init=False, compare=False, repr=False)
+    """What checks may look at after it, once somebody asked."""
 
 
 def gather(remote: Reachable, requests: Mapping[str, Mapping[str, object]]) -> Round:

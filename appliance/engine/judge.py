@@ -27,6 +27,14 @@ def judge_host(view: View, host: Host, ids: Iterable[str]) -> list[CheckResult]:
     ]
 
 
+def judge_stage(view: View, host: Host, stage: Stage) -> list[CheckResult]:
+    """All that a stage's checks say of a host that has it; made once for plan and judgement, which see the same facts."""
+    key = host.name, stage.name
+    if key not in view.told:
+        view.told[key] = judge_host(view, host, stage.checks + stage.symptoms)
+    return view.told[key]
+
+
 @cache
 def _of_hosts(ids: frozenset[str], roles: frozenset[Role]) -> tuple[HostCheck, ...]:
     """The host checks among ``ids`` for hosts of any of these roles."""
@@ -91,7 +99,8 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
             continue
         if _finished(view.facts[host.name], stage):
             results += _unproved(view, host, stage)
-            results += judge_host(view, host, ids)
+            is_all = len(ids) == len(stage.checks) + len(stage.symptoms)
+            results += judge_stage(view, host, stage) if is_all else judge_host(view, host, ids)
         else:
             results.append(
                 not_assessed(

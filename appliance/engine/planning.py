@@ -8,11 +8,11 @@ from appliance.engine.changes import since
 from appliance.engine.earlier import known_facts
 from appliance.engine.fingerprint import ALL_MODULES
 from appliance.engine.gather import Round
-from appliance.engine.judge import judge_host
+from appliance.engine.judge import judge_host, judge_stage
 from appliance.engine.prepare import Preparation, Prepared
 from appliance.engine.rollout import behind, in_rollout_order, leads
 from appliance.engine.session import Session
-from appliance.engine.unproved import unproved
+from appliance.engine.survey import view_of
 from appliance.models.facts import Drift, HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
@@ -34,8 +34,7 @@ class Selection:
 
 def make_plan(session: Session, found: Round, prepared: Preparation, selection: Selection) -> Plan:
     """One cell per stage and host."""
-    failed = unproved(session, found.facts)
-    view = View(session.profile, session.site, found.facts, unproved=failed)
+    view = view_of(session, found)
     hosts = [h for h in session.site.hosts if not selection.hosts or h.name in selection.hosts]
     latest = known_facts(session, found)
     cells: list[HostStage] = []
@@ -188,7 +187,8 @@ def _reason(
     if receipt.unread:
         unread = f"{receipt.unread} of its {receipt.resources} resources could not be compared"
         return Action.REPAIR, f"{unread}: {errors.get('receipts', '')}"
-    broken = [r for r in judge_host(view, host, stage.checks) if r.status is Status.FAIL]
+    told = judge_stage(view, host, stage)
+    broken = [r for r in told if r.status is Status.FAIL and r.id in stage.checks]
     if broken:
         return Action.REPAIR, first_few([_short(r) for r in broken])
     if cause := view.unproved.get((stage.name, host.name)):

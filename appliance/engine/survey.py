@@ -35,12 +35,21 @@ def survey(
 
 
 def view_of(session: Session, found: Round) -> View:
-    """What the checks may look at after this round."""
-    before = earlier_facts(session)
-    failed = unproved(session, found.facts)
-    return View(
-        session.profile, session.site, found.facts, before, found.external, session.lock, failed
-    )
+    """What the checks may look at after this round; one for plan, judgement and report, as the hosts were asked once."""
+    if not found.views:
+        before, failed = earlier_facts(session), unproved(session, found.facts)
+        found.views.append(
+            View(
+                session.profile,
+                session.site,
+                found.facts,
+                before,
+                found.external,
+                session.lock,
+                failed,
+            )
+        )
+    return found.views[0]
 
 
 def _ask_cluster(session: Session) -> ExternalCluster:
