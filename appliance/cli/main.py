@@ -8,7 +8,7 @@ import click
 
 from appliance import __version__
 from appliance.adapters import leftovers
-from appliance.cli.collector import relax
+from appliance.cli.collector import relax, rest
 from appliance.cli.machine import of_machine
 from appliance.cli.spoken import advice
 from appliance.cli.streams import loss, settle
@@ -66,6 +66,7 @@ def main() -> None:
         # Threads may hang with their hosts.
         leftovers.sweep()
         os._exit(code)
+    rest()
     sys.exit(code)
 
 

@@ -59,8 +59,9 @@ def render(record: RunRecord) -> str:
 
 def compile_templates() -> None:
     """Once at setup: who makes reports may have no right to keep anything beside the templates."""
-    for name in _environment().list_templates(filter_func=lambda name: "/" not in name):
-        _environment().get_template(name)
+    environment = _environment()
+    for name in environment.list_templates(filter_func=lambda name: "/" not in name):
+        environment.get_template(name)
 
 
 @cache
