@@ -19,7 +19,7 @@ def _python_keeps_modules(monkeypatch: pytest.MonkeyPatch) -> None:
 def _page(folder: Path, **options: bool) -> str:
     used = {**OPTIONS, **options}
     cache = Compiled(folder, used)
-    env = Environment(loader=FileSystemLoader(folder), bytecode_cache=cache, **used)  # type: ignore[arg-type]  # noqa: S701
+    env = Environment(loader=FileSystemLoader(folder), bytecode_cache=cache, **used)  # type: ignore[arg-type]
     return env.get_template("page").render(name="<b>")
 
 
