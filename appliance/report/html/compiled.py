@@ -6,19 +6,20 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-import jinja2
+from jinja2 import Environment, __version__
 from jinja2.bccache import Bucket, BytecodeCache
 
 
 class Compiled(BytecodeCache):
     """Keeps what it may write; what cannot be read, or was made of something else, is compiled anew.
 
-    ``options``: those of the environment, which go into what is compiled as the template does.
+    What is compiled hangs on the template, options of its environment, and the version of jinja2.
     """
 
-    def __init__(self, folder: Path, options: dict[str, bool]) -> None:
+    def __init__(self, folder: Path, env: Environment) -> None:
         self._folder = folder / "__pycache__"
-        self._made_by = f"{jinja2.__version__}\0{sorted(options.items())}\0"
+        options = (env.autoescape, env.trim_blocks, env.lstrip_blocks)
+        self._made_by = f"{__version__}{options}"
 
     def get_source_checksum(self, source: str) -> str:
         """Of all that is compiled, and by which version."""

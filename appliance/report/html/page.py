@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_OPTIONS = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
 _TITLES = {
     "deploy": "Deployment report",
     "validate": "Acceptance report",
@@ -72,10 +71,12 @@ def _environment() -> "Environment":
 
     env = Environment(
         loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
         undefined=StrictUndefined,
-        bytecode_cache=Compiled(_TEMPLATES, _OPTIONS),
-        **_OPTIONS,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    env.bytecode_cache = Compiled(_TEMPLATES, env)
     env.filters |= {
         "number": number,
         "size": binary_size,

@@ -8,18 +8,15 @@ from jinja2 import Environment, FileSystemLoader
 from appliance.report.html import compiled
 from appliance.report.html.compiled import Compiled
 
-OPTIONS = {"autoescape": True}
-
 
 @pytest.fixture(autouse=True)
 def _python_keeps_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.dont_write_bytecode", False)
 
 
-def _page(folder: Path, **options: bool) -> str:
-    used = {**OPTIONS, **options}
-    cache = Compiled(folder, used)
-    env = Environment(loader=FileSystemLoader(folder), bytecode_cache=cache, **used)  # type: ignore[arg-type]
+def _page(folder: Path, *, autoescape: bool = True) -> str:
+    env = Environment(loader=FileSystemLoader(folder), autoescape=autoescape)
+    env.bytecode_cache = Compiled(folder, env)
     return env.get_template("page").render(name="<b>")
 
 
@@ -54,7 +51,7 @@ def test_another_option_is_compiled_anew(folder: Path) -> None:
 
 def test_another_version_compiles_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _page(folder)
-    monkeypatch.setattr(compiled.jinja2, "__version__", "0")
+    monkeypatch.setattr(compiled, "__version__", "0")
     before = _kept(folder)[0].read_bytes()
     _page(folder)
     assert _kept(folder)[0].read_bytes() != before
