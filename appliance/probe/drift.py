@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from appliance.probe.versions import is_newer
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 TRANSIENT = frozenset({"activating", "reloading", "deactivating", "refreshing", "maintenance"})
 """States a unit only passes through; what comes of them is a check's business."""
-MUTE = frozenset({"kind", "name", "size", "load", "lines"})
-"""Fields that say nothing beyond the others: size and lines beside the digest, load beside active and enabled."""
+MUTE = frozenset({"kind", "name", "size", "load", "lines", "held", "by"})
+"""Fields that say nothing beyond the others: size and lines beside the digest, load beside active and enabled, what says how versions are judged."""
 LATER = frozenset({"password", "definition", "stale", "flags"})
 """Fields that receipts of earlier releases lack: of those nothing is known."""
 APART: dict[str, Facts] = {"unit": {"definition": None, "stale": None}, "mount": {"flags": None}}
@@ -18,7 +20,7 @@ ARTICLE = {"directory": "a directory", "link": "a link", "file": "a file"}
 
 
 def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
-    """Kind, expected and found of each difference; of a unit its state and what it is made of are two, of a mount its options."""
+    """Kind, expected and found of each difference; what a unit is made of, options of a mount and a package's hold are told apart."""
     kind = str(was["kind"])
     state = compare(*({**s, **APART.get(kind, {})} for s in (was, now)))
     told = [(kind, state)]
@@ -27,6 +29,8 @@ def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
     if kind == "mount" and "flags" in was and "flags" in now and was["flags"] != now["flags"]:
         words = [", ".join(mount["flags"]) or "none" for mount in (was, now)]
         told.append(("mount options", (words[0], words[1])))
+    if kind == "package" and was.get("held") and now.get("held") is False:
+        told.append(("package hold", ("held", "not held")))
     return [(what, *words) for what, words in told if words]
 
 
@@ -37,7 +41,20 @@ def compare(was: Facts, now: Facts) -> tuple[str, str] | None:
     known = was.keys() | (now.keys() - LATER)
     fields = [name for name in {**was, **now} if name not in MUTE and name in known]
     changed = [name for name in fields if was.get(name) != now.get(name)]
-    return WORDS[str(was["kind"])](was, now, changed) if changed else None
+    if not changed or (was.get("kind") == "package" and _is_update(was, now)):
+        return None
+    return WORDS[str(was["kind"])](was, now, changed)
+
+
+def _is_update(was: Facts, now: Facts) -> bool:
+    """Whether somebody brought a newer version of what its stage does not hold, as the distribution's updates do.
+
+    Receipts of earlier releases do not say what was held: there what is held now counts.
+    """
+    if was.get("held", now.get("held")):
+        return False
+    before, after = was.get("version"), now.get("version")
+    return bool(before and after) and is_newer(str(after), str(before), rpm=now.get("by") == "rpm")
 
 
 def _definition(was: Facts, now: Facts) -> tuple[str, str] | None:

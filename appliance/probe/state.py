@@ -112,9 +112,10 @@ class Observer:
         }
 
     def _package(self, name: str) -> Facts:
-        status, version = self.packages.get().get(name, ("", ""))
+        status, version, held = self.packages.get().get(name, ("", "", False))
         if status == "installed":
-            return {"version": version}
+            rpm = {} if packages.is_dpkg(self._ask) else {"by": "rpm"}
+            return {"version": version, "held": held, **rpm}
         partly = {"status": status} if status not in {"", "config-files"} else {}
         return {"version": None, **partly}
 

@@ -13,8 +13,8 @@ UNIT = "[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target
 EXPORTER = "prometheus-node-exporter"
 KEY = "rm -f /tmp/k /tmp/k.pub; ssh-keygen -q -t ed25519 -N '' -f /tmp/k"
 TRUE = "[Service]\\nEnvironment=LD_PRELOAD=/tmp/evil.so\\n"
-LATER = """cd "$(mktemp -d)"; dpkg-deb -R /var/cache/apt/archives/{package}_*.deb tree
-sed -i "s/^Version: .*/&+later1/" tree/DEBIAN/control; dpkg-deb -b tree later.deb >/dev/null; dpkg -i later.deb >/dev/null"""
+OTHER = """cd "$(mktemp -d)"; dpkg-deb -R /var/cache/apt/archives/{package}_*.deb tree
+sed -i "s/^Version: .*/Version: {version}/" tree/DEBIAN/control; dpkg-deb -b tree x.deb >/dev/null; dpkg -i x.deb >/dev/null 2>&1"""
 STRANGER = (
     "cd $(mktemp -d); mkdir -p t/DEBIAN; printf 'Package: stranger\\nVersion: 1.0\\nArchitecture: all\\n"
     "Maintainer: x <x@example.org>\\nDescription: x\\n' > t/DEBIAN/control; dpkg-deb -b t x.deb >/dev/null;"
@@ -364,7 +364,7 @@ PACKAGES = (
     *_repaired(
         "packages",
         "fabric",
-        ("gpu-1", "+later1)", LATER.format(package="perftest")),
+        ("gpu-1", "package perftest (", OTHER.format(package="perftest", version="0~older")),
     ),
     *_repaired(
         "packages",
@@ -599,7 +599,7 @@ CHANGES = (
     *(*RIGHTS, *STARTED, *SOCKETS, *SERVICES),
 )
 UPDATE = """set -e
-for package in javascript-common keyutils libaio1; do
+for package in javascript-common keyutils libaio1 numactl; do
   cd "$(mktemp -d)"; dpkg-deb -R /var/cache/apt/archives/${package}_*.deb tree
   sed -i 's/^Version: .*/&+deb12u9/' tree/DEBIAN/control
   for file in tree/etc/request-key.conf; do test ! -f $file || echo '# new' >> $file; done
@@ -608,4 +608,4 @@ for package in javascript-common keyutils libaio1; do
   dpkg-deb -b tree later.deb >/dev/null; dpkg -i later.deb >/dev/null
 done
 """
-"""Packages of the same content with another version, program and file of /etc, as a point release brings them."""
+"""Packages of the same content with another version, program and file of /etc, as a point release brings them; numactl is a stage's."""

@@ -15,15 +15,15 @@ from tests.integration.deployed import ADMIN, Deployed, Pair, Watch
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
-LATER = "+later1"
+OLDER = "0~older"
 ACT = "/usr/local/sbin/appliance-watch act; true"
-# A package of the same content with a higher version, as another repository would bring it.
+# A package of the same content with a lower version, as somebody would go back to one.
 REBUILD = f"""set -e
 cd "$(mktemp -d)"
 dpkg-deb -R /var/cache/apt/archives/{{package}}_*.deb tree
-sed -i "s/^Version: .*/&{LATER}/" tree/DEBIAN/control
-dpkg-deb -b tree later.deb >/dev/null
-dpkg -i later.deb >/dev/null
+sed -i "s/^Version: .*/Version: {OLDER}/" tree/DEBIAN/control
+dpkg-deb -b tree older.deb >/dev/null
+dpkg -i older.deb >/dev/null 2>&1
 """
 VERSION = "dpkg-query -W -f '${{Status}} ${{Version}}' {package}"
 METADATA = "stat -c '%a %U %G' {path}"
@@ -93,12 +93,12 @@ FIRST = (
 )
 SECOND = (
     Drift(
-        "package changed",
+        "package older",
         "fabric",
         "gpu-1",
         REBUILD.format(package="perftest"),
         VERSION.format(package="perftest"),
-        ("package perftest (", f"{LATER})"),
+        ("package perftest (", f"→ {OLDER})"),
     ),
     Drift(
         "sysctl",

@@ -172,14 +172,17 @@ def test_what_somebody_accepts_is_told_no_more(deployed: Deployed, played: Playe
 
 
 def test_updates_of_the_distribution_are_versions_and_no_finding(deployed: Deployed) -> None:
-    """Packages that no stage named, with another program and another file of /etc."""
+    """Packages with another program and another file of /etc; one of them is a stage's, which holds no version of it."""
     assert baseline(deployed, "accept", "--reason", "before the updates").returncode == 0
     deployed.said("head", UPDATE)
     plan, lines = told(deployed)
     assert pending(plan) == set()
     assert lines[Verb.HEALTH] == []
+    updated = ["javascript-common", "keyutils", "libaio1", "numactl"]
     assert [line.split(": ")[1] for _, line in lines[Verb.SINCE]] == [
-        "package javascript-common",
-        "package keyutils",
-        "package libaio1",
+        f"package {name}" for name in updated
     ]
+    done = deployed.deploy("--stage", "base", "--limit", "head", "--full")
+    assert done.returncode == 0, done.stdout
+    assert deployed.said("head", "dpkg-query -W -f '${Version}' numactl").endswith("+deb12u9")
+    assert pending(deployed.plan()) == set()

@@ -1,8 +1,9 @@
-"""Versions of packages: all that are asked for in one call of dpkg-query or rpm."""
+"""Versions of packages, and whether they are held there: all that are asked for in one call of dpkg-query or rpm."""
 
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
@@ -16,27 +17,35 @@ if TYPE_CHECKING:
 
     from appliance.probe.ask import Facts
 
-DPKG = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\n"
+    Package = tuple[str, str, bool]
+
+DPKG = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\t${db:Status-Want}\\n"
 RPM = "%{NAME}\\t%{ARCH}\\tinstalled\\t%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
+SOURCES = "/etc/yum.repos.d"
+EXCLUDED = re.compile(r"^excludepkgs=(.*)$", re.M)
+HOLD = "hold"
 
 
-def collect(ask: Ask, known: dict[str, tuple[str, str]]) -> Facts:
+def is_dpkg(ask: Ask) -> bool:
+    """Whether packages of this host are dpkg's."""
+    return files.exists(ask.path("/var/lib/dpkg/status"))
+
+
+def collect(ask: Ask, known: dict[str, Package]) -> Facts:
     """The area ``packages``: those of the asked ones that are fully installed."""
-    versions = {name: known.get(name, ("", "")) for name in ask.packages}
-    return {
-        "packages": {name: v for name, (status, v) in versions.items() if status == "installed"}
-    }
+    found = {name: known[name] for name in ask.packages if name in known}
+    return {"packages": {name: p[1] for name, p in found.items() if p[0] == "installed"}}
 
 
-def query(ask: Ask, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Status and version by name; a package nobody ever installed is left out. Raises Unreadable.
+def query(ask: Ask, names: Iterable[str]) -> dict[str, Package]:
+    """Status, version and hold by name; a package nobody ever installed is left out. Raises Unreadable.
 
     Status is dpkg's word: installed, config-files, half-configured, unpacked ...
     """
     asked = sorted({name for name in names if NAME.match(name)})
     if not asked:
         return {}
-    if files.exists(ask.path("/var/lib/dpkg/status")):
+    if is_dpkg(ask):
         # 1: some of them are unknown; the rest is printed all the same.
         return parse(ask.run(["dpkg-query", "-W", "-f", DPKG, "--", *asked], 10.0, (0, 1)), asked)
     if not ask.has("rpm"):
@@ -45,18 +54,29 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     said = ask.run(["rpm", "-q", "--qf", RPM, "--", *asked], 10.0, range(256))
     if len(said.splitlines()) < len(asked):
         raise Unreadable("rpm: its database cannot be read")
-    return parse(said, asked)
+    held = _excluded(ask)
+    return {
+        name: (status, version, any(fnmatchcase(name, pattern) for pattern in held))
+        for name, (status, version, _) in parse(said, asked).items()
+    }
 
 
-def parse(said: str, asked: list[str]) -> dict[str, tuple[str, str]]:
+def _excluded(ask: Ask) -> list[str]:
+    """What a stage's own package source keeps from upgrades."""
+    ours = [f for f in files.names(ask.path(SOURCES)) if f.startswith("appliance-")]
+    texts = (files.read(ask.path(f"{SOURCES}/{name}")) for name in ours)
+    return [p for text in texts for line in EXCLUDED.findall(text) for p in line.split(",")]
+
+
+def parse(said: str, asked: list[str]) -> dict[str, Package]:
     """The lines of the query; of several versions of one package (RPM kernels) the last installed."""
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, Package] = {}
     for line in said.splitlines():
         fields = line.split("\t")
-        if len(fields) != 4 or fields[2] == "not-installed":
+        if len(fields) not in {4, 5} or fields[2] == "not-installed":
             continue
-        name, arch, status, version = fields
+        name, arch, status, version, *want = fields
         for key in (name, f"{name}:{arch}", f"{name}.{arch}"):
             if key in asked and (status == "installed" or key not in found):
-                found[key] = (status, version)
+                found[key] = (status, version, want == [HOLD])
     return found

@@ -387,6 +387,7 @@ def test_every_stages_changes_are_named_and_none_that_another_check_judges() -> 
     (result,) = judge("base.drift", facts(receipts={"base": changed}))
     assert result.names == (
         "nftables inet appliance",
+        "package chrony",
         "sysctl kernel.hostname",
         "unit file chrony.service",
     )

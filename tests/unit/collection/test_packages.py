@@ -83,6 +83,37 @@ def test_a_pin_may_go_back_and_keeps_its_hold(run: Run, host: Host) -> None:
     assert host.called("apt-mark") == ["apt-mark hold bash"]
 
 
+OLDER, NEWER = (0, "", ""), (1, "", "")
+"""What dpkg --compare-versions INSTALLED lt PIN answers (dpkg(1))."""
+
+
+def test_what_is_not_held_is_brought_to_its_pin_or_a_newer_one(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, BASH, ""), (0, BASH.replace("5.2", "5.4") + "zip\tii \t3\t\n", ""))
+    host.answer("dpkg --compare-versions 5.2 lt 5.3", OLDER)
+    host.answer("dpkg --compare-versions 5.4 lt 5.3", NEWER)
+    host.answer("dpkg --compare-versions 3 lt 2", NEWER)
+    host.answer("apt-get", (0, ONE, ""))
+    answer = run("packages", present=["zip", "bash"], pins={"bash": "5.3", "zip": "2"})
+    (call,) = host.called("apt-get")
+    assert call.endswith("install bash zip")
+    assert "downgrades" not in call
+    assert answer["versions"] == {"bash": "5.4", "zip": "3"}
+
+
+def test_what_was_updated_meanwhile_is_left_alone(run: Run, host: Host) -> None:
+    host.answer("dpkg --compare-versions 5.2 lt 5.1", NEWER)
+    assert not run("packages", present=["bash"], pins={"bash": "5.1"})["changed"]
+    assert host.called("apt-get") == []
+
+
+def test_one_that_stays_older_than_proved_is_told(run: Run, host: Host) -> None:
+    host.answer("dpkg --compare-versions", OLDER)
+    host.answer("apt-get", (0, NONE, ""))
+    assert run("packages", pins={"bash": "5.3"})["msg"].startswith(
+        "package bash: 5.2 is older than the 5.3 that was proved, and no repository"
+    )
+
+
 LOCKED = (
     100,
     "",
@@ -138,6 +169,7 @@ def test_a_file_says_which_version_be_it_older(run: Run, host: Host) -> None:
 
 
 def test_a_version_that_is_gone_is_one_clear_line(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, BASH.replace("ii", "hi"), ""))
     host.answer("apt-get", (100, "", "E: Version '5.1' for 'bash' was not found\n"))
     host.answer("apt-get -q update", (0, "", ""))
     host.answer(
@@ -259,13 +291,24 @@ def test_dnf_is_not_started_when_nothing_is_to_do(run: Run, red_hat: Host) -> No
     assert answer["versions"] == {"bash": "5.1-9.el9", "chrony": "1:4.5-1.el9"}
 
 
-def test_dnf_installs_an_exact_version(run: Run, red_hat: Host) -> None:
+def test_dnf_installs_an_exact_version_of_what_is_held(run: Run, red_hat: Host) -> None:
     red_hat.answer("rpm -qa", (0, "bash\t5.2-1\n", ""), (0, "bash\t5.1-9\n", ""))
     red_hat.answer("dnf", (0, "", ""))
-    assert run("packages", pins={"bash": "5.1-9"})["changed"]
+    assert run("packages", pins={"bash": "5.1-9"}, releases={"bash": "5.1"})["changed"]
     (call,) = red_hat.called("dnf")
     assert call.endswith("install bash-5.1-9")
     assert "install_weak_deps=False" in call
+
+
+@pytest.mark.parametrize(("order", "asked"), [("-1\n", ["install bash"]), ("1\n", [])])
+def test_dnf_brings_what_is_not_held_to_its_pin_or_a_newer_one(
+    run: Run, red_hat: Host, order: str, asked: list[str]
+) -> None:
+    red_hat.answer("rpm -qa", (0, "bash\t5.1-9\n", ""), (0, "bash\t5.3-1\n", ""))
+    red_hat.answer("rpm --eval", (0, order, ""), (0, "1\n", ""))
+    red_hat.answer("dnf", (0, "", ""))
+    run("packages", pins={"bash": "5.2-1"})
+    assert [call[-len(asked[0]) :] if asked else call for call in red_hat.called("dnf")] == asked
 
 
 def test_dnf_looks_again_before_it_gives_up(run: Run, red_hat: Host) -> None:

@@ -103,9 +103,11 @@ def test_loaded_drivers_are_told_with_the_version_that_some_have(grow: Grow) -> 
 
 
 def test_a_name_that_is_no_package_is_not_asked_for(grow: Grow) -> None:
-    query = {"when": {" bash": "bash\tamd64\tinstalled\t5.2\n"}, "exit": 1}
+    query = {"when": {" bash": "bash\tamd64\tinstalled\t5.2\tinstall\n"}, "exit": 1}
     root = grow({"/var/lib/dpkg/status": "", "/usr/bin/dpkg-query": query})
-    assert packages.query(Ask({}, root), ["bash", "b*", "-f"]) == {"bash": ("installed", "5.2")}
+    assert packages.query(Ask({}, root), ["bash", "b*", "-f"]) == {
+        "bash": ("installed", "5.2", False)
+    }
 
 
 def test_a_broken_dpkg_is_an_error(grow: Grow) -> None:
@@ -122,8 +124,8 @@ def test_rpm_names_epochs_and_what_is_missing(grow: Grow) -> None:
     )
     ask = Ask({}, grow({"/usr/bin/rpm": {"when": {"-q": answer}, "exit": 1}}))
     assert packages.query(ask, ["kernel-core", "nosuch", "chrony"]) == {
-        "kernel-core": ("installed", "5.14.0-503.el9"),
-        "chrony": ("installed", "1:4.5-1.el9"),
+        "kernel-core": ("installed", "5.14.0-503.el9", False),
+        "chrony": ("installed", "1:4.5-1.el9", False),
     }
 
 

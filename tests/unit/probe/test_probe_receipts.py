@@ -14,7 +14,7 @@ from appliance.probe.__main__ import answer
 from appliance.probe.drift import compare
 
 Grow = Callable[[dict[str, Any]], str]
-PACKAGES = "chrony\tamd64\tinstalled\t4.3-2\n"
+PACKAGES = "chrony\tamd64\tinstalled\t4.3-2\tinstall\n"
 UNIT = "LoadState=loaded\nActiveState={}\nSubState=x\nUnitFileState=enabled\n"
 HOST = {
     "/etc/passwd": "root:x:0:0::/root:/bin/bash\nop:x:1001:1001::/home/op:/bin/bash\n",
@@ -123,15 +123,15 @@ CHANGES: list[tuple[Callable[[Path], object], tuple[str, str, str, str]]] = [
     (lambda r: (r / "etc/old.conf").touch(), ("absent", "/etc/old.conf", "absent", "present")),
     (lambda r: script(r, "dpkg-query", ""), ("package", "chrony", "4.3-2", "removed")),
     (
-        lambda r: script(r, "dpkg-query", PACKAGES.replace("4.3", "4.5")),
-        ("package", "chrony", "4.3-2", "4.5-2"),
+        lambda r: script(r, "dpkg-query", PACKAGES.replace("4.3", "4.3~rc1")),
+        ("package", "chrony", "4.3-2", "4.3~rc1-2"),
     ),
     (
         lambda r: script(r, "dpkg-query", PACKAGES.replace("installed", "half-configured")),
         ("package", "chrony", "4.3-2", "half-configured"),
     ),
     (
-        lambda r: script(r, "dpkg-query", PACKAGES + "ntp\tamd64\tinstalled\t1.0\n"),
+        lambda r: script(r, "dpkg-query", PACKAGES + "ntp\tamd64\tinstalled\t1.0\tinstall\n"),
         ("package", "ntp", "absent", "1.0"),
     ),
     (
@@ -183,6 +183,56 @@ def test_a_change_is_named(
 ) -> None:
     change(Path(root))
     assert drift(root) == [expected]
+
+
+NEWER, HELD = PACKAGES.replace("4.3", "4.5"), PACKAGES.replace("install\n", "hold\n")
+BOTH = NEWER.replace("install\n", "hold\n")
+
+
+@pytest.mark.parametrize(
+    ("left", "now", "expected"),
+    [
+        (PACKAGES, NEWER, []),
+        (PACKAGES, BOTH, []),
+        (HELD, BOTH, [("package", "chrony", "4.3-2", "4.5-2")]),
+        (HELD, HELD.replace("4.3", "4.1"), [("package", "chrony", "4.3-2", "4.1-2")]),
+        (HELD, PACKAGES, [("package hold", "chrony", "held", "not held")]),
+        (PACKAGES, HELD, []),
+    ],
+    ids=["updated", "updated and held", "held", "held, older", "hold gone", "hold of others"],
+)
+def test_an_update_is_drift_only_of_what_the_stage_holds(
+    root: str, left: str, now: str, expected: list[tuple[str, str, str, str]]
+) -> None:
+    script(Path(root), "dpkg-query", left)
+    write(root, resources(root))
+    script(Path(root), "dpkg-query", now)
+    assert drift(root) == expected
+
+
+@pytest.mark.parametrize("now", [NEWER, BOTH])
+def test_of_an_earlier_release_s_receipt_what_is_held_now_counts(root: str, now: str) -> None:
+    write(root, [{k: v for k, v in s.items() if k != "held"} for s in resources(root)])
+    script(Path(root), "dpkg-query", now)
+    assert len(drift(root)) == (now == BOTH)
+
+
+RPM = "kubelet\tx86_64\tinstalled\t1.35.4-1\nchrony\tx86_64\tinstalled\t1:4.3-1.el9\n"
+
+
+def test_with_rpm_what_our_package_source_excludes_is_held(grow: Grow) -> None:
+    source = "[k]\nname=Kubernetes\nexcludepkgs=kubelet,kubeadm\n"
+    files = {
+        "/etc/yum.repos.d/appliance-kubernetes.repo": source,
+        "/usr/bin/rpm": {"when": {"": RPM}},
+    }
+    root = grow(files)
+    wanted = [{"kind": "package", "name": name} for name in ("kubelet", "chrony")]
+    write(root, [dict(state) for state in facts(root, resources=wanted).resources])
+    script(Path(root), "rpm", RPM.replace("35.4", "35.10").replace("1:4.3-1", "1:4.3-2"))
+    assert drift(root) == [("package", "kubelet", "1.35.4-1", "1.35.10-1")]
+    script(Path(root), "rpm", RPM.replace("1:4.3-1", "4.9-1"))
+    assert drift(root) == [("package", "chrony", "1:4.3-1.el9", "4.9-1.el9")]
 
 
 def test_keys_may_change_their_order_but_not_their_number(root: str) -> None:

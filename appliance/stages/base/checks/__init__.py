@@ -242,7 +242,7 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_drift,
         "Files, folders, links, accounts, unit files with their drop-ins, the host's name, the firewall as it is loaded and sshd's settings as they "
-        "count, against what the stages left. Usual faults: a change by hand, and somebody who means harm.",
+        "count, against what the stages left; packages that are gone, older, or held and of another version. Usual faults: a change by hand, and somebody who means harm.",
         limit="as the receipts of the stages say",
         nature=Nature.SYMPTOM,
         causes=(

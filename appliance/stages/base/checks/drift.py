@@ -9,8 +9,8 @@ from appliance.models.site import Host
 from appliance.stages.base.variables import sysctl
 from appliance.text import first_few
 
-OF_OTHERS = frozenset({"unit", "package", "mount", "module"})
-"""Kinds that have checks of their own; versions of packages change by the distribution's updates."""
+OF_OTHERS = frozenset({"unit", "mount", "module"})
+"""Kinds that have checks of their own."""
 
 
 def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:

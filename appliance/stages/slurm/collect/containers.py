@@ -73,7 +73,7 @@ def _enroot(ask: Ask) -> str:
     if not ask.has("enroot"):
         return ""
     known = packages.query(ask, PACKAGES)
-    versions = [version for status, version in known.values() if status == "installed"]
+    versions = [version for status, version, _ in known.values() if status == "installed"]
     return versions[0] if versions else "of no package"
 
 

@@ -111,6 +111,19 @@ class Apt:
         found = self.installed.get(name)
         return found.version if found and found.present else ""
 
+    def is_held(self, name: str) -> bool:
+        """Whether it is kept from upgrades."""
+        found = self.installed.get(name)
+        return found is not None and found.desired == "h"
+
+    def is_behind(self, name: str, version: str) -> bool:
+        """Whether it is missing or older than ``version``."""
+        found = self.version(name)
+        if not found or found == version:
+            return not found
+        code, _, _ = self._run(["dpkg", "--compare-versions", found, "lt", version])
+        return not code
+
     def mend(self) -> None:
         """Finish what an interrupted dpkg left, once no other one runs."""
         if not self._interrupted():
@@ -133,7 +146,7 @@ class Apt:
 
     def apply(self, wanted: list[str], unwanted: list[str]) -> None:
         """Install and remove in one transaction, refreshing the lists only when that helps."""
-        held = {name for name, found in self.installed.items() if found.desired == "h"}
+        held = {name for name in self.installed if self.is_held(name)}
         request = ["install", *wanted, *(f"{name}-" for name in unwanted)]
         # A pin and a file say which version, be it older than the installed one.
         if any("=" in name or "/" in name for name in wanted):
@@ -157,7 +170,7 @@ class Apt:
 
     def keep(self, names: Sequence[str]) -> None:
         """The same for those that are not held yet."""
-        loose = [n for n in names if self.version(n) and self.installed[n].desired != "h"]
+        loose = [n for n in names if self.version(n) and not self.is_held(n)]
         if not loose:
             return
         self.changed = True
@@ -222,9 +235,7 @@ class Apt:
         return list(dict.fromkeys(self.offered([name]).get(name, [])))
 
     def _hold_again(self, before: set[str]) -> None:
-        lost = sorted(
-            name for name in before if self.version(name) and self.installed[name].desired != "h"
-        )
+        lost = sorted(name for name in before if self.version(name) and not self.is_held(name))
         if lost:
             self.hold(lost)
 

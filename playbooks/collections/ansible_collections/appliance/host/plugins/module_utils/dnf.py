@@ -74,6 +74,21 @@ class Dnf:
         """The installed version with its epoch; of several kernels the last in order."""
         return max(self.versions.get(name, {""}))
 
+    def is_held(self, name: str) -> bool:
+        """No: what the file of its repository excludes comes with its release."""
+        return False
+
+    def is_behind(self, name: str, version: str) -> bool:
+        """Whether it is missing or older than ``version``, in rpm's own order."""
+        found = self.version(name)
+        if not found or found == version:
+            return not found
+        lua = f'%{{lua: print(rpm.vercmp("{found}", "{version}"))}}'
+        code, out, err = self._run(["rpm", "--eval", lua])
+        if code:
+            raise Problem(f"rpm: {reason_of(err or out)}")
+        return out.strip() == "-1"
+
     def apply(self, wanted: list[str], unwanted: list[str]) -> None:
         """Install, then remove."""
         if wanted:

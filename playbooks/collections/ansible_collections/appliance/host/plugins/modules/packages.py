@@ -14,7 +14,12 @@ description:
 options:
   present: {description: Names; a virtual name is met by any installed provider., type: list, elements: str, default: []}
   absent: {description: Names., type: list, elements: str, default: []}
-  pins: {description: Name to the exact version; newer ones are downgraded., type: dict, default: {}}
+  pins:
+    description:
+      - Name to the version that is to be restored. Of what is held, here or by O(releases), exactly that one, be it older; of all else
+        that or a newer one, whatever is on offer.
+    type: dict
+    default: {}
   releases:
     description:
       - Name to the release, as 1.35 or 1.35.4. A version of it that is installed stays, else the newest one on offer is
@@ -68,13 +73,27 @@ def _apply(module: Any) -> dict[str, Any]:
     releases = {n: str(r) for n, r in module.params["releases"].items()}
     tools.read()
     tools.mend()
-    pins = {**chosen(tools, {n: r for n, r in releases.items() if n not in pins}), **pins}
-    wanted = tools.missing(names, pins)
+    free = {n: v for n, v in pins.items() if n not in releases and not tools.is_held(n)}
+    exact = {n: v for n, v in pins.items() if n not in free}
+    exact = {**chosen(tools, {n: r for n, r in releases.items() if n not in exact}), **exact}
+    behind = [name for name, version in free.items() if tools.is_behind(name, version)]
+    wanted = tools.missing([n for n in names if n not in behind], exact) + behind
     unwanted = tools.unwanted(module.params["absent"])
     if wanted or unwanted:
         tools.apply(wanted, unwanted)
+    if not module.check_mode:
+        _caught_up(tools, {name: free[name] for name in behind})
     tools.keep(list(releases))
     return _result(module, tools, [*names, *(name for name in pins if name not in names)])
+
+
+def _caught_up(tools: Any, least: dict[str, str]) -> None:
+    for name, version in least.items():
+        if tools.real_name(name) and tools.is_behind(name, version):
+            raise Problem(
+                f"package {name}: {tools.version(name)} is older than the {version} that was proved, and no repository of this"
+                " host offers that or a newer one: name one that does in section repositories"
+            )
 
 
 def _result(module: Any, tools: Any, names: list[str]) -> dict[str, Any]:
