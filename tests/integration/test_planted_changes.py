@@ -30,6 +30,8 @@ DIFFERENCE = re.compile(r"^[-+~] (\S+): (.*)$")
 
 Lines = Mapping[Verb, list[tuple[str, str]]]
 """What each verb tells, by the host it tells it of."""
+Names = list[tuple[str, str]]
+"""What health names, by host: a thing that base.drift lists, or the part that another check judges."""
 
 
 def on_all(rack: Deployed, scripts: Mapping[str, str]) -> dict[str, str]:
@@ -65,22 +67,21 @@ def undo(rack: Deployed) -> None:
     on_all(rack, {h: script(h, iter([*lines[h], "systemctl daemon-reload"])) for h in HOSTS})
 
 
-def told(rack: Deployed) -> tuple[Plan, Lines]:
+def told(rack: Deployed) -> tuple[Plan, Lines, Names]:
     plan = rack.plan()
     now = Health.model_validate_json(rack.program("health", "--json").stdout)
     since = rack.program("health", "--since", "baseline", "--deep").stdout
     matched = [DIFFERENCE.match(line.strip()) for line in since.splitlines()]
     differences = [(m.group(1), m.group(0)) for m in matched if m]
-    return plan, {
+    found = [r for r in now.results if r.status not in {"pass", "not_assessed"}]
+    names = [(r.host or "", n) for r in found for n in (*r.names, r.target.partition("/")[2])]
+    lines = {
         Verb.PLAN: [(c.host, d) for c in plan.pending() for d in c.differences],
-        Verb.HEALTH: [
-            (r.host or "", f"{r.id} {r.target}: {r.cause}")
-            for r in now.results
-            if r.status not in {"pass", "not_assessed"}
-        ],
+        Verb.HEALTH: [(r.host or "", f"{r.id} {r.target}: {r.cause}") for r in found],
         Verb.SINCE: differences,
         Verb.DEEP: differences,
     }
+    return plan, lines, names
 
 
 def pending(plan: Plan) -> set[tuple[str, str]]:
@@ -89,7 +90,7 @@ def pending(plan: Plan) -> set[tuple[str, str]]:
 
 def noise(rack: Deployed) -> list[object]:
     """What is told of a rack that nobody touched."""
-    plan, lines = told(rack)
+    plan, lines, _ = told(rack)
     return [*pending(plan), *lines[Verb.HEALTH], *lines[Verb.SINCE]]
 
 
@@ -106,6 +107,7 @@ class Played:
     after: Mapping[str, str]
     plan: Plan
     told: Lines
+    named: Names
     done: Completed
     rules: str
 
@@ -119,19 +121,29 @@ def played(deployed: Deployed) -> Played:
     try:
         plant(deployed)
         planted = state(deployed)
-        plan, lines = told(deployed)
+        plan, lines, names = told(deployed)
     finally:
         undo(deployed)
     deployed.said("head", "nft add table inet theirs")
     done = deployed.deploy("--until", "observe")
     rules = deployed.said("head", "nft list tables; nft delete table inet theirs")
-    return Played(before, planted, state(deployed), plan, lines, done, rules)
+    return Played(before, planted, state(deployed), plan, lines, names, done, rules)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: f"{c.kind}: {c.told}")
 def test_each_change_is_one_line_of_its_host(played: Played, change: Change) -> None:
     lines = [line for host, line in played.told[change.verb] if host == change.host]
     assert len([line for line in lines if change.told in line]) == 1, "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "change", [c for c in CHANGES if c.verb is Verb.PLAN], ids=lambda c: c.told.partition(" (")[0]
+)
+def test_health_names_what_the_plan_would_put_back(played: Played, change: Change) -> None:
+    thing = change.told.partition(" (")[0]
+    named = [name for host, name in played.named if host == change.host]
+    # A unit and a kernel parameter of the profile have checks of their own.
+    assert thing in named or thing.split()[-1] in named, "\n".join(named)
 
 
 def test_nothing_else_is_told(played: Played) -> None:
@@ -175,7 +187,7 @@ def test_updates_of_the_distribution_are_versions_and_no_finding(deployed: Deplo
     """Packages with another program and another file of /etc; one of them is a stage's, which holds no version of it."""
     assert baseline(deployed, "accept", "--reason", "before the updates").returncode == 0
     deployed.said("head", UPDATE)
-    plan, lines = told(deployed)
+    plan, lines, _ = told(deployed)
     assert pending(plan) == set()
     assert lines[Verb.HEALTH] == []
     updated = ["javascript-common", "keyutils", "libaio1", "numactl"]

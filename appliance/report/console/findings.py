@@ -42,7 +42,7 @@ def health_view(
         sign = STATUS[Status.NOT_ASSESSED]
         mark = sign.glyph(console.options.ascii_only)
         line = Text.assemble((mark, sign.style), f" {gaps} (--all shows why)")
-        console.print(Padding(line, (0, 0, 1, 2), expand=False))
+        console.print(Padding(line, (0, 0, 0, 2), expand=False))
     for waiver in waivers:
         console.print(Padding(Text(waiver_words(waiver), "bold red"), (0, 0, 0, 2), expand=False))
     console.print(f"  {_counts(results)}", markup=False, highlight=False)
