@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from appliance.actions.opening import Target, open_session
-from appliance.actions.since import accepted_day
 from appliance.engine.baseline import HANDOVER
-from appliance.engine.posture import ACCEPTED, Day, keep_postures, posture_of
+from appliance.engine.posture import ACCEPTED, Day, accepted_day, keep_postures, posture_of
 from appliance.engine.requests import Beside
 from appliance.engine.session import Session
 from appliance.engine.survey import survey

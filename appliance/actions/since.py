@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from appliance.actions import report
 from appliance.engine import baseline
-from appliance.engine.posture import ACCEPTED, Day
+from appliance.engine.posture import ACCEPTED, Day, accepted_day
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
 from appliance.models.handover import Baseline
@@ -86,10 +86,3 @@ def _taken(session: Session) -> Then:
         )
     said = f"the baseline ({entry.data.get('reason')})"
     return Then(None, said, entry.time, Day(seq=entry.seq))
-
-
-def accepted_day(session: Session) -> Day:
-    """When the hosts were taken as they are last, by a hand-over or by ``appliance baseline accept``."""
-    kinds = (baseline.HANDOVER, ACCEPTED)
-    taken = [entry.seq for kind in kinds if (entry := session.journal.last(kind))]
-    return Day(seq=max(taken, default=0))

@@ -26,6 +26,7 @@ class View:
     ``external``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
     ``lock``: images that were accepted; None where nobody locked any. ``unproved``: why a stage failed on a host where
     it has not been proved since. ``controllers``: what management controllers said; of those that were asked.
+    ``taken``: kind -> name -> value of every file as somebody accepted it, of hosts whose own look found something.
     """
 
     profile: Profile
@@ -36,6 +37,7 @@ class View:
     lock: ImageLock | None = None
     unproved: Mapping[tuple[str, str], str] = field(default_factory=dict)
     controllers: Mapping[str, BmcFacts] = field(default_factory=dict)
+    taken: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     told: dict[tuple[str, str], list[CheckResult]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
+from appliance.engine.baseline import HANDOVER
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.journal import New
@@ -64,6 +65,24 @@ def posture_of(session: Session, host: str, day: Day) -> Posture | None:
         return None
     things = {kind: t for part in parts for kind, t in part.things.items()}
     return Posture(things=things, owned=tuple({o for part in parts for o in part.owned}))
+
+
+def accepted_day(session: Session) -> Day:
+    """When the hosts were taken as they are last, by a hand-over or by ``appliance baseline accept``."""
+    taken = [entry.seq for kind in (HANDOVER, ACCEPTED) if (entry := session.journal.last(kind))]
+    return Day(seq=max(taken, default=0))
+
+
+def taken_files(session: Session, found: Round) -> dict[str, Mapping[str, Mapping[str, str]]]:
+    """Every file as it was accepted last, of hosts whose own look found something."""
+    day = accepted_day(session)
+    hosts = [name for name, facts in found.facts.items() if facts.weekly and facts.weekly.changes]
+    kept = {name: posture_of(session, name, day) for name in hosts}
+    return {
+        name: {kind: things for kind, things in posture.things.items() if kind in DEEP}
+        for name, posture in kept.items()
+        if posture is not None
+    }
 
 
 def posture_differences(

@@ -8,6 +8,7 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.checks.check import View
 from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import Round, gather
+from appliance.engine.posture import taken_files
 from appliance.engine.requests import Beside, request_for
 from appliance.engine.session import Session
 from appliance.engine.threads import threads
@@ -47,6 +48,7 @@ def view_of(session: Session, found: Round) -> View:
                 found.external,
                 session.lock,
                 failed,
+                taken=taken_files(session, found),
             )
         )
     return found.views[0]

@@ -31,6 +31,7 @@ from appliance.models.facts_host import (
 )
 from appliance.models.gap import Gap
 from appliance.models.result import Kind
+from appliance.stages.base.facts import Weekly
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 from appliance.stages.gpu.facts import Gpus, Xid
 from appliance.stages.kubernetes.facts import Ground, Kubernetes
@@ -183,6 +184,7 @@ class HostFacts(Numerous):
     limits: Limits | None = None
     mig_demand: MigDemand | None = None
     watch: Watch | None = None
+    weekly: Weekly | None = None
     xids: tuple[Line, ...] = ()
     xid_events: tuple[Xid, ...] | None = Field(
         default=None, description="The last Xid messages, oldest first; None: not read"

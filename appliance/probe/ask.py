@@ -37,6 +37,7 @@ class Ask:
         self.owned = _lists(request, "owned")
         self.keys = _lists(request, "keys")
         self.deep = request.get("deep") is True
+        self.patience = 500.0
         self.rack: list[str] = []
         self.errors: dict[str, str] = {}
         self.problems: list[dict[str, str]] = []

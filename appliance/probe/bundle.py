@@ -71,6 +71,14 @@ def packed(files: Iterable[tuple[str, bytes]], before: bytes = b"") -> bytes:
 
 
 @cache
+def executable(module: str) -> bytes:
+    """A program of the probe's as a file a host keeps: its ``main`` ends with the exit status."""
+    start = f"import sys\nfrom {module} import main\nsys.exit(main())\n".encode()
+    carried = [(name, path.read_bytes() if path else b"") for name, path in sources()]
+    return packed([*carried, ("__main__.py", start)], before=b"#!/usr/bin/python3 -ISB\n")
+
+
+@cache
 def sent(archive: bytes) -> bytes:
     """An archive as it travels; made once for all hosts."""
     return zlib.compress(archive, 9)

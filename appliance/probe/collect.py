@@ -44,6 +44,7 @@ AREAS = {
     "mig_demand": ("appliance.stages.mig.collect", 5.0),
     "receipts": ("appliance.probe.collectors.receipts", 20.0),
     "resources": ("appliance.probe.collectors.resources", 20.0),
+    "weekly": ("appliance.probe.collectors.weekly", 5.0),
     "foreign": ("appliance.stages.base.collect", 15.0),
     "posture": ("appliance.probe.posture", 40.0),
 }

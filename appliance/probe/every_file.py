@@ -164,7 +164,9 @@ class EveryFile:
         manager = "dpkg" if files.exists(self._ask.path(LISTS)) else "rpm"
         if self._ask.root or not self._ask.has(manager):
             return
-        for what, path in VERIFIED.findall(self._ask.run(VERIFY[manager], 500.0, ok=(0, 1, 2))):
+        for what, path in VERIFIED.findall(
+            self._ask.run(VERIFY[manager], self._ask.patience, ok=(0, 1, 2))
+        ):
             if "5" in what and path not in self._told:
                 yield path, described(self._ask, path)
             elif what == "missing" and not path.startswith(DOCUMENTS):

@@ -198,3 +198,31 @@ def test_updates_of_the_distribution_are_versions_and_no_finding(deployed: Deplo
     assert done.returncode == 0, done.stdout
     assert deployed.said("head", "dpkg-query -W -f '${Version}' numactl").endswith("+deb12u9")
     assert pending(deployed.plan()) == set()
+
+
+def test_a_changed_file_is_told_by_the_next_health_after_the_hosts_own_look(
+    deployed: Deployed,
+) -> None:
+    look = "systemctl start appliance-weekly"
+
+    def told_of(host: str) -> list[str]:
+        said = deployed.program("health", "--check", "base.weekly", "--json").stdout
+        results = Health.model_validate_json(said).results
+        return [r.cause for r in results if r.host == host and r.status in {"fail", "warn"}]
+
+    deployed.said("gpu-1", look)
+    assert told_of("gpu-1") == []
+    deployed.said(
+        "gpu-1", f"cp -a /usr/bin/nproc /root/.kept; cat /bin/true >/usr/bin/nproc; {look}"
+    )
+    (cause,) = told_of("gpu-1")
+    assert cause.startswith("its look at every file 0 days ago found package file /usr/bin/nproc: ")
+    deployed.said("gpu-1", f"cat /root/.kept >/usr/bin/nproc; rm /root/.kept; {look}")
+    assert told_of("gpu-1") == []
+    last = "/var/lib/appliance/weekly/last.json"
+    deployed.said("gpu-1", rf"""sed -i 's/"time": [0-9.]*/"time": 1.0/' {last}""")
+    (cause,) = told_of("gpu-1")
+    assert cause.startswith("the last look at every file was ")
+    deployed.said("gpu-1", look)
+    assert told_of("gpu-1") == []
+    assert deployed.said("gpu-1", "systemctl is-active appliance-weekly.timer").strip() == "active"

@@ -1,8 +1,11 @@
 """Variables of role ``base``: what every host of a site has in common."""
 
+from base64 import b64encode
+
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Role, Site
+from appliance.probe.bundle import executable
 from appliance.stages.context import RoleContext, Variables
 
 HPC_SYSCTL = {
@@ -77,8 +80,14 @@ def variables(context: RoleContext) -> Variables:
         "base_firewall": base.firewall,
         "base_mirror": base.mirror or "",
         "base_security_mirror": base.security_mirror or base.mirror or "",
+        "base_weekly_program": context.once(_weekly),
         "base_held_packages": list(HELD_PACKAGES),
     }
+
+
+def _weekly(context: RoleContext) -> str:
+    del context
+    return b64encode(executable("appliance.probe.weekly")).decode()
 
 
 def _names(context: RoleContext) -> list[dict[str, str]]:

@@ -75,6 +75,7 @@ def facts(**changes: Any) -> HostFacts:
         },
         "receipts": {"base": receipt()},
         "foreign": [],
+        "weekly": {"age_s": 3 * 86400.0, "seconds": 30},
         "units": dict.fromkeys(
             ("ssh.service", "chrony.service", "appliance-firewall.service"), UNIT
         ),
@@ -108,6 +109,7 @@ def test_a_good_host_passes(check: HostCheck) -> None:
     assert statuses(judge(check.id, facts(), facts())) == {Status.PASS}
 
 
+CHANGED = {"kind": "package file", "name": "/usr/bin/nproc", "now": "content c79bf4424282"}
 FAULTS: dict[str, dict[str, Any]] = {
     "base.os": {"os": {"version_id": "11"}},
     "base.clock": {"clock": {"offset": -0.2}},
@@ -119,6 +121,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "base.drift": {"receipts": {"slurm": receipt(("file", "/etc/slurm/slurm.conf"))}},
     "base.foreign": {"foreign": [STRANGER]},
     "base.purge": {"foreign": [STRANGER]},
+    "base.weekly": {"weekly": {"changes": [CHANGED]}},
     "base.disk": {"filesystems": [{**ROOT, "free": 4 * GIB}]},
     "base.cpu": {"cpu": {"cores": 48}},
     "base.memory_size": {"memory": {"total": 900 * GIB}},
@@ -145,6 +148,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.drift": {"receipts": {"base": receipt(unread=1)}},
     "base.foreign": {"foreign": None},
     "base.purge": {"foreign": None},
+    "base.weekly": {"weekly": None, "errors": {"weekly": "needs root to read last.json"}},
     "base.disk": {"filesystems": []},
     "base.memory": {"memory": {"total": 0, "available": 0}},
     "base.cpu": {"cpu": {"cores": 0}},
@@ -180,6 +184,52 @@ def test_a_container_is_not_judged_by_its_machines_size(check_id: str) -> None:
 def test_simulated_processors_are_not_judged() -> None:
     assert judge("base.cpu", facts(simulated=["cpu"]))[0].status is Status.NOT_ASSESSED
     assert judge("base.cpu", facts(simulated=["gpu"]))[0].status is Status.PASS
+
+
+TAKEN = {"gpu-1": {"package file": {"/usr/bin/nproc": "content c79bf4424282"}}}
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "words"),
+    [
+        ({"age_s": 10 * 86400.0}, Status.WARN, "the last look at every file was 10 days ago"),
+        (
+            {"age_s": 10 * 86400.0, "looked": False},
+            Status.WARN,
+            "no look at every file for 10 days",
+        ),
+        ({"age_s": 60.0, "looked": False}, Status.NOT_ASSESSED, "yet to come"),
+        ({"problem": "dpkg: not installed"}, Status.WARN, "no look at every file: dpkg"),
+        (
+            {"changes": [{**CHANGED, "kind": "program", "name": "/usr/local/bin/srun"}]},
+            Status.WARN,
+            "3 days ago found program /usr/local/bin/srun is new: content c79bf4424282",
+        ),
+        (
+            {"changes": [CHANGED], "more": 2},
+            Status.FAIL,
+            "found package file /usr/bin/nproc: as usual then, content c79bf4424282 now, and 2 that are",
+        ),
+    ],
+)
+def test_the_hosts_own_look_at_every_file_is_told_with_its_age(
+    last: dict[str, Any], status: Status, words: str
+) -> None:
+    (result,) = judge("base.weekly", facts(weekly=last))
+    assert result.status is status
+    assert words in result.cause
+
+
+def test_what_was_accepted_since_is_not_told_and_neither_what_base_foreign_names() -> None:
+    seen = facts(weekly={"changes": [CHANGED]})
+    (check,) = (c for c in CHECKS if c.id == "base.weekly")
+    assert isinstance(check, HostCheck)
+    for taken, status in ((TAKEN, Status.PASS), ({"gpu-1": {"package file": {}}}, Status.FAIL)):
+        view = View(PROFILE, SITE, {"gpu-1": seen}, taken=taken)
+        assert statuses(check.results(view, HOST, seen)) == {status}
+    strange = {**CHANGED, "kind": "configuration file", "name": STRANGER["at"]}
+    seen = facts(weekly={"changes": [strange]}, foreign=[STRANGER])
+    assert statuses(judge("base.weekly", seen)) == {Status.PASS}
 
 
 def test_one_socket_of_two_fails_even_with_cores_enough() -> None:

@@ -26,6 +26,7 @@ from appliance.stages.base.checks.drift import judge_drift
 from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
+from appliance.stages.base.checks.weekly import judge_weekly
 from appliance.stages.base.variables import has_own, sysctl
 
 UNITS = (
@@ -275,6 +276,17 @@ CHECKS: tuple[Check, ...] = (
         judge_purge,
         "The same files where the site says base.purge: the next deployment moves them away. Keys, accounts and changed files of packages stay with base.foreign.",
         limit="the receipts of the stages, and base.keep of the site",
+    ),
+    HostCheck(
+        "base.weekly",
+        "Every file, once a week",
+        ALL_ROLES,
+        judge_weekly,
+        "Each host looks at every file by itself once a week, when nothing else wants its processor and its disk (appliance-weekly.timer), and compares with its "
+        "first look: files of packages by the package manager's digests, setuid files, file capabilities, programs and files of /etc that no package brought, modes. "
+        "A changed program, setuid file or capability fails, all else warns, as does a look that is too old. What was accepted since (appliance baseline accept) is not told.",
+        limit="9 days; nothing that is another than at the first look or accepted since",
+        nature=Nature.SYMPTOM,
     ),
     HostCheck(
         "base.disk",

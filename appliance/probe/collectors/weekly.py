@@ -1,0 +1,33 @@
+"""The host's own weekly look at every file, as it left it; nothing where the program is not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from appliance.probe import files
+from appliance.probe.ask import Ask, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+PROGRAM = "/usr/local/sbin/appliance-weekly"
+LAST = "/var/lib/appliance/weekly/last.json"
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``weekly``."""
+    try:
+        there = os.stat(ask.path(PROGRAM)).st_mtime  # noqa: PTH116
+    except FileNotFoundError:
+        return {"weekly": None}
+    try:
+        last = json.loads(files.read(ask.path(LAST)))
+        age = round(time.time() - last.pop("time"), 1)
+    except FileNotFoundError:
+        return {"weekly": {"age_s": round(time.time() - there, 1), "looked": False}}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Unreadable(LAST + " cannot be read") from None
+    return {"weekly": {"age_s": age, **last}}

@@ -1,0 +1,81 @@
+"""The look at every file that a host takes by itself once a week, of the lowest priority: what is another than at its first look.
+
+Nothing but its own record is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from appliance.probe import files
+from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.collectors import receipts
+from appliance.probe.posture import DEEP, Posture
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from appliance.probe.ask import Facts
+
+FOLDER = "/var/lib/appliance/weekly"
+FIRST, LAST = FOLDER + "/first.json", FOLDER + "/last.json"
+PATIENCE = 12 * 3600.0
+"""Seconds for reading every file of every package, on a disk that jobs keep busy."""
+MOST = 50
+"""Changes that are told; of more their number."""
+
+
+def main() -> int:
+    """Look, compare, leave the result, or why there is none; the check base.weekly tells either."""
+    os.makedirs(FOLDER, 0o700, exist_ok=True)  # noqa: PTH103
+    began = time.time()
+    result: Facts = {}
+    try:
+        result = compared(seen(Ask({"deep": True})))
+    except (OSError, ValueError, Unreadable) as error:
+        result["problem"] = " ".join(str(error).split())[:300]
+    now = time.time()
+    _write(LAST, {"time": now, "seconds": round(now - began, 1), **result})
+    return 0
+
+
+def seen(ask: Ask) -> dict[str, dict[str, str]]:
+    """Kind -> name -> value, without what stages left. Raises OSError, Unreadable."""
+    ask.patience = PATIENCE
+    posture = Posture(ask, receipts.load(ask)).look()
+    owned = set(posture["owned"])
+    return {
+        kind: {n: v for n, v in posture["things"][kind].items() if not {n, f"{kind} {n}"} & owned}
+        for kind in DEEP
+    }
+
+
+def compared(now: dict[str, dict[str, str]]) -> Facts:
+    """What is another than at the first look; the first is the one that is kept."""
+    try:
+        then = json.loads(files.read(FIRST, 64 << 20))
+    except FileNotFoundError:
+        then = now
+        _write(FIRST, now)
+    found = [
+        {"kind": kind, "name": name, "then": was.get(name, ""), "now": new.get(name, "")}
+        for kind in DEEP
+        for was, new in [(then.get(kind, {}), now[kind])]
+        for name in sorted({*was, *new})
+        if was.get(name) != new.get(name)
+    ]
+    return {"changes": found[:MOST], "more": len(found[MOST:])}
+
+
+def _write(path: str, what: object) -> None:
+    """Whole or not at all, and for root alone: it tells of files that others cannot read."""
+    descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123
+        json.dump(what, file)
+    os.replace(path + ".new", path)  # noqa: PTH105
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""What a host's own weekly look at every file says."""
+
+from pydantic import Field
+
+from appliance.models.base import Numerous
+from appliance.models.fact_types import Line, Number, Real
+
+
+class FileChange(Numerous):
+    """What is another than at the host's first look; empty: it was, or is, not there, or as usual."""
+
+    kind: Line
+    name: Line
+    then: Line = ""
+    now: Line = ""
+
+
+class Weekly(Numerous):
+    """The last look of appliance-weekly on this host."""
+
+    age_s: Real = Field(description="Seconds since it ended; before the first since it was set up")
+    looked: bool = Field(default=True, description="It has ended once")
+    seconds: Real = Field(default=0, description="What it took")
+    problem: Line = Field(default="", description="Why it could not look; empty: it could")
+    changes: tuple[FileChange, ...] = ()
+    more: Number = Field(default=0, description="Changes beyond those")
