@@ -11,9 +11,10 @@ import sys
 import time
 
 from appliance.probe import files
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
 from appliance.probe.collectors import receipts
 from appliance.probe.posture import DEEP, Posture
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

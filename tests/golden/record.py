@@ -47,18 +47,13 @@ from tests.unit.engine.world import FakeHosts, Recorder
 RECORD = Path(__file__).parents[1] / "data/golden"
 WIDTH = 120
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-<<<<<<< HEAD
 PROGRAMS = (
+    "appliance.stages.base.variables.executable",
     "appliance.stages.slurm.variables.watch.executable",
     "appliance.stages.mig.variables.executable",
     "appliance.stages.limits.variables.executable",
 )
 """What carries code of ours to hosts: in the record every change of it would be a change of every site."""
-=======
-WATCH = "appliance.stages.slurm.variables.watch.executable"
-WEEKLY = "appliance.stages.base.variables.executable"
-"""Carries the probe: in the record every change of a collector would be a change of every site."""
->>>>>>> c4c02c1 (golden: the weekly look and its check)
 TAKEN = datetime(2026, 11, 23, 14, 17, 42, tzinfo=UTC)
 """When the facts were taken; every clock of the record shows it."""
 MARKUP = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
@@ -147,18 +142,10 @@ MACHINES = ("infiniband", "ethernet")
 @contextmanager
 def at_work(name: str, folder: Path) -> Iterator[Site]:
     """A site before and after its first deployment. ``folder``: empty, for the site's files."""
-<<<<<<< HEAD
     with ExitStack() as stack:
         stack.enter_context(patch.dict("os.environ", {VARIABLE: "x" * 20, "TZ": "UTC"}))
         for program in PROGRAMS:
             stack.enter_context(patch(program, return_value=b"the program, whatever it is today"))
-=======
-    with (
-        patch.dict("os.environ", {VARIABLE: "x" * 20, "TZ": "UTC"}),
-        patch(WATCH, return_value=b"the program, whatever it is today"),
-        patch(WEEKLY, return_value=b"the program, whatever it is today"),
-    ):
->>>>>>> c4c02c1 (golden: the weekly look and its check)
         time.tzset()
         loaded = load_site(SITES[name](folder))
         with Journal(folder / "runs") as journal:

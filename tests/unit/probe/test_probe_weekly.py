@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from appliance.probe import weekly
-from appliance.probe.ask import Ask, Unreadable
+from appliance.probe.ask import Ask
 from appliance.probe.collectors.weekly import collect
 from appliance.probe.posture import DEEP
+from appliance.probe.problems import Unreadable
 
 Grow = Callable[[dict[str, Any]], str]
 NOTHING: dict[str, dict[str, str]] = {kind: {} for kind in DEEP}
