@@ -94,6 +94,9 @@ def _print_finding(console: Console, block: Sequence[Finding]) -> None:
     head = Text.assemble((sign.word, sign.style), "  ", (_targets(block), "bold"), f"  {result.id}")
     if block[0].since:
         head.append(f"  since {moment(block[0].since)}", "dim")
+    follows = Finding(result, explains=tuple(r for f in block for r in f.explains))
+    if follows.more:
+        head.append(f"  {follows.more}", "dim")
     table.add_row(Text(mark, sign.style), head)
     for line in _body(block):
         table.add_row("", line)
@@ -115,9 +118,6 @@ def _body(block: Sequence[Finding]) -> Iterable[Text]:
         yield Text(" · ".join(said))
     if result.fix:
         yield Text.assemble(("fix: ", "bold"), of_hosts(result.fix, result.host, hosts))
-    follows = Finding(result, explains=tuple(r for f in block for r in f.explains))
-    if follows.more:
-        yield Text(follows.more, "dim")
 
 
 def _bounds(result: CheckResult) -> str:

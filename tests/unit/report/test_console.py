@@ -422,3 +422,47 @@ def test_no_finding_is_looked_for_among_all_others(monkeypatch: pytest.MonkeyPat
     out = io.StringIO()
     health_view(Console(file=out, width=100), "acme", results, found, hosts=9)
     assert "9 optional values not assessed: base.numa" in out.getvalue()
+
+
+def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
+    """As a rack tells a full disk, another munge key and a GPU off its bus; with the longest line of gaps there is."""
+    fail = Status.FAIL
+    results = [
+        result(
+            "base.disk",
+            "head//",
+            fail,
+            cause="/ has 0 % free (0 MiB); /data, /export, /srv lie on the same file system",
+            fix="du -xh -d2 / | sort -h shows what fills it",
+        ),
+        result("storage.export", "head", fail, explained_by="base.disk head//"),
+        result(
+            "slurm.munge",
+            "gpu-1",
+            fail,
+            cause="its key is not the site's: no other host believes what it signs",
+            fix="appliance deploy --inventory mysite --stage slurm --limit gpu-1, which puts the site's key back",
+        ),
+        result("base.drift", "gpu-1", fail, explained_by="slurm.munge gpu-1"),
+        result(
+            "gpu.count",
+            "gpu-2",
+            fail,
+            cause="7 GPUs are on the PCI bus, the class has 8; none at 0000:4e:00.0, where the other hosts have one",
+            fix="lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable; "
+            "one that was never built in: hosts[].gpus in site.yml",
+        ),
+        result("gpu.xid", "gpu-2", fail, explained_by="gpu.count gpu-2"),
+    ]
+    gaps = ("base.weekly", "base.memory_size", "storage.scratch_size", "fabric.cabling")
+    results += [
+        result(f"{gap}{n}", "head", Status.NOT_ASSESSED, required=False)
+        for gap in gaps
+        for n in (1, 2)
+    ]
+    shown = console(120)
+    commands = ("appliance explain CHECK", "appliance plan --inventory mysite")
+    health_view(shown, "acme", results, findings(results), hosts=3, seconds=1.4, commands=commands)
+    lines = text(shown).splitlines()
+    assert len(["Simulated here: fabric, gpu.", *lines]) <= 20, "\n".join(lines)
+    assert "gpu-1  slurm.munge  explains 1 more: base.drift" in "\n".join(lines)
