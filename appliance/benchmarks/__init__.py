@@ -86,6 +86,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         bounds=dcgm.BOUNDS,
         gates=measured.dcgm,
         deploys=False,
+        submits=True,
     ),
     Benchmark(
         name="nccl",
@@ -98,6 +99,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         bounds=nccl.BOUNDS,
         gates=measured.nccl,
         deploys=False,
+        submits=True,
     ),
     Benchmark(
         name="perftest",
@@ -110,6 +112,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         bounds=perftest.BOUNDS,
         gates=measured.perftest,
         deploys=False,
+        submits=True,
     ),
     Benchmark(
         name="fio",
@@ -123,6 +126,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         bounds=fio.BOUNDS,
         gates=measured.fio,
         deploys=False,
+        submits=True,
     ),
     Benchmark(
         name="hpcc",
@@ -135,6 +139,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         bounds=hpcc.BOUNDS,
         gates=measured.hpcc,
         deploys=False,
+        submits=True,
     ),
     Benchmark(
         name="model-load",

@@ -23,9 +23,12 @@ LARGEST = 64 << 20
 POLL = 10.0
 LOST = 6
 """Polls without an answer, a minute: the job goes on meanwhile."""
+RECORD_POLLS, RECORD_SECONDS = 15, 2.0
+"""slurmctld tells slurmdbd of a job's hosts within seconds; a job may be over before."""
 KEPT_DAYS = 30
 MARK = "APPLIANCE_END"
 NO_END = "the job ended without a word of its own"
+NEVER = "it never ran on a host"
 
 BATCH = """#!/bin/sh
 # What is not exported by the submitter is exported to the step here.
@@ -40,12 +43,16 @@ echo $? >{folder}/{name}.code
 
 
 class Job(Model):
-    """One job. ``key``: what it is of its benchmark; ``until``: s since the epoch by which it must be done; ``id``: Slurm's, "" before it is known."""
+    """One job. ``key``: what it is of its benchmark; ``id``: Slurm's, "" before it is known.
+
+    ``until``: s since the epoch by which it must be done; ``begin``: by which it must be at work, 0 where only its end counts.
+    """
 
     key: Line
     name: Line
     control: Line
     until: float
+    begin: float = 0.0
     id: Line = ""
 
 
@@ -231,7 +238,7 @@ def _awaited(remote: Remote, book: Book, job: Job) -> None:
         if silent >= LOST:
             why = f"{job.control} no longer answers; job {job.id} goes on there"
             raise Unended(why, book.again, goes_on=True)
-        if state and book.now() > job.until:
+        if state and book.now() > _bound(job, state):
             _ask(remote, job, "scancel", f"--name={job.name}")
             book.close(job)
             raise Unended("overdue", state=state.partition("\n")[0])
@@ -240,15 +247,30 @@ def _awaited(remote: Remote, book: Book, job: Job) -> None:
             raise Unended(f"interrupted; job {job.id} goes on", book.again, goes_on=True)
 
 
+def _bound(job: Job, state: str) -> float:
+    return job.begin if job.begin and state.startswith("PENDING") else job.until
+
+
+def _recorded(remote: Remote, book: Book, job: Job) -> tuple[str, str]:
+    """Its state and its hosts, as accounting has them; that may learn of a short job after its end."""
+    state = nodes = ""
+    for _ in range(RECORD_POLLS):
+        ended = _ask(remote, job, "sacct", "-nXP", f"--jobs={job.id}", "-oState,NodeList")
+        state, _, nodes = (ended or "").strip().partition("\n")[0].partition("|")
+        known = nodes and not nodes.startswith("None")
+        if known or state not in {"", "PENDING", "RUNNING"} or book.wait(RECORD_SECONDS):
+            break
+    return state, nodes
+
+
 def _read(remote: Remote, book: Book, job: Job) -> Completed:
     """What the step left on its first host."""
-    ended = _ask(remote, job, "sacct", "-nXP", f"--jobs={job.id}", "-oState,NodeList")
-    state, _, nodes = (ended or "").strip().partition("\n")[0].partition("|")
+    state, nodes = _recorded(remote, book, job)
     names = _ask(remote, job, "scontrol", "show", "hostnames", nodes) if nodes else None
     host = (names or "").partition("\n")[0]
     if not host or nodes.startswith("None"):
         said = f"; Slurm says {state}" if state else ""
-        return Completed((), 1, "", f"it never ran on a host{said}")
+        return Completed((), 1, "", f"{NEVER}{said}")
     try:
         code, errors, out = (_file(remote, host, job, kind) for kind in ("code", "err", "out"))
     except (ConnectionFailed, DeadlineExceeded) as error:

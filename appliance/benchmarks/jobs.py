@@ -1,15 +1,20 @@
-"""Runs a script on hosts: through Slurm where it gives them work, else over ssh, or through Kubernetes where that was asked for. What comes back is bounded, and whole or told as not."""
+"""Runs a script on hosts: through Slurm where it gives them work, else over ssh, or through Kubernetes where that was asked for. What comes back is bounded, and whole or told as not.
 
+A job of Slurm goes on without the program (batch.py): a line that is lost loses nothing, and whoever comes back waits for it again.
+"""
+
+import hashlib
 import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
+from appliance.benchmarks.batch import NEVER, Batch, Book, Job, Memory, Unended, through
 from appliance.checks.check import View, judged, not_assessed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Place, Status
@@ -24,8 +29,12 @@ START_SECONDS = 60
 GRACE_SECONDS = 30.0
 """Start, prolog and epilog of a job."""
 SIDE_BY_SIDE = 16
-BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate allocation")
-OUT = ("Required node not available", "not available at this time", "drained", "DOWN")
+LONGEST_NAMED = 100
+"""Characters of hosts that a job's key names one by one."""
+NOT_GIVEN = "Immediate allocation"
+"""Slurm's word for a host that is at work, which Kubernetes' door (adapters/pods.py) uses, too."""
+OUT = ("ReqNodeNotAvail", "DOWN", "DRAIN", NEVER)
+"""Slurm's words for hosts that it gives no work."""
 NO_PMIX = "can not load PMIx library"
 """Said by srun of Debian 12's Slurm where libpmix2 is there: its plugin opens libpmix.so, which the development package brings."""
 GET_PMIX = "apt-get install libpmix-dev on control and GPU hosts (Debian, Ubuntu); else Slurm's plugin for PMIx"
@@ -73,6 +82,7 @@ UNKNOWN = frozenset({Trouble.NO_TOOL, Trouble.BUSY, Trouble.SILENT})
 class Task:
     """A script for /bin/sh. ``seconds``: how long it may take on the host. ``tools``: programs it needs, with what brings them.
 
+    ``part``: what of its benchmark it measures; on the same hosts no other task has the same, for by it its job is found again.
     A tool may have several names: "all_reduce_perf|all_reduce_perf_mpi". ``gpus``: of each host, all of them taken; 0: none
     are asked for, the host is the job's alone all the same. ``ranks``: of MPI on each host, joined through PMIx; what
     comes back is then the output of the first host's first rank; 0: no MPI, one task a host. ``contained``: in the
@@ -83,10 +93,19 @@ class Task:
     script: str
     seconds: float
     tools: Mapping[str, str]
+    part: str = ""
     arguments: tuple[str, ...] = ()
     gpus: int = 0
     ranks: int = 0
     contained: bool = False
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How hosts are reached, and the book of the jobs that are at work there."""
+
+    remote: Remote
+    book: Book = field(default_factory=Memory)
 
 
 @dataclass(frozen=True)
@@ -109,51 +128,48 @@ class Said:
 
 
 def on_each(
-    view: View, remote: Remote, task: Task, hosts: Sequence[str], *, in_turn: bool = False
+    view: View, reach: Reach, task: Task, hosts: Sequence[str], *, in_turn: bool = False
 ) -> dict[str, Said]:
     """The script on every host by itself: one that is down or busy spoils no other. ``in_turn``: one after the other."""
     with ThreadPoolExecutor(1 if in_turn else SIDE_BY_SIDE) as pool:
-        said = pool.map(lambda host: together(view, remote, task, (host,))[host], hosts)
+        said = pool.map(lambda host: together(view, reach, task, (host,))[host], hosts)
         return dict(zip(hosts, said, strict=True))
 
 
-def together(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+def together(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
     """The script on all of these hosts at the same time; those of Slurm in one job."""
     of_slurm = {host.name for host in view.site.gpu_hosts_of(Owner.SLURM)}
     by_job = [host for host in hosts if host in of_slurm]
     by_ssh = [host for host in hosts if host not in of_slurm]
     with ThreadPoolExecutor(max(1, len(by_ssh) + 1)) as pool:
-        job = pool.submit(_job, view, remote, task, by_job) if by_job else None
-        rest = list(pool.map(lambda host: _ssh(remote, task, host), by_ssh))
+        job = pool.submit(_job, view, reach, task, by_job) if by_job else None
+        rest = list(pool.map(lambda host: _ssh(reach.remote, task, host), by_ssh))
         found = dict(zip(by_ssh, rest, strict=True)) | (job.result() if job else {})
     return {host: found[host] for host in hosts}
 
 
-def as_one(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> Said:
+def as_one(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> Said:
     """One program of MPI over all of these hosts: what its first rank printed, or the first trouble of a host."""
-    said = together(view, remote, task, hosts).values()
+    said = together(view, reach, task, hosts).values()
     bad = next((one for one in said if one.trouble), None)
     return bad or max(said, key=lambda one: (bool(one.code), len(one.output)))
 
 
-def srun(
-    task: Task, name: str, hosts: Sequence[str], container: JobContainer | None = None
-) -> list[str]:
+def batch(task: Task, hosts: Sequence[str], container: JobContainer | None = None) -> Batch:
     """The job: one task on each host, or its ranks of MPI; the hosts are its alone."""
     minutes = math.ceil((task.seconds + GRACE_SECONDS) / 60) + 1
     # A rank that died leaves the others waiting for it; hosts that measure alone go on alone.
-    together = [f"--ntasks-per-node={task.ranks or 1}", f"--kill-on-bad-exit={int(task.ranks > 0)}"]
-    wanted = [f"--gres=gpu:{task.gpus}"] if task.gpus else []
-    wanted += ["--mpi=pmix"] if task.ranks else []
-    wanted += [f"--container-image={container.image}"] if container else []
+    gpus = (f"--gres=gpu:{task.gpus}",) if task.gpus else ()
+    of_step = [f"--kill-on-bad-exit={int(task.ranks > 0)}", *gpus]
+    of_step += ["--mpi=pmix"] if task.ranks else []
+    of_step += [f"--container-image={container.image}"] if container else []
     if container and container.mounts:
-        wanted.append(f"--container-mounts={','.join(container.mounts)}")
-    return [
-        *("srun", f"--job-name={name}", f"--nodes={len(hosts)}", f"--nodelist={','.join(hosts)}"),
-        *(*together, "--exclusive", *wanted),
-        *(f"--immediate={START_SECONDS}", f"--time={minutes}", "--chdir=/", "--export=NONE"),
-        *("--label", "--quiet", *_words(task)),
-    ]
+        of_step.append(f"--container-mounts={','.join(container.mounts)}")
+    options = (
+        *(f"--nodes={len(hosts)}", f"--nodelist={','.join(hosts)}", "--exclusive", *gpus),
+        *(f"--ntasks-per-node={task.ranks or 1}", f"--time={minutes}"),
+    )
+    return Batch(options, ("srun", *of_step, "--label", "--quiet", *_words(task)))
 
 
 def _words(task: Task) -> list[str]:
@@ -165,40 +181,60 @@ def _words(task: Task) -> list[str]:
     ]
 
 
-def _job(view: View, remote: Remote, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+def _job(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
     controls = view.site.with_role(Role.CONTROL)
     if not controls:
         nobody = Said(trouble=Trouble.SILENT, cause="the site has no control host")
         return dict.fromkeys(hosts, nobody)
-    control, name = controls[0].name, f"appliance-{task.name}-{secrets.token_hex(4)}"
-    bound = task.seconds + START_SECONDS + 2 * GRACE_SECONDS
+    control, book = controls[0].name, reach.book
     chosen = view.site.slurm.containers
     container = chosen.benchmark if chosen and task.contained else None
+    begin = book.now() + START_SECONDS
+    job = Job(
+        key=key(task, hosts),
+        name=f"appliance-{task.name}-{secrets.token_hex(4)}",
+        control=control,
+        begin=begin,
+        until=begin + task.seconds + 2 * GRACE_SECONDS,
+    )
+    if book.wait(0):
+        stopped = Said(trouble=Trouble.SILENT, cause="interrupted before it ran", fix=book.again)
+        return dict.fromkeys(hosts, stopped)
     try:
-        done = remote.run(control, srun(task, name, hosts, container), timeout=bound)
-    except DeadlineExceeded:
-        cause = f"the job did not end within {bound:g} s and was cancelled"
-        fix = "slurmd's log on the hosts: a prolog hangs, or a host"
-        return _cancelled(
-            remote, control, name, hosts, Said("", 0, "", Trouble.OVERDUE, cause, fix)
-        )
-    except ConnectionFailed as error:
-        lost = Said("", 0, "", Trouble.SILENT, error.told_of(), error.hint)
-        return _cancelled(remote, control, name, hosts, lost)
+        done = through(reach.remote, book, job, batch(task, hosts, container))
+    except Unended as undone:
+        return dict.fromkeys(hosts, _unended(task, undone, control))
     answers = _by_host(done.stdout)
     return {h: _read(task, answers[h]) if h in answers else _unheard(done, control) for h in hosts}
 
 
-def _cancelled(
-    remote: Remote, control: str, name: str, hosts: Sequence[str], said: Said
-) -> dict[str, Said]:
-    """A job must not go on holding hosts when nobody waits for it any more."""
-    try:
-        remote.run(control, ["scancel", f"--name={name}"], timeout=20)
-    except (ConnectionFailed, DeadlineExceeded):
-        cause = f"{said.cause}; it may still run: scancel --name={name}"
-        said = Said("", 0, "", said.trouble, cause, said.fix)
-    return dict.fromkeys(hosts, said)
+def key(task: Task, hosts: Sequence[str]) -> str:
+    """What finds the job of this task on these hosts again."""
+    which = ",".join(hosts)
+    if len(which) > LONGEST_NAMED:
+        digest = hashlib.sha256(which.encode()).hexdigest()[:12]
+        which = f"{len(hosts)} hosts {digest}"
+    return " ".join(filter(None, (task.name, task.part, which)))
+
+
+def _unended(task: Task, undone: Unended, control: str) -> Said:
+    """Of a job that goes on, was not freed its hosts in time, did not end, or was not taken."""
+    if undone.goes_on:
+        return Said(trouble=Trouble.SILENT, cause=str(undone), fix=undone.fix)
+    if undone.state.startswith("PENDING"):
+        return _not_given(undone.state, control)
+    if undone.state:
+        cause = f"the job did not end within {task.seconds + 2 * GRACE_SECONDS:g} s, was {undone.state} and was cancelled"
+        fix = "slurmd's log on the hosts: a prolog hangs, or a host"
+        return Said(trouble=Trouble.OVERDUE, cause=cause, fix=fix)
+    return Said(trouble=Trouble.FAILED, cause=f"it did not run the job: {undone}", fix=undone.fix)
+
+
+def _not_given(said: str, control: str) -> Said:
+    if any(word in said for word in OUT):
+        fix = f"on {control}: sinfo -R says why"
+        return Said(trouble=Trouble.BUSY, cause=f"Slurm gives it no work: {said}", fix=fix)
+    return Said(trouble=Trouble.BUSY, cause=f"it is at work: {said}", fix="squeue says for whom")
 
 
 def _ssh(remote: Remote, task: Task, host: str) -> Said:
@@ -208,8 +244,8 @@ def _ssh(remote: Remote, task: Task, host: str) -> Said:
         return Said("", 0, "", Trouble.OVERDUE, error.message, "log in there: a disk or GPU hangs")
     except ConnectionFailed as error:
         return Said("", 0, "", Trouble.SILENT, error.message, error.hint)
-    if done.returncode and BUSY[-1] in done.stderr:
-        said = done.stderr.partition(f"{BUSY[-1]}: ")[2]
+    if done.returncode and NOT_GIVEN in done.stderr:
+        said = done.stderr.partition(f"{NOT_GIVEN}: ")[2]
         cause = f"Kubernetes gives it no work: {shortened(one_line(said), 300)}"
         fix = f"kubectl describe node {host} says who has it, or whether it is cordoned"
         return Said("", 0, "", Trouble.BUSY, cause, fix)
@@ -267,11 +303,8 @@ def _unheard(done: Completed, control: str) -> Said:
     said = shortened(one_line(first_few(words, 2)), 300) or f"srun ended with {done.returncode}"
     if NO_PMIX in done.stderr:
         return Said("", 0, "", Trouble.NO_TOOL, "Slurm's plugin for PMIx does not load", GET_PMIX)
-    if any(word in done.stderr for word in BUSY):
-        return Said("", 0, "", Trouble.BUSY, f"it is at work: {said}", "squeue says for whom")
-    if any(word in done.stderr for word in OUT):
-        fix = f"on {control}: sinfo -R says why"
-        return Said("", 0, "", Trouble.BUSY, f"Slurm gives it no work: {said}", fix)
+    if done.stderr.startswith(NEVER):
+        return _not_given(said, control)
     return Said(
         "", 0, "", Trouble.FAILED, f"it did not run the job: {said}", f"on {control}: sinfo -R"
     )

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from appliance.adapters.remote import Remote
+from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.dcgm.report import Report, Verdict, Word, read
-from appliance.benchmarks.jobs import Said, Task, on_each
+from appliance.benchmarks.jobs import Reach, Said, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed, warned
 from appliance.models.bound import Bound
@@ -46,7 +47,7 @@ SERVICE = (
 SKIPPED = "that test's limits may be missing for this product (DCGM's diag-skus.yaml), or it is divided (MIG): see DCGM's log"
 
 
-def run(view: View, remote: Remote, level: int = 0) -> Outcome:
+def run(view: View, remote: Remote, level: int = 0, book: Book | None = None) -> Outcome:
     """One result for each GPU of each host, and one for what is of no GPU. ``level`` 0: what site or profile asks for, else 2."""
     wanted = int((view.number(CHECK) or (0, ""))[0])
     level = level or wanted or DEFAULT
@@ -54,8 +55,8 @@ def run(view: View, remote: Remote, level: int = 0) -> Outcome:
     if not hosts:
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(CHECK),))
     count = gpu_least(view.profile, view.site)
-    task = Task("dcgm", SCRIPT, SECONDS[level], TOOLS, (str(level),), gpus=count)
-    said = on_each(view, remote, task, hosts)
+    task = Task("dcgm", SCRIPT, SECONDS[level], TOOLS, f"level {level}", (str(level),), gpus=count)
+    said = on_each(view, Reach(remote, book or Memory()), task, hosts)
     results = [
         _short_of(result, level, wanted)
         for host, one in said.items()

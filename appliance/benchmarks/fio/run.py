@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.adapters.remote import Remote
+from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.equals import Figure, in_container, judge_hosts
 from appliance.benchmarks.fio import sweep
 from appliance.benchmarks.fio.sweep import PARTS, Sweep
-from appliance.benchmarks.jobs import Said, Task, Trouble, on_each, together
+from appliance.benchmarks.jobs import Reach, Said, Task, Trouble, on_each, together
 from appliance.benchmarks.reading import Unread
 from appliance.benchmarks.storage_route import Route, Way, routes
 from appliance.checks.check import View, failed, judged, not_assessed, passed
@@ -58,15 +59,16 @@ REAL, SMALL = Length(10, "1g", 2000), Length(3, "32m", 200)
 """SMALL where hosts are containers: their storage is the machine's, and full figures would say nothing more."""
 
 
-def run(view: View, remote: Remote) -> Outcome:
+def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     """Results per host and directory, and of all hosts together per shared directory."""
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
         why = "the site has no GPU host"
         return Outcome((not_assessed(CLUSTER, why).of("fio.scratch_read"),))
+    reach = Reach(remote, book or Memory())
     length = SMALL if any(in_container(view, host) for host in hosts) else REAL
-    parts = [_scratch(view, remote, hosts, length)]
-    parts += [_shared(view, remote, mount, length) for mount in view.site.storage.mounts]
+    parts = [_scratch(view, reach, hosts, length)]
+    parts += [_shared(view, reach, mount, length) for mount in view.site.storage.mounts]
     return Outcome(
         tuple(result for part in parts for result in part.results),
         tuple(measured for part in parts for measured in part.measurements),
@@ -75,8 +77,8 @@ def run(view: View, remote: Remote) -> Outcome:
     )
 
 
-def task(at: str, length: Length, parts: Sequence[str]) -> Task:
-    """fio in a directory of its own below ``at``."""
+def task(at: str, length: Length, parts: Sequence[str], part: str) -> Task:
+    """fio in a directory of its own below ``at``. ``part``: as Task has it."""
     token = f".appliance-fio-{secrets.token_hex(4)}"
     return Task(
         "fio",
@@ -84,18 +86,19 @@ def task(at: str, length: Length, parts: Sequence[str]) -> Task:
         # Files are laid out before they are read, and small ones take what they take.
         seconds=length.seconds * len(parts) * 3 + 60,
         tools=sweep.TOOL,
+        part=part,
         arguments=sweep.script_arguments(
             at, token, length.seconds, length.size, length.files, parts
         ),
     )
 
 
-def _scratch(view: View, remote: Remote, hosts: Sequence[str], length: Length) -> Outcome:
+def _scratch(view: View, reach: Reach, hosts: Sequence[str], length: Length) -> Outcome:
     scratch = view.site.storage.scratch
     if scratch is None:
         return Outcome()
     crowded = any(in_container(view, host) for host in hosts)
-    said = on_each(view, remote, task(scratch.at, length, PARTS), hosts, in_turn=crowded)
+    said = on_each(view, reach, task(scratch.at, length, PARTS, "scratch"), hosts, in_turn=crowded)
     sweeps, troubles = _sweeps(view, said, "scratch", scratch.at, PARTS)
     results = [*troubles, *_per_host(view, "scratch", scratch.at, sweeps, PARTS)]
     return Outcome(
@@ -105,7 +108,7 @@ def _scratch(view: View, remote: Remote, hosts: Sequence[str], length: Length) -
     )
 
 
-def _shared(view: View, remote: Remote, mount: NfsMount, length: Length) -> Outcome:
+def _shared(view: View, reach: Reach, mount: NfsMount, length: Length) -> Outcome:
     """All hosts that have it mounted, doubled from one: the server's ceiling shows where the sum no longer grows."""
     ways = {host: way for host, way in routes(view, mount).items() if host in _gpu_hosts(view)}
     clients = [
@@ -117,7 +120,7 @@ def _shared(view: View, remote: Remote, mount: NfsMount, length: Length) -> Outc
     sweeps: dict[str, Sweep] = {}
     for count in sizes(len(clients)):
         parts = PARTS if count == len(clients) else TOTALS
-        said = together(view, remote, task(mount.at, length, parts), clients[:count])
+        said = together(view, reach, task(mount.at, length, parts, mount.at), clients[:count])
         raw += [_raw(f"shared-{count}-{host}", one) for host, one in said.items()]
         sweeps, troubles = _sweeps(view, said, "shared", mount.at, parts)
         if troubles:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from appliance.adapters.remote import Remote
+from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.equals import Figure, in_container, judge_hosts
 from appliance.benchmarks.hpcc.summary import Summary, read
-from appliance.benchmarks.jobs import Said, Task, on_each
+from appliance.benchmarks.jobs import Reach, Said, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed
 from appliance.models.bound import Bound
@@ -77,18 +78,19 @@ cat hpccoutf.txt
 """
 
 
-def run(view: View, remote: Remote) -> Outcome:
+def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     """All hosts side by side; hosts that share one machine one after the other."""
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(STREAM),))
+    reach = Reach(remote, book or Memory())
     crowded = any(in_container(view, host) for host in hosts)
     said: dict[str, Said] = {}
     for host in hosts if crowded else ():
-        said |= on_each(view, remote, task(view, host), [host])
+        said |= on_each(view, reach, task(view, host), [host])
     if not crowded:
         for group in _alike(view, hosts):
-            said |= on_each(view, remote, task(view, group[0]), group)
+            said |= on_each(view, reach, task(view, group[0]), group)
     summaries, results = _read(view, said)
     for group in _alike(view, [host for host in hosts if host in summaries]):
         results += _compared(view, {host: summaries[host] for host in group})
@@ -118,7 +120,7 @@ def task(view: View, host: str) -> Task:
     memory = facts.memory.total if facts else 0
     order = SMALL_ORDER if small or not memory else int((memory * SHARE / 8) ** 0.5)
     arguments = tuple(map(str, (order, rows, columns)))
-    return Task("hpcc", SCRIPT, SMALL_SECONDS if small else SECONDS, TOOLS, arguments)
+    return Task("hpcc", SCRIPT, SMALL_SECONDS if small else SECONDS, TOOLS, arguments=arguments)
 
 
 def _cores(view: View, host: str) -> int:

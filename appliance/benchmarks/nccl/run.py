@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import floors
+from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, search
 from appliance.benchmarks.fio.run import sizes
-from appliance.benchmarks.jobs import Said, Task, as_one, on_each
+from appliance.benchmarks.jobs import Reach, Said, Task, as_one, on_each
 from appliance.benchmarks.nccl.table import Collective, read
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed
@@ -61,21 +62,21 @@ class Findings:
     tables: list[Table] = field(default_factory=list)
 
 
-def run(view: View, remote: Remote) -> Outcome:
+def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     """Hosts alone first; between hosts only such as are whole."""
     hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
-    found = Findings()
+    found, reach = Findings(), Reach(remote, book or Memory())
     if not hosts:
         why = "no GPU host is Slurm's, and these tests are its jobs"
         return Outcome((not_assessed(CLUSTER, why, required=False).of(HOST),))
-    _alone(view, remote, hosts, found, HOST, floors.floor(view, HOST), ())
+    _alone(view, reach, hosts, found, HOST, floors.floor(view, HOST), ())
     if view.profile.hardware.fabric.ports:
         off = ("NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1")
-        _alone(view, remote, hosts, found, LOOPBACK, floors.floor(view, LOOPBACK), off)
+        _alone(view, reach, hosts, found, LOOPBACK, floors.floor(view, LOOPBACK), off)
     if len(hosts) > 1:
-        sound = _grouped(view, remote, hosts, found)
+        sound = _grouped(view, reach, hosts, found)
         if len(sound) > 1:
-            _clustered(view, remote, sound, found)
+            _clustered(view, reach, sound, found)
     measured = tuple(
         Measurement(
             name=r.id, value=float(r.value), unit=r.unit, target=r.target, simulated=r.simulated
@@ -86,7 +87,7 @@ def run(view: View, remote: Remote) -> Outcome:
     return Outcome(tuple(found.results), measured, tuple(found.tables), tuple(found.raw))
 
 
-def _task(view: View, collective: str, hosts: int, settings: Sequence[str]) -> Task:
+def _task(view: View, part: str, collective: str, hosts: int, settings: Sequence[str]) -> Task:
     """On one host one process drives all GPUs; on several each GPU has its rank."""
     gpus = gpu_least(view.profile, view.site)
     alone = hosts == 1
@@ -95,6 +96,7 @@ def _task(view: View, collective: str, hosts: int, settings: Sequence[str]) -> T
         SCRIPT,
         seconds=600 if alone else 600 + 10 * hosts,
         tools=tool(collective),
+        part=part,
         arguments=(collective, str(gpus if alone else 1), "8G", *settings),
         gpus=gpus,
         ranks=0 if alone else gpus,
@@ -104,14 +106,14 @@ def _task(view: View, collective: str, hosts: int, settings: Sequence[str]) -> T
 
 def _alone(
     view: View,
-    remote: Remote,
+    reach: Reach,
     hosts: Sequence[str],
     found: Findings,
     check: str,
     bound: Limit | None,
     settings: Sequence[str],
 ) -> None:
-    said = on_each(view, remote, _task(view, "all_reduce", 1, settings), hosts)
+    said = on_each(view, reach, _task(view, check, "all_reduce", 1, settings), hosts)
     for host, one in said.items():
         found.raw.append(Raw(f"{check.partition('.')[2]}-{host}.txt", one.output or one.cause))
         measured = measured_of(one, gpu_least(view.profile, view.site), (host,))
@@ -202,7 +204,7 @@ def _curve(at: Place, measured: Collective, check: str) -> CheckResult:
     return passed(where, len(measured.rows), unit="sizes").of(CURVE)
 
 
-def _grouped(view: View, remote: Remote, hosts: Sequence[str], found: Findings) -> list[str]:
+def _grouped(view: View, reach: Reach, hosts: Sequence[str], found: Findings) -> list[str]:
     """Tells slow hosts and paths apart by groups that have no host in common; hosts that are not slow."""
     bound = floors.of_fabric(view, GROUPS)
     best: dict[str, float] = {}
@@ -212,7 +214,7 @@ def _grouped(view: View, remote: Remote, hosts: Sequence[str], found: Findings) 
         verdicts: dict[Group, bool | None] = {}
         with ThreadPoolExecutor(max(1, len(groups))) as pool:
             tried = pool.map(
-                lambda g: _over(view, remote, sorted(g), found, "all_reduce", GROUPS, bound), groups
+                lambda g: _over(view, reach, sorted(g), found, "all_reduce", GROUPS, bound), groups
             )
             answers = dict(zip(groups, tried, strict=True))
         for group, (one, result) in answers.items():
@@ -257,7 +259,7 @@ def grouped(
 
 def _over(
     view: View,
-    remote: Remote,
+    reach: Reach,
     hosts: Sequence[str],
     found: Findings,
     collective: str,
@@ -265,7 +267,8 @@ def _over(
     bound: Limit | None,
 ) -> tuple[Said, CheckResult]:
     """One collective over these hosts on a ring: a tree over two hosts passes more than the wire."""
-    said = as_one(view, remote, _task(view, collective, len(hosts), ("NCCL_ALGO=Ring",)), hosts)
+    task = _task(view, f"{check} {collective}", collective, len(hosts), ("NCCL_ALGO=Ring",))
+    said = as_one(view, reach, task, hosts)
     name = f"{collective}-{len(hosts)}-{hosts[0]}-{hosts[-1]}.txt"
     found.raw.append(Raw(name, said.output or said.cause))
     measured = measured_of(said, gpu_least(view.profile, view.site), hosts)
@@ -281,16 +284,16 @@ def _over(
     return said, results[0]
 
 
-def _clustered(view: View, remote: Remote, hosts: Sequence[str], found: Findings) -> None:
+def _clustered(view: View, reach: Reach, hosts: Sequence[str], found: Findings) -> None:
     bound = floors.of_fabric(view, ALL)
     for count in sizes(len(hosts))[1:]:
-        _, result = _over(view, remote, hosts[:count], found, "all_reduce", ALL, bound)
+        _, result = _over(view, reach, hosts[:count], found, "all_reduce", ALL, bound)
         if result.status is not Status.PASS:
             return
     for collective in OTHERS:
         # All to all crosses the wire with every host at once: no published share of it is known.
         _over(
-            view, remote, hosts, found, collective, ALL, None if collective == "alltoall" else bound
+            view, reach, hosts, found, collective, ALL, None if collective == "alltoall" else bound
         )
 
 

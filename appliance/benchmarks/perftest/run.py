@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import floors
+from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, isolate, lifted, search
-from appliance.benchmarks.jobs import Said, Task, together
+from appliance.benchmarks.jobs import Reach, Said, Task, together
 from appliance.benchmarks.perftest import table
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, not_assessed, passed
@@ -69,7 +70,7 @@ class Measured:
     raw: list[Raw] = field(default_factory=list)
 
 
-def run(view: View, remote: Remote) -> Outcome:
+def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     """Pairs side by side, no host in two at once; then each suspect with hosts that are known to be good."""
     hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
     devices = {host: tuple(rails_of(view, host)) for host in hosts}
@@ -85,11 +86,11 @@ def run(view: View, remote: Remote) -> Outcome:
         LAT: floors.floor(view, LAT),
         GPU_BW: floors.of_port(view, GPU_BW),
     }
-    found = Measured()
+    found, reach = Measured(), Reach(remote, book or Memory())
 
     def attempt(groups: Sequence[Group]) -> Mapping[Group, bool | None]:
         with ThreadPoolExecutor(max(1, len(groups))) as pool:
-            said = list(pool.map(lambda g: _pair(view, remote, g, devices), groups))
+            said = list(pool.map(lambda g: _pair(view, reach, g, devices), groups))
         for group, one in zip(groups, said, strict=True):
             _note(found, group, one)
         return {group: _good(found.values.get(group), bounds) for group in groups}
@@ -121,7 +122,7 @@ def rails_of(view: View, host: str) -> Iterator[str]:
             yield f"{port.device}:{near.get(port.device, '')}"
 
 
-def _pair(view: View, remote: Remote, group: Group, devices: Mapping[str, Sequence[str]]) -> Said:
+def _pair(view: View, reach: Reach, group: Group, devices: Mapping[str, Sequence[str]]) -> Said:
     """What the client said; the server says nothing."""
     one, other = sorted(group)
     common = [rail for rail in devices[one] if rail in devices[other]]
@@ -133,7 +134,7 @@ def _pair(view: View, remote: Remote, group: Group, devices: Mapping[str, Sequen
         arguments=(str(SECONDS), one, str(view.site.host(one).address), *common),
         gpus=gpu_least(view.profile, view.site),
     )
-    said = together(view, remote, task, (one, other))
+    said = together(view, reach, task, (one, other))
     bad = next((s for s in said.values() if s.trouble), None)
     return bad or max(said.values(), key=lambda s: len(s.output))
 

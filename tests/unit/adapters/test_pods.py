@@ -12,7 +12,7 @@ from appliance.adapters.kubernetes import Ref
 from appliance.adapters.pods import KAI, NAMESPACE, QUEUE_LABEL, START_SECONDS, PodRemote, Way
 from appliance.adapters.process import Completed
 from appliance.benchmarks.hpcc import run as hpcc
-from appliance.benchmarks.jobs import Task, Trouble, on_each
+from appliance.benchmarks.jobs import Reach, Task, Trouble, on_each
 from appliance.checks.check import View
 from appliance.errors import ClusterFailed, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import Status
@@ -174,7 +174,7 @@ def test_a_host_that_is_not_freed_is_at_work_and_no_fault() -> None:
     done = remote(cluster).run("gpu-1", ["true"], timeout=600)
     assert "Insufficient nvidia.com/gpu" in done.stderr
     assert len(cluster.deleted) == 1
-    (said,) = on_each(_of_kubernetes(), remote(cluster), _task("echo 1"), ["gpu-1"]).values()
+    (said,) = on_each(_of_kubernetes(), Reach(remote(cluster)), _task("echo 1"), ["gpu-1"]).values()
     assert said.trouble is Trouble.BUSY
     assert said.verdict("x.y", "gpu-1").status is Status.NOT_ASSESSED
     assert said.cause.startswith("Kubernetes gives it no work: 0/3 nodes")
@@ -225,13 +225,16 @@ def test_a_host_that_is_no_node_is_named() -> None:
 
 
 def test_a_task_is_read_from_the_log_as_from_any_host() -> None:
-    said = on_each(_of_kubernetes(), remote(Cluster()), _task("echo 42"), ["gpu-1", "gpu-2"])
+    said = on_each(_of_kubernetes(), Reach(remote(Cluster())), _task("echo 42"), ["gpu-1", "gpu-2"])
     assert {host: one.output.strip() for host, one in said.items()} == {
         "gpu-1": "42",
         "gpu-2": "42",
     }
     (lacking,) = on_each(
-        _of_kubernetes(), remote(Cluster()), _task("x", {"no-such-tool": "get it"}), ["gpu-1"]
+        _of_kubernetes(),
+        Reach(remote(Cluster())),
+        _task("x", {"no-such-tool": "get it"}),
+        ["gpu-1"],
     ).values()
     assert (lacking.trouble, lacking.fix) == (Trouble.NO_TOOL, "get it")
 

@@ -112,6 +112,29 @@ def test_one_that_is_overdue_is_cancelled_with_slurms_reason() -> None:
     assert 240 < book.at < 240 + 2 * batch.POLL
 
 
+def test_one_that_is_not_begun_in_time_is_cancelled_and_one_that_is_has_its_whole_time() -> None:
+    bounded = PROMPT.model_copy(update={"begin": 60.0})
+    slurm, book = Slurm("PENDING (Resources)"), Book()
+    with pytest.raises(Unended):
+        through(slurm, book, bounded, BATCH)
+    assert 60 < book.at < 60 + 2 * batch.POLL
+    slurm, book = Slurm("RUNNING (None)"), Book()
+    with pytest.raises(Unended):
+        through(slurm, book, bounded, BATCH)
+    assert 240 < book.at < 240 + 2 * batch.POLL
+
+
+def test_accounting_that_learns_late_where_a_job_ran_is_asked_again() -> None:
+    class Late(Slurm):
+        def run(self, host: str, argv: Sequence[str], **_: object) -> Completed:
+            self.sacct = "COMPLETED|gpu-[1-2]" if self.asked.count("sacct") > 1 else "RUNNING|"
+            return super().run(host, argv)
+
+    slurm = Late("")
+    assert through(slurm, Book(), PROMPT, BATCH).stdout == "said\n"
+    assert slurm.asked.count("sacct") == 3
+
+
 def test_its_bound_counts_from_its_submission_not_from_whoever_comes_back() -> None:
     slurm, book = Slurm("RUNNING (None)"), Book(PROMPT.model_copy(update={"id": "17"}))
     book.at = 500.0
@@ -165,6 +188,7 @@ def test_one_that_slurm_refuses_is_told_with_its_reason_and_closed() -> None:
         ("NODE_FAIL|gpu-[1-2]", {"code": ""}, "Slurm says NODE_FAIL"),
         ("CANCELLED by 0|None assigned", {}, "it never ran on a host; Slurm says CANCELLED by 0"),
         ("", {}, "it never ran on a host"),
+        ("PENDING|None assigned", {}, "it never ran on a host; Slurm says PENDING"),
         ("FAILED|gpu-[1-2]", {"code": "137\n", "err": "task 1: Killed\n"}, "task 1: Killed"),
     ],
 )

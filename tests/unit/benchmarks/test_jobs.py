@@ -9,12 +9,14 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks import jobs
-from appliance.benchmarks.jobs import Task, Trouble, on_each, together
+from appliance.benchmarks.batch import Memory
+from appliance.benchmarks.jobs import Reach, Task, Trouble, on_each, together
 from appliance.checks.check import View
-from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
+from appliance.errors import ConnectionFailed
 from appliance.models.result import Status
 from appliance.models.site import Host, Network, Role, Site
 from tests.profiles import profile_of
+from tests.unit.benchmarks.batches import Batches, value
 
 ROLES = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,), "gpu-2": (Role.GPU,)}
 
@@ -39,57 +41,80 @@ def as_host(argv: Sequence[str], name: str) -> str:
     return done.stdout
 
 
-class Shells:
-    """A control host whose srun runs the task once per host, labelled; ``spoil`` changes what a host printed."""
+class Shells(Batches):
+    """A control host whose jobs run the task once per host, labelled; ``spoil`` changes what a host printed."""
 
     def __init__(self, spoil: Callable[[str, str], str] = lambda _, text: text) -> None:
+        super().__init__()
         self.spoil = spoil
-        self.error: ApplianceError | None = None
-        self.stderr = ""
+        self.stderr = self.held = ""
+        self.lost: set[str] = set()
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
     def run(
         self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
     ) -> Completed:
         self.asked.append((host, tuple(argv)))
-        if argv[0] == "scancel":
-            return Completed(tuple(argv), 0, "", "")
-        if self.error:
-            raise self.error
-        if argv[0] != "srun":
-            return Completed(tuple(argv), 0, self.spoil(host, as_host(argv, host)), "")
-        nodes = next(a for a in argv if a.startswith("--nodelist=")).partition("=")[2].split(",")
-        lines = []
-        for number, node in enumerate(nodes):
-            lines += [
-                f"{number}: {line}" for line in self.spoil(node, as_host(argv, node)).splitlines()
-            ]
+        if argv[0] in self.lost:
+            raise ConnectionFailed("connection lost", "is it up?", host)
+        if argv[0] == "squeue":
+            return Completed(tuple(argv), 0, self.held, "")
+        return super().run(host, argv, input=input, timeout=timeout)
+
+    def step(self, argv: Sequence[str]) -> Completed:
+        lines = [
+            f"{number}: {line}"
+            for number, node in enumerate(value(argv, "--nodelist").split(","))
+            for line in self.spoil(node, as_host(argv, node)).splitlines()
+        ]
         return Completed(tuple(argv), 1 if self.stderr else 0, "\n".join(lines), self.stderr)
+
+    def elsewhere(self, host: str, argv: Sequence[str]) -> Completed:
+        return Completed(tuple(argv), 0, self.spoil(host, as_host(argv, host)), "")
+
+
+class Patient(Memory):
+    """A book whose time passes by waiting; ``stop``: somebody wants the program to end."""
+
+    def __init__(self, *, stop: bool = False) -> None:
+        super().__init__(again="appliance validate --resume R")
+        self.at, self.stop = 0.0, stop
+
+    def now(self) -> float:
+        return self.at
+
+    def wait(self, seconds: float) -> bool:
+        self.at += seconds
+        return self.stop
 
 
 def task(script: str, seconds: float = 20, tools: dict[str, str] | None = None) -> Task:
     return Task("test", script, seconds, tools or {})
 
 
-def one(script: str, remote: Shells | None = None, seconds: float = 20) -> jobs.Said:
-    return together(VIEW, remote or Shells(), task(script, seconds), ("gpu-1",))["gpu-1"]
+def one(
+    script: str, remote: Shells | None = None, seconds: float = 20, book: Memory | None = None
+) -> jobs.Said:
+    reach = Reach(remote or Shells(), book or Patient())
+    return together(VIEW, reach, task(script, seconds), ("gpu-1",))["gpu-1"]
 
 
 def test_each_host_says_its_own() -> None:
     remote = Shells()
     said = together(
-        VIEW, remote, task("echo $SLURMD_NODENAME; echo 'two  words'"), ("gpu-1", "gpu-2")
+        VIEW, Reach(remote), task("echo $SLURMD_NODENAME; echo 'two  words'"), ("gpu-1", "gpu-2")
     )
     assert {host: s.output for host, s in said.items()} == {
         "gpu-1": "gpu-1\ntwo  words\n",
         "gpu-2": "gpu-2\ntwo  words\n",
     }
-    assert [host for host, _ in remote.asked] == ["head"]
+    assert [argv[0] for _, argv in remote.asked].count("sbatch") == 1
+    assert {host for host, argv in remote.asked if argv[0] != "head"} == {"head"}
 
 
 def test_hosts_that_slurm_does_not_rule_are_asked_by_ssh() -> None:
     remote = Shells()
-    assert on_each(VIEW, remote, task("echo here"), ("head",))["head"].output == "here\n"
+    assert on_each(VIEW, Reach(remote), task("echo here"), ("head",))["head"].output == "here\n"
     assert remote.asked[0][0] == "head"
     assert remote.asked[0][1][0] == "/bin/sh"
 
@@ -106,7 +131,7 @@ def test_the_exit_code_and_the_last_word_of_a_script_are_kept() -> None:
 
 def test_a_missing_tool_is_not_assessed_with_its_package() -> None:
     wanted = task("true", tools={"no-such-tool": "apt-get install it"})
-    said = together(VIEW, Shells(), wanted, ("gpu-1",))["gpu-1"]
+    said = together(VIEW, Reach(Shells()), wanted, ("gpu-1",))["gpu-1"]
     result = said.verdict("fio.scratch_read", "gpu-1")
     assert (result.status, result.cause, result.fix) == (
         Status.NOT_ASSESSED,
@@ -146,12 +171,7 @@ def test_a_host_that_ran_something_else_is_an_error() -> None:
     ("stderr", "trouble", "status"),
     [
         (
-            "srun: error: Unable to allocate resources: Requested nodes are busy",
-            Trouble.BUSY,
-            Status.NOT_ASSESSED,
-        ),
-        (
-            "srun: Required node not available (down, drained or reserved)",
+            "it never ran on a host; Slurm says CANCELLED by 0",
             Trouble.BUSY,
             Status.NOT_ASSESSED,
         ),
@@ -164,7 +184,7 @@ def test_a_host_that_ran_something_else_is_an_error() -> None:
         ("", Trouble.FAILED, Status.ERROR),
     ],
 )
-def test_a_host_that_printed_nothing_is_told_by_what_srun_said(
+def test_a_host_that_printed_nothing_is_told_by_what_slurm_said(
     stderr: str, trouble: Trouble, status: Status
 ) -> None:
     remote = Shells(lambda _, __: "")
@@ -174,27 +194,65 @@ def test_a_host_that_printed_nothing_is_told_by_what_srun_said(
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("held", "told", "fix"),
     [
-        (DeadlineExceeded("srun did not end"), Status.ERROR),
-        (ConnectionFailed("connection lost", "is it up?", "head"), Status.NOT_ASSESSED),
+        ("PENDING (Resources)", "it is at work: PENDING (Resources)", "squeue"),
+        (
+            "PENDING (ReqNodeNotAvail, UnavailableNodes:gpu-1)",
+            "Slurm gives it no work: PENDING (ReqNodeNotAvail",
+            "sinfo -R",
+        ),
     ],
 )
-def test_a_job_nobody_waits_for_is_cancelled(error: ApplianceError, status: Status) -> None:
+def test_a_host_that_is_not_freed_within_a_minute_is_not_assessed(
+    held: str, told: str, fix: str
+) -> None:
+    remote, book = Shells(), Patient()
+    remote.held = held
+    said = one("true", remote, seconds=600, book=book)
+    assert said.verdict("c.d", "gpu-1").status is Status.NOT_ASSESSED
+    assert said.cause.startswith(told)
+    assert fix in said.fix
+    assert jobs.START_SECONDS < book.at < jobs.START_SECONDS + 20
+    assert remote.asked[-1][1][0] == "scancel"
+
+
+def test_a_job_that_does_not_end_is_an_error_and_cancelled() -> None:
+    remote, book = Shells(), Patient()
+    remote.held = "RUNNING (None)"
+    said = one("true", remote, seconds=300, book=book)
+    assert (said.trouble, said.verdict("c.d", "gpu-1").status) == (Trouble.OVERDUE, Status.ERROR)
+    assert 300 < book.at < 300 + jobs.START_SECONDS + 2 * jobs.GRACE_SECONDS + 20
+    assert remote.asked[-1][1][0] == "scancel"
+
+
+def test_a_job_whose_line_is_lost_goes_on_and_is_waited_for_by_whoever_comes_back() -> None:
+    remote, book = Shells(), Patient()
+    remote.lost = {"squeue"}
+    said = one("echo 42", remote, book=book)
+    assert (said.trouble, said.fix) == (Trouble.SILENT, "appliance validate --resume R")
+    assert "goes on" in said.cause
+    remote.lost = set()
+    assert one("echo 43", remote, book=book).output == "42\n"
+    asked = [argv[0] for _, argv in remote.asked]
+    assert (asked.count("sbatch"), asked.count("scancel")) == (1, 0)
+
+
+def test_nothing_is_submitted_once_somebody_wants_to_stop() -> None:
     remote = Shells()
-    remote.error = error
-    said = one("true", remote)
-    assert said.verdict("c.d", "gpu-1").status is status
-    name = next(a for a in remote.asked[0][1] if a.startswith("--job-name=")).partition("=")[2]
-    assert remote.asked[-1] == ("head", ("scancel", f"--name={name}"))
+    assert one("true", remote, book=Patient(stop=True)).trouble is Trouble.SILENT
+    assert remote.asked == []
+
+
+def test_each_part_of_a_benchmark_has_jobs_of_its_own() -> None:
+    host, loopback = (Task("nccl", "", 1, {}, part) for part in ("nccl.host", "nccl.loopback"))
+    hosts = [f"gpu-{n}" for n in range(100)]
+    keys = {jobs.key(task, of) for task in (host, loopback) for of in (hosts, hosts[1:], hosts[:1])}
+    assert len(keys) == 6
+    assert max(map(len, keys)) < 100
 
 
 def test_a_job_takes_its_hosts_alone_and_is_bounded() -> None:
-    argv = jobs.srun(Task("fio", "true", 100, {}, gpus=8), "appliance-fio-1", ("gpu-1", "gpu-2"))
-    assert {
-        "--exclusive",
-        "--gres=gpu:8",
-        "--nodelist=gpu-1,gpu-2",
-        "--time=4",
-        "--immediate=60",
-    } < set(argv)
+    found = jobs.batch(Task("fio", "true", 100, {}, gpus=8), ("gpu-1", "gpu-2"))
+    assert {"--exclusive", "--gres=gpu:8", "--nodelist=gpu-1,gpu-2", "--time=4"} < {*found.options}
+    assert "--gres=gpu:8" in found.step

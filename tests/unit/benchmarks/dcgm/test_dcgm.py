@@ -21,6 +21,7 @@ from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Network, Role, Site
 from tests.profiles import profile_of
+from tests.unit.benchmarks.batches import Batches
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/dcgm"
 THREE, FOUR = ((DATA / f"{name}-level3.json").read_text() for name in ("3", "4"))
@@ -164,12 +165,10 @@ def test_no_doctored_report_turns_into_a_pass_of_what_it_lacks(
         assert all(isinstance(v.word, Word) for v in found.verdicts)
 
 
-class OneHost:
+class OneHost(Batches):
     """A control host whose srun prints one report."""
 
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
+    def step(self, argv: Sequence[str]) -> Completed:
         self.level = argv[-1]
         lines = ["appliance-begin host=gpu-1", *FOUR.splitlines()]
         lines.append(f"appliance-end code=0 size={len(FOUR)}")

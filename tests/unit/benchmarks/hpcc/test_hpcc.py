@@ -19,6 +19,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Network, Role, Site
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.unit.benchmarks.batches import Batches, value
 
 REAL = (Path(__file__).parents[3] / "data/benchmarks/hpcc/hpcc-1.5.txt").read_text()
 
@@ -53,16 +54,15 @@ def test_no_cut_summary_is_read(at: int, noise: str) -> None:
         assert at > REAL.index("End of Summary")
 
 
-class Hosts:
+class Hosts(Batches):
     """A control host whose srun gives each host's summary, with the triad of slow ones divided."""
 
     def __init__(self, slow: Sequence[str] = (), wrong: str = "") -> None:
+        super().__init__()
         self.slow, self.wrong = slow, wrong
 
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
-        node = next(a for a in argv if a.startswith("--nodelist=")).partition("=")[2]
+    def step(self, argv: Sequence[str]) -> Completed:
+        node = value(argv, "--nodelist")
         text = REAL.replace("Triad=69.8805", "Triad=20.5") if node in self.slow else REAL
         text = text.replace("...... PASSED", "...... FAILED") if node == self.wrong else text
         lines = [f"appliance-begin host={node}", *text.splitlines()]

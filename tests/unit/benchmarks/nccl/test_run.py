@@ -15,6 +15,7 @@ from appliance.models.result import CheckResult, Status, place
 from appliance.models.site import Host, Network, Role, Site
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
+from tests.unit.benchmarks.batches import Batches, value
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/nccl"
 HOST, PAIR = (DATA / "host.txt").read_text(), (DATA / "two-hosts.txt").read_text()
@@ -48,17 +49,16 @@ def table(hosts: Sequence[str], busbw: float = 191.0) -> str:
     return head + ranks + rest.replace("190.99", f"{busbw:.2f}")
 
 
-class Cluster:
+class Cluster(Batches):
     """A control host whose srun answers with the tables of hosts, some of which slow every group they are in."""
 
     def __init__(self, slow: Sequence[str] = (), alone: str = HOST) -> None:
+        super().__init__()
         self.slow, self.alone = slow, alone
         self.jobs: list[tuple[str, ...]] = []
 
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
-        nodes = next(a for a in argv if a.startswith("--nodelist=")).partition("=")[2].split(",")
+    def step(self, argv: Sequence[str]) -> Completed:
+        nodes = value(argv, "--nodelist").split(",")
         self.jobs.append(tuple(argv))
         if len(nodes) == 1:
             text = self.alone.replace("gpu-1 ", f"{nodes[0]} ")

@@ -19,6 +19,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Network, Role, Site
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.unit.benchmarks.batches import Batches, value
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/perftest"
 BW, LAT = (DATA / "bw.txt").read_text(), (DATA / "lat.txt").read_text()
@@ -99,17 +100,16 @@ def view(names: Sequence[str]) -> View:
     return View(profile, site, {name: facts_of(name, ports=ports) for name in names})
 
 
-class Cluster:
+class Cluster(Batches):
     """srun whose pairs are slow where a bad end ("gpu-2/mlx5_1") or path is in them."""
 
     def __init__(self, *bad: str, paths: Sequence[frozenset[str]] = (), cuda: bool = False) -> None:
+        super().__init__()
         self.bad, self.paths, self.cuda = set(bad), paths, cuda
         self.pairs: list[frozenset[str]] = []
 
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
-        nodes = next(a for a in argv if a.startswith("--nodelist=")).partition("=")[2].split(",")
+    def step(self, argv: Sequence[str]) -> Completed:
+        nodes = value(argv, "--nodelist").split(",")
         self.pairs.append(frozenset(nodes))
         lines = []
         for device in RAILS:
