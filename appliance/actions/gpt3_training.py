@@ -1,4 +1,4 @@
-"""What a training through Slurm must find at the site before it is submitted. No host is contacted."""
+"""What a training must find at the site before it is begun. No host is contacted."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,23 @@ from appliance.models.site import Owner
 
 
 def asked(
-    target: Target, model: str | None, nodes: Sequence[int], observer: Observer, *, contained: bool
+    target: Target,
+    model: str | None,
+    nodes: Sequence[int],
+    observer: Observer,
+    way: Owner,
+    *,
+    contained: bool,
 ) -> Request:
-    """The training that was asked for; ``contained``: a container was named. Raises ConfigError where the site cannot carry it."""
+    """The training that was asked for; ``way``: whose GPU hosts; ``contained``: a container was named. Raises ConfigError where the site cannot carry it."""
     small = model is None or model.lower() == SMALL
     request = Request(SMALL if small else model_named(model) or SMALL, tuple(nodes))
     loaded = locate(target, raise_rack=False, observer=observer)
-    site, hosts = loaded.site, len(loaded.site.gpu_hosts_of(Owner.SLURM))
+    site, hosts = loaded.site, len(loaded.site.gpu_hosts_of(way))
     for count in nodes:
         if count > hosts:
             raise ConfigError(
-                f"--nodes {count}: Slurm has {hosts} GPU hosts at site {site.name}",
+                f"--nodes {count}: {way.title()} has {hosts} GPU hosts at site {site.name}",
                 "name at most as many; appliance node show says whose each host is",
             )
         if not request.divides(count):
@@ -33,6 +39,11 @@ def asked(
             )
     if small:
         return request
+    if way is Owner.KUBERNETES:
+        raise ConfigError(
+            f"{request.model} is trained through slurm; through kubernetes the small model alone",
+            "leave --model out, or write the jobs to submit by hand: appliance validate gpt3 --render DIR",
+        )
     if "gpu" in site.simulated:
         raise ConfigError(
             f"the GPUs of site {site.name} are simulated, and {request.model} is trained on real ones",

@@ -8,14 +8,16 @@ by the cluster, so nothing is left at work where the program is gone.
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from appliance.adapters.kubernetes import Cluster, Ref
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Reachable
 from appliance.errors import ClusterFailed, ConnectionFailed, DeadlineExceeded
 
+T = TypeVar("T")
 NAMESPACE = "appliance-benchmarks"
 OWN = {"appliance/benchmark": "true"}
 HOST_ROOT = "/host"
@@ -27,6 +29,10 @@ BUSY = "Immediate allocation"
 """Slurm's word for it, by which jobs know that a host is at work."""
 KEPT_SECONDS = 600
 POLL = 1.0
+LOST = 30
+"""Polls that the API server may leave unanswered: the Job goes on meanwhile."""
+KILLED = 128
+"""Above it an exit code is a signal's."""
 
 
 class Logged(Cluster, Protocol):
@@ -43,6 +49,15 @@ class Way:
 
     image: str
     queue: str = ""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How one of several programs that work together ended; ``code`` None: it was still at work when another had failed."""
+
+    host: str
+    code: int | None
+    said: str
 
 
 @dataclass(frozen=True)
@@ -63,16 +78,42 @@ class PodRemote:
         """See Remote. What needs an input goes beside Kubernetes: a pod has none."""
         if host not in self.hosts or input is not None:
             return self.beside.run(host, argv, input=input, timeout=timeout)
-        name = f"bench-{uuid.uuid4().hex[:12]}"
-        ref = Ref("batch/v1", "Job", name, NAMESPACE)
+        name = _name()
         try:
             self._submit(name, host, argv, timeout)
             try:
                 return self._ended(name, host, argv, timeout)
             finally:
-                self.cluster.delete(ref)
+                self._remove(name)
         except ClusterFailed as error:
             raise ConnectionFailed(error.message, error.hint, host) from error
+
+    def gang(
+        self, hosts: Sequence[str], argv: Sequence[str], timeout: float, port: int
+    ) -> tuple[Rank, ...]:
+        """The program on all of these hosts at once, over the network of pods, each told as torchrun would who it is and where the first is.
+
+        The first that fails ends the others. Raises ConnectionFailed where one is not placed, or DeadlineExceeded.
+        """
+        names = [_name() for _ in hosts]
+        common = {"WORLD_SIZE": str(len(hosts)), "MASTER_PORT": str(port)}
+        begun = self.now()
+        try:
+            own = {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+            first = [_variable("MASTER_ADDR", own), *_variables(common | {"RANK": "0"})]
+            self._submit(names[0], hosts[0], argv, timeout, first)
+            address = self._placed(names[0], hosts[0], begun)
+            for rank, (name, host) in enumerate(zip(names[1:], hosts[1:], strict=True), 1):
+                given = common | {"RANK": str(rank), "MASTER_ADDR": address}
+                self._submit(name, host, argv, timeout, _variables(given))
+            for name, host in zip(names[1:], hosts[1:], strict=True):
+                self._placed(name, host, begun)
+            return self._ranks(names, hosts, begun + START_SECONDS + timeout)
+        except ClusterFailed as error:
+            raise ConnectionFailed(error.message, error.hint, hosts[0]) from error
+        finally:
+            for name in names:
+                self._remove(name)
 
     def reach(self, host: str) -> None:
         """See Reachable."""
@@ -82,7 +123,71 @@ class PodRemote:
         """See Reachable."""
         self.beside.leave(host)
 
-    def _submit(self, name: str, host: str, argv: Sequence[str], timeout: float) -> None:
+    def _placed(self, name: str, host: str, begun: float) -> str:
+        """The pod's address. Raises ConnectionFailed where the scheduler gives it no host in time."""
+        while True:
+            status = self._status(name)[1]
+            if status.get("podIP") and status.get("phase", "Pending") != "Pending":
+                return str(status["podIP"])
+            if self.now() - begun > START_SECONDS:
+                raise ConnectionFailed(
+                    f"Kubernetes gives {host} no work: {_why(status)}",
+                    f"kubectl describe node {host} says who has it, or whether it is cordoned",
+                    host,
+                )
+            self._rest(host)
+
+    def _ranks(self, names: Sequence[str], hosts: Sequence[str], until: float) -> tuple[Rank, ...]:
+        """Until all have ended, or one has failed: those that follow it at once are given a moment to say so."""
+        while True:
+            codes = [_code(self._status(name)[1]) for name in names]
+            if any(codes) or None not in codes:
+                break
+            if self.now() > until:
+                late = next(h for h, code in zip(hosts, codes, strict=True) if code is None)
+                raise DeadlineExceeded("the pods did not end in time", "", late)
+            self._rest(hosts[0])
+        self.sleep(POLL)
+        found = [self._status(name) for name in names]
+        return tuple(
+            Rank(host, _code(status), self._log(pod) if pod else "")
+            for host, (pod, status) in zip(hosts, found, strict=True)
+        )
+
+    def _rest(self, host: str) -> None:
+        if self.cancelled():
+            raise ConnectionFailed("it was interrupted", "run the same command again", host)
+        self.sleep(POLL)
+
+    def _status(self, name: str) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+        """The Job's pod, and what is said of it. Raises ClusterFailed where the API server stays silent."""
+        pods = self._patient(lambda: self.cluster.find("v1", "Pod", f"job-name={name}"))
+        pod = next(iter(pods), None)
+        return pod, pod.get("status", {}) if pod else {}
+
+    def _log(self, pod: Mapping[str, Any]) -> str:
+        return self._patient(lambda: self.cluster.logs(Ref.of(pod)))
+
+    def _patient(self, ask: Callable[[], T]) -> T:
+        for _ in range(LOST):
+            with suppress(ClusterFailed):
+                return ask()
+            self.sleep(POLL)
+        return ask()
+
+    def _remove(self, name: str) -> None:
+        # Where nobody answers, the Job ends by its deadline, and the cluster takes it away.
+        with suppress(ClusterFailed):
+            self.cluster.delete(Ref("batch/v1", "Job", name, NAMESPACE))
+
+    def _submit(
+        self,
+        name: str,
+        host: str,
+        argv: Sequence[str],
+        timeout: float,
+        variables: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         labels = OWN | {"pod-security.kubernetes.io/enforce": "privileged"}
         meta = {"name": NAMESPACE, "labels": labels}
         self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
@@ -92,31 +197,31 @@ class PodRemote:
                 f"the cluster has no node {host}", "appliance node show says whose it is", host
             )
         gpus = str(node.get("status", {}).get("allocatable", {}).get(GPU, "0"))
-        self.cluster.apply(job(name, host, argv, timeout, gpus, self.way))
+        self.cluster.apply(job(name, host, argv, timeout, gpus, self.way, variables))
 
     def _ended(self, name: str, host: str, argv: Sequence[str], timeout: float) -> Completed:
         begun = self.now()
         while True:
-            pod = next(iter(self.cluster.find("v1", "Pod", f"job-name={name}")), None)
-            status: Mapping[str, Any] = pod.get("status", {}) if pod else {}
+            pod, status = self._status(name)
             done = _code(status)
             if pod is not None and done is not None:
-                said = self.cluster.logs(Ref.of(pod))
-                return Completed(tuple(argv), done, said, "")
+                return Completed(tuple(argv), done, self._log(pod), "")
             waited = self.now() - begun
             if status.get("phase", "Pending") == "Pending" and waited > START_SECONDS:
                 return Completed(tuple(argv), 1, "", f"{BUSY}: {_why(status)}")
             if waited > START_SECONDS + timeout:
                 raise DeadlineExceeded(f"{argv[0]} did not end within {timeout:g} s", "", host)
-            if self.cancelled():
-                raise ConnectionFailed(
-                    f"{argv[0]} was interrupted", "run the same command again", host
-                )
-            self.sleep(POLL)
+            self._rest(host)
 
 
 def job(
-    name: str, host: str, argv: Sequence[str], timeout: float, gpus: str, way: Way
+    name: str,
+    host: str,
+    argv: Sequence[str],
+    timeout: float,
+    gpus: str,
+    way: Way,
+    variables: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The Job: one pod on the host, with all of its GPUs where it has any, so that no work of others is beside it."""
     asked = {"cpu": "100m", "memory": "128Mi"} | ({GPU: gpus} if gpus not in {"", "0"} else {})
@@ -125,6 +230,7 @@ def job(
         "name": "work",
         "image": way.image,
         "command": ["chroot", HOST_ROOT, *argv],
+        "env": list(variables),
         "resources": {"requests": asked, "limits": {k: v for k, v in asked.items() if k == GPU}},
         "securityContext": {"runAsUser": 0, "privileged": True},
         "volumeMounts": [{"name": "root", "mountPath": HOST_ROOT}],
@@ -150,6 +256,18 @@ def job(
             "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     }
+
+
+def _name() -> str:
+    return f"bench-{uuid.uuid4().hex[:12]}"
+
+
+def _variables(given: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [_variable(name, {"value": value}) for name, value in given.items()]
+
+
+def _variable(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, **value}
 
 
 def _code(status: Mapping[str, Any]) -> int | None:

@@ -1,5 +1,6 @@
-"""appliance validate gpt3 --model NAME --nodes 1,2 --through slurm: a training that is submitted now."""
+"""appliance validate gpt3 --model NAME --nodes 1,2 --through slurm: a training that is begun now."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -8,24 +9,32 @@ from click.core import ParameterSource
 from appliance.actions import gpt3_training as action
 from appliance.actions.opening import Target
 from appliance.cli import options
-from appliance.cli.gpt3_render import numbers
+from appliance.cli.gpt3_render import WAYS, numbers
+from appliance.models.site import Owner
 
 NAME = "gpt3"
 OPTIONS = ("model", "nodes", "through")
 
 
 def settings(
-    target: Target, model: str | None, nodes: str, through: str, *, contained: bool
+    target: Target,
+    benchmarks: Sequence[str],
+    model: str | None,
+    nodes: str,
+    through: str,
+    *,
+    contained: bool,
 ) -> dict[str, dict[str, Any]]:
     """What the benchmark is given; {} where nothing was asked for. Raises UsageError or ConfigError before a host is asked."""
     source = click.get_current_context().get_parameter_source
     given = {name for name in OPTIONS if source(name) is ParameterSource.COMMANDLINE}
-    if not given:
+    if not given or NAME not in (benchmarks or (NAME,)):
         return {}
-    if "through" in given and through != "slurm":
+    if "through" in given and through not in WAYS:
         raise click.UsageError(
-            f"a training is submitted through slurm alone, not {through}: --render DIR writes the jobs for kubernetes"
+            f"a training goes through slurm or kubernetes, not {through}: give the command twice"
         )
     counts = numbers(nodes) if "nodes" in given else []
-    found = action.asked(target, model, counts, options.quiet(), contained=contained)
+    way = Owner.KUBERNETES if "through" in given and through == WAYS[1] else Owner.SLURM
+    found = action.asked(target, model, counts, options.quiet(), way, contained=contained)
     return {NAME: {"request": found}}

@@ -1,4 +1,4 @@
-"""appliance validate fio hpcc --through kubernetes: on hosts of Kubernetes through its own scheduler."""
+"""appliance validate gpt3 nccl fio hpcc --through kubernetes: on hosts of Kubernetes through its own scheduler."""
 
 from pathlib import Path
 
@@ -10,9 +10,26 @@ from appliance.actions.opening import Target
 from appliance.actions.through_pods import BENCHMARKS, Pods
 from appliance.adapters.pods import Way
 from appliance.cli import options
-from appliance.cli.gpt3_render import IMAGE, QUEUE, refuse_without
+from appliance.cli.gpt3_render import IMAGE, QUEUE, WAYS, refuse_without
+from appliance.cli.gpt3_render import OPTIONS as TRAINED
 
-__all__ = ["BENCHMARKS", "asked"]
+__all__ = ["BENCHMARKS", "asked", "named"]
+
+SLURM, KUBERNETES = WAYS
+WITHOUT_GPU = {
+    SLURM: ("storage", "slurm", "gpt3", "fio", "hpcc"),
+    KUBERNETES: ("gpt3", "fio", "hpcc"),
+}
+"""What measures something where there is no GPU."""
+
+
+def named(benchmarks: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that were named; where --through alone was given, those of that way that need no GPU."""
+    context = click.get_current_context()
+    alone = context.get_parameter_source("through") is ParameterSource.COMMANDLINE
+    if benchmarks or not alone or context.params["render"] or context.params["self_test"]:
+        return benchmarks
+    return WITHOUT_GPU.get(context.params["through"], ())
 
 
 def asked(
@@ -24,14 +41,20 @@ def asked(
     def given(name: str) -> bool:
         return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
-    if not set(benchmarks) & set(BENCHMARKS) or not given("through"):
+    if context.params["from_logs"] or context.params["table"]:
+        refuse_without(*TRAINED)
+        return None
+    through = context.params["through"]
+    if not set(benchmarks) & set(BENCHMARKS) or not given("through") or through == SLURM:
         refuse_without("queue")
         return None
-    words = " and ".join(BENCHMARKS)
-    if context.params["through"] != "kubernetes":
+    words = ", ".join(BENCHMARKS)
+    if through != KUBERNETES:
         raise click.UsageError(
-            f"--through is kubernetes with {words}; without it Slurm has its hosts, ssh the others"
+            f"--through is slurm or kubernetes with {words}, not {through}: give the command twice"
         )
+    if given("container_image"):
+        raise click.UsageError("--container-image goes with --through slurm")
     if not set(benchmarks) <= set(BENCHMARKS):
         raise click.UsageError(f"--through kubernetes goes with {words} alone")
     if given("queue") and not QUEUE.fullmatch(queue):

@@ -45,7 +45,7 @@ OPTIONS_OF = {
     "table": ("gpt3", serving_trial.NAME),
     "render": ("gpt3",),
     "nodes": ("gpt3",),
-    **dict.fromkeys(("through", "queue"), ("gpt3", *pods_trial.BENCHMARKS)),
+    **dict.fromkeys(("through", "queue"), pods_trial.BENCHMARKS),
     "model": ("gpt3",),
     "kubeconfig": (*TRIALS, *pods_trial.BENCHMARKS),
     "clean": TRIALS,
@@ -166,10 +166,11 @@ def validate(
     Those of a deployment:        appliance validate --inventory mysite
     Some, also longer ones:       appliance validate storage fio --inventory mysite
     GPT-3 on GPUs of Slurm:       appliance validate gpt3 --model 5b --nodes 1,2 --inventory mysite
-    The same after a lost line:   appliance validate --resume RUN --inventory mysite
+    Any run after a lost line:    appliance validate --resume RUN --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
-    Where Kubernetes has hosts:   appliance validate fio hpcc --through kubernetes --queue QUEUE
+    What needs no GPU:            appliance validate --through slurm
+    The same where Kubernetes has hosts: appliance validate --through kubernetes --queue QUEUE
     A served model:               appliance validate serving --endpoint https://HOST:8000/v1
     Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     The gates themselves:         appliance validate --self-test --profile hpc
@@ -178,6 +179,7 @@ def validate(
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
+    benchmarks = pods_trial.named(benchmarks)
     _refuse_strays(benchmarks)
     if resume or foreign:
         _refuse_more("resume" if resume else "foreign")
@@ -202,7 +204,6 @@ def validate(
     if table and benchmarks == (serving_trial.NAME,):
         return serving_trial.papers(as_json)
     if table or from_logs:
-        gpt3_render.refuse_without("nodes", "through")
         reading = gpt3_logs.Reading(from_logs, table, model, inventory, profile, as_json)
         return gpt3_logs.show(reading, benchmarks, _told)
     options_given = {**measured, "minutes": minutes}
@@ -213,12 +214,8 @@ def validate(
     given = {
         "dcgm": {"level": level or 0},
         "burnin": {"minutes": minutes or 0},
-        **(
-            {}
-            if pods
-            else gpt3_training.settings(
-                target, model, nodes, through, contained=container is not None
-            )
+        **gpt3_training.settings(
+            target, benchmarks, model, nodes, through, contained=container is not None
         ),
         **_measured(benchmarks, target, options_given),
     }

@@ -1,4 +1,4 @@
-"""Trains a GPT through Slurm on the appliance's hosts: a small one on processors, or a published one on GPUs.
+"""Trains a GPT on the appliance's hosts: a small one on processors through Slurm or Kubernetes, or a published one on GPUs through Slurm.
 
 The small one proves launch, rendezvous and log reading there; the same steps start, bound, end and read the other.
 """
@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from appliance.adapters.pods import PodRemote
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import Book, Job, Left, Memory, Unended, through
@@ -14,6 +15,7 @@ from appliance.benchmarks.benchmark import Outcome, Raw, gpu_models
 from appliance.benchmarks.gpt3 import launch, logs, recorded, steps, tables
 from appliance.benchmarks.gpt3.described import Hardware, Recorded
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
+from appliance.benchmarks.gpt3.pods import in_pods
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.throughput import Run
 from appliance.benchmarks.gpt3.trial import (
@@ -26,6 +28,7 @@ from appliance.benchmarks.gpt3.trial import (
     died,
 )
 from appliance.checks.check import View, failed, judged, not_assessed, passed
+from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.gpus import gpu_least
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Role
@@ -40,6 +43,7 @@ GET_TORCH = (
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
+IN_PODS = "on the host it names: dmesg (out of memory), journalctl -u kubelet; between hosts: appliance health --check kubernetes"
 NO_PYXIS = "appliance health --check slurm.pyxis --check slurm.enroot; on {control}: sinfo -R"
 GET_IMAGE = "fetch the image once with srun --container-image={image} true, then validate again"
 
@@ -56,9 +60,10 @@ def run(
 
     Figures of processors gate nothing; gpt3.loss says whether training works through Slurm at all.
     """
-    if why := _unready(view):
+    pods = remote if isinstance(remote, PodRemote) else None
+    if pods is None and (why := _unready(view)):
         return Outcome((not_assessed("cluster", why, fix="appliance deploy").of(LOSS),))
-    if not view.site.gpu_hosts_of(Owner.SLURM):
+    if pods is None and not view.site.gpu_hosts_of(Owner.SLURM):
         return Outcome((not_assessed("cluster", NOBODY, required=False).of(LOSS),))
     asked, kept = request or Request(), book or Memory()
     if asked.model != SMALL and (left := kept.left()):
@@ -66,8 +71,11 @@ def run(
     results: list[CheckResult] = []
     runs: list[Run] = []
     raw: list[Raw] = []
-    for trial in _trials(view, asked, deadline):
-        verdict, measured, said = _attempt(view, trial, remote, kept)
+    trials = _of_pods(view, asked, deadline) if pods else _of_slurm(view, asked, deadline)
+    for trial in trials:
+        verdict, measured, said = (
+            _in_pods(view, trial, pods) if pods else _attempt(view, trial, remote, kept)
+        )
         results.append(verdict)
         if said:
             raw.append(Raw(f"{trial.model}-{trial.nodes}n.log", said, part=trial.model))
@@ -103,15 +111,27 @@ def _unready(view: View) -> str:
     return ""
 
 
-def _trials(view: View, request: Request, deadline: float) -> Iterator[Trial]:
+def _of_pods(view: View, request: Request, deadline: float) -> Iterator[Trial]:
+    hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.KUBERNETES))
+    bound = deadline or deadline_of(request.model)
+    for nodes in _sizes(request, len(hosts)):
+        yield Trial("", "", nodes, "", bound, hosts=hosts[:nodes])
+
+
+def _sizes(request: Request, hosts: int) -> Iterator[int]:
+    """How many hosts one training after the other has."""
+    powers = (1 << n for n in range(hosts.bit_length()))
+    yield from request.nodes or (count for count in powers if request.divides(count))
+
+
+def _of_slurm(view: View, request: Request, deadline: float) -> Iterator[Trial]:
     hosts = len(view.site.gpu_hosts_of(Owner.SLURM))
     partitions = view.site.slurm.partitions
     partition = next((p.name for p in partitions if p.default), partitions[0].name)
     token = uuid.uuid4().hex[:8]
     control = view.site.with_role(Role.CONTROL)[0].name
     bound = deadline or deadline_of(request.model)
-    powers = (1 << n for n in range(hosts.bit_length()))
-    for nodes in request.nodes or [count for count in powers if request.divides(count)]:
+    for nodes in _sizes(request, hosts):
         name = f"appliance-gpt3-{token}-{nodes}n"
         yield Trial(
             control, partition, nodes, name, bound, _container(view, request), request.model
@@ -140,6 +160,18 @@ def _attempt(
     return *_judged(view, trial, done), done.stdout
 
 
+def _in_pods(view: View, trial: Trial, pods: PodRemote) -> tuple[CheckResult, Run | None, str]:
+    """As _attempt, through Kubernetes."""
+    try:
+        done = in_pods(pods, trial)
+    except ConnectionFailed as error:
+        return not_assessed(trial.target, error.message, fix=error.hint).of(LOSS), None, ""
+    except DeadlineExceeded as error:
+        cause = f"not done within {trial.deadline:g} s; {error.host or 'a host'} was still at it"
+        return _error(trial, cause, TOO_SLOW), None, ""
+    return *_judged(view, trial, done), done.stdout
+
+
 def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run | None]:
     if done.returncode == NO_TORCH or "appliance: no torch" in done.stdout:
         image = trial.container.image if trial.container else ""
@@ -147,6 +179,9 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
         # A host need not have PyTorch; a container that was chosen for training must.
         return not_assessed(trial.target, _said(done), required=bool(image), fix=fix).of(LOSS), None
     if done.returncode:
+        if trial.hosts:
+            cause = f"the training ended with {done.returncode}: {done.stderr}"
+            return _error(trial, cause, IN_PODS), None
         fix = f"on {trial.control}: sinfo -R; on the host it names: journalctl -u slurmd"
         if trial.container:
             fix = NO_PYXIS.format(control=trial.control)
@@ -184,7 +219,7 @@ def _on_processors(trial: Trial, log: steps.Log) -> Run:
     first = (f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged)
     return Run(
         model=trial.model,
-        platform="bare-metal",
+        platform=trial.platform,
         nodes=trial.nodes,
         gpus_per_node=1,
         global_batch=log.global_batch or 1,

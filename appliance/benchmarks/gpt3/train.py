@@ -190,8 +190,8 @@ def say(line: str) -> None:
 
 def main() -> int:
     args = options()
-    rank = int(os.environ.get("SLURM_PROCID", "0"))
-    world = int(os.environ.get("SLURM_NTASKS", "1"))
+    rank = int(os.environ.get("SLURM_PROCID") or os.environ.get("RANK") or 0)
+    world = int(os.environ.get("SLURM_NTASKS") or os.environ.get("WORLD_SIZE") or 1)
     if args.global_batch % world:
         say(f"appliance: a global batch of {args.global_batch} does not divide by {world} hosts")
         return 2

@@ -1,4 +1,4 @@
-"""One training through Slurm: which model, on how many hosts, and the job that it is."""
+"""One training: which model, on how many hosts, and the job that it is."""
 
 import math
 import re
@@ -10,6 +10,7 @@ from appliance.benchmarks.batch import Batch
 from appliance.benchmarks.gpt3.launch import (
     GPUS,
     MINUTES,
+    PLATFORM,
     PORT,
     Training,
     arguments,
@@ -43,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training through Slurm: where it is submitted, how many hosts, and its bound in s."""
+    """One training: where it is submitted, how many hosts, and its bound in s. ``hosts``: of Kubernetes, () through Slurm."""
 
     control: str
     partition: str
@@ -52,6 +53,12 @@ class Trial:
     deadline: float
     container: JobContainer | None = None
     model: str = SMALL
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def platform(self) -> str:
+        """As results and tables name it."""
+        return PLATFORM["kubernetes" if self.hosts else "slurm"]
 
     @property
     def on_gpus(self) -> bool:
@@ -61,7 +68,7 @@ class Trial:
     @property
     def target(self) -> Place:
         """What results of it speak of."""
-        return of_size(self.model, "bare-metal", self.nodes)
+        return of_size(self.model, self.platform, self.nodes)
 
     @property
     def where(self) -> str:
@@ -121,7 +128,12 @@ class Trial:
             training = Training(self.model, self.nodes, "", "")
             yield from ("python3", "-u", launch().script, *arguments(training))
         else:
-            yield from ("python3", "-u", "-", f"--steps={STEPS}", f"--sequence={SEQUENCE}")
+            yield from small("-")
+
+
+def small(*program: str) -> tuple[str, ...]:
+    """The small model's training, by Python's own words for where its program is."""
+    return ("python3", "-u", *program, f"--steps={STEPS}", f"--sequence={SEQUENCE}")
 
 
 def deadline_of(model: str) -> float:

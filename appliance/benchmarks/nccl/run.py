@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from appliance.adapters.pods import PodRemote
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import floors
 from appliance.benchmarks.batch import Book, Memory
@@ -36,6 +37,8 @@ TOO_SHORT = 1 << 30
 ABOVE_WIRE = 1.02
 """More than the wire is no measurement of it: a tree over two hosts or in-network reduction hides a bad port (nccl#1576)."""
 OTHERS = ("all_gather", "reduce_scatter", "alltoall")
+NO_MPI = "between hosts of Kubernetes nothing starts nccl-tests: it is started by Slurm's PMIx"
+ASSIGN = "appliance node assign HOST slurm, then appliance validate nccl"
 FIX_HOST = "there: nvidia-smi nvlink -s and nvidia-smi topo -m; then appliance validate dcgm"
 FIX_FABRIC = "there: ibstat, port counters, ACS and GPUDirect (nvidia-peermem); then appliance validate perftest"
 
@@ -65,14 +68,18 @@ class Findings:
 def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     """Hosts alone first; between hosts only such as are whole."""
     hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
+    of_pods = remote.hosts if isinstance(remote, PodRemote) else frozenset[str]()
+    alone = [*hosts, *sorted(of_pods)]
     found, reach = Findings(), Reach(remote, book or Memory())
-    if not hosts:
+    if not alone:
         why = "no GPU host is Slurm's, and these tests are its jobs"
         return Outcome((not_assessed(CLUSTER, why, required=False).of(HOST),))
-    _alone(view, reach, hosts, found, HOST, floors.floor(view, HOST), ())
+    _alone(view, reach, alone, found, HOST, floors.floor(view, HOST), ())
     if view.profile.hardware.fabric.ports:
         off = ("NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1")
-        _alone(view, reach, hosts, found, LOOPBACK, floors.floor(view, LOOPBACK), off)
+        _alone(view, reach, alone, found, LOOPBACK, floors.floor(view, LOOPBACK), off)
+    if len(of_pods) > 1:
+        found.results.append(not_assessed(CLUSTER, NO_MPI, required=False, fix=ASSIGN).of(GROUPS))
     if len(hosts) > 1:
         sound = _grouped(view, reach, hosts, found)
         if len(sound) > 1:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.kubernetes import Ref
-from appliance.adapters.pods import KAI, NAMESPACE, QUEUE_LABEL, START_SECONDS, PodRemote, Way
+from appliance.adapters.pods import KAI, LOST, NAMESPACE, QUEUE_LABEL, START_SECONDS, PodRemote, Way
 from appliance.adapters.process import Completed
 from appliance.benchmarks.hpcc import run as hpcc
 from appliance.benchmarks.jobs import Reach, Task, Trouble, on_each
@@ -217,6 +217,26 @@ def test_a_cluster_that_is_silent_is_a_host_that_is_silent(call: str) -> None:
     with pytest.raises(ConnectionFailed, match="takes no connection"):
         remote(cluster).run("gpu-1", ["true"])
     assert len(cluster.deleted) == (call in {"find", "logs"})
+
+
+def test_an_api_server_that_is_silent_for_moments_costs_nothing() -> None:
+    class Restarting(Cluster):
+        def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+            self.down = "find" if door.now() < LOST - 2 else ""
+            return super().find(api_version, kind, selector)
+
+    cluster = Restarting()
+    door = remote(cluster)
+    assert door.run("gpu-1", ["echo", "hello"]).stdout == "hello\n"
+    assert door.now() >= LOST - 2
+
+
+def test_a_job_that_cannot_be_taken_away_has_been_read_all_the_same() -> None:
+    class Deaf(Cluster):
+        def delete(self, ref: Ref) -> None:
+            raise ClusterFailed("the API server takes no connection", "see whether it runs")
+
+    assert remote(Deaf()).run("gpu-1", ["echo", "hello"]).stdout == "hello\n"
 
 
 def test_a_host_that_is_no_node_is_named() -> None:

@@ -11,12 +11,19 @@ from tests.site_files import ready_site
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["fio", "--through", "slurm"], "--through is kubernetes with fio and hpcc"),
-        (["fio", "--through", "kubernetes,slurm"], "--through is kubernetes"),
-        (["fio", "nccl", "--through", "kubernetes"], "goes with fio and hpcc alone"),
+        (["fio", "--through", "kubernetes,slurm"], "--through is slurm or kubernetes"),
+        (["fio", "dcgm", "--through", "kubernetes"], "goes with gpt3, nccl, fio, hpcc alone"),
         (["dcgm", "--through", "kubernetes"], "--through goes with: appliance validate gpt3"),
         (["fio", "--through", "kubernetes", "--queue", "A b"], "the name of a queue of KAI"),
         (["fio", "--through", "kubernetes", "--image", "; rm"], "--image is written as"),
+        (
+            ["gpt3", "--through", "kubernetes", "--container-image", "a#b"],
+            "goes with --through slurm",
+        ),
+        (["gpt3", "--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
+        (["gpt3", "--through", "kubernetes", "--nodes", "2"], "Kubernetes has 0 GPU hosts"),
+        (["--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
+        (["--through", "ssh"], "--through goes with: appliance validate gpt3"),
         (["fio", "--queue", "team-a"], "--queue goes with --render"),
         (["fio", "--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
     ],

@@ -153,7 +153,7 @@ def test_a_training_that_another_run_has_at_work_is_waited_for_first() -> None:
     ("words", "told"),
     [
         (["--resume", "r1", "--nodes", "2"], "--resume stands alone"),
-        (["--through", "kubernetes"], "through slurm alone"),
+        (["--through", "ssh"], "--through is slurm or kubernetes"),
         (["--nodes", "0"], "--nodes is written as 1,2,4"),
         (["--nodes", "3"], "does not divide over 3 hosts"),
         (["--nodes", "8"], "--nodes 8: Slurm has 4 GPU hosts"),

@@ -1,0 +1,145 @@
+"""Training through Kubernetes: ranks that find each other, the one to blame when they fail, and hosts that are not given."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from appliance.adapters.kubernetes import Ref
+from appliance.adapters.pods import NAMESPACE, START_SECONDS, PodRemote
+from appliance.benchmarks.benchmark import Outcome
+from appliance.benchmarks.gpt3 import run as gpt3
+from appliance.benchmarks.gpt3.trial import SECONDS, Request
+from appliance.checks.check import View
+from appliance.models.result import CheckResult, Status
+from appliance.stages.kubernetes.site import KubernetesOptions
+from tests.unit.adapters.test_pods import PENDING, PLAIN, Beside, Cluster, Resource, Time
+from tests.unit.benchmarks.gpt3.test_gpt3_run import GOOD, view
+
+Codes = Sequence[int | None]
+
+
+class Ranks(Cluster):
+    """A cluster whose pods run, and end with ``codes`` once all of them are there; None: it stays at work."""
+
+    def __init__(self, codes: Codes, said: Mapping[int, str], pending: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.codes, self.words, self.pending = codes, said, pending
+
+    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+        name = selector.removeprefix("job-name=")
+        job = next(job for job in self.jobs if job["metadata"]["name"] == name)
+        rank = int(variables(job)["RANK"]["value"])
+        status: dict[str, Any] = {"phase": "Running", "podIP": f"10.9.0.{rank}"}
+        if host_of(job) in self.pending:
+            status = PENDING
+        elif len(self.live) == len(self.codes) and self.codes[rank] is not None:
+            ended = {"state": {"terminated": {"exitCode": self.codes[rank]}}}
+            status = status | {"phase": "Failed", "containerStatuses": [ended]}
+        meta = {"name": str(rank), "namespace": NAMESPACE}
+        return [{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status}]
+
+    def logs(self, pod: Ref) -> str:
+        return self.words.get(int(pod.name), "")
+
+    @property
+    def jobs(self) -> list[Resource]:
+        return [r for r in self.applied if r["kind"] == "Job"]
+
+    @property
+    def live(self) -> list[Resource]:
+        gone = {ref.name for ref in self.deleted}
+        return [job for job in self.jobs if job["metadata"]["name"] not in gone]
+
+
+def container(job: Resource) -> dict[str, Any]:
+    found: dict[str, Any] = job["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def variables(job: Resource) -> dict[str, dict[str, Any]]:
+    return {variable["name"]: variable for variable in container(job)["env"]}
+
+
+def host_of(job: Resource) -> str:
+    return str(job["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/hostname"])
+
+
+def trained(cluster: Ranks, *nodes: int) -> tuple[CheckResult, Outcome, Time]:
+    seen, time = view(2), Time()
+    site = seen.site.model_copy(update={"kubernetes": KubernetesOptions()})
+    hosts = frozenset({"gpu-1", "gpu-2"})
+    door = PodRemote(Beside(), cluster, hosts, PLAIN, now=time.now, sleep=time.sleep)
+    outcome = gpt3.run(View(seen.profile, site, {}), door, Request(nodes=nodes))
+    return next(r for r in outcome.results if r.id == "gpt3.loss"), outcome, time
+
+
+def test_ranks_are_told_who_they_are_and_the_last_one_speaks_for_all() -> None:
+    cluster = Ranks((0, 0), {0: "no word of a step", 1: GOOD})
+    loss, outcome, _ = trained(cluster, 2)
+    assert (loss.status, loss.target) == (Status.PASS, "cluster/cpu-3m kubernetes 2n")
+    first, second = cluster.jobs
+    assert [host_of(job) for job in (first, second)] == ["gpu-1", "gpu-2"]
+    own = {"fieldRef": {"fieldPath": "status.podIP"}}
+    assert variables(first)["MASTER_ADDR"]["valueFrom"] == own
+    assert variables(second)["MASTER_ADDR"]["value"] == "10.9.0.0"
+    assert {variables(job)["WORLD_SIZE"]["value"] for job in (first, second)} == {"2"}
+    assert container(first)["command"][:4] == ["chroot", "/host", "python3", "-u"]
+    assert cluster.live == []
+    assert {m.detail["platform"] for m in outcome.measurements} == {"kubernetes"}
+
+
+def test_it_trains_on_one_host_then_on_two() -> None:
+    cluster = Ranks((0,), {0: GOOD, 1: GOOD})
+
+    def one_more(ref: Ref) -> None:
+        cluster.deleted.append(ref)
+        cluster.codes = (0, 0)
+
+    cluster.delete = one_more  # type: ignore[method-assign]
+    _, outcome, _ = trained(cluster)
+    losses = [(r.target, r.status) for r in outcome.results if r.id == "gpt3.loss"]
+    assert losses == [(f"cluster/cpu-3m kubernetes {n}n", Status.PASS) for n in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("codes", "told"),
+    [
+        ((1, 137), "rank 1 on gpu-2: ended by signal 9"),
+        ((137, None), "rank 0 on gpu-1: ended by signal 9"),
+        ((1, None), "rank 0 on gpu-1: Connection closed by peer"),
+    ],
+)
+def test_the_rank_that_died_is_blamed_and_not_those_that_it_took_along(
+    codes: Codes, told: str
+) -> None:
+    cluster = Ranks(codes, {0: "Traceback\nConnection closed by peer\n"})
+    loss, _, time = trained(cluster, 2)
+    assert (loss.status, told in loss.cause) == (Status.ERROR, True), loss.cause
+    assert time.at < 10
+    assert cluster.live == []
+
+
+def test_a_training_that_hangs_ends_at_its_bound_and_names_who_was_at_work() -> None:
+    cluster = Ranks((0, None), {0: GOOD})
+    loss, _, time = trained(cluster, 2)
+    assert (loss.status, "gpu-2 was still at it" in loss.cause) == (Status.ERROR, True)
+    assert SECONDS < time.at < SECONDS + START_SECONDS + 10
+    assert cluster.live == []
+
+
+@pytest.mark.parametrize("busy", ["gpu-1", "gpu-2"])
+def test_a_host_that_is_not_given_is_no_fault_and_the_others_are_let_go(busy: str) -> None:
+    cluster = Ranks((0, 0), {1: GOOD}, pending=[busy])
+    loss, _, time = trained(cluster, 2)
+    assert loss.status is Status.NOT_ASSESSED
+    assert loss.cause.startswith(f"Kubernetes gives {busy} no work: 0/3 nodes")
+    assert time.at < START_SECONDS + 5
+    assert cluster.live == []
+
+
+def test_hosts_without_pytorch_are_told_where_to_get_it() -> None:
+    cluster = Ranks((75, 75), {0: "appliance: no torch on gpu-1: No module named 'torch'\n"})
+    loss, _, _ = trained(cluster, 2)
+    assert (loss.status, loss.required) == (Status.NOT_ASSESSED, False)
+    assert "python3-torch" in loss.fix
