@@ -14,9 +14,9 @@ BAR = b" ["
 """Stands in a progress bar behind its step and before what is redrawn."""
 
 
-def blocks(file: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
-    """Number of the first line, some whole lines, and False for a last one that was not written to its end."""
-    line, rest = 1, b""
+def blocks(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Some whole lines, and False for a last one that was not written to its end."""
+    rest = b""
     for chunk in iter(partial(file.read, CHUNK), b""):
         end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
         if not end:
@@ -24,10 +24,9 @@ def blocks(file: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
             continue
         block = rest + chunk[:end]
         rest = chunk[end:][: LONGEST + 1]
-        yield line, _shown(block), True
-        line += block.count(b"\n")
+        yield _shown(block), True
     if rest:
-        yield line, _shown(rest), False
+        yield _shown(rest), False
 
 
 def segments(

@@ -105,9 +105,13 @@ def _parse(file: BinaryIO, source: str) -> Log:
     said = printed(file.read(HEAD).decode(errors="replace"))
     file.seek(0)
     readings = [_Reading(family) for family in FAMILIES]
-    for line, block, whole in lines.blocks(file):
-        if not (whole and _took_bulk(readings, line, block)):
+    line, latest = 1, [readings[FAMILIES.index(family)] for family in bulk.LINES]
+    for block, whole in lines.blocks(file):
+        ends = _took_bulk(latest, line, block) if whole else 0
+        if not ends:
             _take_block(readings, line, block, whole)
+            ends = block.count(b"\n")
+        line += ends
         for reading in readings:
             reading.steps.bound()
     best = max(readings, key=lambda r: len(r.steps))
@@ -127,16 +131,20 @@ def _parse(file: BinaryIO, source: str) -> Log:
     )
 
 
-def _took_bulk(readings: list[_Reading], line: int, block: bytes) -> bool:
-    """Whether all of a block is sound steps of one program that go on, and what says nothing of steps."""
-    for reading in readings:
-        if reading.family in bulk.LINES and reading.family.mark in block:
+def _took_bulk(latest: list[_Reading], line: int, block: bytes) -> int:
+    """The ends of lines of a block that is sound steps of one program that go on, and what says nothing of steps; else 0.
+
+    ``latest``: those that can be, the one whose steps came last before the others.
+    """
+    for reading in latest:
+        if reading.family.mark in block:
             found = bulk.read(reading.family, line, block, MARKS)
             if found is None or (found.epoch, found.number) <= reading.order:
-                return False
+                return 0
             _keep_bulk(reading, found)
-            return True
-    return False
+            latest.sort(key=lambda other: other is not reading)
+            return found.ends
+    return 0
 
 
 def _keep_bulk(reading: _Reading, found: bulk.Bulk) -> None:
