@@ -1,4 +1,4 @@
-"""Makes the jobs of one host slow, by a control group of the machine (version 1, as the rack's own): a bound on its disk."""
+"""Makes what a daemon of one host starts slow, by a control group of the machine (version 1, as the rack's own): a bound on its disk or its processors."""
 
 import os
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ from appliance.lab import cgroups
 from appliance.lab.spec import Rack
 
 ROOT = Path("/sys/fs/cgroup")
+PERIOD = 100_000
+"""In us."""
 
 
 @contextmanager
@@ -22,15 +24,25 @@ def slow_disk(rack: Rack, host: str, rate: int) -> Iterator[None]:
 
 
 @contextmanager
-def _limited(rack: Rack, host: str, controller: str, files: dict[str, str]) -> Iterator[None]:
+def slow_processors(rack: Rack, host: str, share: float, daemon: str = "slurmd") -> Iterator[None]:
+    """``daemon`` and what it starts have together so much of one processor's time."""
+    files = {"cpu.cfs_period_us": str(PERIOD), "cpu.cfs_quota_us": str(int(PERIOD * share))}
+    with _limited(rack, host, "cpu", files, daemon):
+        yield
+
+
+@contextmanager
+def _limited(
+    rack: Rack, host: str, controller: str, files: dict[str, str], daemon: str = "slurmd"
+) -> Iterator[None]:
     top = ROOT / controller
     group = top / f"slowed-{rack.tag}-{host}"
     daemons = [
         pid
         for pid in cgroups.members(rack.host(host))
-        if Path(f"/proc/{pid}/comm").read_text().strip() == "slurmd"
+        if Path(f"/proc/{pid}/comm").read_text().strip() == daemon
     ]
-    assert daemons, f"slurmd does not run on {host}"
+    assert daemons, f"{daemon} does not run on {host}"
     group.mkdir()
     try:
         for name, value in files.items():

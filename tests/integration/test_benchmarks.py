@@ -1,6 +1,11 @@
-"""Benchmarks through the rack's real Slurm: figures of each host, evidence kept, and the host whose disk is slow named."""
+"""Benchmarks through the rack's real Slurm: figures of each host, evidence kept, what is planted named and nothing else, a lost line costs nothing."""
 
 import json
+import re
+import shutil
+import subprocess  # noqa: TID251 - the program is killed at work
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,9 +13,12 @@ from typing import Any
 
 import pytest
 
-from appliance.lab.spec import load
+from appliance.benchmarks.batch import Job
+from appliance.engine.jobs import NOTED
+from appliance.lab.kubernetes_build import MOUNT_NFS
+from appliance.lab.spec import Rack, cache_root, load
 from tests.integration.deployed import NAME, Deployed
-from tests.integration.slowed import slow_disk
+from tests.integration.slowed import slow_disk, slow_processors
 
 pytestmark = pytest.mark.rack
 
@@ -30,14 +38,29 @@ def with_fio(deployed: Deployed) -> Iterator[Deployed]:
         deployed.said(host, "apt-get purge -y fio >/dev/null")
 
 
-def measured(rack: Deployed, code: int) -> tuple[dict[tuple[str, str], dict[str, Any]], Path]:
+Found = dict[tuple[str, str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def rack() -> Rack:
+    """The shared rack, to plant what has no name among the lab's faults."""
+    found = load(NAME)
+    assert found is not None
+    return found
+
+
+def measured(rack: Deployed, code: int) -> tuple[Found, Path]:
     """Results of fio by check and host, and the folder of the run; the program must end with ``code``."""
-    done = rack.program("validate", "fio", "--json", timeout=300)
+    found, folder = results_of(rack, code, "fio")
+    return {key: r for key, r in found.items() if key[0].startswith("fio.scratch")}, folder
+
+
+def results_of(rack: Deployed, code: int, *words: str, seconds: float = 300) -> tuple[Found, Path]:
+    """Results by check and host (or target), and the folder of the run; the program must end with ``code``."""
+    done = rack.program("validate", *words, "--json", timeout=seconds)
     assert done.returncode == code, done.stdout[-2000:] + done.stderr
     record = json.loads(done.stdout)
-    found = {
-        (r["id"], r["host"]): r for r in record["results"] if r["id"].startswith("fio.scratch")
-    }
+    found = {(r["id"], r["host"] or r["target"]): r for r in record["results"]}
     return found, rack.site / "runs" / record["run"]
 
 
@@ -50,12 +73,14 @@ def test_a_tool_that_is_missing_is_told_with_its_package(deployed: Deployed) -> 
 
 
 @contextmanager
-def limited(rack: Deployed, *checks: str) -> Iterator[None]:
+def limited(
+    rack: Deployed, *checks: str, value: float = 0.02, unit: str = "GB/s"
+) -> Iterator[None]:
     """The site asks of these what any disk reaches; its own limits stand above the profile's."""
     file = rack.site / "site.yml"
     before = file.read_text()
     assert "\nlimits:" not in before
-    floor = "{value: 0.02, unit: GB/s, source: any disk}"
+    floor = f"{{value: {value:g}, unit: {unit}, source: any disk}}"
     file.write_text(
         f"{before.rstrip()}\nlimits:\n" + "".join(f"  {check}: {floor}\n" for check in checks)
     )
@@ -76,9 +101,9 @@ def test_scratch_is_measured_host_by_host(with_fio: Deployed) -> None:
     }
 
 
-def test_the_host_whose_disk_is_throttled_is_named_and_no_other(with_fio: Deployed) -> None:
-    rack = load(NAME)
-    assert rack is not None
+def test_the_host_whose_disk_is_throttled_is_named_and_no_other(
+    with_fio: Deployed, rack: Rack
+) -> None:
     with (
         limited(with_fio, "fio.scratch_write", "fio.scratch_read"),
         slow_disk(rack, "gpu-2", SLOW),
@@ -89,3 +114,154 @@ def test_the_host_whose_disk_is_throttled_is_named_and_no_other(with_fio: Deploy
     assert found["fio.scratch_write", "gpu-1"]["status"] == "pass"
     kept = folder / "evidence/fio"
     assert {file.name for file in kept.iterdir()} == {f"scratch-{host}.txt" for host in GPU_HOSTS}
+
+
+def test_a_line_that_is_lost_loses_no_job(with_fio: Deployed) -> None:
+    """The program is killed while fio is at work; whoever comes back reads that job, and submits the next."""
+    before = len(with_fio.journal("", NOTED))
+    argv = [sys.executable, "-m", "appliance", "validate", "fio", "--inventory", str(with_fio.site)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+        first = begun(with_fio, before)
+        program.kill()
+    assert "appliance-fio-" in with_fio.said("head", "squeue --noheader --format=%j")
+    done = with_fio.program("validate", "--resume", first, timeout=300)
+    assert done.returncode == 3, done.stdout + done.stderr
+    noted = [Job.model_validate(entry.data["job"]) for entry in with_fio.journal(first, NOTED)]
+    assert [job.key for job in noted if job.id] == [f"fio scratch {h}" for h in GPU_HOSTS]
+    results = with_fio.record(first).results
+    measured = {r.host for r in results if r.id == "fio.scratch_read" and r.value}
+    assert measured == set(GPU_HOSTS)
+
+
+def begun(rack: Deployed, before: int) -> str:
+    """The run whose job has its number."""
+    for _ in range(300):
+        noted = rack.journal("", NOTED)[before:]
+        if any(Job.model_validate(entry.data["job"]).id for entry in noted):
+            return noted[0].run
+        time.sleep(0.2)
+    raise AssertionError("no job was submitted within a minute")
+
+
+HOLD = "sbatch --parsable --nodelist=gpu-2 --exclusive --job-name=held --output=/dev/null --wrap 'sleep 600'"
+
+
+def test_a_host_that_is_at_work_is_no_fault_and_spoils_no_other(with_fio: Deployed) -> None:
+    held = with_fio.said("head", HOLD).strip()
+    try:
+        found, _ = measured(with_fio, 3)
+    finally:
+        with_fio.said("head", f"scancel {held}")
+    busy = found["fio.scratch_read", "gpu-2"]
+    assert busy["status"] == "not_assessed"
+    assert re.match(r"it is at work: PENDING \((Resources|Priority)\)", busy["cause"])
+    assert found["fio.scratch_read", "gpu-1"]["value"] > 0
+    left = with_fio.said("head", "squeue --noheader --format=%j")
+    assert "appliance-fio" not in left
+
+
+def test_a_program_that_hangs_is_ended_within_its_time_and_its_host_named(
+    with_fio: Deployed,
+) -> None:
+    stuck = "/usr/local/sbin/fio"
+    with_fio.said("gpu-2", f"printf '#!/bin/sh\\nexec sleep 900\\n' >{stuck} && chmod 755 {stuck}")
+    try:
+        found, _ = measured(with_fio, 3)
+    finally:
+        with_fio.said("gpu-2", f"rm {stuck}")
+    hung = found["fio.scratch_read", "gpu-2"]
+    assert (hung["status"], hung["cause"]) == ("error", "it did not end within 105 s")
+    assert found["fio.scratch_read", "gpu-1"]["value"] > 0
+    assert with_fio.shell("gpu-2", "pgrep -x sleep").stdout == ""
+
+
+PROLOG = "/etc/slurm/task-prolog.sh"
+
+
+def test_a_host_that_gives_a_job_fewer_gpus_is_named(deployed: Deployed) -> None:
+    """As a prolog of somebody's own does that sets the variable."""
+    fewer = "export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6"
+    deployed.said("gpu-2", f"cp -a {PROLOG} /root/prolog; echo 'echo {fewer}' >>{PROLOG}")
+    try:
+        found, _ = results_of(deployed, 1, "slurm")
+    finally:
+        deployed.said("gpu-2", f"mv /root/prolog {PROLOG}")
+    job = found["slurm.job", "cluster"]
+    assert job["status"] == "fail"
+    assert job["cause"].startswith("gpu-2 gave the job 7 of 8 GPUs")
+
+
+def test_the_host_that_lacks_processor_time_is_named_and_no_other(
+    deployed: Deployed, rack: Rack
+) -> None:
+    get = "apt-get install -y --no-install-recommends hpcc openmpi-bin >/dev/null"
+    for host in GPU_HOSTS:
+        deployed.said(host, get)
+    try:
+        sound, _ = results_of(deployed, 3, "hpcc", seconds=600)
+        least = min(sound["hpcc.hpl", host]["value"] for host in GPU_HOSTS)
+        with (
+            limited(deployed, "hpcc.hpl", value=least / 3, unit="GFLOPS"),
+            slow_processors(rack, "gpu-2", 0.1),
+        ):
+            found, _ = results_of(deployed, 1, "hpcc", seconds=600)
+    finally:
+        for host in GPU_HOSTS:
+            deployed.said(
+                host, "apt-get purge -y hpcc >/dev/null; apt-get autoremove -y >/dev/null"
+            )
+    verdicts = {host: found["hpcc.hpl", host]["status"] for host in GPU_HOSTS}
+    assert verdicts == {"gpu-1": "pass", "gpu-2": "fail"}
+
+
+@pytest.mark.slow
+def test_a_gpu_that_slows_down_by_heat_during_burn_in_is_named(deployed: Deployed) -> None:
+    argv = [sys.executable, "-m", "appliance", "validate", "burnin", "--minutes", "1", "--json"]
+    argv += ["--inventory", str(deployed.site)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            time.sleep(30)
+            deployed.fault("gpu-2", "thermal", "5")
+            said, _ = program.communicate(timeout=400)
+        finally:
+            program.kill()
+            deployed.fault("gpu-2", "thermal", "5", clear=True)
+    found = [r for r in json.loads(said)["results"] if r["id"] == "burnin.clocks"]
+    bad = [r for r in found if r["status"] == "fail"]
+    assert [(r["host"], "GPU 5" in r["target"]) for r in bad] == [("gpu-2", True)], found
+    assert "gpu-1" in {r["host"] for r in found}
+
+
+AT, EXPORT = "/data", "/srv/data"
+
+
+@pytest.fixture
+def with_mount(with_fio: Deployed, rack: Rack) -> Iterator[str]:
+    """The site's shared directory mounted on the GPU hosts, as a kernel with NFS would; where, as results name it."""
+    built = sorted(cache_root().glob(f"lab/cluster-*/{MOUNT_NFS}"))
+    if not built:
+        pytest.skip("the rack's mount.nfs is built with its cluster: appliance lab up --kubernetes")
+    server = rack.host("head").address
+    for host in GPU_HOSTS:
+        shutil.copy(built[-1], rack.host(host).root / "sbin/mount.nfs")
+        node = "[ -e /dev/fuse ] || mknod -m 666 /dev/fuse c 10 229"
+        with_fio.said(host, f"{node}; mkdir -p {AT}; mount -t nfs {server}:{EXPORT} {AT}")
+    yield AT.removeprefix("/")
+    for host in GPU_HOSTS:
+        with_fio.said(host, f"umount {AT}; rm -f /sbin/mount.nfs")
+
+
+def test_a_server_that_is_throttled_is_what_all_hosts_together_show(
+    with_fio: Deployed, rack: Rack, with_mount: str
+) -> None:
+    totals = ("fio.total_write", "fio.total_read")
+    target = f"cluster/{with_mount} 2 hosts"
+    sound, _ = results_of(with_fio, 3, "fio")
+    least = min(sound[check, target]["value"] for check in totals)
+    with (
+        limited(with_fio, *totals, value=least / 3),
+        slow_processors(rack, "head", 0.02, "ganesha.nfsd"),
+    ):
+        found, _ = results_of(with_fio, 1, "fio")
+    assert {found[check, target]["status"] for check in totals} == {"fail"}
+    assert "server's disks" in found[totals[0], target]["fix"]
