@@ -48,9 +48,15 @@ class Matrix:
     silent: tuple[str, ...] = ()
     tall: bool = False
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it has a page of its own on paper; that of logs alone has a few rows."""
+        return sum(len(area.rows) for area in self.areas) > _FEW
+
 
 Column = tuple[Cell, ...]
 _WIDE = 16
+_FEW = 12
 EMPTY = Cell("", "", "does not apply")
 
 

@@ -208,6 +208,17 @@ def test_a_cell_shows_the_worst_part_of_a_host(sample: RunRecord) -> None:
     assert rows["nccl.all_reduce"].cells[heat.columns.index("cluster")].status == "pass"
 
 
+@pytest.mark.parametrize(("checks", "pages"), [(2, 0), (12, 0), (13, 2)])
+def test_a_few_checks_begin_no_page_of_their_own_on_paper(
+    build: RecordBuilder, checks: int, pages: int
+) -> None:
+    results = tuple(
+        CheckResult(id=f"gpt3.{n}", target="cluster", status=Status.PASS) for n in range(checks)
+    )
+    page = render(build(results=results, hosts=(), tables=()))
+    assert page.count('<section class="page">') == pages
+
+
 def test_sixty_four_hosts_share_columns_and_rows(build: RecordBuilder) -> None:
     names = [f"gpu-{n}" for n in range(1, 65)]
     results = tuple(
