@@ -250,3 +250,99 @@ def test_no_gpu_that_answered_is_no_clean_bill_of_errors() -> None:
     found = [line | {"gpus": []} if line["kind"] == "sample" else line for line in lines()]
     told = [r for r in verdicts(found).values() if r.id == judging.ERRORS]
     assert [r.status for r in told] == [Status.NOT_ASSESSED]
+
+
+@pytest.mark.parametrize(
+    ("warmth", "status"),
+    [(88, None), (88.5, Status.WARN), (94.5, Status.WARN), (95, Status.FAIL)],
+)
+def test_heat_counts_from_its_bounds_on(warmth: float, status: Status | None) -> None:
+    target = ("burnin.heat", "gpu-1/GPU 1")
+    assert bad(changed(50, 1, temperature=warmth)) == ({target: status} if status else {})
+
+
+@pytest.mark.parametrize(("warmth", "status"), [(75, None), (75.5, Status.WARN)])
+def test_gpus_of_a_host_may_differ_by_five_degrees(warmth: float, status: Status | None) -> None:
+    found = [
+        row | {"gpus": [gpu(0), gpu(1, temperature=warmth)]} if row["kind"] == "sample" else row
+        for row in lines()
+    ]
+    assert bad(found) == ({("burnin.heat", "gpu-1"): status} if status else {})
+
+
+@pytest.mark.parametrize(("use", "status"), [(90, None), (89, Status.NOT_ASSESSED)])
+def test_a_gpu_is_at_work_from_ninety_percent_of_the_time_on(
+    use: int, status: Status | None
+) -> None:
+    found = [
+        row | {"gpus": [gpu(0), gpu(1, use=use)]} if row["kind"] == "sample" else row
+        for row in lines()
+    ]
+    assert bad(found) == ({("burnin.done", "gpu-1"): status} if status else {})
+
+
+@pytest.mark.parametrize(("lost", "status"), [(4, None), (5, Status.NOT_ASSESSED)])
+def test_five_samples_in_turn_may_not_be_missing(lost: int, status: Status | None) -> None:
+    found = lines()
+    del found[20 : 20 + lost]
+    assert bad(found) == ({("burnin.done", "gpu-1"): status} if status else {})
+
+
+def test_what_was_before_it_began_and_before_it_was_warm_does_not_count() -> None:
+    found = lines()
+    early = found[2] | {
+        "gpus": [gpu(0, use=0), gpu(1, use=0, temperature=40)],
+        "rates": {"0": 10.0, "1": 10.0},
+    }
+    cold = [early | {"time": 1002 + 4 * at} for at in range(70)]
+    before = gpu(1, temperature=99, reasons="0x0000000000000040")
+    found[0] = found[0] | {"gpus": [gpu(0), before]}
+    assert bad([*found[:2], *cold, *found[2:]]) == {}
+    assert bad([*found[:2], *(row | {"time": row["time"] + 400} for row in cold), *found[4:]]) != {}
+
+
+def test_of_a_short_burn_in_the_second_half_counts() -> None:
+    minutes = [
+        row | {"time": 1001 + (row["time"] - 1001) / 144} if "time" in row else row
+        for row in lines()
+    ]
+    for row in minutes[2:45]:
+        row["gpus"] = [gpu(0), gpu(1, use=0)]
+    minutes[1] |= {"seconds": 200.0, "interval": 2.0}
+    minutes[-1] |= {"time": 1201}
+    burn = read(written(minutes))
+    assert judging.settled(burn) == 100.0
+    found = judging.judge("gpu-1", burn, 200.0, 2, False)
+    assert {r.status for r in found} == {Status.PASS}
+
+
+def test_errors_that_were_there_before_are_no_new_ones() -> None:
+    found = [
+        row | {"gpus": [gpu(0), gpu(1, lost=3)]} if row["kind"] == "sample" else row
+        for row in lines()
+    ]
+    assert bad(found) == {}
+
+
+def test_an_xid_that_nobody_has_judged_warns() -> None:
+    found = lines()
+    found[60] = found[60] | {"xids": [XID.format(31), XID.format(999).replace("12.3", "99.9")]}
+    assert bad(found) == {("burnin.errors", "gpu-1/Xid 999 of 0000:10:00"): Status.WARN}
+
+
+@pytest.mark.parametrize(("short", "status"), [(2, None), (3, Status.FAIL)])
+def test_it_may_be_two_seconds_short(short: int, status: Status | None) -> None:
+    found = lines()
+    found[-1] = found[-1] | {"time": 1001 + HOURS - short}
+    del found[-2]
+    assert bad(found) == ({("burnin.done", "gpu-1"): status} if status else {})
+
+
+@pytest.mark.parametrize(("low", "status"), [(231.0, None), (230.0, Status.WARN)])
+def test_a_rate_may_vary_by_four_percent(low: float, status: Status | None) -> None:
+    """Half of the time 250, half of it ``low``: the deviation is half of the difference."""
+    found = lines()
+    for at, row in enumerate(found):
+        if row["kind"] == "sample" and row["rates"]:
+            found[at] = row | {"rates": {"0": low if at % 2 else 250.0, "1": 250.0}}
+    assert bad(found) == ({("burnin.rate", "gpu-1"): status} if status else {})

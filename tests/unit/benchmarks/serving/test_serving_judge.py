@@ -241,3 +241,70 @@ def test_a_key_is_read_from_a_file_or_the_environment(
     file.chmod(stat.S_IRUSR)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     assert (key(file), key(None)) == ("sk-hush", "sk-other")
+
+
+def test_a_value_at_its_limit_passes() -> None:
+    edge = figure(ttft={50: 1.0, 99: 500.0}, tpot={50: 1.0, 99: 50.0}, tokens=10_000)
+    assert set(statuses(edge).values()) == {Status.PASS}
+
+
+def test_results_show_what_was_measured_and_what_it_was_judged_by() -> None:
+    found = {result.id: result for result in judge([figure(tokens=20_004)], LIMITS)}
+    shown = {check: (r.value, r.unit, r.limit, r.limit_source) for check, r in found.items()}
+    good = "every request at the lowest rate is answered well"
+    assert shown == {
+        ANSWERS: (100, "answers", 100, good),
+        THROUGHPUT: (200.0, "tokens/s", 100, "contract"),
+        TTFT: (120.0, "ms", 500, "contract"),
+        TPOT: (20.0, "ms", 50, "contract"),
+    }
+    assert found[ANSWERS].evidence == "100 requests at 1/s"
+    assert found[TTFT].evidence == "at 1 requests/s, the highest rate it keeps up with"
+
+
+def test_what_was_asked_all_at_once_is_judged_and_said_so() -> None:
+    found = {result.id: result for result in judge([figure(None)], LIMITS)}
+    assert {result.status for result in found.values()} == {Status.PASS}
+    assert (found[TTFT].evidence, found[ANSWERS].evidence) == ("all at once", "100 requests")
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"late": 0.5}, Status.PASS),
+        ({"late": 0.6}, Status.NOT_ASSESSED),
+        ({"asked": 20, "good": 20, "seconds": 20.0}, Status.PASS),
+        ({"asked": 19, "good": 19, "seconds": 19.0}, Status.NOT_ASSESSED),
+    ],
+)
+def test_a_late_client_and_a_few_answers_say_nothing(
+    change: dict[str, Any], status: Status
+) -> None:
+    found = {result.id: result for result in judge([figure(**change)], LIMITS)}
+    assert found[TTFT].status is status
+    if status is Status.NOT_ASSESSED:
+        assert ("sent requests 0.6 s late at 1/s" if "late" in change else "19 good") in (
+            found[TTFT].cause
+        )
+
+
+def test_the_most_tokens_are_those_of_a_rate_at_which_99_percent_were_answered() -> None:
+    found = [figure(1.0, tokens=9_000), figure(2.0, seconds=50.0, tokens=10_000, good=99)]
+    assert statuses(*found)[THROUGHPUT] is Status.PASS
+    spoilt = [found[0], figure(2.0, seconds=50.0, tokens=10_000, good=98)]
+    assert statuses(*spoilt)[THROUGHPUT] is Status.FAIL
+
+
+def test_a_failure_says_how_many_why_and_at_which_rate() -> None:
+    bad = figure(good=97, refused={"closed": 2, "empty": 1})
+    (answers,) = judge([bad], {})
+    assert answers.cause == "3 of 100 requests at 1/s failed: 2 x closed, 1 x empty"
+    assert answers.value == 97
+    slow = {r.id: r for r in judge([figure(ttft={99: 500.5})], LIMITS)}[TTFT]
+    assert slow.cause == "500.5 ms, at 1 requests/s, the highest rate it keeps up with"
+
+
+def test_nothing_asked_and_nothing_sent_are_no_verdict() -> None:
+    assert [r.status for r in judge([], LIMITS)] == [Status.NOT_ASSESSED]
+    none = figure(asked=0, good=0)
+    assert statuses(none)[ANSWERS] is Status.NOT_ASSESSED
