@@ -160,3 +160,92 @@ def test_jobs_take_whole_hosts_through_pmix(hosts: int, ranks: str) -> None:
     jobs = [j for j in cluster.jobs if f"--nodes={hosts}" in j]
     assert all(f"--ntasks-per-node={ranks}" in j and "--gres=gpu:8" in j for j in jobs)
     assert all(("--mpi=pmix" in j) is (hosts > 1) for j in jobs)
+
+
+@pytest.mark.parametrize(
+    ("busbw", "status"),
+    [
+        (179.99, Status.FAIL),
+        (180.0, Status.PASS),
+        (204.0, Status.PASS),
+        (204.01, Status.ERROR),
+    ],
+)
+def test_what_is_reached_between_floor_and_wire_is_good(busbw: float, status: Status) -> None:
+    said = Said(table(["gpu-1", "gpu-2"], busbw))
+    measured = nccl.measured_of(said, 8, ("gpu-1", "gpu-2"))
+    bound = floors.of_fabric(view(2), "nccl.cluster")
+    peak, curve = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", 200.0)
+    assert (peak.status, peak.value, peak.unit) == (status, busbw, "GB/s")
+    assert (peak.limit, peak.evidence) == (180.0, "8 GiB messages")
+    assert (curve.id, curve.target) == ("nccl.curve", "cluster/cluster")
+
+
+def test_a_message_of_1_gib_is_long_enough() -> None:
+    rows = [ln for ln in HOST.splitlines() if ln.strip()[:1].isdigit()]
+    shorter = HOST
+    for row in rows:
+        if int(row.split()[0]) > 1 << 30:
+            shorter = shorter.replace(f"{row}\n", "")
+    result = found(1, Cluster(alone=shorter))["nccl.host", "gpu-1"]
+    assert (result.status, result.evidence) == (Status.PASS, "1 GiB messages")
+
+
+def test_a_dent_fails_the_curve_with_its_size_and_the_peak_stays_good() -> None:
+    dented = HOST.replace(" 235.21 ", " 120.00 ")
+    results = found(1, Cluster(alone=dented))
+    curve = results["nccl.curve", "gpu-1/host"]
+    assert curve.status is Status.FAIL
+    assert curve.cause == "bandwidth falls by 48.9 % at 2 GiB, where it should rise"
+    assert results["nccl.host", "gpu-1"].status is Status.PASS
+
+
+def test_a_host_is_measured_over_its_own_fabric_where_its_class_has_one() -> None:
+    results = found(1, Cluster())
+    assert results["nccl.loopback", "gpu-1"].limit == 18.0
+    seen = view(1)
+    without = View(profile_of(), seen.site, seen.facts)
+    assert "nccl.loopback" not in {r.id for r in nccl.run(without, Cluster()).results}
+
+
+def test_without_a_host_of_slurm_nothing_is_measured_and_nothing_is_asked_for() -> None:
+    (result,) = nccl.run(view(0), Cluster()).results
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+
+
+def test_a_program_that_fails_is_an_error_with_its_last_word() -> None:
+    said = Said("half a table", 3, "NCCL WARN Cuda failure")
+    measured = nccl.measured_of(said, 8, ("gpu-1",))
+    assert measured == "nccl-tests ended with 3: NCCL WARN Cuda failure"
+    (result,) = nccl.judge("nccl.host", place("gpu-1"), said, measured, None, "")
+    assert (result.status, result.cause) == (Status.ERROR, measured)
+
+
+def test_sizes_of_the_cluster_end_with_the_first_that_is_not_good() -> None:
+    class Crowded(Cluster):
+        def step(self, argv: Sequence[str]) -> Completed:
+            done = super().step(argv)
+            nodes = value(argv, "--nodelist").split(",")
+            return (
+                Completed(done.argv, 0, done.stdout.replace("191.00", "150.00"), "")
+                if len(nodes) > 2
+                else done
+            )
+
+    results = found(9, Crowded())
+    sizes = {t: r.status for (check, t), r in results.items() if check == "nccl.cluster"}
+    assert sizes == {"cluster/2 hosts": Status.PASS, "cluster/4 hosts": Status.FAIL}
+
+
+def test_what_was_measured_is_kept_with_its_table_and_its_raw_words() -> None:
+    outcome = nccl.run(view(2), Cluster())
+    assert {raw.name for raw in outcome.raw} == {
+        *(f"{kind}-gpu-{n}.txt" for kind in ("host", "loopback") for n in (1, 2)),
+        *(f"{name}-2-gpu-1-gpu-2.txt" for name in ("all_reduce", *nccl.OTHERS)),
+    }
+    assert [t.title for t in outcome.tables] == [
+        f"NCCL {name} over 2 hosts" for name in ("all_reduce", *nccl.OTHERS)
+    ]
+    assert outcome.tables[0].rows[-1] == (8 << 30, 191.0, 0)
+    values = {(m.name, m.target): m.value for m in outcome.measurements}
+    assert values["nccl.cluster", "cluster/2 hosts"] == 191.0

@@ -15,6 +15,7 @@ from appliance.benchmarks.perftest import run as perftest
 from appliance.benchmarks.perftest.table import bandwidth, latency
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
+from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Network, Role, Site
 from tests.facts import facts_of
@@ -191,3 +192,74 @@ def test_gpu_memory_is_judged_where_perftest_can_read_it() -> None:
 def test_one_host_makes_no_pair() -> None:
     (only,) = found(1, Cluster()).values()
     assert (only.status, only.required) == (Status.NOT_ASSESSED, False)
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "good"),
+    [
+        ("perftest.write_bw", 180.0, True),
+        ("perftest.write_bw", 179.9, False),
+        ("perftest.gpu_write_bw", 180.0, True),
+        ("perftest.write_lat", 5.0, True),
+        ("perftest.write_lat", 5.1, False),
+    ],
+)
+def test_a_value_at_its_bound_is_good(check: str, value: float, good: bool) -> None:
+    bound = Limit(value=5 if check == perftest.LAT else 180, unit="", source="a table")
+    assert perftest.within(check, value, bound) is good
+
+
+def test_latency_that_is_too_long_is_that_ports_and_the_worst_of_its_pairs_is_shown() -> None:
+    class Late(Cluster):
+        def step(self, argv: Sequence[str]) -> Completed:
+            done = super().step(argv)
+            nodes = value(argv, "--nodelist").split(",")
+            slow = LAT.replace("1.92", "7.5") if "gpu-3" in nodes else LAT
+            return Completed(done.argv, 0, done.stdout.replace(indented(LAT), indented(slow)), "")
+
+    results = found(4, Late())
+    assert failures(results) == [("perftest.write_lat", f"gpu-3/{device}") for device in RAILS]
+    one = results["perftest.write_lat", "gpu-3/mlx5_0"]
+    assert (one.value, one.unit, one.limit) == (7.5, "us", 5.0)
+
+
+def indented(text: str) -> str:
+    """As srun labels the lines of the second task."""
+    return "\n".join(f"1: {line}" for line in text.splitlines())
+
+
+def test_measurements_are_those_of_each_pair_and_rail() -> None:
+    outcome = perftest.run(view(["gpu-1", "gpu-2"]), Cluster())
+    measured = {(m.name, m.target): (m.value, m.unit) for m in outcome.measurements}
+    assert measured["perftest.write_bw", "gpu-1-gpu-2 mlx5_1"] == (197.2, "Gb/s")
+    assert measured["perftest.write_lat", "gpu-1-gpu-2 mlx5_0"] == (1.92, "us")
+    assert [raw.name for raw in outcome.raw] == ["gpu-1-gpu-2.txt"]
+
+
+def test_a_pair_that_could_not_be_measured_is_told_with_its_reason() -> None:
+    class Without(Cluster):
+        def step(self, argv: Sequence[str]) -> Completed:
+            nodes = value(argv, "--nodelist").split(",")
+            lines = [
+                f"{n}: {text}"
+                for n, node in enumerate(nodes)
+                for text in (f"appliance-begin host={node}", "appliance-missing=ib_write_bw")
+            ]
+            return Completed(tuple(argv), 0, "\n".join(lines), "")
+
+    results = found(2, Without())
+    (told,) = [r for (check, _), r in results.items() if check == "perftest.write_bw"]
+    assert (told.status, told.required) == (Status.NOT_ASSESSED, True)
+    assert told.cause.startswith("ib_write_bw is not there: apt-get install perftest")
+
+
+def test_rails_are_ports_of_the_fabric_that_are_active() -> None:
+    seen = view(["gpu-1", "gpu-2"])
+    ports = list(seen.facts["gpu-1"].ports)
+    down = ports[1].model_copy(update={"state": "1: DOWN"})
+    other = ports[1].model_copy(update={"device": "mlx5_9", "link_layer": "Ethernet"})
+    facts = seen.facts["gpu-1"].model_copy(update={"ports": (ports[0], down, other)})
+    assert list(perftest.rails_of(View(seen.profile, seen.site, {"gpu-1": facts}), "gpu-1")) == [
+        "mlx5_0:"
+    ]
+    assert list(perftest.rails_of(View(seen.profile, seen.site, {}), "gpu-1")) == []
