@@ -120,12 +120,13 @@ def test_a_line_that_is_lost_loses_no_job(with_fio: Deployed) -> None:
     """The program is killed while fio is at work; whoever comes back reads that job, and submits the next."""
     before = len(with_fio.journal("", NOTED))
     argv = [sys.executable, "-m", "appliance", "validate", "fio", "--inventory", str(with_fio.site)]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
-        first = begun(with_fio, before)
-        program.kill()
-    assert "appliance-fio-" in with_fio.said("head", "squeue --noheader --format=%j")
-    done = with_fio.program("validate", "--resume", first, timeout=300)
-    assert done.returncode == 3, done.stdout + done.stderr
+    with limited(with_fio, "fio.scratch_read"):
+        with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+            first = begun(with_fio, before)
+            killed.kill()
+        assert "appliance-fio-" in with_fio.said("head", "squeue --noheader --format=%j")
+        done = with_fio.program("validate", "--resume", first, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
     noted = [Job.model_validate(entry.data["job"]) for entry in with_fio.journal(first, NOTED)]
     assert [job.key for job in noted if job.id] == [f"fio scratch {h}" for h in GPU_HOSTS]
     results = with_fio.record(first).results
@@ -149,7 +150,8 @@ HOLD = "sbatch --parsable --nodelist=gpu-2 --exclusive --job-name=held --output=
 def test_a_host_that_is_at_work_is_no_fault_and_spoils_no_other(with_fio: Deployed) -> None:
     held = with_fio.said("head", HOLD).strip()
     try:
-        found, _ = measured(with_fio, 3)
+        with limited(with_fio, "fio.scratch_read"):
+            found, _ = measured(with_fio, 3)
     finally:
         with_fio.said("head", f"scancel {held}")
     busy = found["fio.scratch_read", "gpu-2"]
@@ -166,7 +168,8 @@ def test_a_program_that_hangs_is_ended_within_its_time_and_its_host_named(
     stuck = "/usr/local/sbin/fio"
     with_fio.said("gpu-2", f"printf '#!/bin/sh\\nexec sleep 900\\n' >{stuck} && chmod 755 {stuck}")
     try:
-        found, _ = measured(with_fio, 3)
+        with limited(with_fio, "fio.scratch_read"):
+            found, _ = measured(with_fio, 3)
     finally:
         with_fio.said("gpu-2", f"rm {stuck}")
     hung = found["fio.scratch_read", "gpu-2"]
@@ -181,7 +184,7 @@ PROLOG = "/etc/slurm/task-prolog.sh"
 def test_a_host_that_gives_a_job_fewer_gpus_is_named(deployed: Deployed) -> None:
     """As a prolog of somebody's own does that sets the variable."""
     fewer = "export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6"
-    deployed.said("gpu-2", f"cp -a {PROLOG} /root/prolog; echo 'echo {fewer}' >>{PROLOG}")
+    deployed.said("gpu-2", f"cp -a {PROLOG} /root/prolog; sed -i '2i echo {fewer}' {PROLOG}")
     try:
         found, _ = results_of(deployed, 1, "slurm")
     finally:
@@ -198,7 +201,7 @@ def test_the_host_that_lacks_processor_time_is_named_and_no_other(
     for host in GPU_HOSTS:
         deployed.said(host, get)
     try:
-        sound, _ = results_of(deployed, 3, "hpcc", seconds=600)
+        sound, _ = results_of(deployed, 0, "hpcc", seconds=600)
         least = min(sound["hpcc.hpl", host]["value"] for host in GPU_HOSTS)
         with (
             limited(deployed, "hpcc.hpl", value=least / 3, unit="GFLOPS"),
@@ -256,7 +259,7 @@ def test_a_server_that_is_throttled_is_what_all_hosts_together_show(
 ) -> None:
     totals = ("fio.total_write", "fio.total_read")
     target = f"cluster/{with_mount} 2 hosts"
-    sound, _ = results_of(with_fio, 3, "fio")
+    sound, _ = results_of(with_fio, 1, "fio")
     least = min(sound[check, target]["value"] for check in totals)
     with (
         limited(with_fio, *totals, value=least / 3),
