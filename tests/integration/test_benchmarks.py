@@ -263,7 +263,7 @@ def test_a_server_that_is_throttled_is_what_all_hosts_together_show(
     least = min(sound[check, target]["value"] for check in totals)
     with (
         limited(with_fio, *totals, value=least / 3),
-        slow_processors(rack, "head", 0.02, "ganesha.nfsd"),
+        slow_processors(rack, "head", 0.05, "ganesha.nfsd"),
     ):
         found, _ = results_of(with_fio, 1, "fio")
     assert {found[check, target]["status"] for check in totals} == {"fail"}
