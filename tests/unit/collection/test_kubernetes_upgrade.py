@@ -168,6 +168,7 @@ def test_the_first_control_plane_saves_etcd_and_then_goes_step_by_step(
         f"restart {NEW}",
     ]
     assert host.settings.read_text() == AFTER
+    assert host.settings.stat().st_mode & 0o777 == 0o600
     assert note(host)["done"] is True
 
 

@@ -110,6 +110,7 @@ def test_each_release_gets_the_configuration_its_kubeadm_reads(
     server = arguments(cluster["apiServer"]["extraArgs"])
     assert server["encryption-provider-config"].startswith("/etc/kubernetes/appliance/")
     assert server["audit-log-path"] == "/var/log/kubernetes/audit.log"
+    assert server["service-account-extend-token-expiration"] == "false"
     assert cluster.get("kubernetesVersion") == (f"v{version}" if version.count(".") == 2 else None)
     endpoint = "10.0.0.100:6443" if control == 3 else "10.0.0.1:6443"
     assert cluster["controlPlaneEndpoint"] == found["kubernetes_endpoint"] == endpoint
@@ -216,6 +217,21 @@ def test_memory_kept_from_pods_is_spread_over_the_nodes_without_rest(nodes: int)
     assert len(reserved) == nodes
     # kubelet demands exactly kube and system reserve and the hard eviction threshold.
     assert sum(reserved) == 5000 + 1024 + 512
+
+
+def test_api_and_kubelets_take_no_cipher_without_forward_secrecy_or_authentication() -> None:
+    found = of("head-1", site(version="1.35"), facts("head-1"))
+    server = arguments(document(found, "ClusterConfiguration")["apiServer"]["extraArgs"])
+    taken = found["kubernetes_kubelet"]["tlsCipherSuites"]
+    assert server["tls-cipher-suites"].split(",") == taken
+    # HTTP/2 of Go's servers does not start without the first.
+    assert "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256" in taken
+    assert all(re.fullmatch(r"TLS_ECDHE_(RSA|ECDSA)_WITH_AES_\d+_GCM_SHA\d+", c) for c in taken)
+
+
+@pytest.mark.parametrize("host", ["head-1", "gpu-1"])
+def test_a_pod_cannot_take_all_process_numbers_of_a_host(host: str) -> None:
+    assert of(host, site(version="1.35"))["kubernetes_kubelet"]["podPidsLimit"] == 65_536
 
 
 def test_a_container_sets_nothing_of_its_machine() -> None:

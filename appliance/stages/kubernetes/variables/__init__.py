@@ -13,6 +13,7 @@ from appliance.stages.kubernetes.variables import network
 from appliance.stages.kubernetes.variables.kubelet import kubelet
 from appliance.stages.kubernetes.variables.oidc import authentication
 from appliance.stages.kubernetes.variables.releases import (
+    CIPHERS,
     CONTROL_TAINT,
     SOCKET,
     Release,
@@ -206,6 +207,9 @@ def _cluster(context: RoleContext, api: str, chosen: Release, container: bool) -
                     "audit-policy-file": f"{SETTINGS}/audit-policy.yml",
                     "encryption-provider-config": f"{SETTINGS}/encryption.yml",
                     "profiling": "false",
+                    # Else a token of a pod that was stolen is good for a year, not for an hour.
+                    "service-account-extend-token-expiration": "false",
+                    "tls-cipher-suites": ",".join(CIPHERS),
                     "tls-min-version": "VersionTLS12",
                     **(
                         {"authentication-config": f"{SETTINGS}/authentication.yml"}

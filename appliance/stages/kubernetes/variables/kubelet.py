@@ -2,11 +2,13 @@
 
 from appliance.models.site import Role
 from appliance.stages.context import RoleContext
-from appliance.stages.kubernetes.variables.releases import SOCKET, Release, options
+from appliance.stages.kubernetes.variables.releases import CIPHERS, SOCKET, Release, options
 
 KUBE_MEMORY_MIB = 1024
 EVICTION_MIB = 512
 CONTAINER_RESERVE_MIB = 256
+POD_PROCESSES = 65_536
+"""Processes and threads of one pod: what loads data for eight GPUs stays far below it, what only makes more of itself ends there."""
 
 
 def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) -> dict[str, object]:
@@ -29,6 +31,8 @@ def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) ->
         "containerLogMaxSize": "50Mi",
         "resolvConf": _resolver(context),
         "seccompDefault": True,
+        "podPidsLimit": POD_PROCESSES,
+        "tlsCipherSuites": list(CIPHERS),
         "containerRuntimeEndpoint": SOCKET,
         **_reserved(context, container),
     }

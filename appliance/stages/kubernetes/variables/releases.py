@@ -19,6 +19,12 @@ has a ConfigMap of CoreDNS or kube-dns (kubernetes pull requests 126032 and 8959
 VERSION = re.compile(r"^v?1\.(\d+)(?:\.(\d+))?")
 SOCKET = "unix:///run/containerd/containerd.sock"
 """containerd's."""
+CIPHERS = tuple(
+    f"TLS_ECDHE_{key}_WITH_AES_{bits}_GCM_SHA{digest}"
+    for key in ("ECDSA", "RSA")
+    for bits, digest in ((128, 256), (256, 384))
+)
+"""Of TLS 1.2, for the API server and kubelets; those of 1.3 are not to be chosen among."""
 CONTROL_TAINT = "node-role.kubernetes.io/control-plane"
 """Keeps pods off control planes."""
 

@@ -292,7 +292,7 @@ class Upgrade:
         path = self.given["settings"]
         with open(f"{path}.new", "w") as file:
             file.write(content)
-        os.chmod(f"{path}.new", 0o644)
+        os.chmod(f"{path}.new", 0o600)
         os.replace(f"{path}.new", path)
 
     def api(self, address: str) -> str:
