@@ -32,6 +32,15 @@ CASES = (
         {"instance": "h", "job": "node"},
     ),
     Case(
+        "ClusterUnseen",
+        {'up{job="kubelet",instance="h"}': "1x5 0x40"},
+        {
+            'up{job="kubelet",instance="h"}': "1" + STEADY,
+            'up{job="kai",instance="queues"}': "0x8 1x400",
+        },
+        {"instance": "h", "job": "kubelet"},
+    ),
+    Case(
         "FilesystemFilling",
         {
             f"node_filesystem_avail_bytes{{{ROOT_FS}}}": "400-1x400",

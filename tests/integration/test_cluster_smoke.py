@@ -8,9 +8,13 @@ import pytest
 
 from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
+from boards import BOARDS
+from boards.panel import Needs
 from tests.integration.rack import PROGRAM, own_name, raised, run_of
 from tests.integration.tenants_at_work import ALPHA, BETA, SMALL_SITE
-from tests.integration.test_kubernetes import SECONDS, Cluster
+from tests.integration.test_boards import Prometheus, queries
+from tests.integration.test_cluster_gpus import until
+from tests.integration.test_kubernetes import KUBECTL, SECONDS, Cluster
 
 IMAGE = "appliance.local/busybox:1"
 PAIR = Path(__file__).with_name("kubernetes_projects.yaml")
@@ -46,6 +50,30 @@ def test_all_stages_are_done_and_another_deployment_has_nothing_to_do(cluster: C
 
 def test_slurm_runs_a_job_on_its_host(cluster: Cluster) -> None:
     assert cluster.said("head", "srun --gres=gpu:8 hostname", 120) == "gpu-1\n"
+
+
+def test_prometheus_is_told_by_the_cluster_and_by_kai(cluster: Cluster) -> None:
+    prometheus = Prometheus(cluster.rack.host("head").address)
+    wanted = {("kubelet", host) for host in cluster.hosts} | {
+        *(("apiserver", "head"), ("etcd", "head"), ("kai", "queues"), ("kai", "scheduler"))
+    }
+
+    def unseen() -> set[tuple[str, str]]:
+        up = (series["metric"] for series in prometheus.series("up == 1"))
+        return wanted - {(labels["job"], labels["instance"]) for labels in up}
+
+    until(lambda: not unseen(), "all parts of the cluster are seen by Prometheus")
+    of_kai = {(b.name, p.title) for b in BOARDS for p in b.panels if p.needs is Needs.KAI}
+    asked = {expr for board, title, expr in queries() if (board, title) in of_kai}
+    # KAI counts evictions from the first one on, and here is none.
+    asked -= {expr for expr in asked if "evicted" in expr}
+    assert len(asked) > 4
+    until(lambda: all(map(prometheus.series, asked)), "every panel of KAI's returns series")
+    # Its certificate opens metrics alone.
+    may = "--as appliance-prometheus auth can-i"
+    assert cluster.kubectl(f"{may} get nodes --subresource=metrics 2>/dev/null").strip() == "yes"
+    for other in ("list secrets -A", "create pods", "get nodes --subresource=proxy 2>/dev/null"):
+        assert cluster.said("head", f"{KUBECTL} {may} {other} || true").strip() == "no"
 
 
 def test_pods_of_a_project_reach_each_other_and_no_other_project_reaches_them(

@@ -45,6 +45,16 @@ ALERTS = (
         check="observe.exporter",
     ),
     Alert(
+        name="ClusterUnseen",
+        area="prometheus",
+        expr='up{job=~"apiserver|kubelet|etcd|kai"} == 0',
+        minutes=10,
+        severity=Severity.WARNING,
+        summary="Prometheus gets no metrics from {{ $labels.job }} of {{ $labels.instance }}",
+        remedy="http://ADDRESS:9090/targets on the first control host says why; appliance health --check kubernetes whether it runs.",
+        check="observe.targets",
+    ),
+    Alert(
         name="CheckFailed",
         area="prometheus",
         expr='appliance_check_status{status="fail"} == 1',

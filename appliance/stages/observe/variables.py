@@ -1,10 +1,18 @@
 """From models to the variables of role ``observe``."""
 
-from appliance.models.site import Role, Site
+from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
+from appliance.stages.kubernetes.variables import API_PORT, members
 
 JOB_PORT = 9100
 DCGM_PORT = 9400
+KUBELET_PORT = 10250
+ETCD = "127.0.0.1:2381"
+"""Where kubeadm's etcd tells its metrics: on its own host alone, and to anybody there."""
+AUTHORITY = "/etc/kubernetes/pki/ca.crt"
+KAI_PATH = "/api/v1/namespaces/kai-scheduler/services/{service}:8080/proxy/metrics"
+KAI = {"queues": "queue-controller", "scheduler": "kai-scheduler-default"}
+"""Services of KAI that tell metrics, by what they are called on boards."""
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 """As NVIDIA's package datacenter-gpu-manager-exporter calls it."""
 
@@ -19,6 +27,7 @@ def variables(context: RoleContext) -> Variables:
         "observe_site": context.site.name,
         "observe_targets": _targets(context.site) if server else [],
         "observe_gpu_targets": _gpu_targets(context) if server else [],
+        "observe_cluster": _cluster(context) if server else {},
         "observe_slurm": server,
         "observe_retention_days": context.site.observe.retention_days,
     }
@@ -52,4 +61,32 @@ def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
         and "gpu" not in facts.simulated
         and (unit := facts.units.get(DCGM_EXPORTER))
         and unit.active == "active"
+    ]
+
+
+def _cluster(context: RoleContext) -> dict[str, object]:
+    """Whom of the site's cluster Prometheus asks, once its host is a control plane: what is not there yet is nothing to alarm about."""
+    site, facts = context.site, context.facts.get(context.host.name)
+    own = site.kubernetes is not None and site.kubernetes.external is None
+    if not (own and facts and facts.kubernetes and AUTHORITY in facts.kubernetes.certificates):
+        return {}
+    return {
+        "apis": [_target(h, API_PORT) for h in site.with_role(Role.CONTROL)],
+        "kubelets": [_target(h, KUBELET_PORT) for h in members(site)],
+        "etcd": ETCD,
+        "kai": _kai(site),
+    }
+
+
+def _target(host: Host, port: int) -> dict[str, object]:
+    return {"instance": host.name, "address": f"{host.address}:{port}"}
+
+
+def _kai(site: Site) -> list[dict[str, object]]:
+    """Parts of KAI, where it schedules; the API server passes on what they tell."""
+    if site.scheduler is None or site.scheduler.kind == "runai":
+        return []
+    return [
+        {"instance": name, "service": service, "path": KAI_PATH.format(service=service)}
+        for name, service in KAI.items()
     ]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,11 @@ from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.facts import Kubernetes
+from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.observe import checks as observe
 from appliance.stages.observe.variables import DCGM_EXPORTER, variables
+from appliance.stages.scheduler.site import SchedulerOptions
 from tests.facts import facts_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
@@ -215,3 +219,23 @@ def test_a_dcgm_exporter_is_scraped_where_it_was_seen_running_and_nowhere_else()
 
 def _unit(active: str) -> dict[str, Unit]:
     return {DCGM_EXPORTER: Unit(load="loaded", active=active, enabled="enabled")}
+
+
+def test_a_cluster_is_asked_once_its_control_plane_is_there() -> None:
+    described = site().model_copy(
+        update={"kubernetes": KubernetesOptions(), "scheduler": SchedulerOptions()}
+    )
+    context = RoleContext(load_profile("hpc"), described, described.host("head"), {}, {})
+    assert variables(context)["observe_cluster"] == {}
+    there = facts("head").model_copy(
+        update={"kubernetes": Kubernetes(certificates={"/etc/kubernetes/pki/ca.crt": 3650.0})}
+    )
+    asked: Any = variables(replace(context, facts={"head": there}))["observe_cluster"]
+    assert [a["address"] for a in asked["apis"]] == ["10.0.0.10:6443"]
+    assert [k["instance"] for k in asked["kubelets"]] == list(HOSTS)
+    assert [k["instance"] for k in asked["kai"]] == ["queues", "scheduler"]
+    for changed in ({"scheduler": None}, {"kubernetes": None}):
+        other = replace(context, site=described.model_copy(update=changed), facts={"head": there})
+        told: Any = variables(other)["observe_cluster"]
+        assert not told or not told["kai"]
+    assert not told

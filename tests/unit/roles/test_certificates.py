@@ -138,3 +138,57 @@ def test_nothing_is_renewed_while_etcd_is_restored(
     (tmp_path / "parked").mkdir()
     assert plane.main(monkeypatch) == 1
     assert plane.calls == []
+
+
+def authority(folder: Path) -> None:
+    """A certificate of a cluster's authority with its key."""
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    made = ("-keyout", str(folder / "ca.key"), "-out", str(folder / "ca.crt"))
+    run(("openssl", "req", "-x509", *key, "-subj", "/CN=kubernetes", "-days", "3650", *made))
+
+
+def end(file: Path) -> str:
+    """When a certificate ends."""
+    return run(("openssl", "x509", "-noout", "-enddate", "-serial", "-in", str(file))).stdout
+
+
+def test_prometheus_gets_a_certificate_of_the_authority_and_a_new_one_before_it_ends(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    authority(plane.pki)
+    place = tmp_path / "cluster"
+    monkeypatch.setattr(plane.module, "WATCHER", str(place))
+    assert plane.main(monkeypatch, "--watcher") == 0
+    assert not place.exists()
+    place.mkdir()
+    assert plane.main(monkeypatch, "--watcher") == 0
+    told = run(("openssl", "x509", "-noout", "-text", "-in", str(place / "client.crt"))).stdout
+    assert "CN = appliance-prometheus" in told
+    assert "TLS Web Client Authentication" in told
+    assert (place / "client.key").stat().st_mode & 0o777 == 0o640
+    assert sorted(p.name for p in place.iterdir()) == ["ca.crt", "client.crt", "client.key"]
+    first = end(place / "client.crt")
+    assert plane.main(monkeypatch, "--watcher") == 0
+    assert end(place / "client.crt") == first
+    assert plane.main(monkeypatch, "--watcher", "--days", "364") == 0
+    assert end(place / "client.crt") == first
+    assert plane.main(monkeypatch, "--watcher", "--days", "366") == 0
+    assert end(place / "client.crt") != first
+    # Another cluster's authority knows nobody of the one before.
+    second = end(place / "client.crt")
+    authority(plane.pki)
+    assert plane.main(monkeypatch, "--watcher") == 0
+    assert end(place / "client.crt") != second
+    assert plane.calls == []
+
+
+def test_an_authority_without_its_key_is_named(
+    plane: Plane,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(plane.module, "WATCHER", str(tmp_path))
+    assert plane.main(monkeypatch, "--watcher") == 1
+    assert "openssl x509" in capsys.readouterr().err
+    assert not (tmp_path / "client.crt").exists()
