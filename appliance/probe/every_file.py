@@ -55,6 +55,15 @@ VERIFY = {
 }
 
 
+IMAGES = frozenset(
+    {
+        *("/var/lib/containerd", "/var/lib/docker", "/var/lib/containers", "/var/lib/enroot"),
+        *("/var/lib/kubelet", "/var/lib/apptainer", "/var/lib/machines"),
+    }
+)
+"""Systems of containers: each image that is pulled brings setuid files, which count in containers alone."""
+
+
 class EveryFile:
     """One walk over the file systems of the host's own. ``told``: paths that other kinds tell."""
 
@@ -80,7 +89,12 @@ class EveryFile:
         root = self._ask.path("/")
         device = os.lstat(root).st_dev
         for folder, folders, names in os.walk(root):
-            folders[:] = [f for f in folders if _device(folder + "/" + f) == device]
+            at = folder[len(self._ask.root) :].rstrip("/")
+            folders[:] = [
+                f
+                for f in folders
+                if f"{at}/{f}" not in IMAGES and _device(folder + "/" + f) == device
+            ]
             for name in (*names, *folders):
                 path = os.path.join(folder, name)  # noqa: PTH118 - pathlib costs 15 ms of CPU
                 try:

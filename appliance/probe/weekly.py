@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 FOLDER = "/var/lib/appliance/weekly"
-FIRST, LAST = FOLDER + "/first.json", FOLDER + "/last.json"
+FIRST, LAST = FOLDER + "/first-1.json", FOLDER + "/last.json"
+"""1: how things are named and said; where that changes, a host begins anew."""
 PATIENCE = 12 * 3600.0
 """Seconds for reading every file of every package, on a disk that jobs keep busy."""
 MOST = 50

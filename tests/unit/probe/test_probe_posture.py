@@ -84,6 +84,16 @@ def test_files_that_give_rights_are_looked_for_where_that_is_asked(grow: Grow) -
     assert "mode 4755" in found["setuid file"]["/usr/bin/su"]
 
 
+def test_files_of_containers_images_give_no_rights_on_the_host(grow: Grow) -> None:
+    layer = {"text": "x", "mode": "4755"}
+    images = {
+        f"/var/lib/{at}/1/fs/usr/bin/su": layer for at in ("containerd/x", "docker", "enroot")
+    }
+    near = {"/var/lib/containerd-old/su": layer}
+    found = things(grow({**HOST, **images, **near}), deep=True)["things"]
+    assert found["setuid file"].keys() == {"/usr/bin/su", "/var/lib/containerd-old/su"}
+
+
 def test_a_container_has_no_modules_of_its_own(grow: Grow) -> None:
     root = grow({**HOST, "/run/systemd/container": "systemd-nspawn"})
     assert things(root)["things"]["module"] == {}
