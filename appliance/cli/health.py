@@ -1,6 +1,6 @@
 """appliance health"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,11 +11,12 @@ from appliance.actions.since import Then
 from appliance.cli import options, spoken
 from appliance.models.acceptance import Acceptance, Accepted
 from appliance.models.handover import Difference
-from appliance.models.result import overall
+from appliance.models.result import CheckResult, Status, overall
 from appliance.report import changes, documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
-from appliance.report.wording import acceptance_words, moment
+from appliance.report.wording import acceptance_words, moment, plural
+from appliance.stages.base.checks.weekly import WEEKLY
 
 
 @click.command()
@@ -115,7 +116,8 @@ def health(
                 everything=everything,
                 waivers=seen.waivers,
             )
-            for line in (*_accepted(seen.acceptance), *_compared(seen.then, seen.differences)):
+            rest = _compared(seen.then, seen.differences)
+            for line in (*_accepted(seen.acceptance), *_looked(seen.results), *rest):
                 options.echo(line)
             if keep:
                 click.echo(f"  report  {seen.report}")
@@ -129,6 +131,18 @@ def _accepted(found: Acceptance | None) -> Iterator[str]:
     word, rest = acceptance_words(found)
     more = "" if found.verdict is Accepted.YES else ". Which: appliance accept --look"
     yield spoken.advice(f"  Accepted: {word}. {rest.rstrip(':.')}{more}")
+
+
+def _looked(results: Iterable[CheckResult]) -> Iterator[str]:
+    """How old the hosts' own looks at every file are; what they found is told as a finding."""
+    days = [
+        float(r.value)
+        for r in results
+        if r.id == WEEKLY and r.status is Status.PASS and r.value is not None
+    ]
+    if days:
+        span = f"{min(days):g}" if min(days) == max(days) else f"{min(days):g} to {max(days):g}"
+        yield f"  Every file of {plural(len(days), 'host')} as it was, {span} days ago."
 
 
 def _compared(then: Then | None, differences: tuple[Difference, ...]) -> Iterator[str]:
