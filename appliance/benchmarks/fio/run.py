@@ -9,7 +9,7 @@ from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.equals import Figure, in_container, judge_hosts
-from appliance.benchmarks.fio import sweep
+from appliance.benchmarks.fio import meeting, sweep
 from appliance.benchmarks.fio.sweep import PARTS, Sweep
 from appliance.benchmarks.jobs import Reach, Said, Task, Trouble, on_each, together
 from appliance.benchmarks.reading import Unread
@@ -34,11 +34,13 @@ CHECKS = (
     *(f"fio.{kind}_{name}" for kind in ("scratch", "shared") for _, _, name in UNITS.values()),
     *(f"fio.total_{UNITS[part][2]}" for part in TOTALS),
     DECAY,
+    *meeting.CHECKS,
 )
 BOUNDS = {check: Bound("GB/s") for check in CHECKS}
 BOUNDS |= {check: Bound("IOPS") for check in CHECKS if "random" in check}
 BOUNDS |= {check: Bound("files/s") for check in CHECKS if check.endswith("create")}
-BOUNDS |= {DECAY: Bound("%", least=0, below=100)}
+BOUNDS |= {DECAY: Bound("%", least=0, below=100), meeting.VISIBLE: Bound("s", above=0)}
+del BOUNDS[meeting.LOCKS]
 FIX = {
     "scratch": "there: nvme smart-log and dmesg for errors, and what else writes to that disk",
     "shared": "there: nfsstat -c and the link to the server (ethtool); compare with its equals",
@@ -131,6 +133,10 @@ def _shared(view: View, reach: Reach, mount: NfsMount, length: Length) -> Outcom
     if sweeps and len(sweeps) == len(clients):
         results += _per_host(view, "shared", mount.at, sweeps, PARTS)
         results += _totals(view, mount, sums, sweeps)
+    if len(clients) > 1:
+        said = together(view, reach, meeting.task(mount.at, len(clients)), clients)
+        raw += [_raw(f"seen-{host}", one) for host, one in said.items()]
+        results += meeting.judge(view, mount.at, said)
     title = f"Shared storage {mount.at}: all clients together"
     table = Table(title=title, columns=("hosts", "write GB/s", "read GB/s"), rows=tuple(rows))
     return Outcome(tuple(results), tuple(_measured(results)), (table,) * bool(rows), tuple(raw))

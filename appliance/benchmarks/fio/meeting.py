@@ -1,0 +1,122 @@
+"""What hosts that share a directory see of each other there: a file that one has written, a lock that one holds."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from appliance.benchmarks.equals import in_container
+from appliance.benchmarks.jobs import Said, Task
+from appliance.benchmarks.reading import Foreign, Rate, Unread, document
+from appliance.checks.check import View, failed, judged, not_assessed, passed
+from appliance.models.profile import Limit
+from appliance.models.result import CLUSTER, CheckResult, Judgement, Place, Status, place
+from appliance.text import first_few, one_line, shortened
+
+VISIBLE, LOCKS = "fio.visible", "fio.locks"
+CHECKS = (VISIBLE, LOCKS)
+PROGRAM = Path(__file__).with_name("seen.py")
+WITHIN = Limit(
+    value=1.0, unit="s", source="own choice: programs that hand files to each other wait no longer"
+)
+SECONDS = 180.0
+TOOLS = {"python3": "apt-get install python3 there (Debian, Ubuntu), dnf install python3 (RHEL)"}
+CACHES = "there: the mount's options (actimeo, lookupcache), and the server's load"
+NO_LOCKS = "there: mount without nolock and local_lock; NFS 3 needs rpc.statd on both sides, a firewall its ports"
+
+
+class Met(Foreign):
+    """What one host says. ``longest``: s from a write to the last answer, of the first host alone; ``lock``: what came of asking for it."""
+
+    place: int | None
+    longest: Rate | None = None
+    lock: str = ""
+    counted: int = 0
+    added: int = 0
+    trouble: str = ""
+
+
+def task(at: str, hosts: int) -> Task:
+    """The hosts meet in a folder of their own below ``at``, which is removed."""
+    folder = f"{at}/.appliance-seen-{secrets.token_hex(4)}"
+    return Task(
+        "fio",
+        'exec python3 -c "$1" "$2" "$3"',
+        SECONDS,
+        TOOLS,
+        f"{at} seen",
+        (PROGRAM.read_text(encoding="utf-8"), folder, str(hosts)),
+    )
+
+
+def judge(view: View, at: str, said: Mapping[str, Said]) -> Iterator[CheckResult]:
+    """Both verdicts are of all hosts together; one that could not take part is told by itself."""
+    simulated = any(in_container(view, host) for host in said)
+    met: dict[str, Met] = {}
+    for host, one in said.items():
+        where = place(host, at.removeprefix("/"))
+        if one.trouble:
+            yield one.verdict(VISIBLE, where, simulated=simulated)
+            continue
+        try:
+            met[host] = document(Met, one.output)
+        except Unread as error:
+            fix = "run it there by hand and look"
+            yield judged(where, Status.ERROR, cause=str(error), fix=fix).of(VISIBLE)
+    if len(met) < len(said):
+        return
+    whole = place(CLUSTER, f"{at.removeprefix('/')} {len(said)} hosts")
+    yield _visible(view, whole, met, simulated).of(VISIBLE)
+    yield _locks(whole, met, simulated).of(LOCKS)
+
+
+def _told(met: Mapping[str, Met]) -> str:
+    return first_few(
+        [
+            f"{host}: {shortened(one_line(one.trouble), 160)}"
+            for host, one in met.items()
+            if one.trouble
+        ]
+    )
+
+
+def _visible(view: View, at: Place, met: Mapping[str, Met], simulated: bool) -> Judgement:
+    bound = view.limit(VISIBLE) or WITHIN
+    shown: dict[str, Any] = {
+        "limit": bound.value,
+        "limit_source": bound.source,
+        "unit": "s",
+        "simulated": simulated,
+    }
+    longest = next((one.longest for one in met.values() if one.place == 0), None)
+    if longest is None or any(one.longest is None for one in met.values()):
+        return failed(at, f"hosts do not see each other's files: {_told(met)}", CACHES, **shown)
+    # There and back: each way is half of it.
+    value = round(longest / 2, 3)
+    if value > float(bound.value or 0):
+        cause = f"what one host has written is seen by all {value:g} s later"
+        return failed(at, cause, CACHES, value=value, **shown)
+    return passed(at, value, **shown)
+
+
+def _locks(at: Place, met: Mapping[str, Met], simulated: bool) -> Judgement:
+    holder = next((host for host, one in met.items() if one.lock == "held"), "")
+    also = [host for host, one in met.items() if one.lock == "got"]
+    first = next((one for one in met.values() if one.place == 0), None)
+    common: dict[str, Any] = {"simulated": simulated}
+    if also:
+        cause = f"{first_few(also)} got a lock that {holder or 'another host'} held: locks hold on one host alone"
+        return failed(at, cause, NO_LOCKS, names=tuple(also), **common)
+    if any(one.longest is None for one in met.values()):
+        return not_assessed(at, "the hosts did not see each other's files", **common)
+    if _told(met) or first is None:
+        return failed(
+            at,
+            f"a lock could not be had: {_told(met) or 'no host was the first'}",
+            NO_LOCKS,
+            **common,
+        )
+    if first.counted != first.added:
+        cause = f"{first.added - first.counted} of {first.added} additions under a lock were lost"
+        return failed(at, cause, NO_LOCKS, **common)
+    return passed(at, first.counted, unit="additions", limit=first.added, **common)

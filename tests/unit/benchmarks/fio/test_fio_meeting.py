@@ -1,0 +1,121 @@
+"""Hosts that share a directory: the program is run by several at once, and files or locks that do not reach the others are told."""
+
+import json
+import subprocess  # noqa: TID251 - the program is run as hosts run it
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.benchmarks.fio.meeting import LOCKS, PROGRAM, VISIBLE, judge
+from appliance.benchmarks.jobs import Said, Trouble
+from appliance.models.result import CheckResult, Status
+from tests.unit.benchmarks.fio.test_fio_run import view
+
+Told = Mapping[str, Any] | Said
+
+
+def met(folder: Path, hosts: int, program: str) -> list[dict[str, Any]]:
+    """What so many hosts say that run the program at once."""
+    argv = [sys.executable, "-c", program, str(folder / "met"), str(hosts)]
+    started = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(hosts)]
+    return [json.loads(process.communicate(timeout=60)[0]) for process in started]
+
+
+def verdicts(said: Sequence[Told], bound: float | None = None) -> dict[str, CheckResult]:
+    hosts = {
+        f"gpu-{n}": one if isinstance(one, Said) else Said(json.dumps(one))
+        for n, one in enumerate(said, 1)
+    }
+    limits = {} if bound is None else {VISIBLE: bound}
+    return {r.id: r for r in judge(view(len(hosts), limits), "/data", hosts)}
+
+
+def sound(**changes: Any) -> list[dict[str, Any]]:
+    """What three hosts say where all is well; gpu-2 came first."""
+    common = {"longest": 0.0, "lock": "refused", "counted": 75, "added": 75}
+    said = [{"place": n, **common} for n in range(3)]
+    said[0] |= {"lock": "held", "longest": 0.5, **changes}
+    return [said[1], said[0], said[2]]
+
+
+def failures(found: Mapping[str, CheckResult]) -> dict[str, str]:
+    return {check: r.cause for check, r in found.items() if r.status is Status.FAIL}
+
+
+def test_hosts_on_one_file_system_see_each_other_and_leave_nothing(tmp_path: Path) -> None:
+    said = met(tmp_path, 3, PROGRAM.read_text())
+    assert sorted(one["place"] for one in said) == [0, 1, 2]
+    assert list(tmp_path.iterdir()) == []
+    found = verdicts(said)
+    assert {r.status for r in found.values()} == {Status.PASS}
+    assert (found[LOCKS].value, found[LOCKS].target) == (75, "cluster/data 3 hosts")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "check", "told"),
+    [
+        ("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_UN", LOCKS, " got a lock that "),
+        ("write(str(number + 1))", "write('1')", LOCKS, "74 of 75 additions under a lock were lost"),
+        ('    with (folder / "lock").open("a+"', '    raise OSError(37, "No locks available")\n    with (folder / "lock").open("a+"', LOCKS, "No locks available"),
+        ('say(folder, f"answer-', 'time.sleep(2.2); say(folder, f"answer-', VISIBLE, "what one host has written is seen by all 1."),
+        ('say(folder, "asked", word)', "pass", VISIBLE, "round 0 was not seen within 1 s"),
+    ],
+)  # fmt: skip
+def test_what_does_not_hold_between_hosts_is_told(
+    tmp_path: Path, right: str, wrong: str, check: str, told: str
+) -> None:
+    program = PROGRAM.read_text()
+    assert right in program
+    broken = program.replace(right, wrong).replace("ROUNDS, ADDED = 5,", "ROUNDS, ADDED = 1,")
+    patience = "1.0" if "not seen" in told else "20.0"
+    bad = failures(verdicts(met(tmp_path, 3, broken.replace("= 20.0,", f"= {patience},"))))
+    assert list(bad) == [check]
+    assert told in bad[check]
+
+
+@pytest.mark.parametrize(
+    ("longest", "bound", "status"),
+    [
+        (2.0, None, Status.PASS),
+        (2.01, None, Status.FAIL),
+        (0.4, 0.2, Status.PASS),
+        (0.41, 0.2, Status.FAIL),
+    ],
+)
+def test_half_of_the_way_there_and_back_is_judged(
+    longest: float, bound: float | None, status: Status
+) -> None:
+    found = verdicts(sound(longest=longest), bound)[VISIBLE]
+    assert (found.status, found.limit, found.unit) == (status, bound or 1.0, "s")
+
+
+def test_the_hosts_whose_lock_is_their_own_are_named() -> None:
+    said = sound()
+    said[2] |= {"lock": "got"}
+    (cause,) = failures(verdicts(said)).values()
+    assert cause == "gpu-3 got a lock that gpu-2 held: locks hold on one host alone"
+
+
+def test_hosts_that_do_not_see_each_other_say_nothing_of_locks() -> None:
+    said: list[Told] = [{"place": n, "trouble": "host 1 was not seen"} for n in (0, 0)]
+    found = verdicts(said)
+    assert found[VISIBLE].status is Status.FAIL
+    assert found[LOCKS].status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(
+    ("odd", "status"),
+    [
+        (Said(trouble=Trouble.NO_TOOL, cause="python3 is not there"), Status.NOT_ASSESSED),
+        (Said("no document"), Status.ERROR),
+        (Said('{"place": 0, "longest": -1}'), Status.ERROR),
+    ],
+)
+def test_a_host_that_did_not_take_part_is_told_and_nothing_is_said_of_all(
+    odd: Said, status: Status
+) -> None:
+    found = verdicts([*sound(), odd])
+    assert {check: (r.status, r.host) for check, r in found.items()} == {VISIBLE: (status, "gpu-4")}
