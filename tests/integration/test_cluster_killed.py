@@ -1,0 +1,112 @@
+"""A cluster's deployment is killed at ten random moments; each next one goes on, and the end is that of an undisturbed one."""
+
+import logging
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from appliance.lab.spec import RackSpec
+from tests.integration.rack import (
+    Identity,
+    at_work,
+    own_name,
+    private_folders,
+    raised,
+    repeated,
+    run_of,
+    survivors,
+)
+from tests.integration.tenants_at_work import SMALL_SITE
+from tests.integration.test_kubernetes import SECONDS, Cluster
+
+LOG = logging.getLogger(__name__)
+KILLS = 10
+BEFORE = ("base", "gpu", "fabric", "storage")
+"""Stages whose deployments are killed on a rack without a cluster (test_killed)."""
+SHORTEST_S, LONGEST_S = 1.0, 30.0
+"""From a run's first task until it is killed. Ten of them are about as long as the stages take undisturbed."""
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A head, a host of Slurm's and one of Kubernetes's with KAI, deployed up to where the cluster begins."""
+    spec = RackSpec(own_name("shot"), 3, kubernetes=True, slurm=1)
+    with raised(spec, tmp_path_factory.mktemp("shot"), Cluster) as found:
+        site = found.site / "site.yml"
+        site.write_text(site.read_text() + SMALL_SITE)
+        flags = (word for stage in BEFORE for word in ("--stage", stage))
+        ground = found.deploy("--json", *flags)
+        assert ground.end(SECONDS) in {0, 3}, ground.tail
+        yield found
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A run that was killed: what it was at, and the processes that worked for it then."""
+
+    run: str
+    at: str
+    workers: set[Identity]
+
+
+@pytest.fixture(scope="module")
+def killed(cluster: Cluster) -> list[Shot]:
+    """One after the other. Where a deployment comes to its end before its time, all of it is done again, to be killed there."""
+    shots: list[Shot] = []
+    whole: tuple[str, ...] = ()
+    while len(shots) < KILLS:
+        deployment = cluster.deploy("--json", *whole)
+        wait = random.uniform(SHORTEST_S, LONGEST_S)
+        deployment.until(
+            lambda events: any(e["event"] in {"host_task", "run_finished"} for e in events), SECONDS
+        )
+        time.sleep(wait)
+        workers = at_work(cluster, deployment)
+        deployment.send(signal.SIGKILL)
+        if deployment.end(10) != -signal.SIGKILL:
+            whole = ("--full",)
+            continue
+        events = deployment.events
+        tasks = [
+            f"{e['stage']} on {e['host']}: {e['task']}" for e in events if e["event"] == "host_task"
+        ]
+        shots.append(Shot(run_of(events), f"{wait:.1f} s, {tasks[-1]}", workers))
+        LOG.warning("killed after %s", shots[-1].at)
+    return shots
+
+
+def test_the_next_deployment_comes_to_its_end_and_nothing_of_the_killed_ones_lives(
+    cluster: Cluster, killed: list[Shot]
+) -> None:
+    last = cluster.deploy("--json")
+    assert last.end(SECONDS) in {0, 3}, last.tail
+    said = "\n".join(e["text"] for e in last.events if e["event"] == "message")
+    assert f"run {killed[-1].run} was cut off" in said
+    assert [s for shot in killed for s in survivors(shot.workers)] == []
+    assert private_folders(cluster) == []
+    assert set(cluster.states(run_of(last.events)).values()) <= {"done", "skipped"}
+    # What was finished is begun again only where it was told to.
+    unasked = [e for e in cluster.journal() if e.get("why") != "--full"]
+    assert repeated(unasked) == []
+
+
+def test_nothing_is_left_to_change_on_the_cluster(cluster: Cluster, killed: list[Shot]) -> None:
+    again = cluster.deploy("--json", "--full")
+    assert again.end(SECONDS) in {0, 3}, again.tail
+    run = run_of(again.events)
+    changed = [(e["stage"], e["host"], e["task"]) for e in cluster.journal("task_changed", run)]
+    assert changed == []
+    assert cluster.ready() == {"head", "gpu-2"}
+    # Tokens that joining hosts got live for minutes, and are taken back.
+    assert cluster.said("head", "KUBECONFIG=/etc/kubernetes/admin.conf kubeadm token list") == ""
+    pods = cluster.kubectl("get pods -A --no-headers").splitlines()
+    assert [pod for pod in pods if " Running " not in pod and " Completed " not in pod] == []
