@@ -346,3 +346,40 @@ def test_a_rate_may_vary_by_four_percent(low: float, status: Status | None) -> N
         if row["kind"] == "sample" and row["rates"]:
             found[at] = row | {"rates": {"0": low if at % 2 else 250.0, "1": 250.0}}
     assert bad(found) == ({("burnin.rate", "gpu-1"): status} if status else {})
+
+
+def test_where_no_gpu_answered_nothing_failed() -> None:
+    """Every result counts here: a later one of the same check does not hide it."""
+    found = [row | {"gpus": []} if row["kind"] == "sample" else row for row in lines()]
+    results = list(judging.judge("gpu-1", read(written(found)), HOURS, 2, False))
+    assert Status.FAIL not in {r.status for r in results}
+
+
+def test_the_share_that_a_rate_varies_by_is_shown_to_a_tenth() -> None:
+    found = lines()
+    for at, row in enumerate(found):
+        if row["kind"] == "sample" and row["rates"]:
+            found[at] = row | {"rates": {"0": 240.0 if at % 2 else 250.0, "1": 250.0}}
+    assert verdicts(found)[judging.RATE, "gpu-1"].value == 2.0
+    odd = [
+        row | {"rates": {"0": 241.0 if n % 2 else 250.0}}
+        if row["kind"] == "sample" and row["rates"]
+        else row
+        for n, row in enumerate(lines())
+    ]
+    assert verdicts(odd)[judging.RATE, "gpu-1"].value == 1.8
+
+
+def test_samples_of_a_clock_that_was_set_back_are_none() -> None:
+    found = lines()
+    found[50] = found[50] | {"time": found[40]["time"]}
+    with pytest.raises(Unread, match="not in order"):
+        read(written(found))
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_burn_in_of_no_time_is_none(seconds: int) -> None:
+    found = lines()
+    found[1] = found[1] | {"seconds": seconds}
+    with pytest.raises(Unread):
+        read(written(found))
