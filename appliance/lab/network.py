@@ -2,11 +2,12 @@
 
 import json
 from contextlib import suppress
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab.spec import STATE_ROOT, Rack, network_of, racks
+from appliance.lab.spec import STATE_ROOT, TABLES, Rack, network_of, racks
 
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 FORWARDING_BEFORE = STATE_ROOT / ".ip_forward"
@@ -40,35 +41,48 @@ def raise_bridge(rack: Rack) -> None:
     address = f"{rack.gateway}/{rack.network.prefixlen}"
     run(("ip", "address", "replace", address, "dev", rack.bridge))
     run(("ip", "link", "set", rack.bridge, "up"))
+    let_out(rack.table, rack.network)
+
+
+def let_out(table: str, network: IPv4Network) -> None:
+    """Have this machine forward what comes from a network of ours, masqueraded by a table of its own."""
     if FORWARDING.read_text(encoding="utf-8").strip() == "0":
+        FORWARDING_BEFORE.parent.mkdir(parents=True, exist_ok=True)
         FORWARDING_BEFORE.write_text("0", encoding="utf-8")
         FORWARDING.write_text("1", encoding="utf-8")
-    run(("nft", "-f", "-"), input=ruleset(rack))
+    run(("nft", "-f", "-"), input=ruleset(table, network))
 
 
-def ruleset(rack: Rack) -> str:
-    """The nftables script that makes the rack's table, replacing an older one."""
-    return f"""table ip {rack.table} {{}}
-delete table ip {rack.table}
-table ip {rack.table} {{
+def shut_in(table: str) -> None:
+    """Remove a table of ``let_out``; the machine's forwarding returns to what it was with the last of them."""
+    run(("nft", "delete", "table", "ip", table), check=False)
+    told = json.loads(run(("nft", "--json", "list", "tables")).stdout or "{}")
+    names = [one["table"]["name"] for one in told.get("nftables", ()) if "table" in one]
+    if not any(name.startswith(TABLES) for name in names):
+        with suppress(FileNotFoundError):
+            FORWARDING.write_text(FORWARDING_BEFORE.read_text(encoding="utf-8"), encoding="utf-8")
+            FORWARDING_BEFORE.unlink()
+
+
+def ruleset(table: str, network: IPv4Network) -> str:
+    """The nftables script that makes a table, replacing an older one."""
+    return f"""table ip {table} {{}}
+delete table ip {table}
+table ip {table} {{
   chain postrouting {{
     type nat hook postrouting priority srcnat;
-    ip saddr {rack.network} ip daddr != {rack.network} masquerade
+    ip saddr {network} ip daddr != {network} masquerade
   }}
 }}
 """
 
 
 def lower_bridge(rack: Rack) -> None:
-    """Remove bridge, links and rules; the machine's forwarding returns to what it was with the last rack."""
+    """Remove bridge, links and rules."""
     for name in links(master=rack.bridge):
         run(("ip", "link", "delete", name), check=False)
     run(("ip", "link", "delete", rack.bridge), check=False)
-    run(("nft", "delete", "table", "ip", rack.table), check=False)
-    if not [other for other in racks() if other.name != rack.name]:
-        with suppress(FileNotFoundError):
-            FORWARDING.write_text(FORWARDING_BEFORE.read_text(encoding="utf-8"), encoding="utf-8")
-            FORWARDING_BEFORE.unlink()
+    shut_in(rack.table)
 
 
 def resolver() -> str:

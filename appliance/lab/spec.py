@@ -16,6 +16,8 @@ from appliance.provision.sources import RELEASES
 EMBEDDED = "rack"
 """The rack a verb means that is given no site."""
 STATE_ROOT = Path("/var/lib/appliance/lab")
+TABLES = "appliance_lab_"
+"""How the names of nftables tables begin that let a network of ours out."""
 MAX_HOSTS = 32
 SEVERAL_CONTROL = 3
 CGROUPS_V1 = ("12",)
@@ -189,7 +191,7 @@ class Rack:
     @property
     def table(self) -> str:
         """The rack's own nftables table."""
-        return "appliance_lab_" + self.tag.replace("-", "_")
+        return TABLES + self.tag.replace("-", "_")
 
     @property
     def fabric_port(self) -> int:

@@ -95,7 +95,7 @@ def test_no_host_may_set_the_machines_clock() -> None:
 
 
 def test_rules_concern_the_racks_own_network_only() -> None:
-    rules = network.ruleset(RACK)
+    rules = network.ruleset(RACK.table, RACK.network)
     assert "table ip appliance_lab_r2_test {" in rules
     assert "flush" not in rules
     assert "10.77.2.0/24" in rules
