@@ -62,6 +62,15 @@ def test_another_image_than_the_named_one_leaves_a_disk_that_does_not_boot(packe
     assert not boots(disk)
 
 
+def test_a_changed_image_is_told_as_such_also_where_it_cannot_be_unpacked(packed: bytes, disk: Path) -> None:  # fmt: skip
+    changed = bytearray(packed)
+    changed[len(changed) // 3] ^= 1
+    named = described(packed)
+    with pytest.raises(Refused, match="the image that came has digest"):
+        images.install(io.BytesIO(changed), named, str(disk), lambda _: None)
+    assert not boots(disk)
+
+
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
 def test_an_image_that_is_cut_leaves_a_disk_that_does_not_boot(packed: bytes, disk: Path, kept: float) -> None:  # fmt: skip
     part = packed[: int(kept * len(packed)) if kept < 1 else int(kept)]
