@@ -40,6 +40,7 @@ BLOCK = 1 << 16
 REDIRECTS = 3
 TOLD = 200
 """Characters of a controller's own words in a message."""
+ILL = "look at its event log (appliance discover), or restart the controller"
 
 Document = dict[str, object]
 
@@ -326,7 +327,8 @@ class Redfish:
         except sushy.exceptions.HTTPError as error:
             said = f": {_told(error.detail)}" if isinstance(error.detail, str) else ""
             message = f"{_told(path)} answers {error.status_code}{said}"
-            raise ResourceFailed(message, status=error.status_code) from None
+            ill = error.status_code >= 500
+            raise ResourceFailed(message, ILL if ill else "", error.status_code) from None
         except sushy.exceptions.SushyError as error:
             if self.connector.clock.left() <= 0:
                 raise _too_long() from None

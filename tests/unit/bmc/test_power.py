@@ -63,6 +63,15 @@ def test_a_machine_that_never_comes_on_is_told(bmc: Bmc, documents: dict[str, An
     assert "console" in found.value.hint
 
 
+def test_a_controller_that_cannot_switch_it_is_told_with_what_to_do(bmc: Bmc, documents: dict[str, Any]) -> None:  # fmt: skip
+    documents[SYSTEM]["PowerState"] = "Off"
+    bmc.before[RESET] = lambda handler: handler.say(500, {"error": {"message": "no power supply"}})
+    with pytest.raises(ApplianceError) as found:
+        told(bmc, Order.ON)
+    assert found.value.message == f"{RESET} answers 500: no power supply"
+    assert "event log" in found.value.hint
+
+
 def test_a_system_that_ignores_its_shut_down_is_not_switched_on_either(bmc: Bmc) -> None:
     bmc.on_post = None
     with pytest.raises(DeadlineExceeded) as found:
