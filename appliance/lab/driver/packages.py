@@ -172,6 +172,9 @@ def _kernel_module(driver: Driver, name: str) -> Package:
                 loaded if driver.loads else f"broken\n{loaded}"
             ),
             unit: File(_read("appliance-lab-driver.service")),
+            "usr/lib/modprobe.d/appliance-lab.conf": File(
+                "install nvidia /bin/true\ninstall nvidia_uvm /bin/true\n"
+            ),
         },
         {f"lib/systemd/system/sysinit.target.wants/{Path(unit).name}": f"../{Path(unit).name}"},
         {"Conflicts": others, "Provides": "nvidia-kernel-modules"},
