@@ -1,7 +1,7 @@
 """A hall of one's own: powered-off virtual machines with blank disks, each behind sushy-tools' Redfish controller.
 
 Libvirt, QEMU and the controllers run in mount and process namespaces of their own and end with them; the machine's own
-libvirt is not touched. A bridge is the hall's network.
+libvirt is not touched. A bridge is the hall's network; packages come through it by this machine.
 """
 
 import signal
@@ -12,15 +12,19 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import bcrypt
 
 from appliance.adapters.process import run
+from appliance.lab import network
+from appliance.lab.spec import TABLES
 from tests.redfish_emulator import await_port
 from tests.redfish_server import PASSWORD, USER, certificate
 
 BRIDGE, NETWORK, GATEWAY = "lab-metal", "10.94.7", "10.94.7.1"
+TABLE = f"{TABLES}metal"
 OWN = ("/etc/libvirt", "/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt")
 FIRMWARE = Path("/usr/share/OVMF")
 NEEDED = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "qemu-img")
@@ -57,7 +61,7 @@ EMULATOR = (
 )
 DOMAIN = """<domain type="qemu">
   <name>{name}</name><uuid>{uuid}</uuid>
-  <memory unit="MiB">1536</memory><vcpu>2</vcpu>
+  <memory unit="MiB">{memory}</memory><vcpu>2</vcpu>
   <os>
     <type arch="x86_64" machine="q35">hvm</type>
     <loader readonly="yes" type="pflash">{code}</loader>
@@ -90,6 +94,9 @@ class Machine:
     number: int
     folder: Path
     disks: int = 1
+    disk_gb: int = 8
+    memory_mib: int = 1536
+    has_secure_boot: bool = True
 
     @property
     def address(self) -> str:
@@ -110,9 +117,27 @@ class Machine:
         return file.read_text(errors="replace") if file.exists() else ""
 
     @property
+    def disk(self) -> Path:
+        """The file of its first disk."""
+        return self.folder / f"{self.name}-a.qcow2"
+
+    @property
+    def variables(self) -> Path:
+        """What its firmware begins with: with Microsoft's keys Secure Boot is on, without any it is off."""
+        return FIRMWARE / f"OVMF_VARS_4M{'.ms' if self.has_secure_boot else ''}.fd"
+
+    @property
     def allocated(self) -> int:
         """Bytes that its first disk takes on this machine: what was written to it."""
-        return (self.folder / f"{self.name}-a.qcow2").stat().st_blocks * 512
+        return self.disk.stat().st_blocks * 512
+
+    @property
+    def orders(self) -> int:
+        """How often its controller was told to change anything."""
+        said = (self.folder / f"{self.name}.conf.py.log").read_text(errors="replace")
+        return sum(
+            said.count(f'"{method} /redfish') for method in ("POST", "PATCH", "PUT", "DELETE")
+        )
 
 
 def lacking() -> str:
@@ -123,7 +148,10 @@ def lacking() -> str:
 
 @contextmanager
 def hall(folder: Path, machines: tuple[Machine, ...]) -> Iterator[Path]:
-    """The machines, off, with Secure Boot on; yields the certificate (PEM) of their controllers."""
+    """The machines, off; yields the certificate (PEM) of their controllers.
+
+    A disk that lies in the folder already is taken as it is.
+    """
     pem = certificate(folder, "bmc", GATEWAY)
     (folder / "pool").mkdir()
     (folder / "qemu.conf").write_text(QEMU)
@@ -135,6 +163,7 @@ def hall(folder: Path, machines: tuple[Machine, ...]) -> Iterator[Path]:
     for machine in machines:
         _describe(folder, machine, pem)
     _bridge("add", machines)
+    network.let_out(TABLE, IPv4Network(f"{NETWORK}.0/24"))
     script = START.format(own=" ".join(OWN), folder=folder, python=sys.executable)
     command = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euc", script)  # fmt: skip
     with (folder / "hall.log").open("w") as log:
@@ -147,6 +176,7 @@ def hall(folder: Path, machines: tuple[Machine, ...]) -> Iterator[Path]:
         running.send_signal(signal.SIGKILL)
         running.wait(30)
         time.sleep(1)
+        network.shut_in(TABLE)
         _bridge("delete", machines)
 
 
@@ -155,14 +185,17 @@ def _describe(folder: Path, machine: Machine, pem: Path) -> None:
     disks = []
     for letter in "abcd"[: machine.disks]:
         file = folder / f"{machine.name}-{letter}.qcow2"
-        run(("qemu-img", "create", "-q", "-f", "qcow2", str(file), "8G"))
+        if not file.exists():
+            size = f"{machine.disk_gb}G"
+            run(("qemu-img", "create", "-q", "-f", "qcow2", str(file), size))
         disks.append(DISK.format(file=file, letter=letter, serial=f"{machine.name}-{letter}"))
     (folder / f"{machine.name}.xml").write_text(
         DOMAIN.format(
             name=machine.name,
             uuid=identity,
+            memory=machine.memory_mib,
             code=FIRMWARE / "OVMF_CODE_4M.ms.fd",
-            variables=FIRMWARE / "OVMF_VARS_4M.ms.fd",
+            variables=machine.variables,
             folder=folder,
             bridge=BRIDGE,
             mac=machine.mac,
@@ -176,8 +209,8 @@ def _describe(folder: Path, machine: Machine, pem: Path) -> None:
         f'SUSHY_EMULATOR_AUTH_FILE = "{folder}/users"\nSUSHY_EMULATOR_STATE_DIR = "{state}"\n'
         f'SUSHY_EMULATOR_LISTEN_IP = "{machine.controller}"\nSUSHY_EMULATOR_LISTEN_PORT = {CONTROLLER_PORT}\n'
         f'SUSHY_EMULATOR_SSL_CERT = "{pem}"\nSUSHY_EMULATOR_SSL_KEY = "{pem}"\n'
-        # It knows one kind of variables from the other by this file; those with the keys are all that these machines have.
-        f'SUSHY_EMULATOR_SECURE_BOOT_DISABLED_NVRAM = "{FIRMWARE}/OVMF_VARS_4M.ms.fd"\n'
+        # It knows one kind of variables from the other by this file, and takes it whenever it changes what is booted.
+        f'SUSHY_EMULATOR_SECURE_BOOT_DISABLED_NVRAM = "{machine.variables}"\n'
         f'SUSHY_EMULATOR_BOOT_LOADER_MAP = {{"UEFI": {{"x86_64": "{FIRMWARE}/OVMF_CODE_4M.ms.fd"}}}}\n'
     )
 

@@ -3,141 +3,134 @@
 A module's story is told in order: an install takes minutes on emulated processors.
 """
 
-import json
-import shutil
-import socket
+import subprocess  # noqa: TID251 - the program is killed at its work
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters.process import Completed, run
-from tests.machine_hall import CONTROLLER_PORT, NETWORK, Machine, hall, lacking
-from tests.redfish_server import PASSWORD, USER, fingerprint
+from appliance.adapters import signing
+from appliance.adapters.process import run
+from appliance.provision import manifest
+from tests.machine_hall import CONTROLLER_PORT, Machine, hall
+from tests.machine_site import Hall, await_ssh, kept_image
 
 pytestmark = pytest.mark.machines
 
-IMAGE_S, INSTALL_S = 1800.0, 2400.0
-SITE = """version: 1
-name: hall
-profile: hpc
-access: {{user: root, private_key: id_ed25519}}
-networks:
-  management: {{cidr: {network}.0/24}}
-provision: {{image: {image}}}
-hosts:
-{hosts}secrets: {{munge_key: {{file: secrets/any}}, slurmdbd_password: {{file: secrets/any}}}}
-"""
-HOST = """  - name: {name}
-    roles: [{roles}]
-    address: {address}
-    mac: "{mac}"
-    bmc: {{address: {controller}, port: {port}, user: {user}, password: {{file: secrets/{secret}}}}}
-"""
+SOON_S = 300.0
+PARTITION_TABLE = b"EFI PART"
 
 
-class Hall:
-    """Machines, and the site that means them: ``one`` has a blank disk, ``two`` has two."""
+class Bare(Hall):
+    """``one`` is as it should be; ``two`` has two disks, ``small`` one that is too small; ``dead`` never starts; ``cut`` is hurt."""
 
     def __init__(self, folder: Path, image: Path) -> None:
-        self.folder, self.image = folder, image
         self.one = Machine("one", 1, folder)
         self.two = Machine("two", 2, folder, disks=2)
-        self.site = folder / "site"
+        self.small = Machine("small", 3, folder, disk_gb=1)
+        self.dead = Machine("dead", 4, folder)
+        self.other = Machine("other", 5, folder)
+        self.cut = Machine("cut", 6, folder)
+        roles = dict.fromkeys((self.two, self.small, self.dead, self.other, self.cut), "gpu")
+        super().__init__(folder, image, {self.one: "control, storage, login", **roles})
 
-    def write(self, pem: Path, secret: str = "bmc") -> None:
-        """The site's folder."""
-        (self.site / "secrets").mkdir(parents=True, exist_ok=True)
-        for name, text in (("bmc", PASSWORD), ("wrong", "wrong"), ("any", "x" * 40)):
-            file = self.site / "secrets" / name
-            file.write_text(text)
-            file.chmod(0o600)
-        key = self.site / "id_ed25519"
-        if not key.exists():
-            run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)))
-        machines = (self.one, self.two)
-        shown = fingerprint(pem)
-        lines = "".join(f"{m.controller}:{CONTROLLER_PORT} SHA256:{shown}\n" for m in machines)
-        (self.site / "known_bmcs").write_text(lines)
-        hosts = "".join(
-            HOST.format(
-                name=m.name,
-                roles=roles,
-                address=m.address,
-                mac=m.mac,
-                controller=m.controller,
-                port=CONTROLLER_PORT,
-                user=USER,
-                secret=secret,
-            )
-            for m, roles in zip(machines, ("control, storage, login", "gpu"), strict=True)
-        )
-        text = SITE.format(network=NETWORK, image=self.image, hosts=hosts)
-        (self.site / "site.yml").write_text(text)
-
-    def appliance(self, *words: str) -> Completed:
-        """The program, as an integrator calls it."""
-        command = (shutil.which("appliance") or "appliance", *words, "--inventory", str(self.site))
-        return run(command, check=False, timeout=INSTALL_S)
-
-    def install(self, *words: str) -> dict[str, dict[str, object]]:
-        """How it ended, by host."""
-        done = self.appliance("provision", "install", *words, "--yes", "--json")
-        assert done.stdout, done.stderr
-        return {host["host"]: host for host in json.loads(done.stdout)["hosts"]}
-
-    def ssh(self, machine: Machine, command: str) -> str:
-        """A command there, over ssh that takes the pinned key alone."""
-        known = f"UserKnownHostsFile={self.site}/known_hosts"
-        options = ("-o", known, "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes")
-        way = ("ssh", *options, "-i", str(self.site / "id_ed25519"), f"root@{machine.address}")
-        return run((*way, command), timeout=120).stdout.strip()
+    def started(self, machine: Machine) -> "subprocess.Popen[bytes]":
+        """The program, at the installation of one machine."""
+        command = self.command("provision", "install", machine.name, "--yes", "--json")
+        with (self.folder / f"{machine.name}.json").open("wb") as said:
+            return subprocess.Popen(command, stdout=said, stderr=said)
 
 
-def await_ssh(machine: Machine) -> None:
-    """Until something listens there."""
-    ends = time.monotonic() + 600
-    while time.monotonic() < ends:
-        with suppress(OSError):
-            socket.create_connection((machine.address, 22), timeout=5).close()
-            return
-        time.sleep(2)
-    raise AssertionError(f"{machine.name} does not answer: {machine.console[-500:]}")
+def until(holds: Callable[[], bool], what: str) -> None:
+    ends = time.monotonic() + SOON_S
+    while not holds():
+        assert time.monotonic() < ends, f"not within {SOON_S:g} s: {what}"
+        time.sleep(0.5)
+
+
+def copied(image: Path, folder: Path) -> Path:
+    """Another folder of the same files, of which one may be replaced."""
+    copy = folder / "image"
+    copy.mkdir()
+    for file in image.iterdir():
+        (copy / file.name).symlink_to(file)
+    return copy
+
+
+def start_of(machine: Machine) -> bytes:
+    """The first MiB of its disk, where the partition table lies."""
+    head = machine.folder / "head"
+    disk = str(machine.disk)
+    run(("qemu-img", "dd", "-U", "-f", "qcow2", "-O", "raw", "bs=1M", "count=1", f"if={disk}", f"of={head}"))  # fmt: skip
+    return head.read_bytes()
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if packages := lacking():
-        pytest.fail(f"not installed: apt-get install {packages}")
-    folder = tmp_path_factory.mktemp("image") / "debian-12"
-    run(("appliance", "provision", "build", "--output", str(folder)), timeout=IMAGE_S)
-    return folder
+def image() -> Iterator[Path]:
+    with kept_image() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")
-def raised(tmp_path_factory: pytest.TempPathFactory, image: Path) -> Iterator[Hall]:
-    made = Hall(tmp_path_factory.mktemp("hall"), image)
-    with hall(made.folder, (made.one, made.two)) as pem:
+def raised(tmp_path_factory: pytest.TempPathFactory, image: Path) -> Iterator[Bare]:
+    made = Bare(tmp_path_factory.mktemp("hall"), image)
+    with hall(made.folder, tuple(made.machines)) as pem:
         made.write(pem)
         yield made
 
 
-def test_a_wrong_password_switches_nothing(raised: Hall) -> None:
-    text = (raised.site / "site.yml").read_text()
-    (raised.site / "site.yml").write_text(text.replace("secrets/bmc}", "secrets/wrong}"))
-    found = raised.install("one")["one"]
-    (raised.site / "site.yml").write_text(text)
+def test_a_wrong_password_switches_nothing(raised: Bare) -> None:
+    with raised.edited("site.yml", "secrets/bmc}", "secrets/wrong}"):
+        found = raised.install("one")["one"]
     assert found["state"] == "failed"
     assert "neither user" in str(found["cause"])
     assert raised.one.console == ""
 
 
-def test_a_bare_machine_gets_its_system(raised: Hall) -> None:
-    found = raised.install("one")["one"]
-    assert (found["state"], found["cause"]) == ("installed", "")
-    assert found["verified_medium"] is True
+def test_an_image_signed_by_a_stranger_goes_to_no_machine(raised: Bare, tmp_path: Path) -> None:
+    folder = copied(raised.image, tmp_path)
+    for name in ("stranger", "builder"):
+        run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)))
+    key = signing.key_of(tmp_path / "stranger")
+    signing.sign(key, folder / manifest.MANIFEST, manifest.NAMESPACE)
+    (raised.site / "signers").write_text(f"builder {(tmp_path / 'builder.pub').read_text()}")
+    named = f"image: {folder}, signers: signers}}"
+    with raised.edited("site.yml", f"image: {raised.image}}}", named):
+        done = raised.appliance("provision", "install", "one", "--yes")
+    assert done.returncode == 2
+    assert "is no signature of manifest.json by anybody that" in done.stderr
+    assert raised.one.orders == 0
+
+
+def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare) -> None:
+    before = {machine: machine.allocated for machine in (raised.two, raised.small)}
+    raised.dead.disk.unlink()
+    known = raised.site / "known_bmcs"
+    pin = known.read_text().splitlines()[0].split("SHA256:")[1]
+    of_other = f"{raised.other.controller}:{CONTROLLER_PORT} SHA256:"
+    with raised.edited("known_bmcs", f"{of_other}{pin}", f"{of_other}{'0' * 64}"):
+        found = raised.install("one", "two", "small", "dead", "other")
+
+    assert (found["one"]["state"], found["one"]["cause"]) == ("installed", "")
+    assert found["one"]["verified_medium"] is True
+
+    told = {name: (str(found[name]["cause"]), str(found[name]["fix"])) for name in found}
+    assert "2 disks could be the system's" in told["two"][0]
+    assert "hosts[].disk" in told["two"][1]
+    assert "of 1 GB" in told["small"][0]
+    assert "is smaller than the image" in told["small"][0]
+    assert "is not the pinned one" in told["other"][0]
+    assert "appliance trust --bmc" in told["other"][1]
+    assert raised.other.orders == 0
+    assert told["dead"][0]
+    assert told["dead"][1]
+    assert raised.dead.console == ""
+    assert {machine: machine.allocated for machine in before} == before
+    assert all("\n" not in cause + fix for cause, fix in told.values())
+
+
+def test_it_is_a_system_of_its_own(raised: Bare) -> None:
     assert raised.ssh(raised.one, "hostname; findmnt -no FSTYPE /; systemctl is-system-running --wait") == "one\next4\nrunning"  # fmt: skip
     grown = int(raised.ssh(raised.one, "findmnt -bno SIZE /"))
     assert grown > 6e9
@@ -148,22 +141,44 @@ def test_a_bare_machine_gets_its_system(raised: Hall) -> None:
     assert raised.ssh(raised.one, "getent shadow root").split(":")[1] in ("*", "!")
 
 
-def test_what_runs_the_image_is_left_alone(raised: Hall) -> None:
-    before = raised.ssh(raised.one, "cat /proc/sys/kernel/random/boot_id")
+def test_what_runs_the_image_is_left_alone(raised: Bare) -> None:
+    before, orders = raised.boot(raised.one), raised.one.orders
     assert raised.install("one")["one"]["state"] == "runs this image"
-    assert raised.ssh(raised.one, "cat /proc/sys/kernel/random/boot_id") == before
+    assert raised.boot(raised.one) == before
+    assert raised.one.orders == orders
 
 
-def test_two_disks_are_never_guessed_and_nothing_is_written(raised: Hall) -> None:
-    before = raised.two.allocated
-    found = raised.install("two")["two"]
-    assert found["state"] == "failed"
-    assert "2 disks could be the system's" in str(found["cause"])
-    assert "hosts[].disk" in str(found["fix"])
-    assert raised.two.allocated == before
+def test_another_image_than_the_named_one_leaves_a_disk_that_does_not_boot(raised: Bare, tmp_path: Path) -> None:  # fmt: skip
+    folder = copied(raised.image, tmp_path)
+    with raised.edited("site.yml", str(raised.image), str(folder)):
+        running = raised.started(raised.cut)
+        # The command has compared it, and the machine does so once more.
+        until(lambda: bool(raised.cut.console), "it starts")
+        changed = bytearray((folder / manifest.DISK).read_bytes())
+        changed[len(changed) // 2] ^= 1
+        (tmp_path / "changed").write_bytes(changed)
+        (tmp_path / "changed").replace(folder / manifest.DISK)
+        assert running.wait(SOON_S) == 1
+    said = (raised.folder / "cut.json").read_text()
+    assert "the image that came has digest" in said
+    assert PARTITION_TABLE not in start_of(raised.cut)
 
 
-def test_a_machine_that_is_on_and_does_not_answer_is_not_touched(raised: Hall) -> None:
+def test_power_and_control_host_lost_while_writing_and_installed_afterwards(raised: Bare) -> None:
+    told = raised.cut.console.count("writing percent=")
+    running = raised.started(raised.cut)
+    until(lambda: raised.cut.console.count("writing percent=") > told + 1, "it writes")
+    running.kill()
+    running.wait()
+    raised.order(raised.cut, "ForceOff")
+    assert PARTITION_TABLE not in start_of(raised.cut)
+    found = raised.install("cut")["cut"]
+    assert (found["state"], found["cause"]) == ("installed", "")
+    assert PARTITION_TABLE in start_of(raised.cut)
+    assert raised.ssh(raised.cut, "hostname") == "cut"
+
+
+def test_a_machine_that_is_on_and_does_not_answer_is_not_touched(raised: Bare) -> None:
     known = raised.site / "known_hosts"
     text = known.read_text()
     known.write_text("")
@@ -174,7 +189,7 @@ def test_a_machine_that_is_on_and_does_not_answer_is_not_touched(raised: Hall) -
     assert raised.ssh(raised.one, "hostname") == "one"
 
 
-def test_a_disk_that_carries_a_system_is_not_written_to(raised: Hall) -> None:
+def test_a_disk_that_carries_a_system_is_not_written_to(raised: Bare) -> None:
     key = raised.ssh(raised.one, "cat /etc/ssh/ssh_host_ed25519_key.pub")
     raised.ssh(raised.one, "touch /root/theirs; sync")
     known = raised.site / "known_hosts"

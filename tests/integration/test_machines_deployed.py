@@ -1,0 +1,252 @@
+"""A deployment on machines: their own kernels, NFS, control groups of version 2, reboots and power cuts.
+
+Two machines that ``provision install`` gave their system, which is kept for the next run. Their GPUs are simulated, as a
+rack's are; all else of them is real. A module's story is told in order.
+"""
+
+import json
+import subprocess  # noqa: TID251 - a power cut in the middle of the program's work
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.process import Completed, run
+from appliance.config.load import load_profile
+from appliance.lab import repository, seed
+from appliance.lab.hardware import of_profile
+from appliance.lab.spec import Rack, RackHost, RackSpec
+from tests.machine_hall import NETWORK, Machine, hall
+from tests.machine_site import Hall, await_ssh, kept_image
+
+pytestmark = pytest.mark.machines
+
+DEPLOY_S = 3000.0
+PROFILE = """version: 1
+name: hall
+title: Machines of the hall, two PCIe GPUs
+hardware:
+  gpu:
+    count: 2
+    models: [NVIDIA A100 80GB PCIe]
+    memory_gib: 80
+    interconnect: pcie
+    pcie_generation: 4
+  fabric: {link_layer: none, ports: 0, rate_gbps: 0}
+  host: {sockets: 1, cores: 2, memory_gib: 3, numa_nodes: 1, system_disk_gib: 8, scratch_disk_gib: 0}
+software:
+  operating_systems: [debian-12]
+  driver_branch: "580"
+  cuda: "13.0"
+stages: {slurm_memory_reserve_mib: 1024}
+"""
+MORE = """repositories:
+  gpu: {{mirror: {mirror}, key: {key}, fingerprint: {fingerprint}}}
+storage:
+  exports: [{{path: /srv/home}}]
+  mounts: [{{export: /srv/home, at: /home}}]
+simulated: [gpu, fabric]
+"""
+HOG = "python3 -c 'x = b\"1\" * (700 << 20); print(len(x))'"
+NEIGHBOUR = "python3 -c 'import time; x = b\"1\" * (50 << 20); time.sleep(40); print(len(x))'"
+OPENED = """python3 -c '
+import errno, os
+for name in ("nvidia0", "nvidia1"):
+    try:
+        os.close(os.open(f"/dev/{name}", os.O_RDWR))
+        print(name, "opened")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+'"""
+
+
+class Shelf(Rack):
+    """What the lab's own tools need to know of the hall: its network, and a folder."""
+
+    @property
+    def state_dir(self) -> Path:
+        return Path(self.layers["folder"])
+
+    @property
+    def network(self) -> IPv4Network:
+        return IPv4Network(f"{NETWORK}.0/24")
+
+
+class Deployed(Hall):
+    """``head`` controls and stores, ``gpu-1`` computes. No key of anybody's signs a driver, so it has no Secure Boot."""
+
+    def __init__(self, folder: Path, image: Path) -> None:
+        self.head = Machine("head", 1, folder, disk_gb=16, memory_mib=4096)
+        self.gpu = replace(self.head, name="gpu-1", number=2, has_secure_boot=False)
+        roles = {self.head: "control, storage, login", self.gpu: "gpu"}
+        self.profile_file = folder / "hall.yml"
+        self.profile_file.write_text(PROFILE)
+        super().__init__(folder, image, roles, profile=str(self.profile_file))
+        spec = RackSpec("metal", hosts=2, profile=self.profile)
+        hardware = of_profile(load_profile(self.profile))
+        self.shelf = Shelf(spec, 0, "metal", {"folder": str(folder)}, hardware)
+
+    def offer_drivers(self) -> None:
+        """NVIDIA's packages, simulated, from a repository of the hall's own."""
+        repository.start(self.shelf)
+        self.more = MORE.format(
+            mirror=repository.address(self.shelf),
+            key=repository.KEY,
+            fingerprint=repository.fingerprint(self.shelf),
+        )
+
+    def plug_in_gpus(self) -> None:
+        """What stands in for the compute machine's GPUs and for the part of its kernel that knows them."""
+        host = RackHost(self.gpu.name, ("gpu",), self.gpu.address, self.gpu.name, self.folder)
+        root = self.folder / "gpus"
+        for name, text in seed.marks(self.shelf, host).items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        seed.hardware(root, self.shelf, host)
+        packed = self.folder / "gpus.tar"
+        run(("tar", "-C", str(root), "--owner=0", "--group=0", "-cf", str(packed), "."))
+        options = ("-o", f"UserKnownHostsFile={self.site}/known_hosts", "-o", "BatchMode=yes")
+        copy = ("scp", *options, "-i", str(self.site / "id_ed25519"), str(packed))
+        run((*copy, f"root@{self.gpu.address}:/root/gpus.tar"))
+        unpack = "tar -C / --no-overwrite-dir -xf /root/gpus.tar && rm /root/gpus.tar"
+        self.ssh(self.gpu, f"{unpack} && systemd-tmpfiles --create")
+
+    def deploy(self, *words: str) -> Completed:
+        """A deployment; its time is printed."""
+        began = time.monotonic()
+        done = run(self.command("deploy", "--yes", *words), check=False, timeout=DEPLOY_S)
+        print(f"deploy {' '.join(words)}: {time.monotonic() - began:.0f} s")  # noqa: T201
+        print(done.stdout[-6000:], done.stderr[-3000:])  # noqa: T201
+        return done
+
+    def job(self, words: str, command: str) -> str:
+        """Submits a job; returns its number."""
+        quoted = command.replace("'", "'\\''")
+        return self.ssh(self.head, f"cd /home && sbatch --parsable {words} --wrap '{quoted}'")
+
+    def ended(self, job: str) -> str:
+        """How a job ended, by Slurm's accounting."""
+        ends = time.monotonic() + 300
+        while time.monotonic() < ends:
+            told = self.ssh(self.head, f"sacct -j {job} -X -n -P -o State,End")
+            state, _, at = told.partition("|")
+            if at and at != "Unknown":
+                return state
+            time.sleep(3)
+        raise AssertionError(f"job {job} has not ended: {told}")
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Path]:
+    with kept_image() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, image: Path) -> Iterator[Deployed]:
+    made = Deployed(tmp_path_factory.mktemp("deployed"), image)
+    is_installed = made.take()
+    with hall(made.folder, tuple(made.machines)) as pem:
+        made.offer_drivers()
+        try:
+            made.write(pem)
+            if not is_installed:
+                states = {name: host["state"] for name, host in made.install().items()}
+                assert states == {"head": "installed", "gpu-1": "installed"}
+                off = made.appliance("power", "off", "head", "gpu-1", "--force", "--yes")
+                assert off.returncode == 0, off.stderr
+                made.keep()
+            assert made.appliance("power", "on", "head", "gpu-1", "--yes").returncode == 0
+            for machine in made.machines:
+                await_ssh(machine)
+            made.plug_in_gpus()
+            yield made
+        finally:
+            repository.stop(made.shelf)
+
+
+def test_storage_is_served_and_mounted_by_kernels(site: Deployed) -> None:
+    done = site.deploy("--until", "storage")
+    assert done.returncode == 0
+    mounted = site.ssh(site.gpu, "findmnt -no FSTYPE,SOURCE /home").split()
+    assert mounted == ["nfs4", f"{site.head.address}:/srv/home"]
+    assert "nfsd" in site.ssh(site.head, "cat /proc/filesystems")
+    assert site.ssh(site.head, "cat /proc/fs/nfsd/threads") != "0"
+    site.ssh(site.gpu, "mkdir -m 1777 /home/jobs && echo written > /home/jobs/file && sync")
+    assert site.ssh(site.head, "cat /srv/home/jobs/file") == "written"
+
+
+def test_a_server_that_reboots_is_waited_for(site: Deployed) -> None:
+    """The mount is hard: who writes meanwhile is held up, and loses nothing."""
+    before = site.boot(site.head)
+    site.ssh(site.head, "systemctl reboot", check=False)
+    site.ssh(site.gpu, "echo later > /home/jobs/later && sync /home/jobs/later")
+    assert site.ssh(site.head, "cat /srv/home/jobs/later") == "later"
+    assert site.boot(site.head) != before
+
+
+def test_a_power_cut_in_the_middle_costs_one_host_and_the_next_run_ends_it(site: Deployed) -> None:
+    with (site.folder / "cut.log").open("w") as log:
+        running = subprocess.Popen(site.command("deploy", "--yes", "--until", "slurm"), stdout=log, stderr=log)  # fmt: skip
+    ends = time.monotonic() + DEPLOY_S
+    while not site.ssh(site.gpu, "ls /usr/sbin/slurmd* 2>/dev/null; true"):
+        assert running.poll() is None, (site.folder / "cut.log").read_text()[-3000:]
+        assert time.monotonic() < ends
+        time.sleep(0.5)
+    site.order(site.gpu, "ForceOff")
+    site.order(site.gpu, "On")
+    code = running.wait(DEPLOY_S)
+    said = (site.folder / "cut.log").read_text()
+    print(said[-4000:])  # noqa: T201
+    assert code == 1
+    assert "gpu-1" in said
+    await_ssh(site.gpu)
+    assert site.deploy("--until", "slurm").returncode == 0
+
+
+def test_a_job_over_its_memory_is_killed_and_its_neighbour_is_not(site: Deployed) -> None:
+    assert site.ssh(site.gpu, "stat -fc %T /sys/fs/cgroup") == "cgroup2fs"
+    neighbour = site.job("-n1 --mem=300M", NEIGHBOUR)
+    hog = site.job("-n1 --mem=300M", HOG)
+    assert site.ended(hog) == "OUT_OF_MEMORY"
+    assert site.ended(neighbour) == "COMPLETED"
+    assert site.ssh(site.head, f"cat /home/slurm-{neighbour}.out") == str(50 << 20)
+    assert site.ssh(site.head, "sinfo -h -o %T") == "idle"
+
+
+def test_a_job_opens_the_devices_of_its_own_gpus_alone(site: Deployed) -> None:
+    """Nobody drives these devices: who may open one is told ENXIO, who may not EPERM."""
+    job = site.job("-n1 --mem=100M --gres=gpu:1", OPENED)
+    assert site.ended(job) == "COMPLETED"
+    seen = site.ssh(site.head, f"cat /home/slurm-{job}.out").splitlines()
+    assert sorted(line.split()[1] for line in seen) == ["ENXIO", "EPERM"]
+
+
+def test_after_a_reboot_of_both_all_is_there_and_nothing_is_to_do(site: Deployed) -> None:
+    before = {machine: site.boot(machine) for machine in site.machines}
+    for machine in site.machines:
+        site.ssh(machine, "systemctl reboot", check=False)
+    time.sleep(20)
+    for machine in site.machines:
+        await_ssh(machine)
+        assert site.ssh(machine, "systemctl is-system-running --wait", check=False) == "running", site.ssh(machine, "systemctl --failed")  # fmt: skip
+        assert site.boot(machine) != before[machine]
+    assert site.ended(site.job("-n1 --mem=100M --gres=gpu:2", "nvidia-smi -L")) == "COMPLETED"
+    planned = site.appliance("plan", "--until", "slurm", "--detailed-exitcode")
+    print(planned.stdout)  # noqa: T201
+    assert planned.returncode == 0
+
+
+def test_a_second_deployment_changes_nothing_and_orders_no_controller(site: Deployed) -> None:
+    boots = {machine: site.boot(machine) for machine in site.machines}
+    orders = {machine: machine.orders for machine in site.machines}
+    done = site.deploy("--until", "slurm", "--json")
+    assert done.returncode == 0
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert not [event for event in events if event.get("event") == "stage_started"]
+    assert {host["state"] for host in site.install().values()} == {"runs this image"}
+    assert {machine: site.boot(machine) for machine in site.machines} == boots
+    assert {machine: machine.orders for machine in site.machines} == orders

@@ -1,0 +1,214 @@
+"""A site of the hall's machines, and the system that they are installed with: built once, and kept with the cache."""
+
+import fcntl
+import json
+import shutil
+import socket
+import ssl
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from appliance.adapters.process import Completed, run
+from appliance.config import data
+from appliance.lab import network
+from appliance.lab.spec import cache_root
+from appliance.provision.sources import machine_sources
+from tests.machine_hall import CONTROLLER_PORT, GATEWAY, NETWORK, Machine, lacking
+from tests.redfish_server import PASSWORD, USER, fingerprint
+
+IMAGE_S, INSTALL_S, START_S = 1800.0, 2400.0, 600.0
+PROGRAM = str(Path(sys.executable).with_name("appliance"))
+SITE = """version: 1
+name: hall
+profile: {profile}
+access: {{user: root, private_key: id_ed25519}}
+networks:
+  management: {{cidr: {network}.0/24, gateway: {gateway}, dns: [{dns}]}}
+provision: {{image: {image}}}
+hosts:
+{hosts}secrets: {{munge_key: {{file: secrets/any}}, slurmdbd_password: {{file: secrets/any}}}}
+{more}"""
+HOST = """  - name: {name}
+    roles: [{roles}]
+    address: {address}
+    mac: "{mac}"
+    bmc: {{address: {controller}, port: {port}, user: {user}, password: {{file: secrets/bmc}}}}
+"""
+
+
+@contextmanager
+def kept_image() -> Iterator[Path]:
+    """The image that the present code builds, made where it is not kept; one hall at a time has it.
+
+    Beside it lies what was installed from it. What another code built is removed.
+    """
+    if packages := lacking():
+        raise AssertionError(f"not installed: apt-get install {packages}")
+    found = sorted((data.root() / "appliance/provision").rglob("*"))
+    code = [file.read_bytes() for file in found if file.is_file() and file.suffix != ".pyc"]
+    sources = repr(machine_sources(lambda _: None)).encode()
+    key = sha256(b"".join((*code, sources))).hexdigest()[:16]
+    top = cache_root() / "machines"
+    top.mkdir(parents=True, exist_ok=True)
+    with (top / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = top / key / "image"
+        if not folder.exists():
+            for old in top.glob("*/"):
+                shutil.rmtree(old)
+            run((PROGRAM, "provision", "build", "--output", str(folder)), timeout=IMAGE_S)
+        yield folder
+
+
+class Hall:
+    """Machines by their roles, and the site that means them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        image: Path,
+        machines: Mapping[Machine, str],
+        profile: str = "hpc",
+        more: str = "",
+    ) -> None:
+        self.folder, self.image, self.machines = folder, image, machines
+        self.profile, self.more = profile, more
+        self.site = folder / "site"
+        self.pem = folder
+
+    def write(self, pem: Path) -> None:
+        """The site's folder."""
+        self.pem = pem
+        (self.site / "secrets").mkdir(parents=True, exist_ok=True)
+        for name, text in (("bmc", PASSWORD), ("wrong", "wrong"), ("any", "x" * 40)):
+            file = self.site / "secrets" / name
+            file.write_text(text)
+            file.chmod(0o600)
+        key = self.site / "id_ed25519"
+        if not key.exists():
+            run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)))
+        shown = fingerprint(pem)
+        lines = (f"{m.controller}:{CONTROLLER_PORT} SHA256:{shown}\n" for m in self.machines)
+        (self.site / "known_bmcs").write_text("".join(lines))
+        hosts = "".join(
+            HOST.format(
+                name=m.name,
+                roles=roles,
+                address=m.address,
+                mac=m.mac,
+                controller=m.controller,
+                port=CONTROLLER_PORT,
+                user=USER,
+            )
+            for m, roles in self.machines.items()
+        )
+        servers = network.resolver().split("nameserver ")[1:]
+        text = SITE.format(
+            profile=self.profile,
+            network=NETWORK,
+            gateway=GATEWAY,
+            dns=", ".join(server.split()[0] for server in servers),
+            image=self.image,
+            hosts=hosts,
+            more=self.more,
+        )
+        (self.site / "site.yml").write_text(text)
+
+    @contextmanager
+    def edited(self, name: str, old: str, new: str) -> Iterator[None]:
+        """A file of the site, with something else in it for a while."""
+        file = self.site / name
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+        try:
+            yield
+        finally:
+            file.write_text(text)
+
+    def command(self, *words: str) -> tuple[str, ...]:
+        """How the program is called on this site."""
+        return (PROGRAM, *words, "--inventory", str(self.site))
+
+    def appliance(self, *words: str) -> Completed:
+        """The program, as an integrator calls it."""
+        return run(self.command(*words), check=False, timeout=INSTALL_S)
+
+    def install(self, *words: str) -> dict[str, dict[str, object]]:
+        """How it ended, by host."""
+        done = self.appliance("provision", "install", *words, "--yes", "--json")
+        assert done.stdout, done.stderr
+        return {host["host"]: host for host in json.loads(done.stdout)["hosts"]}
+
+    def ssh(self, machine: Machine, command: str, *, check: bool = True) -> str:
+        """A command there, over ssh that takes the pinned key alone."""
+        known = f"UserKnownHostsFile={self.site}/known_hosts"
+        options = (known, "StrictHostKeyChecking=yes", "BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=10")  # fmt: skip
+        given = (word for option in options for word in ("-o", option))
+        way = ("ssh", *given, "-i", str(self.site / "id_ed25519"), f"root@{machine.address}")
+        return run((*way, command), timeout=300, check=check).stdout.strip()
+
+    def boot(self, machine: Machine) -> str:
+        """Which start of its kernel this is."""
+        return self.ssh(machine, "cat /proc/sys/kernel/random/boot_id")
+
+    def order(self, machine: Machine, order: str) -> None:
+        """An order to a machine's controller that the program knows nothing of."""
+        trust = ssl.create_default_context(cafile=str(self.pem))
+        trust.check_hostname = False
+        at = f"https://{machine.controller}:{CONTROLLER_PORT}"
+        way = {"Authorization": f"Basic {b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"}
+        with urlopen(Request(f"{at}/redfish/v1/Systems", headers=way), context=trust) as answer:
+            system = json.loads(answer.read())["Members"][0]["@odata.id"]
+        asked = Request(
+            f"{at}{system}/Actions/ComputerSystem.Reset",
+            json.dumps({"ResetType": order}).encode(),
+            {**way, "Content-Type": "application/json"},
+        )
+        urlopen(asked, context=trust).close()
+
+    @property
+    def installed(self) -> Path:
+        """Where the disks of these machines are kept once they have their system."""
+        told = repr([(m.name, m.number, m.disk_gb) for m in self.machines]) + NETWORK
+        return self.image.parent / f"installed-{sha256(told.encode()).hexdigest()[:16]}"
+
+    def take(self) -> bool:
+        """Disks as they were kept, key and pinned host keys with them; False where none are. The machines are off."""
+        if not self.installed.exists():
+            return False
+        shutil.copytree(self.installed / "site", self.site, dirs_exist_ok=True)
+        for machine in self.machines:
+            kept = str(self.installed / machine.disk.name)
+            making = ("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", kept)
+            run((*making, str(machine.disk)))
+        return True
+
+    def keep(self) -> None:
+        """Keeps the disks as they are now, and goes on above them. The machines are off."""
+        fresh = self.installed.with_name("installing")
+        shutil.rmtree(fresh, ignore_errors=True)
+        (fresh / "site").mkdir(parents=True)
+        for name in ("id_ed25519", "known_hosts"):
+            shutil.copy(self.site / name, fresh / "site" / name)
+        for machine in self.machines:
+            shutil.move(machine.disk, fresh / machine.disk.name)
+        fresh.rename(self.installed)
+        self.take()
+
+
+def await_ssh(machine: Machine) -> None:
+    """Until something listens there."""
+    ends = time.monotonic() + START_S
+    while time.monotonic() < ends:
+        with suppress(OSError):
+            socket.create_connection((machine.address, 22), timeout=5).close()
+            return
+        time.sleep(2)
+    raise AssertionError(f"{machine.name} does not answer: {machine.console[-500:]}")
