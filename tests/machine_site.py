@@ -146,13 +146,17 @@ class Hall:
         assert done.stdout, done.stderr
         return {host["host"]: host for host in json.loads(done.stdout)["hosts"]}
 
-    def ssh(self, machine: Machine, command: str, *, check: bool = True) -> str:
+    def way(self, machine: Machine, command: str) -> tuple[str, ...]:
         """A command there, over ssh that takes the pinned key alone."""
         known = f"UserKnownHostsFile={self.site}/known_hosts"
         options = (known, "StrictHostKeyChecking=yes", "BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=10")  # fmt: skip
         given = (word for option in options for word in ("-o", option))
-        way = ("ssh", *given, "-i", str(self.site / "id_ed25519"), f"root@{machine.address}")
-        return run((*way, command), timeout=300, check=check).stdout.strip()
+        key = str(self.site / "id_ed25519")
+        return ("ssh", *given, "-i", key, f"root@{machine.address}", command)
+
+    def ssh(self, machine: Machine, command: str, *, check: bool = True) -> str:
+        """What a command says there."""
+        return run(self.way(machine, command), timeout=300, check=check).stdout.strip()
 
     def boot(self, machine: Machine) -> str:
         """Which start of its kernel this is."""

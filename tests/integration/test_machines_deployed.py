@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.process import Completed, run
+from appliance.benchmarks.perftest import run as perftest
+from appliance.config import data, document
 from appliance.config.load import load_profile
 from appliance.lab import repository, seed
 from appliance.lab.hardware import of_profile
@@ -108,11 +110,9 @@ class Deployed(Hall):
         seed.hardware(root, self.shelf, host)
         packed = self.folder / "gpus.tar"
         run(("tar", "-C", str(root), "--owner=0", "--group=0", "-cf", str(packed), "."))
-        options = ("-o", f"UserKnownHostsFile={self.site}/known_hosts", "-o", "BatchMode=yes")
-        copy = ("scp", *options, "-i", str(self.site / "id_ed25519"), str(packed))
-        run((*copy, f"root@{self.gpu.address}:/root/gpus.tar"))
-        unpack = "tar -C / --no-overwrite-dir -xf /root/gpus.tar && rm /root/gpus.tar"
-        self.ssh(self.gpu, f"{unpack} && systemd-tmpfiles --create")
+        unpack = "tar -C / --no-overwrite-dir -xf - && systemd-tmpfiles --create"
+        with packed.open("rb") as archive:
+            subprocess.run(self.way(self.gpu, unpack), stdin=archive, check=True)
 
     def deploy(self, *words: str) -> Completed:
         """A deployment; its time is printed."""
@@ -137,6 +137,13 @@ class Deployed(Hall):
                 return state
             time.sleep(3)
         raise AssertionError(f"job {job} has not ended: {told}")
+
+
+def fabric_packages() -> list[str]:
+    """What stage fabric installs for RDMA on Debian."""
+    content = document.read(data.root() / "roles/fabric/vars/Debian.yml").data
+    assert isinstance(content, dict)
+    return list(content["__fabric_verbs_packages"])
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +230,25 @@ def test_a_job_opens_the_devices_of_its_own_gpus_alone(site: Deployed) -> None:
     assert site.ended(job) == "COMPLETED"
     seen = site.ssh(site.head, f"cat /home/slurm-{job}.out").splitlines()
     assert sorted(line.split()[1] for line in seen) == ["ENXIO", "EPERM"]
+
+
+def test_soft_roce_between_the_machines_is_run_and_read(site: Deployed) -> None:
+    """By the script of ``validate perftest``, which Slurm would start on two GPU hosts; here is one of them."""
+    names = " ".join(fabric_packages())
+    for machine in site.machines:
+        site.ssh(machine, f"DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends {names} >/dev/null")  # fmt: skip
+        device = "$(ip -o route get 10.94.7.1 | sed 's/.* dev \\([^ ]*\\) .*/\\1/')"
+        site.ssh(machine, f"modprobe rdma_rxe && rdma link add rxe0 type rxe netdev {device}")
+    script = perftest.SCRIPT.replace("'", "'\\''")
+    words = f"3 head {site.head.address} rxe0:"
+    serving = subprocess.Popen(site.way(site.head, f"SLURMD_NODENAME=head sh -c '{script}' sh {words}"))  # fmt: skip
+    said = site.ssh(site.gpu, f"SLURMD_NODENAME=gpu-1 sh -c '{script}' sh {words}")
+    assert serving.wait(120) == 0
+    values, why = perftest.parts(said)
+    print(values)  # noqa: T201
+    assert why == ""
+    assert set(values) == {(check, "rxe0") for check in (perftest.BW, perftest.LAT)}
+    assert all(value > 0 for value in values.values())
 
 
 def test_after_a_reboot_of_both_all_is_there_and_nothing_is_to_do(site: Deployed) -> None:
