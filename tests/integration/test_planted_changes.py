@@ -213,11 +213,13 @@ def test_a_changed_file_is_told_by_the_next_health_after_the_hosts_own_look(
     deployed.said("gpu-1", look)
     assert told_of("gpu-1") == []
     deployed.said(
-        "gpu-1", f"cp -a /usr/bin/nproc /root/.kept; cat /bin/true >/usr/bin/nproc; {look}"
+        "gpu-1", f"cp -a /usr/bin/nproc /var/tmp/nproc.kept; cat /bin/true >/usr/bin/nproc; {look}"
     )
     (cause,) = told_of("gpu-1")
     assert cause.startswith("its look at every file 0 days ago found package file /usr/bin/nproc: ")
-    deployed.said("gpu-1", f"cat /root/.kept >/usr/bin/nproc; rm /root/.kept; {look}")
+    deployed.said(
+        "gpu-1", f"cat /var/tmp/nproc.kept >/usr/bin/nproc; rm /var/tmp/nproc.kept; {look}"
+    )
     assert told_of("gpu-1") == []
     last = "/var/lib/appliance/weekly/last.json"
     deployed.said("gpu-1", rf"""sed -i 's/"time": [0-9.]*/"time": 1.0/' {last}""")
