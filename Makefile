@@ -37,7 +37,7 @@ setup: .venv/installed .venv/packages
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@# An editable install compiles nothing, and who starts the program may have no right to write beside it.
 	@$(BIN)/python -m compileall -q appliance >/dev/null 2>&1 || true
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "from appliance.report.html import page; page.compile_templates()"
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "from appliance.report.html import read_templates; read_templates()"
 	@touch $@
 
 deploy: setup

@@ -24,7 +24,7 @@ from appliance.engine.apply import apply
 from appliance.engine.deployed import note_deployment
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
-from appliance.engine.record import Findings, record_of, save
+from appliance.engine.record import Findings, ready_to_save, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS, Beside
 from appliance.engine.roll import give_back_left
 from appliance.engine.session import Session
@@ -76,7 +76,7 @@ def deploy(
     with open_session(target, "deploy", observer, changes=True) as session:
         begun = time.monotonic()
         _announce(session, target, names_of(select(session, filters), filters))
-        planned = plan_session(session, filters)
+        planned = plan_session(session, filters, ready_to_save)
         plan = with_validation(session, planned, filters)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in plan.pending()])
         if plan.changes and not consent(plan):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from shlex import quote
 
 from appliance.engine.earlier import known_facts, remember
+from appliance.engine.fingerprint import files_of
 from appliance.engine.gather import Round
 from appliance.engine.named import named
 from appliance.engine.planning import Selection, make_plan
@@ -110,10 +111,11 @@ def take_facts(
     enough: Callable[[Round], bool] = lambda _: True,
     seconds: float = 0.0,
     beside: Beside = Beside.NOTHING,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Round:
     """Facts of all hosts, remembered in the journal; asked for anew until ``enough`` or ``seconds`` are over."""
     started = time.monotonic()
-    found = survey(session, beside=beside)
+    found = survey(session, beside=beside, meanwhile=meanwhile)
     while not enough(found) and time.monotonic() < started + seconds:
         if session.cancelled.wait(1.0):
             break
@@ -130,10 +132,18 @@ def take_facts(
     return found
 
 
-def plan_session(session: Session, filters: Filters) -> Planned:
-    """Takes facts and plans; changes nothing."""
+def plan_session(
+    session: Session, filters: Filters, meanwhile: Callable[[], object] = lambda: None
+) -> Planned:
+    """Takes facts and plans; changes nothing. ``meanwhile``: what the caller can do while hosts are asked."""
     selection = select(session, filters)
-    found = take_facts(session)
+
+    def ready() -> None:
+        for stage in selection.stages:
+            files_of(stage, session.data)
+        meanwhile()
+
+    found = take_facts(session, meanwhile=ready)
     selection = departing(session, found, selection, filters)
     prepared = prepare(session, known_facts(session, found), selection.stages)
     plan = make_plan(session, found, prepared, selection)

@@ -1,6 +1,7 @@
 """Facts of all hosts: one round trip each, side by side; a host that does not answer is a value."""
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,6 +23,8 @@ PYTHON = "/usr/bin/python3"
 DEADLINE = 45.0
 DEEP_DEADLINE = 600.0
 """For who reads every file."""
+CONNECTS_S = 0.1
+"""For so long connections need this machine's processor, and the hosts wait for it; then it waits for the hosts."""
 MANY = 32
 """Hosts, beyond which a round leaves each as soon as it has answered: 250 idle connections take a third of a processor."""
 LONGEST_FIELD = 80
@@ -58,8 +61,12 @@ class Round:
     """What checks may look at after it, once somebody asked."""
 
 
-def gather(remote: Reachable, requests: Mapping[str, Mapping[str, object]]) -> Round:
-    """Asks each host its own request (see appliance.probe for the keys).
+def gather(
+    remote: Reachable,
+    requests: Mapping[str, Mapping[str, object]],
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Round:
+    """Asks each host its own request (see appliance.probe for the keys). ``meanwhile``: what needs no answer, done while hosts think.
 
     Raises OutOfFiles where this machine cannot ask all of them: a host it did not ask is not a host that is silent.
     """
@@ -72,7 +79,11 @@ def gather(remote: Reachable, requests: Mapping[str, Mapping[str, object]]) -> R
             remote.leave(host)
         return answer
 
-    for host, answer in each(requests, work):
+    def ready() -> None:
+        HostFacts.model_rebuild()
+        meanwhile()
+
+    for host, answer in each(requests, work, ready):
         if isinstance(answer, HostFacts):
             facts[host] = answer
         else:
@@ -80,13 +91,20 @@ def gather(remote: Reachable, requests: Mapping[str, Mapping[str, object]]) -> R
     return Round(facts, unanswered)
 
 
-def each(hosts: Iterable[str], work: Callable[[str], T]) -> list[tuple[str, T]]:
+def each(
+    hosts: Iterable[str],
+    work: Callable[[str], T],
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[tuple[str, T]]:
     """Does the work for every host side by side; results in the order of ``hosts``."""
     names = list(hosts)
     if not names:
         return []
     with threads(min(32, len(names))) as pool:
-        return list(zip(names, pool.map(work, names), strict=True))
+        working = [pool.submit(work, name) for name in names]
+        wait(working, CONNECTS_S, FIRST_COMPLETED)
+        meanwhile()
+        return [(name, done.result()) for name, done in zip(names, working, strict=True)]
 
 
 def ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:

@@ -109,6 +109,13 @@ def simulated_areas(session: Session, facts: Mapping[str, HostFacts]) -> tuple[s
     return tuple(sorted(found))
 
 
+def ready_to_save() -> None:
+    """Reads what a report is made with, which takes longer than to make one."""
+    from appliance.report.html import read_templates
+
+    read_templates()
+
+
 def save(session: Session, record: RunRecord) -> None:
     """Keeps the run: results in the journal, the report as JSON and HTML in the run's folder."""
     # A look that is not kept need not read templates and drawings.

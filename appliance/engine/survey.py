@@ -1,6 +1,6 @@
 """One look at a whole site: every host, and beside them an external cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -22,16 +22,22 @@ WAITS_S = (1.0,)
 
 
 def survey(
-    session: Session, hosts: Sequence[str] | None = None, beside: Beside = Beside.NOTHING
+    session: Session,
+    hosts: Sequence[str] | None = None,
+    beside: Beside = Beside.NOTHING,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Round:
-    """Asks these hosts (None: all of the site) everything the checks look at; ``beside``: what they are besides."""
+    """Asks these hosts (None: all of the site) everything the checks look at; ``beside``: what they are besides.
+
+    ``meanwhile``: what needs no answer.
+    """
     names = [h.name for h in session.site.hosts] if hosts is None else list(hosts)
     requests = {name: request_for(session, name, beside) for name in names}
     if session.site.external_cluster is None:
-        return gather(session.remote, requests)
+        return gather(session.remote, requests, meanwhile)
     with threads(1) as pool:
         answer: Future[ExternalCluster] = pool.submit(_ask_cluster, session)
-        found = gather(session.remote, requests)
+        found = gather(session.remote, requests, meanwhile)
         return replace(found, external=answer.result())
 
 

@@ -1,9 +1,13 @@
 """The base of every model: frozen, and closed to unknown keys."""
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
+
+# It would look through all packages of the environment for some, and obey whichever it found.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 Part = TypeVar("Part")
 Made = TypeVar("Made")

@@ -81,7 +81,7 @@ def executable(module: str) -> bytes:
 @cache
 def sent(archive: bytes) -> bytes:
     """An archive as it travels; made once for all hosts."""
-    return zlib.compress(archive, 9)
+    return zlib.compress(archive)
 
 
 def bootstrap(module: str = "appliance.probe.__main__", what: str = "the probe") -> str:

@@ -56,8 +56,8 @@ def render(record: RunRecord) -> str:
     return _environment().get_template("report.html.j2").render(_context(record))
 
 
-def compile_templates() -> None:
-    """Once at setup: who makes reports may have no right to keep anything beside the templates."""
+def read_templates() -> None:
+    """Ahead of a report; once at setup, for who makes reports may have no right to keep anything beside the templates."""
     environment = _environment()
     for name in environment.list_templates(filter_func=lambda name: "/" not in name):
         environment.get_template(name)

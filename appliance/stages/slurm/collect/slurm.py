@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 
 from appliance.probe import files
-from appliance.probe.ask import Ask
+from appliance.probe.ask import Ask, Once
 from appliance.probe.problems import Absent, Unreadable
 
 TYPE_CHECKING = False
@@ -31,10 +32,13 @@ def collect(ask: Ask) -> Facts:
     configuration = next(filter(None, (files.text(ask.path(at)) for at in CONFIGURATIONS)), "")
     found: Facts = {"version": version, "controller": "not configured"}
     if configuration:
+        # sacctmgr takes longer than all else that a host is asked.
+        accounting = Once(lambda: _accounting(ask, configuration))
+        threading.Thread(target=accounting.get, daemon=True).start()
         found["controller"] = _controller(ask)
-        found["accounting"] = _accounting(ask, configuration)
         if found["controller"] == "up":
             found["nodes"] = _nodes(ask)
+        found["accounting"] = accounting.get()
     return {"slurm": found}
 
 
