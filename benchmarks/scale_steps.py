@@ -1,5 +1,6 @@
 """Steps of the scale benchmark that are measured in a process of their own; each prints its figures as JSON."""
 
+import gc
 import json
 import sys
 import time
@@ -54,6 +55,8 @@ def plan(folder: Path) -> None:
     seconds: dict[str, float] = {}
     with open_session(Target(folder), "plan", quiet()) as session:
         facts = _timed(seconds, "read", lambda: answered(session))
+        # As the program does once all hosts have answered.
+        gc.freeze()
         found = Round(facts, {})
         stages = tuple(stage for stage in STAGES if stage.wanted(session.site))
         made = _timed(seconds, "prepare", lambda: prepare(session, facts, stages))

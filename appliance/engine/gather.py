@@ -1,5 +1,6 @@
 """Facts of all hosts: one round trip each, side by side; a host that does not answer is a value."""
 
+import gc
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
@@ -88,6 +89,9 @@ def gather(
             facts[host] = answer
         else:
             unanswered[host] = answer
+    if len(facts) > MANY:
+        # They stay to the end, and hold nothing that holds them: the collector need not look at them again.
+        gc.freeze()
     return Round(facts, unanswered)
 
 

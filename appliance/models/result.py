@@ -57,7 +57,7 @@ class Place:
 
     def __str__(self) -> str:
         """As people read it: "gpu-1/GPU 3,5"."""
-        return "/".join([self.host or CLUSTER, *([_joined(self.parts)] if self.parts else [])])
+        return f"{self.host or CLUSTER}{_told_of(self.parts)[0]}"
 
 
 def place(host: str, *parts: str) -> Place:
@@ -170,12 +170,14 @@ Spelled = tuple[str, str | None, tuple[str, ...]]
 
 def _spelled(where: Place) -> Spelled:
     host = where.host if where.host is None else line(where.host)
-    return line(str(where)), host, _cleaned(where.parts)
+    suffix, parts = _told_of(where.parts)
+    return line(f"{where.host or CLUSTER}{suffix}"), host, parts
 
 
 @lru_cache(256)
-def _cleaned(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(line, parts))
+def _told_of(parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """What follows the host in a target, and the parts, cleaned: hosts have the same ones."""
+    return f"/{_joined(parts)}" if parts else "", tuple(map(line, parts))
 
 
 @lru_cache(256)

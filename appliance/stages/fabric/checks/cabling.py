@@ -8,10 +8,11 @@ from appliance.checks.causes import SILENT, UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.result import Judgement, place
 from appliance.models.site import Role
-from appliance.stages.fabric.cabling import Cables, Plug, Socket, found_cables, number, ports_of
+from appliance.stages.fabric.cabling import Cables, Plug, Socket, number, ports_of
 from appliance.stages.fabric.causes import LINK_DOWN, OTHER_FABRIC, PORT_MISSING
 from appliance.stages.fabric.checks.ports import ports_of_kind
 from appliance.stages.fabric.checks.subnet import (
+    cables_of,
     discovered,
     gpu_hosts,
     infiniband,
@@ -72,7 +73,7 @@ def judge_cabling(view: View) -> Iterable[Judgement]:
 
 def compare(view: View, topology: Topology) -> Comparison:
     """Both sides, by adapter."""
-    found, there = found_cables(gpu_hosts(view), topology), ports_of(gpu_hosts(view))
+    found, there = cables_of(view, topology), ports_of(gpu_hosts(view))
     fabric = view.site.fabric
     if fabric.cabling == "listed":
         names = {number(s.guid): s.description for s in topology.switches}

@@ -8,12 +8,12 @@ from appliance.checks.causes import UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, place
-from appliance.stages.fabric.cabling import Plug, Socket, found_cables
+from appliance.stages.fabric.cabling import Plug, Socket
 from appliance.stages.fabric.causes import LINK_DOWN
 from appliance.stages.fabric.checks.ports import RATE
 from appliance.stages.fabric.checks.subnet import (
+    cables_of,
     discovered,
-    gpu_hosts,
     infiniband,
     is_simulated,
     why,
@@ -46,7 +46,7 @@ def judge_links(view: View) -> Iterable[Judgement]:
     if seen is None:
         gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
         return [not_assessed("cluster", gap, **rest)]
-    cables = found_cables(gpu_hosts(view), seen[1]).items()
+    cables = cables_of(view, seen[1]).items()
     owners = {socket: plug for plug, socket in cables}
     links = _concerned(owners, seen[1])
     if not links:

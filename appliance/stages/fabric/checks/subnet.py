@@ -7,7 +7,7 @@ from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host, Role
-from appliance.stages.fabric.cabling import Known, number
+from appliance.stages.fabric.cabling import Cables, Known, found_cables, number
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 
 
@@ -87,6 +87,19 @@ def discovered(view: View) -> tuple[str, Topology] | None:
         if facts and facts.topology:
             return host.name, facts.topology
     return None
+
+
+def cables_of(view: View, topology: Topology) -> Cables:
+    """The cables of the GPU hosts, by adapter; of what was discovered found once for all checks."""
+    seen = discovered(view)
+    if seen is None or seen[1] is not topology:
+        return found_cables(gpu_hosts(view), topology)
+    return view.once(_cables)
+
+
+def _cables(view: View) -> Cables:
+    seen = discovered(view)
+    return found_cables(gpu_hosts(view), seen[1]) if seen else {}
 
 
 def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
