@@ -41,7 +41,7 @@ class View:
     told: dict[tuple[str, str], list[CheckResult]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
-    """By host and stage what its checks said, for who asks again."""
+    """By host and stage what its checks said to a plan, until it is judged: ten thousand hosts say a lot."""
     _made: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, make: "Callable[[View], Made]") -> Made:

@@ -28,11 +28,10 @@ def judge_host(view: View, host: Host, ids: Iterable[str]) -> list[CheckResult]:
 
 
 def judge_stage(view: View, host: Host, stage: Stage) -> list[CheckResult]:
-    """All that a stage's checks say of a host that has it; made once for plan and judgement, which see the same facts."""
-    key = host.name, stage.name
-    if key not in view.told:
-        view.told[key] = judge_host(view, host, stage.checks + stage.symptoms)
-    return view.told[key]
+    """All that a stage's checks say of a host that has it; kept for the judgement after a plan, which sees the same facts."""
+    told = judge_host(view, host, stage.checks + stage.symptoms)
+    view.told[host.name, stage.name] = told
+    return told
 
 
 @cache
@@ -99,8 +98,10 @@ def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResul
             continue
         if _finished(view.facts[host.name], stage):
             results += _unproved(view, host, stage)
-            is_all = len(ids) == len(stage.checks) + len(stage.symptoms)
-            results += judge_stage(view, host, stage) if is_all else judge_host(view, host, ids)
+            told = view.told.pop((host.name, stage.name), None)
+            if told is None or len(ids) < len(stage.checks) + len(stage.symptoms):
+                told = judge_host(view, host, ids)
+            results += told
         else:
             results.append(
                 not_assessed(
