@@ -1,8 +1,10 @@
 """RDMA ports as sysfs shows them, and the fabric as it is discovered from a host."""
 
-from pydantic import Field
+from typing import Annotated
 
-from appliance.models.base import Numerous
+from pydantic import AfterValidator, Field
+
+from appliance.models.base import Numerous, named
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -51,7 +53,7 @@ class Port(Numerous):
         default=None, description="Partitions, with the membership bit; None: not read"
     )
     roce: RoceState | None = Field(default=None, description="Where the stage sets it up")
-    counters: dict[Line, Number] = Field(default_factory=dict)
+    counters: Annotated[dict[Line, Number], AfterValidator(named)] = Field(default_factory=dict)
 
 
 class SubnetManager(Numerous):

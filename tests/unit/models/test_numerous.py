@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from appliance.checks.check import passed
-from appliance.models.base import Numerous
+from appliance.models.base import Numerous, named
 from appliance.models.result import CheckResult, Kind, Status
 from tests.facts import facts_of
 
@@ -73,3 +73,12 @@ def test_results_of_hosts_hold_the_names_of_their_values_once() -> None:
 
 def test_a_place_of_another_kind_of_text_is_a_text() -> None:
     assert type(passed(Kind.WAITS).of("base.os").host) is str
+
+
+def test_dictionaries_of_the_same_names_hold_them_once() -> None:
+    names = [f"counter_{n}" for n in range(29)]
+    one, other = named(dict.fromkeys(names, 1)), named(dict.fromkeys(names, 2))
+    assert one == dict.fromkeys(names, 1)
+    assert other == dict.fromkeys(names, 2)
+    assert list(one) == names
+    assert sys.getsizeof(one) < 0.5 * sys.getsizeof(dict.fromkeys(names, 1))
