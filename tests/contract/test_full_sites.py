@@ -1,9 +1,8 @@
-"""Each key of a site is set to more than its default in a site of the golden record: what a key does is seen there.
+"""Each key of a site is set to more than its default in a site of the golden record, and the program reads it."""
 
-A key that nothing reads, or whose value is fixed in the code, would change no file of that record.
-"""
-
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,13 @@ from appliance.config.published import inner_of, rows
 from appliance.models.base import Model
 from appliance.models.site import Site
 from tests.golden.record import SITES
+
+APPLIANCE = Path(__file__).parents[2] / "appliance"
+PLACE = re.compile(r"^(?!secrets\.).*\.(file|env|vault)$")
+"""Where a secret is kept that stands with what it opens: read as those of ``secrets`` are, by the same code."""
+BY_NAME = re.compile(r"\.disk\.wwn$|^workloads\.[a-z_]+$")
+"""Read as a document by the installer, and by the table of add-ons."""
+ATTRIBUTE = re.compile(r"\.([a-z_0-9]+)\b")
 
 
 def set_keys(model: type[BaseModel], given: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -42,7 +48,7 @@ def _parts(value: Any, suffix: str) -> list[Any]:
 def unset(documents: Iterator[Mapping[str, Any]]) -> list[str]:
     """Keys that no document sets to more than their default."""
     seen = {key for document in documents for key in set_keys(Site, document)}
-    return [key for key, *_ in rows("site") if key not in seen]
+    return [key for key, *_ in rows("site") if key not in seen and not PLACE.search(key)]
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +58,39 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any
     return [document for file in files if isinstance(document := read(file).data, dict)]
 
 
+def unread(sources: Iterable[str]) -> list[str]:
+    """Keys whose name no source reads as an attribute."""
+    seen = {name for source in sources for name in ATTRIBUTE.findall(source)} | {"NAME"}
+    keys = [key for key, *_ in rows("site") if not BY_NAME.search(key)]
+    return [key for key in keys if key.split(".")[-1].strip("[]") not in seen]
+
+
 def test_each_key_of_a_site_is_set_to_more_than_its_default(
     documents: list[Mapping[str, Any]],
 ) -> None:
-    assert unset(iter(documents)) == []
+    assert unset(iter(documents)) == [], "set these in a site of tests/data/full_sites"
+
+
+def test_each_key_of_a_site_is_read() -> None:
+    sources = [file.read_text() for file in APPLIANCE.rglob("*.py")]
+    assert unread(sources) == [], (
+        "nothing in appliance/ reads these: most go to a role by `variables`"
+    )
+
+
+def test_a_key_that_nothing_reads_is_named() -> None:
+    sources = [f.read_text().replace(".retention_days", "") for f in APPLIANCE.rglob("*.py")]
+    assert unread(sources) == ["observe.retention_days"]
 
 
 def test_a_key_that_stands_at_its_default_is_named(documents: list[Mapping[str, Any]]) -> None:
     usual = [
-        {**document, "observe": {"retention_days": 30}, "access": {}} for document in documents
+        {
+            **document,
+            "observe": {**document.get("observe", {}), "retention_days": 30},
+            "access": {},
+        }
+        for document in documents
     ]
     assert unset(iter(usual)) == [
         *(f"access.{name}" for name in ("user", "port", "private_key", "known_hosts", "become")),

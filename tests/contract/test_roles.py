@@ -68,6 +68,14 @@ def test_an_option_is_required_or_has_a_default_and_says_what_it_is(role: Path) 
 
 
 @each_role
+def test_an_option_is_read_by_a_task_a_template_or_a_list(role: Path) -> None:
+    kinds = ("tasks", "templates", "vars")
+    texts = [f.read_text() for kind in kinds for f in (role / kind).rglob("*") if f.is_file()]
+    read_ = {name for text in texts for name in re.findall(r"\w+", text)}
+    assert [name for name in options(role) if name not in read_] == []
+
+
+@each_role
 def test_every_variable_bears_the_roles_name(role: Path) -> None:
     own = (f"{role.name}_", f"__{role.name}_")
     assert [name for name in options(role) if not name.startswith(own[0])] == []
