@@ -24,6 +24,9 @@ def write_full_site(folder: Path, kind: str) -> Path:
     for name, text in (
         ("bmc", "bmc of this test\n"),
         ("bmc.pem", AUTHORITY.read_text()),
+        ("chat", "https://chat.example.com/hooks/full\n"),
+        ("mail", "mail of this test\n"),
+        ("tickets", "https://tickets.example.com/alerts/full\n"),
         ("id_ed25519", "a key\n"),
         ("vault.yml", "$ANSIBLE_VAULT;1.1;AES256\n00\n"),
     ):

@@ -5,6 +5,7 @@ from typing import Any
 
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import measured, slurm_job, storage_roundtrip
+from appliance.benchmarks.alerts import run as alerts
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
 from appliance.benchmarks.burnin import judge as burnin_judge
 from appliance.benchmarks.burnin import run as burnin
@@ -62,6 +63,16 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         minutes=0.2,
         explain="srun starts one task on every GPU host with all of its GPUs; each must answer once and see every GPU. "
         "Then accounting must know the job. A host missing here is down, drained or lacks GPU device files.",
+    ),
+    Benchmark(
+        name="alerts",
+        title="A trial alert to each receiver of the site",
+        checks=(alerts.CHECK,),
+        run=alerts.run,
+        minutes=0.2,
+        explain="Alertmanager is handed one alert for each of observe.receivers, and says whether the other side took it. What a mail server "
+        "does with a mail afterwards only its reader knows: the message names the site and the time.",
+        deploys=False,
     ),
     Benchmark(
         name="gpt3",

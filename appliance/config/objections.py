@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.config.finding import KeyPath
-from appliance.models import images, provision, site, texts
+from appliance.models import images, provision, secret, site, texts
 from appliance.stages import parts
 
 PATTERNS: Mapping[str, tuple[str, str]] = {
@@ -30,7 +30,7 @@ PATTERNS: Mapping[str, tuple[str, str]] = {
         "the path of a file",
         "up to 1024 characters, none of them a line break or another control character",
     ),
-    site.VARIABLE: ("the name of a variable", "letters, digits and _, as ACME_MUNGE_KEY"),
+    secret.VARIABLE: ("the name of a variable", "letters, digits and _, as ACME_MUNGE_KEY"),
     site.MAC: ("a MAC address", "six pairs in lower case, as 52:54:00:12:34:56"),
     texts.ABSOLUTE_PATH: ("an absolute path", "letters, digits and ._- behind a /, as /srv/data"),
     texts.ACCOUNT_NAME: ("an account name", 'lower-case letters, digits, "_" and "-", as alice'),

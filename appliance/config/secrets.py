@@ -11,7 +11,8 @@ from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.reading import TooLarge, read_bytes
 from appliance.config.vault import Vault
 from appliance.errors import ConfigError
-from appliance.models.site import SecretRef, Site
+from appliance.models.secret import SecretRef
+from appliance.models.site import Site
 
 
 class Secret(str):
@@ -52,10 +53,17 @@ FORMATS: Mapping[str, tuple[re.Pattern[str], str]] = {
 """What the daemons' files can hold; role slurm asserts the same, but only after other stages have run."""
 
 
+MAIL_PASSWORD = "mail.password"
+"""Of the account that alerts are mailed with; a dot is in no name that a site gives."""
+
+
 def references(site: Site) -> dict[str, SecretRef]:
-    """All secrets of a site: by their own name, and ``bmc.<host>`` for a BMC's password."""
+    """All secrets of a site: by their own name, and by "bmc.HOST" and "receiver.NAME" where they stand with what they open."""
     bmcs = {f"bmc.{host.name}": host.bmc.password for host in site.hosts if host.bmc}
-    return {**site.secrets, **bmcs}
+    mail = site.observe.mail
+    told = {f"receiver.{r.name}": ref for r in site.observe.receivers if (ref := r.address)}
+    post = {MAIL_PASSWORD: mail.password} if mail and mail.password else {}
+    return {**site.secrets, **bmcs, **told, **post}
 
 
 def resolve(site: Site, folder: Path) -> dict[str, Secret]:
@@ -70,7 +78,7 @@ def resolve(site: Site, folder: Path) -> dict[str, Secret]:
         try:
             found[name] = Secret(_fitting(name, _fetch(ref, folder, vault)))
         except ConfigError as error:
-            key = name if name.startswith("bmc.") else f"secrets.{name}"
+            key = f"secrets.{name}" if name in site.secrets else name
             findings.append(Finding(folder / "site.yml", 0, key, error.message, error.hint))
     if findings:
         raise InvalidConfig(findings)

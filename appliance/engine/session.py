@@ -51,8 +51,12 @@ class Session:
 
     @property
     def salt(self) -> bytes:
-        """Keys digests of variables; as hard to guess as all the site's secrets together."""
-        joined = "\0".join(f"{k}={v!s}" for k, v in sorted(self.secrets.items()))
+        """Keys digests of variables; as hard to guess as the secrets every site has together.
+
+        Passwords of controllers and addresses of receivers are left out: a new one changes nothing of the other stages.
+        """
+        kept = sorted((name, value) for name, value in self.secrets.items() if "." not in name)
+        joined = "\0".join(f"{name}={value!s}" for name, value in kept)
         return hashlib.blake2b(joined.encode(), digest_size=32).digest()
 
     @property

@@ -2,20 +2,20 @@
 
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.profile import GPUS, Limit
 from appliance.models.provision import ProvisionOptions, SystemDisk
+from appliance.models.secret import SecretRef
 from appliance.models.texts import (
     AccountName,
     Area,
     BmcUser,
     Component,
     Few,
-    File,
     HostName,
     LimitName,
     Named,
@@ -48,7 +48,6 @@ MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 Mac = Annotated[str, Field(pattern=MAC)]
 
 
-VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 FILE_PATH = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1024}$"
 
 FilePath = Annotated[str, Field(pattern=FILE_PATH)]
@@ -68,24 +67,6 @@ class Owner(StrEnum):
 
     KUBERNETES = "kubernetes"
     SLURM = "slurm"
-
-
-class SecretRef(Model):
-    """Where a secret is kept; exactly one key. Paths are relative to the site's folder."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": [key]} for key in ("file", "env", "vault")]}
-    )
-
-    file: File | None = Field(default=None, description="File of mode 0600 or 0400")
-    env: str | None = Field(default=None, pattern=VARIABLE, description="Environment variable")
-    vault: File | None = Field(default=None, description="ansible-vault file, as path#key")
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if sum(v is not None for v in (self.file, self.env, self.vault)) != 1:
-            raise ValueError("names no single place: give exactly one of file, env, vault")
-        return self
 
 
 class Access(Model):

@@ -21,7 +21,7 @@ from rich.console import Console
 from appliance.config.data import root
 from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.secrets import Redactor, Secret
+from appliance.config.secrets import MAIL_PASSWORD, Redactor, Secret
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.judge import judge_all
 from appliance.engine.planning import Selection, make_plan
@@ -191,8 +191,10 @@ def _made(loaded: LoadedSite, journal: Journal, machines: bool) -> Made:
 
 def session_of(loaded: LoadedSite, journal: Journal) -> Session:
     """A verb at work on a site none of whose hosts is asked."""
-    names = (*loaded.site.secrets, CLUSTER_KEY)
-    secrets = {name: Secret(SECRET) for name in names}
+    secrets = {name: Secret(SECRET) for name in (*loaded.site.secrets, CLUSTER_KEY)}
+    told = (receiver.name for receiver in loaded.site.observe.receivers)
+    secrets |= {f"receiver.{name}": Secret(f"https://{name}.example.com") for name in told}
+    secrets |= {MAIL_PASSWORD: Secret(SECRET)}
     return Session(
         run="r1",
         verb="deploy",

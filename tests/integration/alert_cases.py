@@ -10,6 +10,7 @@ NFS_FS = 'instance="h",fstype="nfs4",mountpoint="/shared"'
 GPU = 'instance="h",gpu="3"'
 PORT = 'instance="h",device="mlx5_0",port="1"'
 OTHER_PORT = 'instance="h",device="mlx5_1",port="1"'
+FAILED = 'alertmanager_notifications_failed_total{instance="h",integration="webhook"}'
 STEADY = "x400"
 
 
@@ -351,6 +352,17 @@ CASES = (
         {'node_textfile_scrape_error{instance="h"}': "1" + STEADY},
         {'node_textfile_scrape_error{instance="h"}': "0" + STEADY},
         {"instance": "h"},
+    ),
+    Case(
+        "AlertsUndelivered",
+        {FAILED: "0x10 1x40", 'up{job="alertmanager",instance="h"}': "1" + STEADY},
+        {
+            FAILED: "3" + STEADY,
+            FAILED.replace('"h"', '"gone"'): "0x10 1x40",
+            'up{job="alertmanager",instance="h"}': "1" + STEADY,
+        },
+        {"instance": "h", "integration": "webhook"},
+        at=15,
     ),
     Case(
         "CheckFailed",

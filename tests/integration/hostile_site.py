@@ -108,7 +108,14 @@ SITE: Document = {
             "benchmark": {"image": "nvcr.io#nvidia/nemo:1", "mounts": ["/data:/data"]},
         },
     },
-    "observe": {"retention_days": 30},
+    "observe": {
+        "retention_days": 30,
+        "receivers": [
+            {"name": "oncall", "email": "oncall@example.com"},
+            {"name": "chat", "slack": {"file": "secrets/munge_key"}, "severity": "critical"},
+        ],
+        "mail": {"server": "mail.example.com", "sender": "appliance@example.com", "tls": True},
+    },
     "kubernetes": {
         "version": "1.35",
         "containerd": "2.3",
@@ -171,6 +178,7 @@ SITE: Document = {
 SECRETS = {
     "munge_key": Secret("A" * 64),
     "slurmdbd_password": Secret("B" * 32),
+    "receiver.chat": Secret("https://hooks.example.com/T0"),
     "kubernetes_encryption_key": Secret("A" * 43 + "="),
 }
 

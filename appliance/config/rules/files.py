@@ -11,7 +11,7 @@ from pathlib import Path
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.reading import TooLarge, opened, read_bytes
 from appliance.config.rules.base import Case, nearest
-from appliance.models.site import SecretRef
+from appliance.models.secret import SecretRef
 
 # What each part of the appliance asks for by name.
 NEEDED = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
@@ -46,6 +46,12 @@ def secret_places(case: Case) -> Iterator[Finding]:
     for i, host in enumerate(case.site.hosts):
         if host.bmc:
             places["hosts", i, "bmc", "password"] = host.bmc.password
+    for i, receiver in enumerate(case.site.observe.receivers):
+        kind = "webhook" if receiver.webhook else "slack"
+        if receiver.address:
+            places["observe", "receivers", i, kind] = receiver.address
+    if (mail := case.site.observe.mail) and mail.password:
+        places["observe", "mail", "password"] = mail.password
     for path, ref in places.items():
         if ref.file is not None:
             yield from _private(case, (*path, "file"), ref.file, "secret file")

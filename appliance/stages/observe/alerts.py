@@ -55,6 +55,18 @@ ALERTS = (
         check="observe.targets",
     ),
     Alert(
+        name="AlertsUndelivered",
+        area="prometheus",
+        # Without the second half a site that names nobody any more would be told of it for ten minutes.
+        expr="increase(alertmanager_notifications_failed_total[10m]) > 0"
+        ' and on (instance) up{job="alertmanager"} == 1',
+        minutes=0,
+        severity=Severity.CRITICAL,
+        summary="Alertmanager on {{ $labels.instance }} could not deliver by {{ $labels.integration }}",
+        remedy="Which receiver, and why: appliance validate alerts.",
+        check="observe.receivers",
+    ),
+    Alert(
         name="CheckFailed",
         area="prometheus",
         expr='appliance_check_status{status="fail"} == 1',

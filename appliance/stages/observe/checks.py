@@ -39,10 +39,17 @@ def same(check: str, *names: str) -> Cause:
 EXPORTER = "prometheus-node-exporter.service"
 SERVER = "prometheus.service"
 SOCKET = "appliance-prometheus.socket"
-UNITS = (EXPORTER, DCGM_EXPORTER, SERVER, SOCKET)
+TELLER = "prometheus-alertmanager.service"
+UNITS = (EXPORTER, DCGM_EXPORTER, SERVER, SOCKET, TELLER)
 RULES = len(ALERTS)
 """Alert rules the role observe loads."""
-JOBS = {"node": "the node exporter", "prometheus": "Prometheus itself"}
+JOBS = {
+    "node": "the node exporter",
+    "prometheus": "Prometheus itself",
+    "alertmanager": "Alertmanager",
+}
+UNIT_OF = {"node": EXPORTER, "prometheus": SERVER, "alertmanager": TELLER}
+UNDELIVERED = "AlertsUndelivered"
 DEPLOY = "appliance deploy --stage observe"
 
 
@@ -58,6 +65,7 @@ def judge_targets(view: View) -> Iterable[Judgement]:
         return
     known = {(target.job, target.instance): target for target in seen.targets}
     wanted = [("node", host.name) for host in view.site.hosts] + [("prometheus", server.name)]
+    wanted += [("alertmanager", server.name)] if view.site.observe.receivers else []
     for job, name in wanted:
         yield _target(job, name, known.get((job, name)))
 
@@ -74,8 +82,8 @@ def _target(job: str, name: str, target: Target | None) -> Judgement:
         return not_assessed(where, f"{what} has not been scraped yet")
     cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
     fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 between it and the control host"
-    if job == "prometheus":
-        fix = f"on {name}: journalctl -u prometheus.service"
+    if job != "node":
+        fix = f"on {name}: journalctl -u {UNIT_OF[job]}"
     return failed(where, cause, fix, value=target.health, limit="up")
 
 
@@ -117,6 +125,38 @@ def judge_alerts(view: View) -> Iterable[Judgement]:
     yield warned("cluster", cause, fix, **told)
 
 
+def judge_receivers(view: View) -> Iterable[Judgement]:
+    """Alertmanager has the site's receivers, Prometheus hands it the alerts, and none is left undelivered."""
+    wanted = sorted(receiver.name for receiver in view.site.observe.receivers)
+    if not wanted:
+        return
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, server)
+        return
+    if seen.told is None and "observe" in view.facts[server.name].errors:
+        yield _silent(view, server)
+        return
+    if seen.told is None:
+        cause = f"Alertmanager does not answer on {server.name}: no alert reaches anybody"
+        yield failed("cluster", cause, f"on {server.name}: journalctl -u {TELLER}; then {DEPLOY}")
+        return
+    common = {"unit": "receivers", "limit": len(wanted), "limit_source": "observe.receivers"}
+    value = len(set(wanted) & set(seen.told))
+    if missing := [name for name in wanted if name not in seen.told]:
+        cause = f"Alertmanager does not know {', '.join(missing)}"
+        yield failed("cluster", cause, DEPLOY, value=value, names=missing, **common)
+    elif not seen.sends:
+        cause = "Prometheus hands its alerts to no Alertmanager"
+        yield failed("cluster", cause, DEPLOY, value=0, **common)
+    elif UNDELIVERED in seen.firing:
+        cause = "Alertmanager cannot deliver what it is given"
+        fix = "which receiver, and why: appliance validate alerts"
+        yield failed("cluster", cause, fix, value=0, **common)
+    else:
+        yield passed("cluster", value, **common)
+
+
 def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The node exporter runs and starts at boot."""
     del view
@@ -124,10 +164,11 @@ def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[Judgeme
 
 
 def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Prometheus and its socket in the management network run and start at boot."""
+    """Prometheus, its socket in the management network and who tells of alerts run and start at boot."""
     if host != next(iter(view.site.with_role(Role.CONTROL))):
         return
-    for name in (SERVER, SOCKET):
+    tellers = (TELLER,) if view.site.observe.receivers else ()
+    for name in (SERVER, SOCKET, *tellers):
         yield _runs(place(host.name, name.partition(".")[0]), facts, name)
 
 
@@ -176,7 +217,7 @@ CHECKS: tuple[Check, ...] = (
         judge=judge_targets,
         explain="Asks Prometheus on the first control host for its targets. A host that is missing was added after the "
         "stage ran there; one that is down has a stopped exporter or a closed port 9100, or does not run at all.",
-        limit="up: every host, and Prometheus itself",
+        limit="up: every host, Prometheus itself, and Alertmanager where the site has receivers",
         causes=(
             SILENT,
             UNASKED,
@@ -211,10 +252,30 @@ CHECKS: tuple[Check, ...] = (
         title="Prometheus runs",
         roles=frozenset({Role.CONTROL}),
         judge=judge_server,
-        explain="The units of Prometheus and of its socket in the management network, on the first control host, are active and "
-        "start at boot. Prometheus most often stays down because its disk is full or its samples are damaged.",
+        explain="The units of Prometheus, of its socket in the management network and, where the site has receivers, of Alertmanager, "
+        "on the first control host, are active and start at boot. Prometheus most often stays down because its disk is full or its "
+        "samples are damaged.",
         limit="active, and enabled at boot",
-        explains=(unit_failed("prometheus"),),
+        explains=(unit_failed("prometheus"), unit_failed("prometheus-alertmanager")),
+    ),
+    ClusterCheck(
+        id="observe.receivers",
+        title="Alerts reach who the site names",
+        judge=judge_receivers,
+        explain="Asks Alertmanager for its receivers and Prometheus whom it hands alerts to. That a message arrives is shown by "
+        "appliance validate alerts; a message that could not be delivered raises an alert of its own, which fails this check. A site "
+        "without observe.receivers is not judged.",
+        limit="the site's receivers, and nothing undelivered",
+        causes=(
+            UNASKED,
+            NO_PROMETHEUS,
+            Cause(
+                "observe.server",
+                "only Alertmanager tells of alerts",
+                Reach.SITE,
+                is_of("prometheus-alertmanager"),
+            ),
+        ),
     ),
     ClusterCheck(
         id="observe.alerts",
@@ -229,6 +290,7 @@ CHECKS: tuple[Check, ...] = (
             same("base.disk", "FilesystemFull", "FilesystemFilling", "InodesGone"),
             same("base.clock", "ClockOff"),
             same("slurm.watch", "HostUnfitAndKept"),
+            same("observe.receivers", UNDELIVERED),
             NO_PROMETHEUS,
             same("observe.targets", "HostDown"),
             same("base.failed_units", "UnitFailed"),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 ADDRESS = ("127.0.0.1", 9090)
+TELLER = ("127.0.0.1", 9093)
+NOBODY = "nobody"
+"""The receiver of role observe for what no other is to be told."""
 PATIENCE = 3.0
 OURS = "/etc/prometheus/rules/appliance.yml"
 """The rules stage observe writes; a site may have files of its own beside it."""
@@ -22,11 +25,15 @@ MOST = 32 << 20
 """Bytes of an answer at most."""
 
 
-def collect(ask: Ask, address: tuple[str, int] = ADDRESS) -> Facts:
+def collect(
+    ask: Ask, address: tuple[str, int] = ADDRESS, teller: tuple[str, int] = TELLER
+) -> Facts:
     """The area ``observe``; that nothing listens is an error only where Prometheus is installed."""
     try:
         active = get(address, "/api/v1/targets?state=active")["activeTargets"]
         groups = get(address, "/api/v1/rules")["groups"]
+        told = _told(ask, teller)
+        asked = told is not None and get(address, "/api/v1/alertmanagers")["activeAlertmanagers"]
     except ConnectionRefusedError:
         if ask.has("prometheus"):
             ask.problem("observe", f"Prometheus does not listen on {address[0]}:{address[1]}")
@@ -43,8 +50,22 @@ def collect(ask: Ask, address: tuple[str, int] = ADDRESS) -> Facts:
             "rules": sum(map(_works, ours)),
             "waiting": sum(rule.get("health") == "unknown" for rule in ours),
             "firing": sorted(firing),
+            "told": told,
+            "sends": len(asked or ()),
         }
     }
+
+
+def _told(ask: Ask, address: tuple[str, int]) -> list[str] | None:
+    """The receivers of Alertmanager; None where there is none, or none that answers."""
+    try:
+        said = json.loads(_body(address, "/api/v2/receivers")[1])
+        return sorted(name for one in said if (name := one["name"]) != NOBODY)
+    except ConnectionRefusedError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        ask.problem("observe", f"Alertmanager on {address[0]}:{address[1]}: {error}")
+        return None
 
 
 def _works(rule: dict[str, Any]) -> bool:
@@ -63,7 +84,12 @@ def _target(said: dict[str, Any]) -> Facts:
 
 
 def get(address: tuple[str, int], path: str) -> Any:
-    """``data`` of an answer. Raises OSError or Unreadable.
+    """``data`` of Prometheus's answer. Raises OSError or Unreadable."""
+    return data(*_body(address, path))
+
+
+def _body(address: tuple[str, int], path: str) -> tuple[str, bytes]:
+    """Status and body of an answer. Raises OSError.
 
     HTTP/1.0, so that the server neither cuts the body in chunks nor keeps the connection.
     """
@@ -76,13 +102,12 @@ def get(address: tuple[str, int], path: str) -> Any:
                 break
             parts.append(part)
             size += len(part)
-    return data(b"".join(parts))
+    head, _, body = b"".join(parts).partition(b"\r\n\r\n")
+    return head.partition(b"\r\n")[0].decode("latin-1").split(" ", 1)[-1], body
 
 
-def data(answer: bytes) -> Any:
+def data(status: str, body: bytes) -> Any:
     """The ``data`` of Prometheus's answer. Raises Unreadable."""
-    head, _, body = answer.partition(b"\r\n\r\n")
-    status = head.partition(b"\r\n")[0].decode("latin-1").split(" ", 1)[-1]
     try:
         said = json.loads(body)
     except ValueError:

@@ -26,3 +26,9 @@ class Observe(Numerous):
         default=0, description="Of these, not evaluated since Prometheus started"
     )
     firing: tuple[Line, ...] = ()
+    told: tuple[Line, ...] | None = Field(
+        default=None, description="Receivers Alertmanager knows; None where it does not answer"
+    )
+    sends: Number = Field(
+        default=0, description="Alertmanagers that Prometheus hands its alerts to"
+    )

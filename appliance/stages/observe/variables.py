@@ -1,8 +1,13 @@
 """From models to the variables of role ``observe``."""
 
+import re
+
+from appliance.config.secrets import MAIL_PASSWORD
+from appliance.errors import ConfigError
 from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.variables import API_PORT, members
+from appliance.stages.observe.site import Receiver
 
 JOB_PORT = 9100
 DCGM_PORT = 9400
@@ -15,6 +20,7 @@ KAI = {"queues": "queue-controller", "scheduler": "kai-scheduler-default"}
 """Services of KAI that tell metrics, by what they are called on boards."""
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 """As NVIDIA's package datacenter-gpu-manager-exporter calls it."""
+HOOK = re.compile(r"https?://[^\s'\"<>\\]{4,2000}")
 
 
 def variables(context: RoleContext) -> Variables:
@@ -30,12 +36,57 @@ def variables(context: RoleContext) -> Variables:
         "observe_cluster": _cluster(context) if server else {},
         "observe_slurm": server,
         "observe_retention_days": context.site.observe.retention_days,
+        "observe_receivers": _receivers(context) if server else [],
+        "observe_mail": _mail(context) if server else {},
     }
 
 
 def _is_server(context: RoleContext) -> bool:
     control = context.site.with_role(Role.CONTROL)
     return bool(control) and control[0].name == context.host.name
+
+
+def _receivers(context: RoleContext) -> list[dict[str, object]]:
+    """Name, severity and address of each, under the name of its way. Raises ConfigError where an address is none."""
+    return [
+        {
+            "name": receiver.name,
+            "critical": receiver.severity == "critical",
+            "email": receiver.email or "",
+            "webhook": _hook(context, receiver) if receiver.webhook else "",
+            "slack": _hook(context, receiver) if receiver.slack else "",
+        }
+        for receiver in context.site.observe.receivers
+    ]
+
+
+def _hook(context: RoleContext, receiver: Receiver) -> str:
+    address = _secret(context, f"receiver.{receiver.name}")
+    if not HOOK.fullmatch(address):
+        raise ConfigError(
+            f"the address of receiver {receiver.name} is no http or https URL",
+            "put the whole URL, and nothing else, where observe.receivers says",
+        )
+    return address
+
+
+def _mail(context: RoleContext) -> dict[str, object]:
+    mail = context.site.observe.mail
+    if mail is None:
+        return {}
+    return {
+        "server": f"{mail.server}:{mail.port}",
+        "sender": mail.sender,
+        "user": mail.user or "",
+        "password": _secret(context, MAIL_PASSWORD) if mail.password else "",
+        "tls": mail.tls,
+    }
+
+
+def _secret(context: RoleContext, name: str) -> str:
+    if name not in context.secrets:
+        raise ConfigError(f"the secret of {name} was not read", "run this where it is kept")
+    return context.secrets[name]
 
 
 def _targets(site: Site) -> list[dict[str, object]]:

@@ -394,6 +394,16 @@ CASES = (
         of("limits.cluster", "cluster"),
     ),
     Case(
+        of("observe.server", "head/prometheus-alertmanager"),
+        of("observe.receivers", "cluster"),
+        of("observe.targets", "gpu-1"),
+    ),
+    Case(
+        of("observe.receivers", "cluster"),
+        of("observe.alerts", "cluster", WARN, "AlertsUndelivered"),
+        of("observe.alerts", "cluster", WARN, "HostDown"),
+    ),
+    Case(
         of("base.failed_units", "gpu-1"),
         of("observe.alerts", "cluster", WARN, "UnitFailed"),
         of("observe.alerts", "cluster", WARN, "HostDown"),

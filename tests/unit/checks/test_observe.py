@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
+from appliance.config.secrets import Secret
+from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
@@ -24,13 +26,17 @@ HOSTS = ("head", "gpu-1", "gpu-2")
 UP = (*(("node", name, "up") for name in HOSTS), ("prometheus", "head", "up"))
 
 
-def site() -> Site:
+ONCALL = {"name": "oncall", "webhook": {"env": "HOOK"}}
+
+
+def site(receivers: Iterable[Mapping[str, object]] = ()) -> Site:
     hosts = [
         {"name": n, "roles": ["control" if n == "head" else "gpu"], "address": f"10.0.0.{i}"}
         for i, n in enumerate(HOSTS, 10)
     ]
     networks = {"management": {"cidr": "10.0.0.0/24"}}
     data = {"version": 1, "name": "lab", "networks": networks, "hosts": hosts}
+    data["observe"] = {"receivers": list(receivers)}
     return Site.model_validate_json(json.dumps(data))
 
 
@@ -43,6 +49,8 @@ def facts(
     firing: tuple[str, ...] = (),
     unit: tuple[str, str] | None = ("active", "enabled"),
     error: str = "",
+    told: tuple[str, ...] | None = None,
+    sends: int = 1,
 ) -> HostFacts:
     seen = None
     if targets is not None:
@@ -51,6 +59,7 @@ def facts(
             for j, i, h in targets
         ]
         seen = {"targets": listed, "rules": rules, "waiting": waiting, "firing": firing}
+        seen |= {"told": told, "sends": sends}
     state = {"load": "loaded", "active": unit[0], "enabled": unit[1]} if unit else {}
     active = dict.fromkeys(observe.UNITS, state) if unit else {}
     return facts_of(
@@ -61,9 +70,11 @@ def facts(
     )
 
 
-def judged(check_id: str, head: HostFacts | None) -> dict[str, CheckResult]:
+def judged(
+    check_id: str, head: HostFacts | None, *receivers: Mapping[str, object]
+) -> dict[str, CheckResult]:
     known: Mapping[str, HostFacts] = {"head": head} if head else {}
-    view = View(load_profile("hpc"), site(), known)
+    view = View(load_profile("hpc"), site(receivers), known)
     check = next(c for c in observe.CHECKS if c.id == check_id)
     if isinstance(check, HostCheck):
         assert head is not None
@@ -206,6 +217,29 @@ def _context(name: str) -> RoleContext:
     return RoleContext(load_profile("hpc"), described, described.host(name), {}, {})
 
 
+def test_who_is_told_lies_on_the_first_control_host_alone_and_only_as_an_address() -> None:
+    described = site(
+        [ONCALL, {"name": "boss", "email": "boss@example.com", "severity": "critical"}]
+    )
+    secrets = {"receiver.oncall": Secret("https://hooks.example.com/T0")}
+    head, other = (
+        RoleContext(load_profile("hpc"), described, described.host(name), secrets, {})
+        for name in ("head", "gpu-1")
+    )
+    assert variables(other)["observe_receivers"] == []
+    oncall, boss = cast("list[dict[str, object]]", variables(head)["observe_receivers"])
+    assert (oncall["webhook"], oncall["email"], oncall["critical"]) == (
+        "https://hooks.example.com/T0",
+        "",
+        False,
+    )
+    assert (boss["webhook"], boss["email"], boss["critical"]) == ("", "boss@example.com", True)
+    for wrong in ("hooks.example.com/T0", "https://hooks.example.com/T0\nx", "ftp://x.example.com"):
+        with pytest.raises(ConfigError, match="receiver oncall is no http") as refused:
+            variables(replace(head, secrets={"receiver.oncall": Secret(wrong)}))
+        assert wrong not in str(refused.value)
+
+
 def test_a_dcgm_exporter_is_scraped_where_it_was_seen_running_and_nowhere_else() -> None:
     running = facts("gpu-1").model_copy(update={"units": _unit("active")})
     stopped = facts("gpu-2").model_copy(update={"units": _unit("inactive")})
@@ -239,3 +273,50 @@ def test_a_cluster_is_asked_once_its_control_plane_is_there() -> None:
         told: Any = variables(other)["observe_cluster"]
         assert not told or not told["kai"]
     assert not told
+
+
+TOLD = "observe.receivers"
+
+
+def test_a_site_that_names_nobody_is_not_judged_by_who_is_told() -> None:
+    assert judged(TOLD, facts("head", targets=UP)) == {}
+
+
+def test_receivers_that_alertmanager_knows_and_is_given_alerts_for_pass() -> None:
+    found = judged(TOLD, facts("head", targets=UP, told=("chat", "oncall")), ONCALL)
+    assert (found["cluster"].status, found["cluster"].value) == (Status.PASS, 1)
+
+
+@pytest.mark.parametrize(
+    ("head", "cause"),
+    [
+        (facts("head", targets=UP), "does not answer on head"),
+        (facts("head", targets=UP, told=("chat",)), "does not know oncall"),
+        (facts("head", targets=UP, told=("oncall",), sends=0), "to no Alertmanager"),
+        (
+            facts("head", targets=UP, told=("oncall",), firing=("AlertsUndelivered",)),
+            "cannot deliver",
+        ),
+    ],
+)
+def test_alerts_that_reach_nobody_fail(head: HostFacts, cause: str) -> None:
+    found = judged(TOLD, head, ONCALL)["cluster"]
+    assert found.status is Status.FAIL
+    assert cause in found.cause
+    assert found.fix
+
+
+@pytest.mark.parametrize(
+    "head", [None, facts("head"), facts("head", targets=UP, error="Alertmanager: timed out")]
+)
+def test_who_is_told_is_not_assessed_where_nobody_says_so(head: HostFacts | None) -> None:
+    assert judged(TOLD, head, ONCALL)["cluster"].status is Status.NOT_ASSESSED
+
+
+def test_alertmanager_is_a_target_and_a_unit_where_the_site_has_receivers() -> None:
+    up = facts("head", targets=UP, unit=("active", "enabled"))
+    missing = judged("observe.targets", up, ONCALL)["head/alertmanager"]
+    assert "Alertmanager is no target" in missing.cause
+    assert "head/alertmanager" not in judged("observe.targets", up)
+    assert "head/prometheus-alertmanager" in judged("observe.server", up, ONCALL)
+    assert "head/prometheus-alertmanager" not in judged("observe.server", up)

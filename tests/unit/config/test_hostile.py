@@ -22,7 +22,7 @@ from appliance.config.document import read
 from appliance.config.finding import InvalidConfig, dotted, render
 from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_profile, load_site, profile_names
-from appliance.config.secrets import Secret
+from appliance.config.secrets import MAIL_PASSWORD, Secret
 from appliance.errors import ApplianceError
 from appliance.stages.catalog import STAGES
 from appliance.stages.context import RoleContext
@@ -225,7 +225,9 @@ def load(folder: Path, case: Case, file: Path) -> LoadedSite:
 def made(loaded: LoadedSite) -> Made:
     """What the hosts would be given."""
     site = loaded.site
-    secrets = {name: Secret("k" * 43 + "=") for name in (*site.secrets, CLUSTER_KEY)}
+    secrets = {name: Secret("k" * 43 + "=") for name in (*site.secrets, CLUSTER_KEY, MAIL_PASSWORD)}
+    told = site.observe.receivers
+    secrets |= {f"receiver.{one.name}": Secret("https://hooks.example.com/T0") for one in told}
     seen = {host.name: facts(host.name) for host in site.hosts}
     variables: dict[str, Any] = {}
     files: dict[str, Rendered] = {}

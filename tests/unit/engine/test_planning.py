@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from appliance.adapters.process import run
+from appliance.config.secrets import MAIL_PASSWORD, Secret
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
@@ -116,7 +117,18 @@ def test_secret_changes_the_fingerprint_but_is_not_in_it(session: Session) -> No
     stage = stage_of("one")
     before = prepare(session, {}, (stage,))["one", "head"]
     assert all("s3cret" not in text for text in before.inputs.values())
-    assert session.salt != type(session)(**{**session.__dict__, "secrets": {}}).salt
+    assert session.salt != replace(session, secrets={}).salt
+
+
+def test_a_new_password_of_a_controller_or_address_of_a_receiver_changes_no_digest_but_its_own(
+    session: Session,
+) -> None:
+    beside = {
+        "bmc.head": Secret("new"),
+        "receiver.oncall": Secret("new"),
+        MAIL_PASSWORD: Secret("new"),
+    }
+    assert replace(session, secrets={**session.secrets, **beside}).salt == session.salt
 
 
 def test_stage_the_site_does_not_want_concerns_nobody(session: Session) -> None:

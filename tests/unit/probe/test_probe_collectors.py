@@ -544,6 +544,30 @@ def test_rules_of_the_sites_own_and_such_that_cannot_be_evaluated_do_not_stand_i
     assert (found["rules"], found["waiting"], found["firing"]) == (2, 1, ["Mine"])
 
 
+def test_who_alertmanager_tells_and_whether_it_is_given_anything(
+    prometheus: Serve, said: Said, grow: Grow
+) -> None:
+    names = '[{"name":"nobody"},{"name":"oncall"},{"name":"chat"}]'
+    teller = prometheus([f"HTTP/1.0 200 OK\r\n\r\n{names}"])
+    given = '{"status":"success","data":{"activeAlertmanagers":[{"url":"x"}],"droppedAlertmanagers":[]}}'
+    address = prometheus(
+        [said("prometheus-targets"), said("prometheus-rules"), f"HTTP/1.0 200 OK\r\n\r\n{given}"]
+    )
+    found = observe.collect(Ask({}, grow({})), address, teller)["observe"]
+    assert (found["told"], found["sends"]) == (["chat", "oncall"], 1)
+
+
+@pytest.mark.parametrize("answer", ["HTTP/1.0 500 No\r\n\r\noops", "", "\r\n\r\n[{}]"])
+def test_an_alertmanager_that_does_not_say_whom_it_tells_is_a_problem(
+    prometheus: Serve, said: Said, grow: Grow, answer: str
+) -> None:
+    address = prometheus([said("prometheus-targets"), said("prometheus-rules")])
+    ask = Ask({}, grow({}))
+    found = observe.collect(ask, address, prometheus([answer]))["observe"]
+    assert found["told"] is None
+    assert "Alertmanager on 127.0.0.1" in ask.errors["observe"]
+
+
 def test_another_server_on_the_port_is_an_error(prometheus: Serve, said: Said, grow: Grow) -> None:
     with pytest.raises(Unreadable, match="Prometheus answered 404 Not Found"):
         observe.collect(Ask({}, grow({})), prometheus([said("prometheus-missing")]))

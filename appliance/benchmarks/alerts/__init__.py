@@ -1,0 +1,1 @@
+"""Trial alerts, through Alertmanager to the receivers of the site."""

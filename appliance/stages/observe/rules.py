@@ -1,0 +1,34 @@
+"""Rules over who is told of alerts: each is one, and mails have a server."""
+
+from collections.abc import Iterator
+
+from appliance.config.finding import Finding, KeyPath
+from appliance.config.rules.base import Case, Rule, named_twice
+
+RECEIVERS: KeyPath = ("observe", "receivers")
+MAIL: KeyPath = ("observe", "mail")
+
+
+def receivers(case: Case) -> Iterator[Finding]:
+    """Receivers have names of their own."""
+    given = case.site.observe.receivers
+    names: list[tuple[KeyPath, str]] = [
+        ((*RECEIVERS, i, "name"), receiver.name) for i, receiver in enumerate(given)
+    ]
+    yield from named_twice(case, "receiver", names)
+
+
+def mail(case: Case) -> Iterator[Finding]:
+    """Who is mailed to needs a server, and a server somebody to mail to."""
+    own = case.site.observe
+    mailed = [i for i, receiver in enumerate(own.receivers) if receiver.email is not None]
+    if mailed and own.mail is None and case.checked.whole("observe"):
+        remedy = "add observe: {mail: {server: mail.example.com, sender: appliance@example.com}}"
+        yield case.problem((*RECEIVERS, mailed[0], "email"), "needs a server for mails", remedy)
+    elif own.mail is not None and not mailed and case.checked.whole("observe"):
+        yield case.problem(
+            MAIL, "is used by no receiver", "give a receiver an email, or take it out"
+        )
+
+
+RULES: tuple[Rule, ...] = (receivers, mail)
