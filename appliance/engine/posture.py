@@ -19,6 +19,7 @@ KINDS = {"posture": False, "posture_deep": True}
 """Kinds of journal entries, and whether they hold what costs a look at every file."""
 ACCEPTED = "baseline"
 """Kind of the entry by which somebody takes hosts as they are, data ``{"reason", "by", "hosts"}``."""
+PACKAGE = "package"
 UNNAMED = {"package file": "as its package brought it", "file mode": "as usual"}
 """By kind what is true of what is not listed."""
 
@@ -102,8 +103,16 @@ def posture_differences(
                 host.name, "accounts, packages and files beside the stages were not kept then"
             )
         else:
-            told = frozenset(_told(session, facts))
-            yield from _between(host.name, then, now, told | {*then.owned, *now.owned})
+            left_out = {*_told(session, facts), *then.owned, *now.owned}
+            left_out -= set(_updated(facts, then, now))
+            yield from _between(host.name, then, now, frozenset(left_out))
+
+
+def _updated(facts: HostFacts, then: Posture, now: Posture) -> Iterator[str]:
+    """Packages that are there on both days and that no stage calls drift: nothing else tells their new version."""
+    drifted = {d.name for r in facts.receipts.values() for d in r.drift if d.kind == PACKAGE}
+    was, is_now = (day.things.get(PACKAGE) or {} for day in (then, now))
+    yield from (f"{PACKAGE} {name}" for name in was.keys() & is_now.keys() - drifted)
 
 
 def _told(session: Session, facts: HostFacts) -> Iterator[str]:

@@ -8,6 +8,7 @@ from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.report.changes import lines
 from tests.facts import facts_of
+from tests.unit.engine.world import receipt_of
 
 KEY = "SHA256:abc"
 BUILT = {
@@ -47,10 +48,21 @@ def test_what_was_added_removed_and_changed_is_one_line_each(session: Session) -
 
 def test_what_a_stage_left_then_or_now_is_its_own_check_s(session: Session) -> None:
     kept(session, host(BUILT, "package numactl"))
-    now = {**BUILT, "package": {"nano": "8.0"}, "account": {**BUILT["account"], "ada": "uid 1000"}}
+    now = {**BUILT, "package": {}, "account": {**BUILT["account"], "ada": "uid 1000"}}
     now["key"] = {f"{KEY} of ada": "ssh-ed25519"}
     kept(session, host({**BUILT, "key": {}}, "package numactl"))
     assert told(session, host(now, "account ada", "package nano")) == []
+
+
+def test_a_package_of_a_stage_in_another_version_is_told_here_unless_it_is_drift(
+    session: Session,
+) -> None:
+    kept(session, host(BUILT, "package numactl"))
+    now = host({**BUILT, "package": {"nano": "7.2", "numactl": "2.1"}}, "package numactl")
+    assert told(session, now) == ["~ gpu-1: package numactl: 2.0 then, 2.1 now"]
+    drift = {"kind": "package", "name": "numactl", "expected": "2.0", "found": "2.1"}
+    receipt = receipt_of("base", "", drift=[drift])
+    assert told(session, now.model_copy(update={"receipts": {"base": receipt}})) == []
 
 
 def test_what_base_foreign_names_is_not_said_twice(session: Session) -> None:
