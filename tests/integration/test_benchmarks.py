@@ -175,7 +175,7 @@ def test_a_program_that_hangs_is_ended_within_its_time_and_its_host_named(
     hung = found["fio.scratch_read", "gpu-2"]
     assert (hung["status"], hung["cause"]) == ("error", "it did not end within 105 s")
     assert found["fio.scratch_read", "gpu-1"]["value"] > 0
-    assert with_fio.shell("gpu-2", "pgrep -x sleep").stdout == ""
+    assert with_fio.shell("gpu-2", "pgrep -f '^sleep 900$'").stdout == ""
 
 
 PROLOG = "/etc/slurm/task-prolog.sh"
@@ -254,6 +254,7 @@ def with_mount(with_fio: Deployed, rack: Rack) -> Iterator[str]:
         with_fio.said(host, f"umount {AT}; rm -f /sbin/mount.nfs")
 
 
+@pytest.mark.cluster
 def test_a_server_that_is_throttled_is_what_all_hosts_together_show(
     with_fio: Deployed, rack: Rack, with_mount: str
 ) -> None:

@@ -31,7 +31,7 @@ DIFFERENCE = re.compile(r"^[-+~] (\S+): (.*)$")
 Lines = Mapping[Verb, list[tuple[str, str]]]
 """What each verb tells, by the host it tells it of."""
 Names = list[tuple[str, str]]
-"""What health names, by host: a thing that base.drift lists, or the part that another check judges."""
+"""What health names, by host: a thing that base.drift lists, the part that another check judges, or a word of its cause."""
 
 
 def on_all(rack: Deployed, scripts: Mapping[str, str]) -> dict[str, str]:
@@ -74,7 +74,11 @@ def told(rack: Deployed) -> tuple[Plan, Lines, Names]:
     matched = [DIFFERENCE.match(line.strip()) for line in since.splitlines()]
     differences = [(m.group(1), m.group(0)) for m in matched if m]
     found = [r for r in now.results if r.status not in {"pass", "not_assessed"}]
-    names = [(r.host or "", n) for r in found for n in (*r.names, r.target.partition("/")[2])]
+    names = [
+        (r.host or "", n)
+        for r in found
+        for n in (*r.names, r.target.partition("/")[2], *r.cause.split())
+    ]
     lines = {
         Verb.PLAN: [(c.host, d) for c in plan.pending() for d in c.differences],
         Verb.HEALTH: [(r.host or "", f"{r.id} {r.target}: {r.cause}") for r in found],
