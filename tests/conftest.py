@@ -22,6 +22,7 @@ SHARED_RACK = {
     "test_deploy": "deployed",
     "test_mig": "deployed",
     "test_slurm_containers": "deployed",
+    "test_told": "deployed",
     "test_accepted": "hurt",
     "test_drift": "hurt",
     "test_faults": "hurt",

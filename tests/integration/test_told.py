@@ -1,0 +1,130 @@
+"""Alerts reach who the site names: a trial, and a rule of Prometheus, by Alertmanager to servers of somebody else's.
+
+Part of make fresh: it deploys its rack again, and tests of the shared one compare with its first deployment.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.deployed import Deployed
+
+pytestmark = pytest.mark.fresh
+
+OWN = "/etc/prometheus/rules/of-this-test.yml"
+CONFIG = "/etc/prometheus/alertmanager.yml"
+UNIT = "prometheus-alertmanager.service"
+HOOK = "http://127.0.0.1:9911/token-of-oncall"
+ANSWERS = """
+import asyncore, http.server as h, smtpd, threading
+def keep(line):
+    with open("/run/told", "a") as told:
+        told.write(line + "\\n")
+class Mail(smtpd.SMTPServer):
+    def process_message(self, peer, sender, to, data, **_):
+        keep(f"mail from {sender} to {to} {data!r}")
+class Hook(h.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        keep(self.path + " " + body)
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+Mail(("127.0.0.1", 9925), None)
+threading.Thread(target=asyncore.loop, daemon=True).start()
+h.HTTPServer(("127.0.0.1", 9911), Hook).serve_forever()
+"""
+"""Somebody else's servers for posts and mails: they keep what they get."""
+MAIL = {"server": "127.0.0.1", "port": 9925, "sender": "appliance@example.com", "tls": False}
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def told(deployed: Deployed) -> Iterator[Deployed]:
+    """The rack's site with two receivers; without them again at the end.
+
+    None that refuses: the alert of it would outlast this module, and others have this rack next.
+    """
+    site = deployed.site / "site.yml"
+    before = site.read_text()
+    assert "\nobserve:" not in before
+    listed = [_receiver(deployed.site, "oncall", HOOK)]
+    listed.append({"name": "boss", "email": "boss@example.com", "severity": "critical"})
+    observe = {"receivers": listed, "mail": MAIL}
+    site.write_text(f"{before.rstrip()}\nobserve: {json.dumps(observe)}\n")
+    deployed.shell("head", "cat > /run/hook.py", input=ANSWERS)
+    deployed.said("head", "systemd-run --quiet --unit of-this-test python3 /run/hook.py")
+    try:
+        done = deployed.deploy("--stage", "observe")
+        assert done.returncode == 0, done.stdout
+        yield deployed
+    finally:
+        site.write_text(before)
+        deployed.said("head", f"rm -f {OWN}; systemctl reload prometheus")
+        # The whole of it: after a stage alone the site is to be measured anew, and others have this rack next.
+        again = deployed.deploy()
+        deployed.said("head", "systemctl stop of-this-test; rm -f /run/hook.py /run/told")
+    assert again.returncode == 0, again.stdout
+    state = deployed.said(
+        "head", f"ls {CONFIG}; systemctl is-active {UNIT}; systemctl is-enabled {UNIT}; :"
+    )
+    assert state.split() == ["inactive", "disabled"]
+    planned = deployed.program("plan")
+    assert deployed.plan().changes == 0, planned.stdout
+
+
+def _receiver(folder: Path, name: str, url: str) -> dict[str, object]:
+    secret = folder / f"secrets/{name}"
+    secret.touch(mode=0o600)
+    secret.write_text(url + "\n")
+    return {"name": name, "webhook": {"file": f"secrets/{name}"}}
+
+
+def until(claim: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not claim():
+        assert time.monotonic() < deadline, "not within two minutes"
+        time.sleep(2)
+
+
+def test_a_trial_says_who_was_told(told: Deployed) -> None:
+    done = told.program("validate", "alerts", "--json")
+    listed = json.loads(done.stdout)["results"]
+    results = {r["target"]: r for r in listed if r["id"] == "alerts.delivery"}
+    assert (done.returncode, len(results)) == (0, 2)
+    assert results["cluster/to oncall"]["status"] == "pass"
+    assert results["cluster/to boss"]["status"] == "pass"
+    told.said(
+        "head",
+        "grep 'mail from appliance@example.com .*boss@example.com.*ApplianceTrial' /run/told",
+    )
+    trial = next(
+        line
+        for line in told.said("head", "cat /run/told").splitlines()
+        if "token-of-oncall" in line
+    )
+    assert '"alertname":"ApplianceTrial"' in trial
+    assert "nothing is wrong" in trial
+
+
+def test_an_alert_of_prometheus_reaches_its_receiver(told: Deployed) -> None:
+    rule = {"alert": "OfThisTest", "expr": "vector(1)", "labels": {"severity": "warning"}}
+    told.shell(
+        "head", f"cat > {OWN}", input=json.dumps({"groups": [{"name": "own", "rules": [rule]}]})
+    )
+    told.said("head", "systemctl reload prometheus")
+    until(lambda: "OfThisTest" in told.said("head", "grep token-of-oncall /run/told"))
+
+
+def test_addresses_of_receivers_are_for_alertmanager_alone(told: Deployed) -> None:
+    mode = told.said("head", f"stat -c '%a %U %G' {CONFIG}")
+    assert mode.split() == ["640", "root", "prometheus"]
+    # Alertmanager's own journal names an address that refused; root and the group adm may read it.
+    found = told.said("head", f"grep -rla token-of- /var/lib/appliance /etc | grep -vx {CONFIG}; :")
+    assert found == ""
+    ours = told.site / "runs"
+    assert not [f for f in ours.rglob("*") if f.is_file() and b"token-of-" in f.read_bytes()]
