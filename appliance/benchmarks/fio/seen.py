@@ -128,7 +128,7 @@ def leave(folder: Path, place: Optional[int], hosts: int) -> None:  # noqa: UP04
             left = there(folder, f"left-{other}")
             until(f"the end of host {other}", lambda left=left: left() or not folder.is_dir())  # type: ignore[misc]
     except (Late, OSError):
-        pass
+        pass  # who is still missing has ended, or sees no folder any more: the verdict is made
     shutil.rmtree(str(folder), ignore_errors=True)
 
 
