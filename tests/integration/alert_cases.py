@@ -359,6 +359,7 @@ CASES = (
         {
             FAILED: "3" + STEADY,
             FAILED.replace('"h"', '"gone"'): "0x10 1x40",
+            'up{job="alertmanager",instance="gone"}': "1x12",
             'up{job="alertmanager",instance="h"}': "1" + STEADY,
         },
         {"instance": "h", "integration": "webhook"},

@@ -57,9 +57,9 @@ ALERTS = (
     Alert(
         name="AlertsUndelivered",
         area="prometheus",
-        # Without the second half a site that names nobody any more would be told of it for ten minutes.
+        # Of a site that names nobody any more the last samples count for five minutes yet: they must be fresh.
         expr="increase(alertmanager_notifications_failed_total[10m]) > 0"
-        ' and on (instance) up{job="alertmanager"} == 1',
+        ' and on (instance) time() - timestamp(up{job="alertmanager"}) < 60',
         minutes=0,
         severity=Severity.CRITICAL,
         summary="Alertmanager on {{ $labels.instance }} could not deliver by {{ $labels.integration }}",

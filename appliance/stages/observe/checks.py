@@ -153,6 +153,9 @@ def judge_receivers(view: View) -> Iterable[Judgement]:
         cause = "Alertmanager cannot deliver what it is given"
         fix = "which receiver, and why: appliance validate alerts"
         yield failed("cluster", cause, fix, value=0, **common)
+    elif seen.waiting:
+        cause = f"Prometheus has not evaluated {seen.waiting} of {seen.rules} alert rules yet"
+        yield not_assessed("cluster", cause, fix=_later(server))
     else:
         yield passed("cluster", value, **common)
 

@@ -307,7 +307,13 @@ def test_alerts_that_reach_nobody_fail(head: HostFacts, cause: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [None, facts("head"), facts("head", targets=UP, error="Alertmanager: timed out")]
+    "head",
+    [
+        None,
+        facts("head"),
+        facts("head", targets=UP, error="Alertmanager: timed out"),
+        facts("head", targets=UP, told=("oncall",), waiting=3),
+    ],
 )
 def test_who_is_told_is_not_assessed_where_nobody_says_so(head: HostFacts | None) -> None:
     assert judged(TOLD, head, ONCALL)["cluster"].status is Status.NOT_ASSESSED
