@@ -1,4 +1,4 @@
-"""Alerts reach who the site names: a trial, and a rule of Prometheus, by Alertmanager to servers of somebody else's.
+"""Alerts reach who the site names, and who refuses them is named: trials, and a rule of Prometheus, by Alertmanager.
 
 Part of make fresh: it deploys its rack again, and tests of the shared one compare with its first deployment.
 """
@@ -18,6 +18,7 @@ OWN = "/etc/prometheus/rules/of-this-test.yml"
 CONFIG = "/etc/prometheus/alertmanager.yml"
 UNIT = "prometheus-alertmanager.service"
 HOOK = "http://127.0.0.1:9911/token-of-oncall"
+ILL, GONE = "http://127.0.0.1:9911/token-of-ill", "http://127.0.0.1:9911/token-of-gone"
 ANSWERS = """
 import asyncore, http.server as h, smtpd, threading
 def keep(line):
@@ -30,7 +31,7 @@ class Hook(h.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         keep(self.path + " " + body)
-        self.send_response(200)
+        self.send_response({"ill": 500, "gone": 404}.get(self.path.rpartition("-")[2], 200))
         self.end_headers()
     def log_message(self, *_):
         pass
@@ -38,21 +39,20 @@ Mail(("127.0.0.1", 9925), None)
 threading.Thread(target=asyncore.loop, daemon=True).start()
 h.HTTPServer(("127.0.0.1", 9911), Hook).serve_forever()
 """
-"""Somebody else's servers for posts and mails: they keep what they get."""
+"""Somebody else's servers for posts and mails: they keep what they get, and refuse two addresses, one of them for ever."""
 MAIL = {"server": "127.0.0.1", "port": 9925, "sender": "appliance@example.com", "tls": False}
 PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")
 def told(deployed: Deployed) -> Iterator[Deployed]:
-    """The rack's site with two receivers; without them again at the end.
-
-    None that refuses: the alert of it would outlast this module, and others have this rack next.
-    """
+    """The rack's site with four receivers, two of whom refuse; without them again at the end."""
     site = deployed.site / "site.yml"
     before = site.read_text()
     assert "\nobserve:" not in before
-    listed = [_receiver(deployed.site, "oncall", HOOK)]
+    # Those that refuse come first: one is tried again and again while the next gets its trial.
+    urls = {"ill": ILL, "gone": GONE, "oncall": HOOK}
+    listed = [_receiver(deployed.site, name, url) for name, url in urls.items()]
     listed.append({"name": "boss", "email": "boss@example.com", "severity": "critical"})
     observe = {"receivers": listed, "mail": MAIL}
     site.write_text(f"{before.rstrip()}\nobserve: {json.dumps(observe)}\n")
@@ -75,6 +75,7 @@ def told(deployed: Deployed) -> Iterator[Deployed]:
     assert state.split() == ["inactive", "disabled"]
     planned = deployed.program("plan")
     assert deployed.plan().changes == 0, planned.stdout
+    until(lambda: "AlertsUndelivered" not in deployed.program("health").stdout)
 
 
 def _receiver(folder: Path, name: str, url: str) -> dict[str, object]:
@@ -91,13 +92,17 @@ def until(claim: Callable[[], bool]) -> None:
         time.sleep(2)
 
 
-def test_a_trial_says_who_was_told(told: Deployed) -> None:
+def test_a_trial_says_who_was_told_and_who_was_not_and_why(told: Deployed) -> None:
     done = told.program("validate", "alerts", "--json")
     listed = json.loads(done.stdout)["results"]
     results = {r["target"]: r for r in listed if r["id"] == "alerts.delivery"}
-    assert (done.returncode, len(results)) == (0, 2)
+    assert (done.returncode, len(results)) == (1, 4)
     assert results["cluster/to oncall"]["status"] == "pass"
     assert results["cluster/to boss"]["status"] == "pass"
+    for name, code in (("ill", "500"), ("gone", "404")):
+        refused = results[f"cluster/to {name}"]
+        assert (refused["status"], code in refused["cause"]) == ("fail", True), refused
+        assert "token-of" not in done.stdout
     told.said(
         "head",
         "grep 'mail from appliance@example.com .*boss@example.com.*ApplianceTrial' /run/told",
@@ -118,6 +123,10 @@ def test_an_alert_of_prometheus_reaches_its_receiver(told: Deployed) -> None:
     )
     told.said("head", "systemctl reload prometheus")
     until(lambda: "OfThisTest" in told.said("head", "grep token-of-oncall /run/told"))
+
+
+def test_what_could_not_be_delivered_is_seen_by_health(told: Deployed) -> None:
+    until(lambda: "Alertmanager cannot deliver" in told.program("health").stdout)
 
 
 def test_addresses_of_receivers_are_for_alertmanager_alone(told: Deployed) -> None:

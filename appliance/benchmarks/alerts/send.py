@@ -11,6 +11,7 @@ import re
 import subprocess  # noqa: TID251 - stands alone on the host
 import sys
 import time
+import urllib.parse
 import urllib.request
 
 ALERTMANAGER = "http://127.0.0.1:9093"
@@ -19,9 +20,15 @@ METRIC = re.compile(
     r'^alertmanager_notification_requests(_failed)?_total\{[^}]*integration="([a-z]+)"[^}]*\} ([0-9.e+]+)$',
     re.MULTILINE,
 )
-REASON = re.compile(r'receiver=(\S+) .*?\berr="((?:[^"\\]|\\.)*)"')
+REASONS = (
+    r'receiver={name} .*?\berr="((?:[^"\\]|\\.)*)"',
+    r'err="{name}/[a-z]+\[\d+\]: ((?:[^"\\]|\\.)*)"',
+)
+"""What Alertmanager writes of an attempt it will repeat, and of one that it gives up."""
 ADDRESS = re.compile(r'\\?"?https?://[^\s"\\]+\\?"?')
 """Who knows the address of a webhook can post there."""
+POLL, GRACE = 0.3, 0.7
+"""s; the second between a count and the journal's line of the same attempt."""
 
 
 def asked(path: str, body: bytes | None = None) -> str:
@@ -34,26 +41,34 @@ def asked(path: str, body: bytes | None = None) -> str:
         return str(answer.read().decode("utf-8"))
 
 
-def counted(kind: str) -> list[float]:
-    """Attempts by this integration, and how many of them failed."""
-    found = [(bool(m[1]), float(m[3])) for m in METRIC.finditer(asked("/metrics")) if m[2] == kind]
-    return [sum(value for failed, value in found if failed is of) for of in (False, True)]
+def taken(kind: str) -> float:
+    """Messages that some receiver of this integration took: what fails for another one meanwhile does not count."""
+    found = [(m[1], float(m[3])) for m in METRIC.finditer(asked("/metrics")) if m[2] == kind]
+    return sum(-value if failed else value for failed, value in found)
 
 
-def reason(receiver: str, since: int) -> str:
-    """What Alertmanager's journal says of its last attempt, without addresses that are secret."""
-    argv = ["journalctl", "--unit", UNIT, "--output", "cat", "--quiet", f"--since=@{since}"]
+def held_back(receiver: str, token: str) -> str:
+    """Why the trial cannot reach its receiver; "" where nothing is in its way."""
+    wanted = urllib.parse.quote(f'trial="{token}"')
+    found = json.loads(asked(f"/api/v2/alerts?filter={wanted}"))
+    if not any(to["name"] == receiver for alert in found for to in alert["receivers"]):
+        return "Alertmanager does not lead it to this receiver"
+    if all(alert["status"]["state"] == "suppressed" for alert in found):
+        return "a silence, or another alert, holds it back"
+    return ""
+
+
+def reason(receiver: str, since: float) -> str:
+    """Why the last attempt failed, by Alertmanager's journal and without addresses that are secret; "" where none did."""
+    argv = ["journalctl", "--unit", UNIT, "--output", "cat", "--quiet", f"--since=@{int(since)}"]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=20).stdout
-    found = [m[2] for m in REASON.finditer(said) if m[1] == receiver]
-    return (
-        ADDRESS.sub("its address", found[-1].replace('\\"', '"'))
-        if found
-        else "it does not say why"
-    )
+    name = re.escape(receiver)
+    found = [why for form in REASONS for why in re.findall(form.format(name=name), said)]
+    return ADDRESS.sub("its address", found[-1].replace('\\"', '"')) if found else ""
 
 
 def main() -> dict[str, object]:
-    """Send, wait for the first attempt, and tell it from a failed one."""
+    """Send, and wait until it is taken or refused."""
     receiver, kind, site, token, patience = sys.argv[1:]
     began = time.time()
     labels = {
@@ -68,22 +83,22 @@ def main() -> dict[str, object]:
         "remedy": "None is needed. It was sent by: appliance validate alerts",
     }
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began + 60))
+    alert = {"labels": labels, "annotations": told, "endsAt": ends}
     try:
-        attempts, failures = counted(kind)
-        asked(
-            "/api/v2/alerts",
-            json.dumps([{"labels": labels, "annotations": told, "endsAt": ends}]).encode(),
-        )
-        while (now := counted(kind))[0] == attempts and time.time() < began + float(patience):
-            time.sleep(0.2)
-        now = counted(kind)
+        before = taken(kind)
+        asked("/api/v2/alerts", json.dumps([alert]).encode())
+        while time.time() < began + float(patience):
+            is_taken = taken(kind) > before
+            time.sleep(GRACE if is_taken else POLL)
+            if why := reason(receiver, began):
+                return {"state": "failed", "why": why}
+            if why := held_back(receiver, token):
+                return {"state": "silent", "why": why}
+            if is_taken:
+                return {"state": "delivered", "seconds": round(time.time() - began, 1)}
     except OSError as error:
         return {"state": "silent", "why": f"Alertmanager does not answer: {error}"}
-    if now[0] == attempts:
-        return {"state": "silent", "why": "Alertmanager made no attempt in time"}
-    if now[1] > failures:
-        return {"state": "failed", "why": reason(receiver, int(began))}
-    return {"state": "delivered", "seconds": round(time.time() - began, 1)}
+    return {"state": "silent", "why": "Alertmanager made no attempt in time"}
 
 
 if __name__ == "__main__":

@@ -109,6 +109,8 @@ class Alertmanager:
     given: list[dict[str, Any]] = field(default_factory=list)
     attempts: int = 3
     failures: int = 1
+    leads_to: str = "chat"
+    state: str = "active"
 
     def metrics(self) -> str:
         head = "alertmanager_notification_requests"
@@ -116,6 +118,10 @@ class Alertmanager:
             f'{head}_total{{integration="email"}} 7\n{head}_total{{integration="slack"}} {self.attempts}\n'
             f'{head}_failed_total{{integration="email"}} 7\n{head}_failed_total{{integration="slack"}} {self.failures}\n'
         )
+
+    def alerts(self) -> str:
+        receivers, status = [{"name": self.leads_to}], {"state": self.state}
+        return json.dumps([{**g, "receivers": receivers, "status": status} for g in self.given])
 
     def take(self, body: bytes) -> None:
         self.given += json.loads(body)
@@ -129,7 +135,8 @@ def alertmanager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Alertmanager]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.answer(own.metrics().encode())
+            found = own.metrics() if self.path == "/metrics" else own.alerts()
+            self.answer(found.encode())
 
         def do_POST(self) -> None:
             own.take(self.rfile.read(int(self.headers["Content-Length"])))
@@ -146,9 +153,15 @@ def alertmanager(monkeypatch: pytest.MonkeyPatch) -> Iterator[Alertmanager]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setattr(send, "ALERTMANAGER", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(send, "GRACE", 0.01)
+    logged(monkeypatch, "")
     yield own
     server.shutdown()
     server.server_close()
+
+
+def logged(monkeypatch: pytest.MonkeyPatch, journal: str) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=journal))
 
 
 def sent(monkeypatch: pytest.MonkeyPatch, patience: str = "1") -> dict[str, object]:
@@ -175,13 +188,32 @@ def test_a_failed_trial_says_why_and_not_where(
     alertmanager: Alertmanager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alertmanager.outcome = "failed"
-    journal = (
-        'level=warn component=dispatcher receiver=other integration=email[0] msg="Notify attempt failed" err="no"\n'
-        f'level=warn component=dispatcher receiver=chat integration=slack[0] err="Post \\"{SECRET}\\": connection refused"\n'
-    )
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=journal))
-    found = sent(monkeypatch)
-    assert found == {"state": "failed", "why": "Post its address: connection refused"}
+    other = 'level=warn component=dispatcher receiver=other integration=email[0] msg="Notify attempt failed" err="no"\n'
+    again = f'level=warn component=dispatcher receiver=chat integration=slack[0] err="Post \\"{SECRET}\\": connection refused"\n'
+    logged(monkeypatch, other + again)
+    assert sent(monkeypatch) == {"state": "failed", "why": "Post its address: connection refused"}
+    given_up = 'level=error component=dispatcher msg="Notify for alerts failed" err="chat/slack[0]: notify retry canceled: 404"\n'
+    logged(monkeypatch, given_up)
+    assert sent(monkeypatch) == {"state": "failed", "why": "notify retry canceled: 404"}
+
+
+def test_what_fails_for_another_receiver_of_the_same_kind_is_neither_failed_nor_taken(
+    alertmanager: Alertmanager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged(monkeypatch, 'component=dispatcher receiver=other integration=slack[0] err="no"\n')
+    alertmanager.outcome = "failed"
+    assert sent(monkeypatch)["why"] == "Alertmanager made no attempt in time"
+    alertmanager.outcome = "delivered"
+    assert sent(monkeypatch)["state"] == "delivered"
+
+
+def test_what_another_took_is_no_answer_of_this_one(
+    alertmanager: Alertmanager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alertmanager.state = "suppressed"
+    assert "holds it back" in str(sent(monkeypatch)["why"])
+    alertmanager.leads_to = "nobody"
+    assert "does not lead it" in str(sent(monkeypatch)["why"])
 
 
 def test_an_alertmanager_that_attempts_nothing_or_is_away_is_silent(
