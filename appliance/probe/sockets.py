@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from appliance.probe import files
@@ -67,10 +66,8 @@ def _holders(ask: Ask, inodes: set[str]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
         folder = ask.path(f"/proc/{pid}/fd")
-        try:
-            links = [os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)]  # noqa: PTH115, PTH208
-        except OSError:
-            continue
+        # One by one: a program may close a descriptor while they are read.
+        links = (files.link(f"{folder}/{fd}") or "" for fd in files.names(folder))
         for held in filter(None, map(SOCKET.match, links)):
             if held.group(1) in inodes:
                 program = files.text(ask.path(f"/proc/{pid}/comm"), "unknown")

@@ -157,6 +157,17 @@ def test_who_listens_is_told_by_port_and_program_and_people_s_work_is_not(networ
     }
 
 
+def test_a_descriptor_closed_meanwhile_hides_no_other_of_its_program(
+    network: str, tmp_path: Path
+) -> None:
+    for pid, before in ((100, "0"), (101, "9")):
+        (tmp_path / f"proc/{pid}/fd" / before).write_text(
+            "no link: readlink(2) fails as for one gone"
+        )
+    found = dict(listening(Ask({}, network)))
+    assert (found["tcp 22"], found["tcp 3306 local"]) == ("sshd", "mariadbd")
+
+
 MOUNTED = """22 1 0:20 / / rw - ext4 /dev/sda1 rw
 23 22 0:21 / /opt/data rw,noexec - tmpfs evil rw
 24 22 0:22 / /run/user/0 rw - tmpfs tmpfs rw
