@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -50,7 +50,26 @@ class Numerous(Model):
         """One set serves all; a copy gets its own, and nothing else may change a frozen model."""
         object.__setattr__(self, "__pydantic_fields_set__", _NOT_REMEMBERED)
 
+    def _of_values(self, values: dict[str, Any]) -> Self:
+        """A model of these values as they are: nothing is looked at."""
+        # What object.__setattr__ does, each slot found once: nobody else may write into a frozen model.
+        made = object.__new__(type(self))
+        _set_values(made, values)
+        _set_given(made, _NOT_REMEMBERED)
+        _set_extra(made, None)
+        _set_private(made, None)
+        return made
 
+
+_set_values, _set_given, _set_extra, _set_private = (
+    vars(BaseModel)[name].__set__
+    for name in (
+        "__dict__",
+        "__pydantic_fields_set__",
+        "__pydantic_extra__",
+        "__pydantic_private__",
+    )
+)
 _NOT_REMEMBERED: set[str] = set()
 MOST = 4096
 _KNOWN: dict[tuple[object, ...], Any] = {}

@@ -114,13 +114,7 @@ class CheckResult(Numerous):
         values["target"], values["host"], values["parts"] = (
             _named(where) if isinstance(where, str) else _spelled(where)
         )
-        # As pydantic makes its own: nobody else may write into a frozen model.
-        made = CheckResult.__new__(CheckResult)
-        object.__setattr__(made, "__dict__", values)
-        object.__setattr__(made, "__pydantic_fields_set__", self.__pydantic_fields_set__)
-        object.__setattr__(made, "__pydantic_extra__", None)
-        object.__setattr__(made, "__pydantic_private__", None)
-        return made
+        return self._of_values(values)
 
     @property
     def name(self) -> str:

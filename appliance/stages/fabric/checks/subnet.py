@@ -162,21 +162,31 @@ def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: boo
 
 
 class Adapters:
-    """The adapters discovery met, to be looked up by host and port."""
+    """The adapters discovery met, to be looked up host by host."""
 
     def __init__(self, topology: Topology) -> None:
         self._described = {node.description for node in topology.hcas}
         self._guids = {number(node.guid) for node in topology.hcas}
 
-    def has(self, host: Host, facts: HostFacts, port: Port) -> bool:
-        """By "host device", as rdma-ndd describes adapters; where it does not run, by GUID.
+    def unmet(self, host: Host, facts: HostFacts) -> list[Port]:
+        """Ports with a link that discovery did not meet.
 
-        An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number.
+        By "host device", as rdma-ndd describes adapters; where it does not run, by GUID: an adapter's is its
+        port's, or with several ports (and in ibsim) less by the port's number.
         """
         names = {host.name, facts.os.hostname}
-        own = {f"{name} {other.device}" for name in names for other in facts.ports}
-        if own & self._described:
-            return any(f"{name} {port.device}" in self._described for name in names)
+        met = {
+            port.device
+            for port in facts.ports
+            for name in names
+            if f"{name} {port.device}" in self._described
+        }
+        linked = [port for port in facts.ports if _is_linked(port)]
+        if met:
+            return [port for port in linked if port.device not in met]
+        return [port for port in linked if not self._has_guid(port)]
+
+    def _has_guid(self, port: Port) -> bool:
         guid = number(port.guid)
         return bool(guid) and bool({guid, guid - port.port} & self._guids)
 
@@ -194,11 +204,10 @@ def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> It
     if not facts.ports and "fabric" in facts.errors:
         unread = facts.gap("fabric").after(f"which adapters {host.name} has was not read: ")
         yield not_assessed(host.name, unread, simulated=simulated)
-    for port in facts.ports:
-        if _is_linked(port) and not seen.has(host, facts, port):
-            yield failed(
-                place(host.name, port.device),
-                f"discovery does not find {port.device} of {host.name}, though its link is up: it hangs on another fabric",
-                f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",
-                simulated=simulated,
-            )
+    for port in seen.unmet(host, facts):
+        yield failed(
+            place(host.name, port.device),
+            f"discovery does not find {port.device} of {host.name}, though its link is up: it hangs on another fabric",
+            f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",
+            simulated=simulated,
+        )
