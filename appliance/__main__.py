@@ -1,10 +1,10 @@
 """The program's entry, also as python -m appliance."""
 
-import gc
 import os
 import sys
 
 from appliance.adapters import core_dumps, open_files, stopping
+from appliance.cli.collector import relax
 from appliance.errors import Unreadable
 
 
@@ -14,8 +14,7 @@ def main() -> None:
     core_dumps.forbid()
     stopping.listen()
     open_files.allow()
-    # What the program reads of itself and of a site lives to the end: passes over it took a tenth of the start.
-    gc.set_threshold(200_000)
+    relax()
     try:
         from appliance.cli.main import main as run
     except KeyboardInterrupt:

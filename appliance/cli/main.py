@@ -8,7 +8,7 @@ import click
 
 from appliance import __version__
 from appliance.adapters import leftovers
-from appliance.cli.collector import relax, rest
+from appliance.cli.collector import rest
 from appliance.cli.machine import of_machine
 from appliance.cli.spoken import advice
 from appliance.cli.streams import loss, settle
@@ -45,7 +45,6 @@ def cli() -> None:
 
 def main() -> None:
     """Runs a command line; exits 0, 1, 2, 3 or 130 as the README says, and 3 wherever a Nagios plugin cannot judge."""
-    relax()
     settle()
     is_plugin = plugin.is_asked(sys.argv[1:])
     code, said, at_once = _ended(is_plugin)
