@@ -1,48 +1,31 @@
 """Measured workloads: the list of all benchmarks, in the order they run, and of those that a deployment runs."""
 
-from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 from appliance.adapters.remote import Remote
-from appliance.benchmarks import measured, slurm_job, storage_roundtrip
-from appliance.benchmarks.alerts import run as alerts
 from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
-from appliance.benchmarks.burnin import judge as burnin_judge
-from appliance.benchmarks.burnin import run as burnin
-from appliance.benchmarks.dcgm import run as dcgm
-from appliance.benchmarks.fio import run as fio
-from appliance.benchmarks.gpt3 import gates as gpt3_gates
-from appliance.benchmarks.hpcc import run as hpcc
-from appliance.benchmarks.model_load import gates as model_load_gates
-from appliance.benchmarks.nccl import run as nccl
-from appliance.benchmarks.perftest import run as perftest
-from appliance.benchmarks.serving import gates as serving_gates
+from appliance.benchmarks.burnin import gates as burnin
+from appliance.benchmarks.dcgm import gates as dcgm
+from appliance.benchmarks.fio import gates as fio
+from appliance.benchmarks.gpt3 import gates as gpt3
+from appliance.benchmarks.hpcc import gates as hpcc
+from appliance.benchmarks.model_load import gates as model_load
+from appliance.benchmarks.nccl import gates as nccl
+from appliance.benchmarks.perftest import gates as perftest
+from appliance.benchmarks.serving import gates as serving
 from appliance.checks.check import View
 from appliance.models.bound import Bound
 
 
-def _joined(work: Callable[[View, Remote], Iterable[Iterable[Any]]]) -> Workload:
-    """A workload whose parts come as lists, as one Outcome."""
-    return lambda view, remote: Outcome(*map(tuple, work(view, remote)))
+def _run_of(module: str) -> Workload:
+    """``run`` of a module below here, read when it is wanted: who judges health need not know how anything is measured."""
 
+    def work(view: View, remote: Remote, *request: Any, **more: Any) -> Outcome:
+        done: Outcome = import_module(f"{__name__}.{module}").run(view, remote, *request, **more)
+        return done
 
-def _gpt3(view: View, remote: Remote, request: Any = None, book: Any = None) -> Outcome:
-    """Who judges health need not read how training is started and its logs are read."""
-    from appliance.benchmarks.gpt3.run import run
-
-    return run(view, remote, request, book=book)
-
-
-def _model_load(view: View, remote: Remote, request: Any = None) -> Outcome:
-    from appliance.benchmarks.model_load.run import run
-
-    return run(view, remote, request)
-
-
-def _serving(view: View, remote: Remote, request: Any = None) -> Outcome:
-    from appliance.benchmarks.serving.run import run
-
-    return run(view, remote, request)
+    return work
 
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -50,7 +33,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="storage",
         title="A file written on each host is read on all",
         checks=("storage.roundtrip",),
-        run=_joined(storage_roundtrip.run),
+        run=_run_of("storage_roundtrip"),
         minutes=0.3,
         explain="Every host writes a file through the shared storage, every other host reads it and compares the digest; "
         "64 MiB each way give MB/s. A host that cannot read what another wrote has a wrong mount, export or firewall.",
@@ -59,7 +42,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="slurm",
         title="One GPU job over all hosts",
         checks=("slurm.job", "slurm.job_accounting"),
-        run=_joined(slurm_job.run),
+        run=_run_of("slurm_job"),
         minutes=0.2,
         explain="srun starts one task on every GPU host with all of its GPUs; each must answer once and see every GPU. "
         "Then accounting must know the job. A host missing here is down, drained or lacks GPU device files.",
@@ -67,8 +50,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark(
         name="alerts",
         title="A trial alert to each receiver of the site",
-        checks=(alerts.CHECK,),
-        run=alerts.run,
+        checks=("alerts.delivery",),
+        run=_run_of("alerts.run"),
         minutes=0.2,
         explain="Alertmanager is handed one alert for each of observe.receivers, and says whether the other side took it. What a mail server "
         "does with a mail afterwards only its reader knows: the message names the site and the time.",
@@ -78,24 +61,24 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="gpt3",
         title="GPT-3 training throughput",
         checks=("gpt3.loss", "gpt3.throughput", "gpt3.scaling"),
-        run=_gpt3,
+        run=_run_of("gpt3.run"),
         minutes=1.0,
         explain="Tokens per second = global batch x sequence ÷ step time, on 1, 2, 4 ... hosts, against published cells. "
         "On processors it proves only launch, rendezvous and log reading. See docs/gpt3.md.",
         bounds={"gpt3.throughput": Bound("%", least=0, below=100)},
-        gates=gpt3_gates.gates,
+        gates=gpt3.gates,
         submits=True,
     ),
     Benchmark(
         name="dcgm",
         title="DCGM's diagnostics of every GPU",
         checks=dcgm.CHECKS,
-        run=dcgm.run,
+        run=_run_of("dcgm.run"),
         minutes=3.0,
         explain="dcgmi diag, NVIDIA's own tests of memory, PCIe, compute and power with NVIDIA's limits by product: level 1 takes "
         "seconds, 2 two minutes, 3 a quarter of an hour, 4 hours. What it skips or does not know is never called good.",
         bounds=dcgm.BOUNDS,
-        gates=measured.dcgm,
+        gates=dcgm.gates,
         deploys=False,
         submits=True,
     ),
@@ -103,12 +86,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="nccl",
         title="Collectives in a host and between hosts",
         checks=nccl.CHECKS,
-        run=nccl.run,
+        run=_run_of("nccl.run"),
         minutes=10.0,
         explain="nccl-tests: all_reduce over the GPUs of each host, over the host's own fabric with NVLink off, over groups that tell "
         "which host or path is slow, and over 2, 4 ... all hosts. Large messages count; wrong values fail whatever the speed.",
         bounds=nccl.BOUNDS,
-        gates=measured.nccl,
+        gates=nccl.gates,
         deploys=False,
         submits=True,
     ),
@@ -116,12 +99,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="perftest",
         title="Every rail of pairs of hosts",
         checks=perftest.CHECKS,
-        run=perftest.run,
+        run=_run_of("perftest.run"),
         minutes=8.0,
         explain="ib_write_bw and ib_write_lat over each port of pairs of hosts, from host and GPU memory. A port that is slow with every "
         "host that is known to be good is named; a path that is slow between two good ports is a cable or a switch port.",
         bounds=perftest.BOUNDS,
-        gates=measured.perftest,
+        gates=perftest.gates,
         deploys=False,
         submits=True,
     ),
@@ -129,13 +112,13 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="fio",
         title="Scratch and shared storage: bandwidth, operations, small files",
         checks=fio.CHECKS,
-        run=fio.run,
+        run=_run_of("fio.run"),
         minutes=5.0,
         explain="fio writes and reads 1 MiB blocks in sequence and 4 KiB blocks at random, past the page cache, and makes "
         "many small files: on the scratch of each host, then on shared storage from 1, 2, 4 ... all hosts at once. A host "
         "that is slower than its equals has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
         bounds=fio.BOUNDS,
-        gates=measured.fio,
+        gates=fio.gates,
         deploys=False,
         submits=True,
     ),
@@ -143,12 +126,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="hpcc",
         title="STREAM and HPL on the processors of each host",
         checks=hpcc.CHECKS,
-        run=hpcc.run,
+        run=_run_of("hpcc.run"),
         minutes=30.0,
         explain="HPC Challenge, one rank per core within each host: memory bandwidth (STREAM triad of all ranks) and HPL, whose solution "
         "is checked. A host that is slower than equal ones lacks a memory module, runs hot, or does other work.",
         bounds=hpcc.BOUNDS,
-        gates=measured.hpcc,
+        gates=hpcc.gates,
         deploys=False,
         submits=True,
     ),
@@ -156,7 +139,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="model-load",
         title="Model weights from storage into memory",
         checks=("model_load.tensors", "model_load.speedup", "model_load.share"),
-        run=_model_load,
+        run=_run_of("model_load.run"),
         minutes=30.0,
         explain="A model file of Llama-3-8B's shape is loaded from a cold cache by Run:ai Model Streamer, safetensors and "
         "tensorizer, and set against the rate at which the storage is read by itself. See docs/model-load.md.",
@@ -164,32 +147,32 @@ BENCHMARKS: tuple[Benchmark, ...] = (
             "model_load.speedup": Bound("times as fast", above=0),
             "model_load.share": Bound("%", above=0, most=100),
         },
-        gates=model_load_gates.gates,
+        gates=model_load.gates,
         deploys=False,
     ),
     Benchmark(
         name="serving",
         title="Answers of a served model by request rate",
-        checks=serving_gates.CHECKS,
-        run=_serving,
+        checks=serving.CHECKS,
+        run=_run_of("serving.run"),
         minutes=5.0,
         explain="An OpenAI-style server is asked at rising rates, whether it keeps up or not: time to the first token, time per token, "
         "throughput, errors, and the highest rate it keeps up with. An answer that contradicts itself counts as none. See docs/serving.md.",
-        bounds=serving_gates.BOUNDS,
-        gates=serving_gates.gates,
+        bounds=serving.BOUNDS,
+        gates=serving.gates,
         deploys=False,
     ),
     Benchmark(
         name="burnin",
         title="Hours under load: heat, power, clocks, errors",
-        checks=burnin_judge.CHECKS,
-        run=burnin.run,
+        checks=burnin.CHECKS,
+        run=_run_of("burnin.run"),
         minutes=float(burnin.MINUTES),
         explain="A job multiplies on all GPUs and exchanges between all hosts at once, for eight hours or --minutes, while heat, power, "
         "clocks, memory errors and Xids are sampled on each host. It goes on when this program ends; the same command waits "
         "for it again and judges it.",
         bounds=burnin.BOUNDS,
-        gates=measured.burn_in,
+        gates=burnin.gates,
         deploys=False,
     ),
 )

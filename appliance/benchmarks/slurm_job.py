@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
+from appliance.benchmarks.benchmark import Outcome
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.gpus import gpu_least
@@ -51,16 +52,16 @@ def run(
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[list[CheckResult], list[Measurement]]:
+) -> Outcome:
     """Checks slurm.job and slurm.job_accounting, and the seconds from srun to its end."""
     controls = view.site.with_role(Role.CONTROL)
     if not controls or not view.site.with_role(Role.GPU):
         why = "the site has no " + ("GPU host" if controls else "control host")
-        return [_unknown(view, JOB, why), _unknown(view, ACCOUNTING, why)], []
+        return Outcome((_unknown(view, JOB, why), _unknown(view, ACCOUNTING, why)))
     hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.SLURM))
     if not hosts:
         results = (_unknown(view, check, NOBODY) for check in (JOB, ACCOUNTING))
-        return [r.model_copy(update={"required": False}) for r in results], []
+        return Outcome(tuple(r.model_copy(update={"required": False}) for r in results))
     control, name = controls[0].name, f"appliance-{secrets.token_hex(4)}"
     began = clock()
     try:
@@ -68,12 +69,12 @@ def run(
     except ApplianceError as error:
         if not isinstance(error, ConnectionFailed | DeadlineExceeded):
             raise
-        return _cut_off(view, remote, control, name, error), []
+        return Outcome(tuple(_cut_off(view, remote, control, name, error)))
     took = clock() - began
     job, answers = _judge_job(view, done, hosts)
     record = _judge_record(view, remote, control, name, answers, clock, sleep)
-    measured = [_measured(view, took, len(hosts))] if job.status == "pass" else []
-    return [job, record], measured
+    measured = (_measured(view, took, len(hosts)),) if job.status == "pass" else ()
+    return Outcome((job, record), measured)
 
 
 def command(view: View, name: str, hosts: tuple[str, ...]) -> list[str]:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from appliance.adapters.remote import Remote
+from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.storage_route import Route, Way, routes
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.errors import ApplianceError, ConnectionFailed
@@ -32,7 +33,7 @@ class Answer:
     silent: bool = False
 
 
-def run(view: View, remote: Remote) -> tuple[list[CheckResult], list[Measurement]]:
+def run(view: View, remote: Remote) -> Outcome:
     """Write, read everywhere, measure, and remove every file again, also when something failed on the way."""
     results: list[CheckResult] = []
     measured: list[Measurement] = []
@@ -51,7 +52,7 @@ def run(view: View, remote: Remote) -> tuple[list[CheckResult], list[Measurement
             measured += _measure(remote, wanted, usable, token)
         finally:
             results += _remove(remote, wanted, cleaner, token)
-    return results, measured
+    return Outcome(tuple(results), tuple(measured))
 
 
 def _prove(

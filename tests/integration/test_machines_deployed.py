@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.process import Completed, run
+from appliance.benchmarks.perftest import gates
 from appliance.benchmarks.perftest import run as perftest
 from appliance.config import data, document
 from appliance.config.load import load_profile
@@ -252,7 +253,7 @@ def test_soft_roce_between_the_machines_is_run_and_read(site: Deployed) -> None:
     values, why = perftest.parts(said)
     print(values)  # noqa: T201
     assert why == ""
-    assert set(values) == {(check, "rxe0") for check in (perftest.BW, perftest.LAT)}
+    assert set(values) == {(check, "rxe0") for check in (gates.BW, gates.LAT)}
     assert all(value > 0 for value in values.values())
 
 

@@ -4,20 +4,13 @@ from collections.abc import Callable, Iterator
 from statistics import mean, pstdev
 from typing import Any
 
+from appliance.benchmarks.burnin.gates import CLOCKS, DONE, ERRORS, HEAT, RATE
 from appliance.benchmarks.burnin.samples import Burn, Gpu
 from appliance.checks.check import failed, not_assessed, passed, warned
 from appliance.models.result import CheckResult, place
 from appliance.stages.gpu.checks.condition import HARD, SW_THERMAL
 from appliance.stages.gpu.xid_map import xid_map
 
-DONE, CLOCKS, HEAT, ERRORS, RATE = (
-    "burnin.done",
-    "burnin.clocks",
-    "burnin.heat",
-    "burnin.errors",
-    "burnin.rate",
-)
-CHECKS = (DONE, CLOCKS, HEAT, ERRORS, RATE)
 WARM, HOT, SPREAD = 88.0, 95.0, 5.0
 """C: counted as too hot by Modal, critical by VESSL; a host's GPUs within 5 C of each other (a published H100 acceptance form)."""
 JITTER = 4.0

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.benchmark import Outcome, Raw
-from appliance.benchmarks.burnin.judge import CHECKS, DONE, judge
+from appliance.benchmarks.burnin.gates import CHECKS, DONE, MINUTES
+from appliance.benchmarks.burnin.judge import judge
 from appliance.benchmarks.burnin.samples import Burn, read
 from appliance.benchmarks.jobs import LARGEST
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, judged, not_assessed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
-from appliance.models.bound import Bound
 from appliance.models.gpus import gpu_count, gpu_least
 from appliance.models.result import CLUSTER, CheckResult, Status
 from appliance.models.run import Plot, Series, Table
@@ -23,9 +23,6 @@ from appliance.text import one_line, shortened
 NAME = "appliance-burnin"
 FOLDER = "/var/lib/appliance/burnin"
 SCRIPT = Path(__file__).with_name("burn.py")
-MINUTES = 480
-"""What ClusterMAX 3.0 runs: GPUs and fabric together for eight hours."""
-BOUNDS = {DONE: Bound("h")}
 MOST_SAMPLES = 2000
 """Of one host: with eight GPUs some 1.2 KB each, below what is read of a host."""
 POLL = 10.0

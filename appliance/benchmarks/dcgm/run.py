@@ -5,22 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.dcgm.gates import CHECK
 from appliance.benchmarks.dcgm.report import Report, Verdict, Word, read
 from appliance.benchmarks.jobs import Reach, Said, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed, warned
-from appliance.models.bound import Bound
 from appliance.models.gpus import gpu_count, gpu_least
 from appliance.models.result import CLUSTER, CheckResult, Place, Status, place
 from appliance.models.run import Table
 from appliance.models.site import Role
 from appliance.text import first_few
 
-CHECK = "dcgm.diag"
-CHECKS = (CHECK,)
 LEVELS = (1, 2, 3, 4)
 DEFAULT = 2
-BOUNDS = {CHECK: Bound("level", least=1, most=4, whole=True)}
 SECONDS = {1: 300.0, 2: 900.0, 3: 3600.0, 4: 4 * 3600.0}
 """Deadlines. NVIDIA and AWS give seconds, 2 min, 15 min, and 45 min to 2.3 h."""
 TOOLS = {

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.benchmarks.equals import in_container
+from appliance.benchmarks.fio.gates import LOCKS, VISIBLE
 from appliance.benchmarks.jobs import Said, Task
 from appliance.benchmarks.reading import Foreign, Rate, Unread, document
 from appliance.checks.check import View, failed, judged, not_assessed, passed
@@ -13,8 +14,6 @@ from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Judgement, Place, Status, place
 from appliance.text import first_few, one_line, shortened
 
-VISIBLE, LOCKS = "fio.visible", "fio.locks"
-CHECKS = (VISIBLE, LOCKS)
 PROGRAM = Path(__file__).with_name("seen.py")
 WITHIN = Limit(
     value=1.0, unit="s", source="own choice: programs that hand files to each other wait no longer"

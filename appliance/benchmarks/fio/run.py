@@ -10,37 +10,17 @@ from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.equals import Figure, in_container, judge_hosts
 from appliance.benchmarks.fio import meeting, sweep
+from appliance.benchmarks.fio.gates import DECAY, TOTALS, UNITS
 from appliance.benchmarks.fio.sweep import PARTS, Sweep
 from appliance.benchmarks.jobs import Reach, Said, Task, Trouble, on_each, together
 from appliance.benchmarks.reading import Unread
 from appliance.benchmarks.storage_route import Route, Way, routes
 from appliance.checks.check import View, failed, judged, not_assessed, passed
-from appliance.models.bound import Bound
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Table
 from appliance.models.site import Role
 from appliance.stages.storage.site import NfsMount
 
-UNITS = {
-    "seq_write": (1e9, "GB/s", "write"),
-    "seq_read": (1e9, "GB/s", "read"),
-    "rand_write": (1, "IOPS", "random_write"),
-    "rand_read": (1, "IOPS", "random_read"),
-    "create": (1, "files/s", "create"),
-}
-TOTALS = ("seq_write", "seq_read")
-DECAY = "fio.decay"
-CHECKS = (
-    *(f"fio.{kind}_{name}" for kind in ("scratch", "shared") for _, _, name in UNITS.values()),
-    *(f"fio.total_{UNITS[part][2]}" for part in TOTALS),
-    DECAY,
-    *meeting.CHECKS,
-)
-BOUNDS = {check: Bound("GB/s") for check in CHECKS}
-BOUNDS |= {check: Bound("IOPS") for check in CHECKS if "random" in check}
-BOUNDS |= {check: Bound("files/s") for check in CHECKS if check.endswith("create")}
-BOUNDS |= {DECAY: Bound("%", least=0, below=100), meeting.VISIBLE: Bound("s", above=0)}
-del BOUNDS[meeting.LOCKS]
 FIX = {
     "scratch": "there: nvme smart-log and dmesg for errors, and what else writes to that disk",
     "shared": "there: nfsstat -c and the link to the server (ethtool); compare with its equals",

@@ -6,17 +6,14 @@ from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.equals import Figure, in_container, judge_hosts
+from appliance.benchmarks.hpcc.gates import CHECKS, HPL, STREAM
 from appliance.benchmarks.hpcc.summary import Summary, read
 from appliance.benchmarks.jobs import Reach, Said, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed
-from appliance.models.bound import Bound
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Status
 from appliance.models.site import Role
 
-STREAM, HPL = "hpcc.stream", "hpcc.hpl"
-CHECKS = (STREAM, HPL)
-BOUNDS = {STREAM: Bound("GB/s"), HPL: Bound("GFLOPS")}
 INSTALL = (
     "apt-get install hpcc libopenblas0-pthread there (Debian, Ubuntu; RHEL has no package of it)"
 )

@@ -12,25 +12,16 @@ from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, search
 from appliance.benchmarks.fio.run import sizes
 from appliance.benchmarks.jobs import Reach, Said, Task, as_one, on_each
+from appliance.benchmarks.nccl.gates import ALL, CURVE, GROUPS, HOST, LOOPBACK
 from appliance.benchmarks.nccl.table import Collective, read
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed
-from appliance.models.bound import Bound
 from appliance.models.gpus import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Plot, Series, Table
 from appliance.models.site import Owner
 
-HOST, LOOPBACK, GROUPS, ALL, CURVE = (
-    "nccl.host",
-    "nccl.loopback",
-    "nccl.groups",
-    "nccl.cluster",
-    "nccl.curve",
-)
-CHECKS = (HOST, LOOPBACK, GROUPS, ALL, CURVE)
-BOUNDS = {check: Bound("GB/s") for check in (HOST, LOOPBACK, GROUPS, ALL)}
 INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or name a container that has them: slurm.containers.benchmark"
 TOO_SHORT = 1 << 30
 """Bytes: a smaller largest message has not reached the plateau that limits speak of."""

@@ -11,18 +11,14 @@ from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, isolate, lifted, search
 from appliance.benchmarks.jobs import Reach, Said, Task, together
 from appliance.benchmarks.perftest import table
+from appliance.benchmarks.perftest.gates import BW, CHECKS, GPU_BW, LAT, rails_of
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, not_assessed, passed
-from appliance.models.affinity import rails
-from appliance.models.bound import Bound
 from appliance.models.gpus import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, place
 from appliance.models.site import Owner
 
-BW, LAT, GPU_BW = "perftest.write_bw", "perftest.write_lat", "perftest.gpu_write_bw"
-CHECKS = (BW, LAT, GPU_BW)
-BOUNDS = {BW: Bound("Gb/s"), LAT: Bound("us"), GPU_BW: Bound("Gb/s")}
 UNITS = {BW: "Gb/s", LAT: "us", GPU_BW: "Gb/s"}
 SECONDS = 3
 PART = "appliance-part "
@@ -108,18 +104,6 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         for (check, device), value in values.items()
     )
     return Outcome(results, measured, raw=tuple(found.raw))
-
-
-def rails_of(view: View, host: str) -> Iterator[str]:
-    """Its fast ports as device:gpu, with the GPU whose rail it is."""
-    facts = view.facts.get(host)
-    if facts is None:
-        return
-    fabric = view.profile.hardware.fabric
-    near = {device: gpu for gpu, names in rails(facts).items() for device in names}
-    for port in facts.ports:
-        if port.link_layer == fabric.link_layer and port.state.endswith("ACTIVE"):
-            yield f"{port.device}:{near.get(port.device, '')}"
 
 
 def _pair(view: View, reach: Reach, group: Group, devices: Mapping[str, Sequence[str]]) -> Said:

@@ -93,10 +93,10 @@ def run(
 ) -> tuple[CheckResult, CheckResult, list[Measurement]]:
     clock = Clock()
     view = View(PROFILE, where or site(), {})
-    results, measured = slurm_job.run(view, remote, clock=clock, sleep=clock.sleep)
-    job, record = results
+    done = slurm_job.run(view, remote, clock=clock, sleep=clock.sleep)
+    job, record = done.results
     assert (job.id, record.id) == ("slurm.job", "slurm.job_accounting")
-    return job, record, measured
+    return job, record, list(done.measurements)
 
 
 def test_every_host_with_all_gpus_passes_and_is_measured() -> None:

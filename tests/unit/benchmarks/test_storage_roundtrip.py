@@ -11,6 +11,7 @@ import pytest
 
 from appliance.adapters import process
 from appliance.adapters.process import Completed
+from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.storage_roundtrip import SPEED_BYTES, run
 from appliance.benchmarks.storage_route import Route, Way
 from appliance.checks.check import View
@@ -105,8 +106,8 @@ def ended(code: int, out: str = "", err: str = "") -> Completed:
 
 def rounds(hosts: Hosts, seen: View) -> tuple[dict[str, CheckResult], list[Measurement]]:
     """Results by target, and measurements."""
-    results, measured = run(seen, hosts)
-    return {result.target: result for result in results}, measured
+    done = run(seen, hosts)
+    return {result.target: result for result in done.results}, list(done.measurements)
 
 
 def test_a_file_of_every_host_is_read_on_all() -> None:
@@ -219,7 +220,7 @@ def test_a_defect_on_the_way_still_removes_the_files() -> None:
 
 def test_a_site_without_mounts_has_nothing_to_prove() -> None:
     bare = SITE.model_copy(update={"storage": SITE.storage.model_validate({})})
-    assert run(view(bare), Hosts()) == ([], [])
+    assert run(view(bare), Hosts()) == Outcome()
 
 
 def test_files_a_killed_run_left_are_removed_once_they_are_old(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from appliance.benchmarks.burnin import gates
 from appliance.benchmarks.burnin import judge as judging
 from appliance.benchmarks.burnin.run import SCRIPT
 from appliance.benchmarks.burnin.samples import Burn, read
@@ -76,7 +77,7 @@ def changed(at: int, index: int, **changes: Any) -> list[dict[str, Any]]:
 def test_a_sound_burn_in_passes_all_checks() -> None:
     results = verdicts(lines())
     assert {r.status for r in results.values()} == {Status.PASS}
-    assert {check for check, _ in results} == set(judging.CHECKS)
+    assert {check for check, _ in results} == set(gates.CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +235,10 @@ def test_the_program_itself_writes_what_is_read(tmp_path: Path) -> None:
 
 def test_what_a_sound_burn_in_shows_is_what_was_asked_and_measured() -> None:
     found = verdicts(lines())
-    done = found[judging.DONE, "gpu-1"]
+    done = found[gates.DONE, "gpu-1"]
     assert (done.limit, done.unit) == (8.0, "h")
     assert done.value == pytest.approx(8.0, abs=0.001)
-    rate = found[judging.RATE, "gpu-1"]
+    rate = found[gates.RATE, "gpu-1"]
     assert (rate.limit, rate.value, rate.unit) == (4.0, 0.2, "%")
 
 
@@ -248,7 +249,7 @@ def test_the_published_bounds_are_those_that_judge() -> None:
 
 def test_no_gpu_that_answered_is_no_clean_bill_of_errors() -> None:
     found = [line | {"gpus": []} if line["kind"] == "sample" else line for line in lines()]
-    told = [r for r in verdicts(found).values() if r.id == judging.ERRORS]
+    told = [r for r in verdicts(found).values() if r.id == gates.ERRORS]
     assert [r.status for r in told] == [Status.NOT_ASSESSED]
 
 
@@ -360,14 +361,14 @@ def test_the_share_that_a_rate_varies_by_is_shown_to_a_tenth() -> None:
     for at, row in enumerate(found):
         if row["kind"] == "sample" and row["rates"]:
             found[at] = row | {"rates": {"0": 240.0 if at % 2 else 250.0, "1": 250.0}}
-    assert verdicts(found)[judging.RATE, "gpu-1"].value == 2.0
+    assert verdicts(found)[gates.RATE, "gpu-1"].value == 2.0
     odd = [
         row | {"rates": {"0": 241.0 if n % 2 else 250.0}}
         if row["kind"] == "sample" and row["rates"]
         else row
         for n, row in enumerate(lines())
     ]
-    assert verdicts(odd)[judging.RATE, "gpu-1"].value == 1.8
+    assert verdicts(odd)[gates.RATE, "gpu-1"].value == 1.8
 
 
 def test_samples_of_a_clock_that_was_set_back_are_none() -> None:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.adapters.process import Completed
+from appliance.benchmarks.dcgm.gates import CHECK
 from appliance.benchmarks.dcgm.report import Report, Word, read
-from appliance.benchmarks.dcgm.run import CHECK, judge, run
+from appliance.benchmarks.dcgm.run import judge, run
 from appliance.benchmarks.jobs import Said, Trouble
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View

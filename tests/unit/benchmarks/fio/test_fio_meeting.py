@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from appliance.benchmarks.fio.meeting import LOCKS, PROGRAM, VISIBLE, judge
+from appliance.benchmarks.fio.gates import LOCKS, VISIBLE
+from appliance.benchmarks.fio.meeting import PROGRAM, judge
 from appliance.benchmarks.jobs import Said, Trouble
 from appliance.models.result import CheckResult, Status
 from tests.unit.benchmarks.fio.test_fio_run import view

@@ -7,6 +7,7 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks.benchmark import Outcome
+from appliance.benchmarks.fio import gates
 from appliance.benchmarks.fio import run as fio
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
@@ -108,7 +109,7 @@ def view(count: int, limits: dict[str, float] | None = None, mounted: int = 99) 
             "scratch": {"at": "/scratch"},
         },
         "limits": {
-            check: {"value": bound, "unit": fio.BOUNDS[check].unit, "source": "contract"}
+            check: {"value": bound, "unit": gates.BOUNDS[check].unit, "source": "contract"}
             for check, bound in (limits or {}).items()
         },
     }

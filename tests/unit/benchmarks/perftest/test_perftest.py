@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.adapters.process import Completed
+from appliance.benchmarks.perftest import gates
 from appliance.benchmarks.perftest import run as perftest
 from appliance.benchmarks.perftest.table import bandwidth, latency
 from appliance.benchmarks.reading import Unread
@@ -205,7 +206,7 @@ def test_one_host_makes_no_pair() -> None:
     ],
 )
 def test_a_value_at_its_bound_is_good(check: str, value: float, good: bool) -> None:
-    bound = Limit(value=5 if check == perftest.LAT else 180, unit="", source="a table")
+    bound = Limit(value=5 if check == gates.LAT else 180, unit="", source="a table")
     assert perftest.within(check, value, bound) is good
 
 
@@ -259,7 +260,7 @@ def test_rails_are_ports_of_the_fabric_that_are_active() -> None:
     down = ports[1].model_copy(update={"state": "1: DOWN"})
     other = ports[1].model_copy(update={"device": "mlx5_9", "link_layer": "Ethernet"})
     facts = seen.facts["gpu-1"].model_copy(update={"ports": (ports[0], down, other)})
-    assert list(perftest.rails_of(View(seen.profile, seen.site, {"gpu-1": facts}), "gpu-1")) == [
+    assert list(gates.rails_of(View(seen.profile, seen.site, {"gpu-1": facts}), "gpu-1")) == [
         "mlx5_0:"
     ]
-    assert list(perftest.rails_of(View(seen.profile, seen.site, {}), "gpu-1")) == []
+    assert list(gates.rails_of(View(seen.profile, seen.site, {}), "gpu-1")) == []

@@ -2,12 +2,18 @@
 
 import pytest
 
-from appliance.benchmarks import BENCHMARKS, floors, measured
+from appliance.benchmarks import BENCHMARKS, floors
 from appliance.benchmarks.benchmark import Requirement
+from appliance.benchmarks.burnin.gates import gates as burnin_gates
+from appliance.benchmarks.dcgm.gates import gates as dcgm_gates
 from appliance.benchmarks.dcgm.run import judge as of_dcgm
+from appliance.benchmarks.fio.gates import gates as fio_gates
+from appliance.benchmarks.hpcc.gates import gates as hpcc_gates
 from appliance.benchmarks.jobs import Said
 from appliance.benchmarks.nccl import run as nccl
+from appliance.benchmarks.nccl.gates import gates as nccl_gates
 from appliance.benchmarks.perftest import run as perftest
+from appliance.benchmarks.perftest.gates import gates as perftest_gates
 from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.profile import Limit
@@ -61,7 +67,7 @@ def test_without_a_limit_nothing_is_asked_for() -> None:
 
 def test_a_sound_cluster_closes_the_gates_of_collectives_and_a_slow_host_none() -> None:
     view = asking(nccl_view(4), nccl__cluster=180)
-    gates = measured.nccl(view)
+    gates = nccl_gates(view)
     assert [gate.id for gate in gates] == ["nccl.host", "nccl.cluster"]
     sound = nccl.run(view, Nccl()).results
     assert [closes(gate, sound) for gate in gates] == [True, True]
@@ -73,7 +79,7 @@ def test_every_rail_is_a_target_and_a_slow_one_keeps_its_gate_open() -> None:
     view = asking(
         rails_view([f"gpu-{i}" for i in range(1, 5)]), perftest__write_bw=180, perftest__write_lat=5
     )
-    gates = measured.perftest(view)
+    gates = perftest_gates(view)
     assert [(gate.id, len(gate.targets)) for gate in gates] == [
         ("perftest.write_bw", 8),
         ("perftest.write_lat", 8),
@@ -86,23 +92,23 @@ def test_every_rail_is_a_target_and_a_slow_one_keeps_its_gate_open() -> None:
 
 def test_rails_that_nobody_knows_block_their_gate() -> None:
     known = asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180)
-    (gate,) = measured.perftest(View(known.profile, known.site, {}))
+    (gate,) = perftest_gates(View(known.profile, known.site, {}))
     assert "of gpu-[1-2] than the class has (2)" in gate.blocked
 
 
 def test_a_rail_that_is_down_blocks_the_gate_that_would_not_miss_it() -> None:
     view = asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180)
-    assert [gate.blocked for gate in measured.perftest(view)] == [""]
+    assert [gate.blocked for gate in perftest_gates(view)] == [""]
     facts = view.facts["gpu-2"]
     down = facts.ports[0].model_copy(update={"state": "1: DOWN"})
     less = facts.model_copy(update={"ports": (down, *facts.ports[1:])})
-    (gate,) = measured.perftest(View(view.profile, view.site, {**view.facts, "gpu-2": less}))
+    (gate,) = perftest_gates(View(view.profile, view.site, {**view.facts, "gpu-2": less}))
     assert "known of gpu-2 than" in gate.blocked
 
 
 def test_a_single_host_has_no_gate_that_takes_a_pair() -> None:
-    assert measured.perftest(asking(rails_view(["gpu-1"]), perftest__write_bw=180)) == ()
-    assert [g.id for g in measured.nccl(asking(nccl_view(1), nccl__cluster=180))] == ["nccl.host"]
+    assert perftest_gates(asking(rails_view(["gpu-1"]), perftest__write_bw=180)) == ()
+    assert [g.id for g in nccl_gates(asking(nccl_view(1), nccl__cluster=180))] == ["nccl.host"]
 
 
 def given_to_kubernetes(view: View, *names: str) -> View:
@@ -124,7 +130,7 @@ def test_no_gate_and_no_host_of_it_vanishes_where_kubernetes_has_hosts(
         rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180, burnin__done=8, nccl__cluster=180
     )
     other = given_to_kubernetes(view, *of_kubernetes)
-    for of_benchmark in (measured.perftest, measured.burn_in, measured.nccl):
+    for of_benchmark in (perftest_gates, burnin_gates, nccl_gates):
         before, after = of_benchmark(view), of_benchmark(other)
         assert [(g.id, g.targets) for g in after] == [(g.id, g.targets) for g in before]
         assert {g.beyond for g in before} == {frozenset()}
@@ -136,7 +142,7 @@ def test_a_burn_in_that_is_shorter_than_asked_for_closes_nothing(
     hours: float, expected: bool
 ) -> None:
     view = asking(burnin_view(), burnin__done=hours)
-    (gate,) = measured.burn_in(view)
+    (gate,) = burnin_gates(view)
     assert [target.name for target in gate.targets] == list(HOSTS)
     cluster = BurnIn("RUNNING", "", samples=DONE)
     assert closes(gate, cluster.outcome(480, view).results) is expected
@@ -144,7 +150,7 @@ def test_a_burn_in_that_is_shorter_than_asked_for_closes_nothing(
 
 def test_a_throttled_gpu_keeps_the_burn_in_open() -> None:
     view = asking(burnin_view(), burnin__done=8)
-    (gate,) = measured.burn_in(view)
+    (gate,) = burnin_gates(view)
     hot = DONE.replace("0x0000000000000004", "0x0000000000000040", 1)
     assert hot != DONE
     later = hot.partition("\n")[2]
@@ -160,19 +166,19 @@ def test_targets_of_scratch_and_shared_storage_are_named_as_results_are() -> Non
     view = asking(
         burnin_view(), fio__scratch_read=3, fio__total_read=10, hpcc__stream=400, dcgm__diag=3
     )
-    assert [t.name for gate in measured.fio(view) for t in gate.targets] == [
+    assert [t.name for gate in fio_gates(view) for t in gate.targets] == [
         "gpu-1/scratch",
         "gpu-2/scratch",
     ]
-    assert [t.name for gate in measured.hpcc(view) for t in gate.targets] == ["gpu-1", "gpu-2"]
-    assert [t.name for gate in measured.dcgm(view) for t in gate.targets] == [
+    assert [t.name for gate in hpcc_gates(view) for t in gate.targets] == ["gpu-1", "gpu-2"]
+    assert [t.name for gate in dcgm_gates(view) for t in gate.targets] == [
         f"gpu-{host}/GPU {gpu}" for host in (1, 2) for gpu in (0, 1)
     ]
 
 
 @pytest.mark.parametrize("said", [THREE, FOUR])
 def test_what_dcgm_says_of_sound_gpus_closes_its_gate(said: str) -> None:
-    (gate,) = measured.dcgm(asking(burnin_view(), dcgm__diag=3))
+    (gate,) = dcgm_gates(asking(burnin_view(), dcgm__diag=3))
     results = [r for host in HOSTS for r in of_dcgm(host, Said(said, 0), 2, 3)]
     assert closes(gate, tuple(results))
     silent = f"{HOSTS[-1]}/GPU 1"

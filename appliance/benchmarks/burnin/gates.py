@@ -1,0 +1,27 @@
+"""What acceptance asks of a burn-in: the hours that site or profile set, on every host, and nothing that failed in them."""
+
+from appliance.benchmarks.benchmark import Requirement, per_host
+from appliance.benchmarks.gating import FABRIC, beyond_slurm, gate, gpu_hosts
+from appliance.checks.check import View
+from appliance.models.acceptance import Level
+from appliance.models.bound import Bound
+
+DONE, CLOCKS, HEAT, ERRORS, RATE = (
+    "burnin.done",
+    "burnin.clocks",
+    "burnin.heat",
+    "burnin.errors",
+    "burnin.rate",
+)
+CHECKS = (DONE, CLOCKS, HEAT, ERRORS, RATE)
+MINUTES = 480
+"""What ClusterMAX 3.0 runs: GPUs and fabric together for eight hours."""
+BOUNDS = {DONE: Bound("h")}
+
+
+def gates(view: View) -> tuple[Requirement, ...]:
+    """The hours that are asked for, on every host, and nothing that failed during them."""
+    bound, also = view.limit(DONE), (CLOCKS, HEAT, ERRORS)
+    title = f"Burn-in of {bound.value} h" if bound else ""
+    targets, level, beyond = per_host(gpu_hosts(view)), Level.BURN_IN, beyond_slurm(view)
+    return gate(view, DONE, title, level, targets, bound, FABRIC, also, beyond=beyond)

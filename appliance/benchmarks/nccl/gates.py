@@ -1,0 +1,35 @@
+"""What acceptance asks of NCCL's collectives: bandwidth of each host and of all together, from the limits that are set."""
+
+from appliance.benchmarks import floors
+from appliance.benchmarks.benchmark import Requirement, of_cluster, per_host
+from appliance.benchmarks.gating import FABRIC, GPUS, beyond_slurm, gate, gpu_hosts
+from appliance.checks.check import View
+from appliance.models.acceptance import Level
+from appliance.models.bound import Bound
+
+HOST, LOOPBACK, GROUPS, ALL, CURVE = (
+    "nccl.host",
+    "nccl.loopback",
+    "nccl.groups",
+    "nccl.cluster",
+    "nccl.curve",
+)
+CHECKS = (HOST, LOOPBACK, GROUPS, ALL, CURVE)
+BOUNDS = {check: Bound("GB/s") for check in (HOST, LOOPBACK, GROUPS, ALL)}
+
+
+def gates(view: View) -> tuple[Requirement, ...]:
+    """Where the cluster's bandwidth is asked for: of each host, too, if it is published for its GPUs, and of groups."""
+    bound = view.limit(ALL)
+    hosts, beyond = gpu_hosts(view), beyond_slurm(view)
+    if bound is None:
+        return ()
+    host = floors.floor(view, HOST)
+    alone = "all_reduce over the GPUs of each host"
+    targets = per_host(hosts)
+    found = gate(view, HOST, alone, Level.HOST, targets, host, GPUS, beyond=beyond)
+    if len(hosts) > 1:
+        whole, also = of_cluster(hosts, f"{len(hosts)} hosts"), (CURVE,)
+        title = "all_reduce over all GPU hosts"
+        found += gate(view, ALL, title, Level.CLUSTER, whole, bound, FABRIC, also, beyond=beyond)
+    return found

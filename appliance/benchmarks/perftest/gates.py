@@ -1,0 +1,62 @@
+"""What acceptance asks of RDMA between hosts: every rail of every host, from the limits that site or profile set."""
+
+from collections.abc import Iterator
+
+from appliance.benchmarks.benchmark import Requirement, Target, per_host
+from appliance.benchmarks.gating import beyond_slurm, gate, gpu_hosts
+from appliance.checks.check import View
+from appliance.models.acceptance import Level
+from appliance.models.affinity import rails
+from appliance.models.bound import Bound
+from appliance.report.wording import fold
+
+BW, LAT, GPU_BW = "perftest.write_bw", "perftest.write_lat", "perftest.gpu_write_bw"
+CHECKS = (BW, LAT, GPU_BW)
+BOUNDS = {BW: Bound("Gb/s"), LAT: Bound("us"), GPU_BW: Bound("Gb/s")}
+
+
+def gates(view: View) -> tuple[Requirement, ...]:
+    """Every rail of every host; which rails it has, its facts say. A single host has no pair to be measured in."""
+    hosts, blocked = gpu_hosts(view), ""
+    if len(hosts) < 2:
+        return ()
+    found_rails = {host: list(rails_of(view, host)) for host in hosts}
+    targets = tuple(
+        Target(f"{host}/{rail.partition(':')[0]}", (host,))
+        for host, own in found_rails.items()
+        for rail in own
+    )
+    expected = view.profile.hardware.fabric.ports
+    # A rail that is down has no evidence, and would be missed by nobody.
+    if short := [host for host, own in found_rails.items() if len(own) < max(1, expected)]:
+        blocked = f"fewer active ports are known of {fold(short)} than the class has ({expected}): appliance health"
+    found: tuple[Requirement, ...] = ()
+    for check, what in ((BW, "bandwidth"), (LAT, "latency")):
+        title = f"RDMA write {what} of every rail"
+        bound = view.limit(check)
+        chosen = targets or per_host(hosts)
+        found += gate(
+            view,
+            check,
+            title,
+            Level.FABRIC,
+            chosen,
+            bound,
+            ("fabric",),
+            blocked=blocked,
+            beyond=beyond_slurm(view),
+            of_gpus=False,
+        )
+    return found
+
+
+def rails_of(view: View, host: str) -> Iterator[str]:
+    """Its fast ports as device:gpu, with the GPU whose rail it is."""
+    facts = view.facts.get(host)
+    if facts is None:
+        return
+    fabric = view.profile.hardware.fabric
+    near = {device: gpu for gpu, names in rails(facts).items() for device in names}
+    for port in facts.ports:
+        if port.link_layer == fabric.link_layer and port.state.endswith("ACTIVE"):
+            yield f"{port.device}:{near.get(port.device, '')}"
