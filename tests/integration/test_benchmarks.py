@@ -194,27 +194,23 @@ def test_a_host_that_gives_a_job_fewer_gpus_is_named(deployed: Deployed) -> None
     assert job["cause"].startswith("gpu-2 gave the job 7 of 8 GPUs")
 
 
-def test_the_host_that_lacks_processor_time_is_named_and_no_other(
+def test_a_host_that_lacks_processor_time_shows_it_in_its_figures(
     deployed: Deployed, rack: Rack
 ) -> None:
+    """No limit could be set: what else the machine does changes all figures, and only those of one run alike."""
     get = "apt-get install -y --no-install-recommends hpcc openmpi-bin >/dev/null"
     for host in GPU_HOSTS:
         deployed.said(host, get)
     try:
-        sound, _ = results_of(deployed, 0, "hpcc", seconds=600)
-        least = min(sound["hpcc.hpl", host]["value"] for host in GPU_HOSTS)
-        with (
-            limited(deployed, "hpcc.hpl", value=least / 3, unit="GFLOPS"),
-            slow_processors(rack, "gpu-2", 0.1),
-        ):
-            found, _ = results_of(deployed, 1, "hpcc", seconds=600)
+        with slow_processors(rack, "gpu-2", 0.1):
+            found, _ = results_of(deployed, 0, "hpcc", seconds=600)
     finally:
         for host in GPU_HOSTS:
             deployed.said(
                 host, "apt-get purge -y hpcc >/dev/null; apt-get autoremove -y >/dev/null"
             )
-    verdicts = {host: found["hpcc.hpl", host]["status"] for host in GPU_HOSTS}
-    assert verdicts == {"gpu-1": "pass", "gpu-2": "fail"}
+    assert found["hpcc.hpl", "gpu-2"]["value"] < found["hpcc.hpl", "gpu-1"]["value"] / 2
+    assert found["hpcc.hpl", "gpu-2"]["status"] == "not_assessed"
 
 
 @pytest.mark.slow
