@@ -87,7 +87,7 @@ test: setup
 	@$(MAKE) --no-print-directory -j3 tests lint-ansible lint-python
 
 tests:
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m "not fresh and not build and not cluster and not machines and not audit"
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) --durations=40 --durations-min=20 -m "not fresh and not build and not cluster and not machines and not audit"
 
 audit: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m audit
