@@ -1,7 +1,7 @@
 """How a site was: at its hand-over, in the report of a run, or at a time."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -50,6 +50,11 @@ def then_of(session: Session, since: str) -> Then:
             f'--since "{since}" is no hand-over, no baseline, no run with a report and no time',
             f'take "{HANDOVER}", "{BASELINE}", a time as 2026-11-24 or 2026-11-24T14:00, or a run: appliance report --list',
         ) from None
+    if time > datetime.now(UTC):
+        raise ConfigError(
+            f"--since {since} is yet to come",
+            "name a time that is over, or a run: appliance report --list",
+        )
     for folder in reversed(report.runs(session.runs)):
         record = report.load(session.runs, folder.name).record
         if record.finished <= time and record.hosts:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -154,12 +154,13 @@ def test_gpus_that_cannot_be_asked_are_not_called_gone(rack: Rack) -> None:
 
 def test_a_time_means_the_last_report_before_it(rack: Rack) -> None:
     health.look(Target(), Recorder(), keep=True)
-    seen = health.look(Target(), Recorder(), since="2999-01-01")
+    seen = health.look(Target(), Recorder(), since=datetime.now(UTC).isoformat())
     assert seen.then is not None
     assert seen.then.said == f"run {rack.session.run}"
     for since, said in (
         ("2001-01-01", "no report of this site is as old as 2001-01-01"),
         ("handover", "no hand-over of site"),
+        ("9999-12-31", "--since 9999-12-31 is yet to come"),
         ("yesterday", "is no hand-over, no baseline, no run with a report and no time"),
         ("baseline", "no baseline of site"),
     ):
