@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import BinaryIO
 
+from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.printed import Printed
 from appliance.benchmarks.gpt3.steps import (
     Log,
@@ -74,7 +74,7 @@ def is_event_file(path: Path, start: bytes) -> bool:
     )
 
 
-def read(source: str, file: BinaryIO) -> Log:
+def read(source: str, file: Once) -> Log:
     """The timing scalar of every step. Raises UnusableLog: damaged from the start, or the scalar is not in it."""
     found = _Found()
     for index, record in _records(file, found.refused):
@@ -96,6 +96,8 @@ def read(source: str, file: BinaryIO) -> Log:
         printed=Printed(began=found.began),
         samples=found.samples,
         resolution=1e-3,
+        sha256=file.sha256(),
+        size=file.size,
     )
 
 
@@ -169,7 +171,7 @@ def _dated(wall: float) -> datetime | None:
     return None
 
 
-def _records(file: BinaryIO, refused: Refusals) -> Iterator[tuple[int, bytes]]:
+def _records(file: Once, refused: Refusals) -> Iterator[tuple[int, bytes]]:
     """Records that are read, with their numbers, up to the first damaged one.
 
     A file still being written ends in half a record.

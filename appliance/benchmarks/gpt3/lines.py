@@ -3,18 +3,17 @@
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import BinaryIO
+
+from appliance.benchmarks.gpt3.once import CHUNK, Once
 
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-CHUNK = 1 << 18
-"""Bytes that are read at a time."""
 LONGEST = 1 << 20
 """Bytes of a line that are read; no program prints a step behind them."""
 BAR = b" ["
 """Stands in a progress bar behind its step and before what is redrawn."""
 
 
-def blocks(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+def blocks(file: Once) -> Iterator[tuple[bytes, bool]]:
     """Some whole lines, and False for a last one that was not written to its end."""
     rest = b""
     for chunk in iter(partial(file.read, CHUNK), b""):

@@ -20,6 +20,7 @@ from appliance.benchmarks.gpt3.families import (
     SKIPPED_ITERATIONS,
     Family,
 )
+from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.printed import HEAD, printed
 from appliance.benchmarks.gpt3.steps import (
     Log,
@@ -97,7 +98,7 @@ def _read(path: Path, file: BinaryIO) -> Log:
             raise UnusableLog(f"{path}: is {kind}", remedy)
     file.seek(0)
     if events.is_event_file(path, start):
-        return events.read(str(path), file)
+        return events.read(str(path), Once(file))
     return _parse(file, str(path))
 
 
@@ -106,7 +107,8 @@ def _parse(file: BinaryIO, source: str) -> Log:
     file.seek(0)
     readings = [_Reading(family) for family in FAMILIES]
     line, latest = 1, [readings[FAMILIES.index(family)] for family in bulk.LINES]
-    for block, whole in lines.blocks(file):
+    once = Once(file)
+    for block, whole in lines.blocks(once):
         ends = _took_bulk(latest, line, block) if whole else 0
         if not ends:
             _take_block(readings, line, block, whole)
@@ -117,6 +119,7 @@ def _parse(file: BinaryIO, source: str) -> Log:
     best = max(readings, key=lambda r: len(r.steps))
     if not best.steps:
         raise _no_steps(max(readings, key=lambda r: r.seen), source)
+    best.steps.settle()
     return Log(
         source=source,
         family=best.family.name,
@@ -128,6 +131,8 @@ def _parse(file: BinaryIO, source: str) -> Log:
         samples=_samples(best),
         tflops=_tflops(best),
         total=best.total,
+        sha256=once.sha256(),
+        size=once.size,
     )
 
 

@@ -1,7 +1,7 @@
 """What a training log prints of its own configuration and time: sequence length, world size, batch, first time stamp."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from appliance.models.base import Model
@@ -14,12 +14,14 @@ SEQUENCE = (
     # NeMo prints its configuration as YAML, NeMo 2 and Megatron-Bridge as constructors.
     re.compile(r"\b(?:encoder_)?seq_length[ \t]{0,4}[:=][ \t]{0,4}(\d{1,9})\b"),
 )
-WORLD = (
+WORLD = {
     # Megatron-LM; then Lightning, in two places.
-    re.compile(r"\busing world size: (\d{1,7})\b"),
-    re.compile(r"All distributed processes registered\. Starting with (\d{1,7}) processes"),
-    re.compile(r"GLOBAL_RANK: \d{1,7}, MEMBER: \d{1,7}/(\d{1,7})\b"),
-)
+    "world size: ": re.compile(r"\busing world size: (\d{1,7})\b"),
+    "All distributed processes registered": re.compile(
+        r"All distributed processes registered\. Starting with (\d{1,7}) processes"
+    ),
+    "GLOBAL_RANK: ": re.compile(r"GLOBAL_RANK: \d{1,7}, MEMBER: \d{1,7}/(\d{1,7})\b"),
+}
 BATCH = (
     re.compile(r"\bglobal_batch_size \.{2,80} (\d{1,9})\b"),
     # Behind the bar of a NeMo 2 step line it is that step's.
@@ -42,17 +44,17 @@ def printed(head: str) -> Printed:
     # Most heads have none of these words, and to look for a word costs far less than for a pattern.
     return Printed(
         sequence=_all(SEQUENCE, head) if "seq_length" in head else (),
-        world=_all(WORLD, head),
+        world=_all([pattern for word, pattern in WORLD.items() if word in head], head),
         batch=_all(BATCH, head) if "global_batch_size" in head else (),
         began=_began(head),
     )
 
 
-def _all(patterns: tuple[re.Pattern[str], ...], text: str) -> tuple[int, ...]:
+def _all(patterns: Iterable[re.Pattern[str]], text: str) -> tuple[int, ...]:
     return tuple(sorted(set(_found(patterns, text))))
 
 
-def _found(patterns: tuple[re.Pattern[str], ...], text: str) -> Iterator[int]:
+def _found(patterns: Iterable[re.Pattern[str]], text: str) -> Iterator[int]:
     for pattern in patterns:
         for match in pattern.finditer(text):
             yield int(match[1])

@@ -1,6 +1,5 @@
 """Throughput from recorded logs: each log becomes a run, repeats become one, and all are judged."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -107,13 +106,10 @@ def _file(path: Path, model: str, log: steps.Log) -> EvidenceFile:
             f"{path}: began at {began:%Y-%m-%d %H:%M} by {dated_by}, which is in the future",
             "set the clocks, then train again",
         )
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = file.tell()
     return EvidenceFile(
         path=str(path.absolute()),
-        sha256=digest,
-        size=size,
+        sha256=log.sha256,
+        size=log.size,
         part=model,
         began=began,
         dated_by=dated_by,

@@ -2,13 +2,15 @@
 
 import re
 from array import array
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import isfinite, isnan, nan
-from statistics import fmean, pstdev
+from math import isfinite, isnan, nan, sqrt
+from statistics import fmean
 from typing import overload
 
 from appliance.benchmarks.gpt3.printed import Printed
+from appliance.benchmarks.gpt3.stretch import Stretch
 from appliance.errors import ConfigError
 
 AT_LEAST = 7
@@ -23,8 +25,11 @@ LONGEST = 40
 KEPT = 100
 """Refused lines of one log that are kept."""
 UNNUMBERED = -1
+COLUMNS = ("seconds", "halves", "clocks", "losses", "numbers", "lines")
 MOST_STEPS = 500_000
 """Of a log the latest so many are kept: of the 600,000 that 126M is trained for all that the default rule counts."""
+SLACK = 8192
+"""More of them may be there: not every step makes another one go."""
 
 
 class UnusableLog(ConfigError):
@@ -73,7 +78,10 @@ class Step:
 
 
 class Steps(Sequence[Step]):
-    """Steps in 48 bytes each, the latest of them: a log of months has millions. ``dropped``: how many were before these."""
+    """Steps in 48 bytes each, the latest of them: a log of months has millions. ``dropped``: how many were before these.
+
+    The columns have all of them only where none are ``later``: ``settle`` brings these.
+    """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
         self.seconds = array("d")
@@ -82,12 +90,15 @@ class Steps(Sequence[Step]):
         self.losses = array("d")
         self.numbers = array("q")
         self.lines = array("q")
+        self.later: deque[Stretch] = deque()
+        self._count_later = 0
         self.dropped = 0
         for step in steps:
             self.append(step)
 
     def append(self, step: Step) -> None:
         """Adds one behind the others."""
+        self.settle()
         self.seconds.append(step.seconds)
         self.halves.append(step.half)
         self.clocks.append(nan if step.clock is None else step.clock)
@@ -95,28 +106,54 @@ class Steps(Sequence[Step]):
         self.numbers.append(UNNUMBERED if step.number is None else step.number)
         self.lines.append(step.line)
 
-    def extend(self, others: "Steps") -> None:
-        """Adds many behind the others."""
-        for column, more in zip(self._columns(), others._columns(), strict=True):
-            column.extend(more)  # type: ignore[arg-type]
+    def extend(self, stretch: Stretch) -> None:
+        """Adds many behind the others, later."""
+        self.later.append(stretch)
+        self._count_later += len(stretch)
 
     def bound(self) -> None:
         """Lets go of the first ones where there are more than are kept."""
-        if (over := len(self) - MOST_STEPS) > MOST_STEPS // 8:
+        before = len(self)
+        if (over := before - MOST_STEPS) > SLACK:
+            settled = len(self.seconds)
             for column in self._columns():
                 del column[:over]
-            self.dropped += over
+            over -= settled
+            while self.later and len(self.later[0]) <= over:
+                over -= len(self._first_later())
+            self.dropped += before - len(self)
 
     def pop(self) -> None:
         """Takes the last one away."""
+        self.settle()
         for column in self._columns():
             column.pop()
 
-    def _columns(self) -> tuple["array[float] | array[int]", ...]:
-        return (
-            *(self.seconds, self.halves, self.clocks),
-            *(self.losses, self.numbers, self.lines),
-        )
+    def settle(self) -> None:
+        """Makes columns of what is later."""
+        if not self.later:
+            return
+        at, total = len(self.seconds), len(self)
+        for column in self._columns():
+            # To its full length at once: six that grow side by side leave holes as large as they are.
+            column.frombytes(bytes((total - at) * column.itemsize))
+        while self.later:
+            stretch = self._first_later()
+            to = slice(at, at := at + len(stretch))
+            self.seconds[to] = stretch.seconds
+            self.halves[to] = stretch.halves
+            self.clocks[to] = stretch.clocks()
+            self.losses[to] = stretch.loss_values()
+            self.numbers[to] = stretch.numbers
+            self.lines[to] = stretch.lines
+
+    def _first_later(self) -> Stretch:
+        first = self.later.popleft()
+        self._count_later -= len(first)
+        return first
+
+    def _columns(self) -> list["array[float] | array[int]"]:
+        return [getattr(self, name) for name in COLUMNS]
 
     @overload
     def __getitem__(self, index: int) -> Step: ...
@@ -125,6 +162,7 @@ class Steps(Sequence[Step]):
     def __getitem__(self, index: slice) -> "Steps": ...
 
     def __getitem__(self, index: int | slice) -> "Step | Steps":
+        self.settle()
         if isinstance(index, slice):
             return self._part(index)
         number, loss, clock = self.numbers[index], self.losses[index], self.clocks[index]
@@ -138,16 +176,13 @@ class Steps(Sequence[Step]):
         )
 
     def __len__(self) -> int:
-        return len(self.seconds)
+        return len(self.seconds) + self._count_later
 
     def _part(self, wanted: slice) -> "Steps":
+        """Shares the columns: these steps may not grow any more."""
         part = Steps()
-        part.seconds = self.seconds[wanted]
-        part.halves = self.halves[wanted]
-        part.clocks = self.clocks[wanted]
-        part.losses = self.losses[wanted]
-        part.numbers = self.numbers[wanted]
-        part.lines = self.lines[wanted]
+        for name in COLUMNS:
+            setattr(part, name, memoryview(getattr(self, name))[wanted])
         return part
 
 
@@ -182,6 +217,7 @@ class Log:
     """One log as read. ``global_batch`` is None where the log does not print it.
 
     ``tflops``: per GPU, as the program prints it; ``resolution``: s of its clock; ``total``: steps it was to have.
+    ``sha256`` and ``size`` are of the file.
     """
 
     source: str
@@ -195,6 +231,8 @@ class Log:
     tflops: float | None = None
     resolution: float = 1.0
     total: int | None = None
+    sha256: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -212,7 +250,9 @@ class Selection:
     @property
     def deviation(self) -> float:
         """Standard deviation of the step times in s."""
-        return pstdev(self.steps.seconds)
+        # statistics.pstdev adds fractions, exactly: that is a second for a long log, and no printed digit is another.
+        mean = self.seconds
+        return sqrt(fmean((seconds - mean) ** 2 for seconds in self.steps.seconds))
 
     @property
     def rounding(self) -> float:

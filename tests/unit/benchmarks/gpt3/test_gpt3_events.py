@@ -1,18 +1,20 @@
 """TensorBoard event files: framing, checksums, the scalar, and damage."""
 
 import struct
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from appliance.benchmarks.gpt3 import events, logs
+from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.steps import Log, UnusableLog
 from tests.unit.benchmarks.gpt3.recorded_logs import event, record, tensorboard
 
 
 def _read(data: bytes) -> Log:
-    return events.read("x", BytesIO(data))
+    return events.read("x", Once(BytesIO(data)))
 
 
 def test_checksum_is_crc32c_masked_as_tfrecord_does() -> None:
@@ -90,3 +92,10 @@ def test_a_record_too_long_to_be_one_and_a_step_that_is_none_are_refused() -> No
     assert [step.seconds for step in log.steps] == [2.5]
     assert "no number of a step" in log.refused.first[0].reason
     assert "record of 67,108,865 bytes" in log.refused.first[1].reason
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"what follows is no record, and nobody reads it" * 9999])
+def test_the_digest_is_of_the_whole_file(spoilt: bytes) -> None:
+    data = tensorboard([0.5] * 20, 256) + spoilt
+    log = _read(data)
+    assert (log.sha256, log.size) == (sha256(data).hexdigest(), len(data))

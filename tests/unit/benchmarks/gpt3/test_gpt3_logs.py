@@ -348,11 +348,17 @@ def test_sound_lines_are_read_at_once(kind: str, monkeypatch: pytest.MonkeyPatch
     assert len(logs.parse("".join(many(kind)), "x").steps) == 40
 
 
+@pytest.mark.parametrize("alone", [(), (300,), (100, 101, 500, 999)])
 def test_of_a_very_long_log_the_latest_steps_are_kept_and_all_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
+    alone: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """``alone``: lines that are not read with others."""
     monkeypatch.setattr(lines, "CHUNK", 2000)
-    text = "".join(many("megatron", steps=1000))
+    monkeypatch.setattr(steps, "SLACK", 10)
+    printed = list(many("megatron", steps=1000))
+    for at in alone:
+        printed[at] = printed[at].replace(" | lm loss", " | beside: x | lm loss")
+    text = "".join(printed)
     whole = select(logs.parse(text, "x"))
     monkeypatch.setattr(steps, "MOST_STEPS", 800)
     bounded = logs.parse(text, "x")

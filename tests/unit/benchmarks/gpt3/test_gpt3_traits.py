@@ -14,6 +14,7 @@ import pytest
 
 from appliance.benchmarks.gpt3 import events, logs
 from appliance.benchmarks.gpt3.consistency import notes
+from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.steps import UnusableLog, select
 from tests.unit.benchmarks.gpt3.recorded_logs import megatron, nemo1, nemo2, tensorboard
 
@@ -125,6 +126,6 @@ def _step(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", [_torn, _zeros, _doubled, _header, _step])
 def test_of_a_damaged_event_file_no_step_is_made_up(damage: Change) -> None:
-    log = events.read("x", BytesIO(damage(tensorboard(STEPS, 256))))
+    log = events.read("x", Once(BytesIO(damage(tensorboard(STEPS, 256)))))
     assert {round(step.seconds, 6) for step in log.steps} <= set(STEPS)
     assert log.refused.count or "began again" in " ".join(log.notes)
