@@ -16,7 +16,7 @@ from appliance.models.images import RunningImage
 from appliance.models.line import Line
 from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
-from appliance.models.site import Host
+from appliance.models.site import Host, Role
 from appliance.models.waiver import Waiver
 
 
@@ -207,8 +207,9 @@ class RunRecord(Document):
 
     @property
     def ports_at_rate(self) -> int:
-        """RDMA ports that are active at no less than the rate the profile names."""
-        return sum(self.is_at_rate(port) for host in self.hosts for port in host.ports)
+        """RDMA ports of GPU hosts, of which ports are promised, that are active at no less than the rate the profile names."""
+        hosts = (host for host in self.hosts if Role.GPU in host.roles)
+        return sum(self.is_at_rate(port) for host in hosts for port in host.ports)
 
     def is_at_rate(self, port: PortRecord) -> bool:
         """Whether ``port`` is active and as fast as the profile wants it."""

@@ -208,7 +208,7 @@ def test_a_cell_shows_the_worst_part_of_a_host(sample: RunRecord) -> None:
     assert rows["nccl.all_reduce"].cells[heat.columns.index("cluster")].status == "pass"
 
 
-@pytest.mark.parametrize(("checks", "pages"), [(2, 0), (12, 0), (13, 2)])
+@pytest.mark.parametrize(("checks", "pages"), [(2, 0), (12, 0), (13, 1)])
 def test_a_few_checks_begin_no_page_of_their_own_on_paper(
     build: RecordBuilder, checks: int, pages: int
 ) -> None:
@@ -217,6 +217,13 @@ def test_a_few_checks_begin_no_page_of_their_own_on_paper(
     )
     page = render(build(results=results, hosts=(), tables=()))
     assert page.count('<section class="page">') == pages
+
+
+def test_of_simulated_hardware_no_gate_says_how_to_close_it(build: RecordBuilder) -> None:
+    gate = Gate(id="dcgm.diag", title="x", state=GateState.OPEN, close="appliance validate dcgm")
+    found = {"acceptance": Acceptance(verdict=Accepted.NOT_YET, gates=(gate,))}
+    assert "appliance validate dcgm" in render(build(simulated=(), **found))
+    assert "appliance validate dcgm" not in render(build(simulated=("gpu",), **found))
 
 
 def test_sixty_four_hosts_share_columns_and_rows(build: RecordBuilder) -> None:

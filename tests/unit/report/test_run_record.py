@@ -104,6 +104,14 @@ def test_ports_count_only_when_active_and_fast_enough(sample: RunRecord) -> None
     assert sample.ports_at_rate == 31
 
 
+def test_only_ports_of_gpu_hosts_were_promised(sample: RunRecord) -> None:
+    """Else a control host's port makes 17 of 16, or hides one that is missing."""
+    gpu = next(host for host in sample.hosts if host.ports)
+    more = gpu.model_copy(update={"name": "head-2", "roles": ("control",)})
+    with_head = sample.model_copy(update={"hosts": (*sample.hosts, more)})
+    assert with_head.ports_at_rate == sample.ports_at_rate
+
+
 def test_the_headline_is_the_largest_run_in_tokens_per_second(sample: RunRecord) -> None:
     assert sample.headline is not None
     assert sample.headline.detail["gpus"] == 32
