@@ -29,7 +29,7 @@ def run(
     Raises ApplianceError where the cluster does not answer at all.
     """
     clean(door)
-    _await_empty(door, clock, settings)
+    await_empty(door, clock, settings)
     capacity = survey(door, settings, metrics=series is not None)
     try:
         for promise in promises:
@@ -42,7 +42,7 @@ def run(
         clean(door)
 
 
-def _await_empty(door: Door, clock: Clock, settings: Settings) -> None:
+def await_empty(door: Door, clock: Clock, settings: Settings) -> None:
     """A namespace that is still being deleted takes nothing new."""
     end = clock.now() + settings.patience
     while door.find("v1", "Namespace", MINE):

@@ -51,13 +51,13 @@ PRINTED = (
     ),
     Printed(
         "run",
-        "the record of a run; of `validate scheduler`, `validate workloads` and of logs without a site the forms below",
+        "the record of a run; of `validate scheduler`, `validate workloads`, `validate conformance` and of logs without a site the forms below",
         ("accept", "report", "validate"),
         RunRecord,
     ),
     Printed(
         "trial",
-        "results of a trial on a cluster: `validate scheduler`, `validate workloads`",
+        "results of a trial on a cluster: `validate scheduler`, `validate workloads`, `validate conformance`",
         ("validate",),
         documents.Trial,
     ),

@@ -26,6 +26,15 @@ class Api:
     def delete(self, name: Name) -> None:
         self._api.delete(Ref(*name))
 
+    def logs(self, pod: Name, container: str) -> str:
+        return self._api.logs(Ref(*pod), container)
+
+    def served(self, group: str) -> tuple[str, ...]:
+        return self._api.served(group)
+
+    def version(self) -> str:
+        return self._api.version()
+
 
 class WallClock:
     """Time as it is."""

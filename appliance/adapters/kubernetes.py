@@ -51,6 +51,7 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("batch/v1", "Job"): ("jobs", True),
     ("certificates.k8s.io/v1", "CertificateSigningRequest"): ("certificatesigningrequests", False),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("customresourcedefinitions", False),
+    ("gateway.networking.k8s.io/v1", "GatewayClass"): ("gatewayclasses", False),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): ("jobsets", True),
     ("kai.resources/v1alpha1", "Department"): ("departments", False),
     ("kai.resources/v1alpha1", "NodePool"): ("nodepools", False),
@@ -63,11 +64,14 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): ("leaderworkersets", True),
     ("mellanox.com/v1alpha1", "NicClusterPolicy"): ("nicclusterpolicies", False),
     ("networking.k8s.io/v1", "NetworkPolicy"): ("networkpolicies", True),
+    ("nvidia.com/v1", "ClusterPolicy"): ("clusterpolicies", False),
     ("ray.io/v1", "RayJob"): ("rayjobs", True),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("clusterroles", False),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("clusterrolebindings", False),
     ("rbac.authorization.k8s.io/v1", "Role"): ("roles", True),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("rolebindings", True),
+    ("resource.k8s.io/v1", "DeviceClass"): ("deviceclasses", False),
+    ("resource.k8s.io/v1", "ResourceSlice"): ("resourceslices", False),
     ("scheduling.k8s.io/v1", "PriorityClass"): ("priorityclasses", False),
     ("scheduling.run.ai/v2", "Queue"): ("queues", False),
     ("scheduling.run.ai/v2alpha2", "PodGroup"): ("podgroups", True),
@@ -212,12 +216,27 @@ class KubernetesApi:
         path = _path(ref, {"propagationPolicy": "Background"})
         self._call("DELETE", path, f"delete {ref}", absent=True)
 
-    def logs(self, pod: Ref) -> str:
-        """What its only container printed, standard error included; LONGEST_LOG bytes of it at most."""
+    def logs(self, pod: Ref, container: str = "") -> str:
+        """What a container printed, its only one if not said otherwise; standard error included, LONGEST_LOG bytes at most."""
         path = f"/api/v1/namespaces/{quote(pod.namespace)}/pods/{quote(pod.name)}/log"
-        query = urlencode({"limitBytes": LONGEST_LOG})
+        wanted = {"container": container} if container else {}
+        query = urlencode({**wanted, "limitBytes": LONGEST_LOG})
         answer = self._call("GET", f"{path}?{query}", f"read the log of {pod}")
         return answer.body.decode(errors="replace")
+
+    def served(self, group: str) -> tuple[str, ...]:
+        """The versions of an API group that the server serves, its preferred one first; empty where it has none."""
+        answer = self._call("GET", f"/apis/{quote(group)}", f"read group {group}", absent=True)
+        if answer.status == 404:
+            return ()
+        found = [str(v["version"]) for v in answer.document.get("versions", [])]
+        first = answer.document.get("preferredVersion", {}).get("version", "")
+        return tuple(sorted(found, key=lambda version: version != first))
+
+    def version(self) -> str:
+        """The server's release, as v1.35.4."""
+        answer = self._call("GET", "/version", "read the server's release")
+        return str(answer.document.get("gitVersion", ""))
 
     def send(
         self,

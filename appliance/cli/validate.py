@@ -13,6 +13,7 @@ from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target
 from appliance.benchmarks import BENCHMARKS
 from appliance.cli import (
+    conformance_trial,
     foreign_trial,
     gate_trial,
     gpt3_logs,
@@ -32,9 +33,10 @@ from appliance.models.run import RunRecord
 from appliance.report.console import run_summary
 from appliance.stages.slurm.site import JobContainer
 
-NAMES = [*(b.name for b in BENCHMARKS), scheduler_trial.NAME, workloads_trial.NAME]
+TRIALS = (scheduler_trial.NAME, workloads_trial.NAME, conformance_trial.NAME)
+NAMES = [*(b.name for b in BENCHMARKS), *TRIALS]
 DEFAULTS = Settings()
-TRIALS = (scheduler_trial.NAME, workloads_trial.NAME)
+ON_SCHEDULER = (scheduler_trial.NAME, conformance_trial.NAME)
 OPTIONS_OF = {
     "level": ("dcgm",),
     "minutes": ("burnin", model_load_trial.NAME),
@@ -49,9 +51,10 @@ OPTIONS_OF = {
     "model": ("gpt3",),
     "kubeconfig": (*TRIALS, *pods_trial.BENCHMARKS),
     "clean": TRIALS,
-    "prometheus": (scheduler_trial.NAME,),
-    "scheduler_name": (scheduler_trial.NAME,),
-    "image": (scheduler_trial.NAME, *pods_trial.BENCHMARKS),
+    "prometheus": ON_SCHEDULER,
+    "scheduler_name": ON_SCHEDULER,
+    "image": (*ON_SCHEDULER, *pods_trial.BENCHMARKS),
+    "evidence": (conformance_trial.NAME,),
     "gpu_image": (scheduler_trial.NAME,),
 }
 """Whose options these are."""
@@ -101,19 +104,23 @@ OPTIONS_OF = {
 @serving_trial.options
 @options.kubeconfig_option
 @click.option(
-    "--prometheus", default="", metavar="URL", help="scheduler only: who has its metrics."
+    "--prometheus", default="", metavar="URL", help="scheduler, conformance: who has the metrics."
 )
 @click.option("--scheduler-name", default=DEFAULTS.scheduler, show_default=True)
 @click.option(
     "--image",
     default=DEFAULTS.image,
     show_default=True,
-    help="scheduler: has sleep; --through kubernetes: has sh and chroot.",
+    help="scheduler: has sleep; conformance: sh, too; --through kubernetes: has sh and chroot.",
+)
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="conformance only: where its evidence is written; else conformance beside the kubeconfig.",
 )
 @click.option("--gpu-image", default="", help="scheduler only: has PyTorch, for the memory cap.")
-@click.option(
-    "--clean", is_flag=True, help="Take away what a killed trial of scheduler or workloads left."
-)
+@click.option("--clean", is_flag=True, help="Take away what a killed trial of a cluster left.")
 @click.option(
     "--self-test",
     is_flag=True,
@@ -151,6 +158,7 @@ def validate(
     prometheus: str,
     scheduler_name: str,
     image: str,
+    evidence: Path | None,
     gpu_image: str,
     clean: bool,
     self_test: bool,
@@ -176,6 +184,7 @@ def validate(
     The gates themselves:         appliance validate --self-test --profile hpc
     The scheduler's promises:     appliance validate scheduler --inventory mysite
     What stage workloads installs: appliance validate workloads --inventory mysite
+    CNCF's AI conformance:        appliance validate conformance --inventory mysite
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
@@ -200,7 +209,9 @@ def validate(
     if set(TRIALS) & set(benchmarks):
         settings = Settings(scheduler=scheduler_name, image=image, gpu_image=gpu_image)
         target = options.target(inventory, profile)
-        return _trial(benchmarks, target, kubeconfig, settings, prometheus, clean, as_json)
+        return _trial(
+            benchmarks, target, kubeconfig, settings, prometheus, evidence, clean, as_json
+        )
     if table and benchmarks == (serving_trial.NAME,):
         return serving_trial.papers(as_json)
     if table or from_logs:
@@ -277,16 +288,21 @@ def _trial(
     kubeconfig: Path | None,
     settings: Settings,
     prometheus: str,
+    evidence: Path | None,
     clean: bool,
     as_json: bool,
 ) -> int:
     if len(benchmarks) > 1:
         name = next(name for name in TRIALS if name in benchmarks)
-        verb = "is" if name == scheduler_trial.NAME else "are"
+        verb = "are" if name == workloads_trial.NAME else "is"
         raise click.UsageError(f"{name} {verb} tried alone: appliance validate {name}")
     cluster = find(kubeconfig, target, options.quiet())
     if benchmarks == (scheduler_trial.NAME,):
         return scheduler_trial.try_promises(cluster, settings, prometheus, clean, as_json)
+    if benchmarks == (conformance_trial.NAME,):
+        return conformance_trial.try_requirements(
+            target, cluster, settings, prometheus, evidence, clean, as_json
+        )
     return workloads_trial.try_hellos(target, cluster, clean, as_json)
 
 

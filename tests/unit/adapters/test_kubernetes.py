@@ -235,3 +235,17 @@ def test_a_pods_log_is_text_and_bounded(world: World) -> None:
     ((path, accept),) = asked
     assert path == f"/api/v1/namespaces/n/pods/p/log?limitBytes={kubernetes.LONGEST_LOG}"
     assert "*/*" in accept
+    world.api.faults.append(text)
+    world.cluster.logs(Ref("v1", "Pod", "p", "n"), "second")
+    assert asked[1][0].partition("?")[2].startswith("container=second&")
+
+
+def test_what_a_server_serves_comes_with_the_preferred_version_first(world: World) -> None:
+    versions = [{"version": "v1beta1"}, {"version": "v1"}]
+    group = {"versions": versions, "preferredVersion": {"version": "v1"}}
+    world.api.faults.append(lambda handler: handler.answer(200, group))
+    assert world.cluster.served("resource.k8s.io") == ("v1", "v1beta1")
+    world.api.faults.append(lambda handler: handler.answer(404, {"kind": "Status"}))
+    assert world.cluster.served("gateway.networking.k8s.io") == ()
+    world.api.faults.append(lambda handler: handler.answer(200, {"gitVersion": "v1.35.4"}))
+    assert world.cluster.version() == "v1.35.4"

@@ -1,0 +1,407 @@
+"""What CNCF's AI conformance asks of a cluster (checklist of Kubernetes 1.35): what can be tried is tried, what is missing is named.
+
+The checklist's own sentences are not here: who submits takes them, with the ids below, from its repository.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from appliance.acceptance import access, gpus, placement, trial
+from appliance.acceptance.capacity import MIG, Capacity
+from appliance.acceptance.ground import Clock, Door, Settings, clean, survey
+from appliance.acceptance.promise import Promise
+from appliance.checks.check import judged
+from appliance.errors import ApplianceError
+from appliance.models.result import CLUSTER, CheckResult, Status
+
+CHECKLIST = "1.35"
+PREFIX = "conformance."
+
+
+class Level(StrEnum):
+    """How much the checklist asks."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+
+
+class Outcome(StrEnum):
+    """The checklist's own words; OPEN where nobody can say yet."""
+
+    IMPLEMENTED = "Implemented"
+    PARTLY = "Partially Implemented"
+    MISSING = "Not Implemented"
+    NOT_APPLICABLE = "N/A"
+    OPEN = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What became of a requirement. ``notes``: why, or how it was shown; ``fix``: for what is not there."""
+
+    outcome: Outcome
+    notes: str
+    fix: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ClusterDoor(access.Hearing, Protocol):
+    """What the trials ask of a cluster; all raise ApplianceError with a remedy."""
+
+    def served(self, group: str) -> tuple[str, ...]:
+        """The versions of an API group that the server serves, its preferred one first; empty where it has none."""
+        ...
+
+    def version(self) -> str:
+        """The server's release, as v1.35.4."""
+        ...
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a requirement is tried with. ``series``: asks Prometheus, where one was named; ``workloads``: tries the site's add-ons."""
+
+    door: ClusterDoor
+    clock: Clock
+    settings: Settings
+    capacity: Capacity
+    series: Callable[[str], bool] | None
+    workloads: Callable[[], Iterable[CheckResult]]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One line of the checklist. ``area``: its section there."""
+
+    id: str
+    area: str
+    level: Level
+    title: str
+    show: Callable[[Bench], Shown]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A requirement and what became of it."""
+
+    requirement: Requirement
+    shown: Shown
+
+    @property
+    def result(self) -> CheckResult:
+        """The verdict in the program's own form: what a MUST lacks fails, what a SHOULD lacks warns."""
+        must = self.requirement.level is Level.MUST
+        status = {
+            Outcome.IMPLEMENTED: Status.PASS,
+            Outcome.PARTLY: Status.NOT_ASSESSED,
+            Outcome.MISSING: Status.FAIL if must else Status.WARN,
+            Outcome.NOT_APPLICABLE: Status.SKIP,
+            Outcome.OPEN: Status.NOT_ASSESSED,
+        }[self.shown.outcome]
+        told = {"evidence" if status is Status.PASS else "cause": self.shown.notes}
+        fix = "" if status in {Status.PASS, Status.SKIP} else self.shown.fix
+        return judged(CLUSTER, status, fix=fix, **told).of(f"{PREFIX}{self.requirement.id}")
+
+
+def run(
+    door: ClusterDoor,
+    clock: Clock,
+    settings: Settings,
+    *,
+    series: Callable[[str], bool] | None = None,
+    workloads: Callable[[], Iterable[CheckResult]] = tuple,
+    told: Callable[[Requirement], None] = lambda _: None,
+) -> Iterator[Entry]:
+    """Each requirement as it was shown; nothing is left. Raises ApplianceError where the cluster does not answer at all."""
+    clean(door)
+    capacity = survey(door, settings, metrics=series is not None)
+    bench = Bench(door, clock, settings, capacity, series, workloads)
+    try:
+        for requirement in REQUIREMENTS:
+            told(requirement)
+            try:
+                shown = requirement.show(bench)
+            except ApplianceError as error:
+                shown = Shown(Outcome.OPEN, error.message, error.hint)
+            yield Entry(requirement, shown)
+    finally:
+        clean(door)
+
+
+def _dra(bench: Bench) -> Shown:
+    group = "resource.k8s.io"
+    versions = bench.door.served(group)
+    if "v1" not in versions:
+        fix = "Kubernetes 1.34 and newer serve it unless it is switched off: kubernetes.version in the site"
+        return Shown(Outcome.MISSING, f"the API server serves no {group}/v1", fix)
+    classes = _names(bench.door, f"{group}/v1", "DeviceClass")
+    slices = _names(bench.door, f"{group}/v1", "ResourceSlice")
+    found = {"versions": versions, "device classes": classes, "resource slices": slices}
+    said = f"{group}/v1 is served"
+    if not slices:
+        fix = (
+            "install a driver of devices (NVIDIA's DRA driver for GPUs); a claim can be tried then"
+        )
+        return Shown(Outcome.PARTLY, f"{said}; no driver publishes devices", fix, found)
+    fix = "claim a device by hand and keep what kubectl describes: no claim is made here"
+    return Shown(Outcome.PARTLY, f"{said}; drivers publish {len(slices)} lists", fix, found)
+
+
+def _driver(bench: Bench) -> Shown:
+    labels = {
+        node.name: sorted(label for label in node.labels if "nvidia.com/cuda.driver" in label)
+        for node in bench.capacity.gpu_nodes
+    }
+    policies = bench.door.find("nvidia.com/v1", "ClusterPolicy", "")
+    states = [p.get("status", {}).get("state", "") for p in policies]
+    found = {"labels by host": labels, "states of the GPU Operator": states}
+    if not labels:
+        return Shown(Outcome.OPEN, "the cluster has no GPU host", "")
+    if "ready" in states and all(labels.values()):
+        said = "the GPU Operator is ready, and each GPU host tells its driver's version by labels"
+        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+    said = "stage gpu holds one driver on all hosts, and health compares it: appliance health --check gpu"
+    fix = "with the GPU Operator and GPU feature discovery hosts also tell their driver by labels"
+    return Shown(Outcome.PARTLY, said, fix, found)
+
+
+def _sharing(bench: Bench) -> Shown:
+    mig = {n.name: dict(n.mig) for n in bench.capacity.nodes if n.mig}
+    chosen = [p for p in gpus.PROMISES if p.id in {"scheduler.fractions", "scheduler.mig"}]
+    verdicts = _tried(bench, chosen)
+    found = {"instances by host": mig, "verdicts": _told(verdicts)}
+    kept = [v.id for v in verdicts if v.status is Status.PASS]
+    if kept:
+        return Shown(Outcome.IMPLEMENTED, f"kept: {', '.join(kept)}", evidence=found)
+    lost = [v for v in verdicts if v.status is Status.FAIL]
+    if lost:
+        return Shown(Outcome.MISSING, f"{lost[0].id}: {lost[0].cause}", str(lost[0].fix), found)
+    fix = f"declare node_pools with mig, or scheduler.sharing; hosts offer {MIG}PROFILE then"
+    return Shown(Outcome.MISSING, "no GPU is shared on this cluster", fix, found)
+
+
+def _virtual(bench: Bench) -> Shown:
+    del bench
+    return Shown(Outcome.NOT_APPLICABLE, "hosts are bare metal; GPUs are not virtualised")
+
+
+def _inference(bench: Bench) -> Shown:
+    group = "gateway.networking.k8s.io"
+    versions = bench.door.served(group)
+    if not versions:
+        fix = "install the Gateway API's definitions with an implementation (Cilium, Envoy Gateway, kgateway)"
+        return Shown(Outcome.MISSING, f"the API server serves no {group}", fix)
+    classes = bench.door.find(f"{group}/v1", "GatewayClass", "")
+    taken = [c["metadata"]["name"] for c in classes if _accepted(c)]
+    found = {"versions": versions, "accepted classes": taken}
+    if not taken:
+        fix = "kubectl describe gatewayclass: no controller has accepted one"
+        return Shown(Outcome.MISSING, "the Gateway API has no implementation", fix, found)
+    said = f"class {taken[0]} is accepted; no request was split by weight or header"
+    return Shown(Outcome.PARTLY, said, "split requests by hand and keep what was counted", found)
+
+
+def _gangs(bench: Bench) -> Shown:
+    (verdict,) = _tried(bench, [p for p in placement.PROMISES if p.id == "scheduler.gang"])
+    found = {"verdicts": _told([verdict])}
+    if verdict.status is Status.PASS:
+        said = f"all pods of a group start together or none does ({verdict.evidence})"
+        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+    outcome = Outcome.MISSING if verdict.status is Status.FAIL else Outcome.OPEN
+    return Shown(outcome, str(verdict.cause), str(verdict.fix), found)
+
+
+def _hosts(bench: Bench) -> Shown:
+    del bench
+    return Shown(Outcome.NOT_APPLICABLE, "the number of hosts is fixed; no autoscaler is offered")
+
+
+def _pods(bench: Bench) -> Shown:
+    groups = ("autoscaling", "metrics.k8s.io", "custom.metrics.k8s.io")
+    found = {group: bench.door.served(group) for group in groups}
+    if not found["custom.metrics.k8s.io"]:
+        said = "the HorizontalPodAutoscaler has no metrics of GPUs: custom.metrics.k8s.io is not served"
+        fix = "install an adapter of Prometheus for custom metrics, and dcgm-exporter for those of GPUs"
+        return Shown(Outcome.MISSING, said, fix, found)
+    said = "custom metrics are served; no autoscaler was put under load"
+    return Shown(Outcome.PARTLY, said, "put one under load by hand and keep its events", found)
+
+
+def _metrics(bench: Bench) -> Shown:
+    if bench.series is None:
+        fix = "name who has the metrics: --prometheus http://HOST:9090"
+        return Shown(Outcome.OPEN, "there is no Prometheus to ask", fix)
+    total = bench.capacity.gpus
+    if not total:
+        return Shown(Outcome.OPEN, "the cluster has no GPU", "")
+    asked = {
+        "use": "DCGM_FI_DEV_GPU_UTIL",
+        "memory": "DCGM_FI_DEV_FB_USED",
+        "temperature": "DCGM_FI_DEV_GPU_TEMP",
+        "power": "DCGM_FI_DEV_POWER_USAGE",
+    }
+    seen = {
+        name: bench.series(f"count(count by (instance, gpu) ({metric})) >= {total}")
+        for name, metric in asked.items()
+    }
+    found = {"GPUs of the cluster": total, "series of all GPUs": seen, "metrics": asked}
+    if missing := [name for name in ("use", "memory") if not seen[name]]:
+        said = f"Prometheus has no {' and '.join(missing)} of each of the {total} GPUs"
+        fix = "let dcgm-exporter run on every GPU host: the GPU Operator's, or stage observe's"
+        return Shown(Outcome.MISSING, said, fix, found)
+    return Shown(
+        Outcome.IMPLEMENTED, f"use and memory of each of {total} GPUs in Prometheus", evidence=found
+    )
+
+
+def _service_metrics(bench: Bench) -> Shown:
+    known = _names(bench.door, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    monitors = [n for n in known if n.endswith("monitors.monitoring.coreos.com")]
+    found = {"definitions": monitors}
+    if not monitors:
+        said = "no monitoring of the cluster finds endpoints of workloads by itself (PodMonitor, ServiceMonitor)"
+        fix = "install the Prometheus Operator; the appliance's own Prometheus scrapes the platform alone"
+        return Shown(Outcome.MISSING, said, fix, found)
+    said = "monitors of workloads can be declared; none was scraped"
+    return Shown(
+        Outcome.PARTLY, said, "query a model server's metrics by hand and keep the answer", found
+    )
+
+
+def _access(bench: Bench) -> Shown:
+    if reason := access.lacks(bench.capacity):
+        return Shown(Outcome.OPEN, reason)
+    trial.await_empty(bench.door, bench.clock, bench.settings)
+    seen = access.watched(bench.door, bench.clock, bench.settings, bench.capacity)
+    kept, cause = access.judge(seen)
+    found = {"devices seen": access.evidence(seen)}
+    if kept:
+        said = "containers see the GPUs they asked for, none unasked, and no other pod's"
+        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+    fix = (
+        "in the container toolkit's config.toml set accept-nvidia-visible-devices-envvar-when-unprivileged = false, "
+        "and let the device plugin pass devices (DEVICE_LIST_STRATEGY: volume-mounts or cdi-cri)"
+    )
+    return Shown(Outcome.OPEN if kept is None else Outcome.MISSING, cause, fix, found)
+
+
+OPERATORS = frozenset(
+    f"workloads.{key}"
+    for key in (
+        "dask_operator",
+        "jobset",
+        "kuberay",
+        "lws",
+        "mpi_operator",
+        "spark_operator",
+        "trainer",
+    )
+)
+"""Add-ons with definitions and a controller of their own."""
+
+
+def _operator(bench: Bench) -> Shown:
+    verdicts = [v for v in bench.workloads() if v.id in OPERATORS]
+    found = {"verdicts": _told(verdicts)}
+    good = [v.id for v in verdicts if v.status is Status.PASS]
+    if good:
+        said = f"its smallest work was made, reconciled and ended: {', '.join(good)}"
+        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+    if not verdicts:
+        fix = "name one under workloads in the site (trainer, kuberay, jobset), as docs/workloads.md shows"
+        return Shown(
+            Outcome.MISSING, "the site installs no operator with definitions of its own", fix
+        )
+    worst = next((v for v in verdicts if v.status is Status.FAIL), verdicts[0])
+    outcome = Outcome.MISSING if worst.status is Status.FAIL else Outcome.OPEN
+    return Shown(outcome, f"{worst.id}: {worst.cause}", str(worst.fix), found)
+
+
+def _tried(bench: Bench, promises: Iterable[Promise]) -> list[CheckResult]:
+    return list(trial.run(bench.door, bench.clock, bench.settings, promises=promises))
+
+
+def _told(verdicts: Iterable[CheckResult]) -> list[dict[str, str]]:
+    return [
+        {"id": v.id, "status": v.status.value, "said": str(v.evidence or v.cause)} for v in verdicts
+    ]
+
+
+def _names(door: Door, api_version: str, kind: str) -> list[str]:
+    return sorted(found["metadata"]["name"] for found in door.find(api_version, kind, ""))
+
+
+def _accepted(gateway_class: dict[str, Any]) -> bool:
+    said = gateway_class.get("status", {}).get("conditions", [])
+    return any(c["type"] == "Accepted" and c["status"] == "True" for c in said)
+
+
+REQUIREMENTS = (
+    Requirement("dra_support", "accelerators", Level.MUST, "Devices are claimed (DRA)", _dra),
+    Requirement(
+        "driver_runtime_management",
+        "accelerators",
+        Level.SHOULD,
+        "Driver and runtime are kept by the platform",
+        _driver,
+    ),
+    Requirement("gpu_sharing", "accelerators", Level.SHOULD, "GPUs can be shared", _sharing),
+    Requirement(
+        "virtualized_accelerator", "accelerators", Level.SHOULD, "GPUs can be virtual", _virtual
+    ),
+    Requirement(
+        "ai_inference",
+        "networking",
+        Level.MUST,
+        "Requests are split by weight and header",
+        _inference,
+    ),
+    Requirement(
+        "gang_scheduling",
+        "schedulingOrchestration",
+        Level.MUST,
+        "All pods of a group or none",
+        _gangs,
+    ),
+    Requirement(
+        "cluster_autoscaling",
+        "schedulingOrchestration",
+        Level.MUST,
+        "An autoscaler, if there is one, knows GPUs",
+        _hosts,
+    ),
+    Requirement(
+        "pod_autoscaling",
+        "schedulingOrchestration",
+        Level.MUST,
+        "Pods are scaled by metrics of GPUs",
+        _pods,
+    ),
+    Requirement(
+        "accelerator_metrics", "observability", Level.MUST, "Metrics of each GPU", _metrics
+    ),
+    Requirement(
+        "ai_service_metrics",
+        "observability",
+        Level.MUST,
+        "Metrics of workloads are found",
+        _service_metrics,
+    ),
+    Requirement(
+        "secure_accelerator_access",
+        "security",
+        Level.MUST,
+        "A container sees its GPUs and no other",
+        _access,
+    ),
+    Requirement(
+        "robust_controller",
+        "operator",
+        Level.MUST,
+        "An operator of AI work does its work",
+        _operator,
+    ),
+)
+"""In the checklist's order. This tuple is the list of all."""
