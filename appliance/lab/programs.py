@@ -205,6 +205,8 @@ class Client:
             "GOCACHE": str(cache / CACHE / BUILDS),
             # -modcacherw: what cannot be written cannot be removed either, by anybody but root.
             "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false -modcacherw",
+            # The compiler is a program in Go, too: with more room before it collects it takes three quarters of the time.
+            "GOGC": "400",
             "GOMODCACHE": str(cache / CACHE / SOURCES),
             "GOTOOLCHAIN": "local",
             "GOWORK": "off",
