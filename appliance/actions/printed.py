@@ -91,6 +91,12 @@ PRINTED = (
     ),
     Printed("mig", "how GPUs are divided", ("mig show", "mig plan"), documents.Mig),
     Printed("node-owners", "who gives work to GPU hosts", ("node show",), documents.NodeOwners),
+    Printed(
+        "node-conditions",
+        "what Kubernetes was told of its GPU hosts",
+        ("node conditions",),
+        documents.NodeConditions,
+    ),
     Printed("queues", "the site's queues", ("queue show",), documents.Queues),
     Printed(
         "queue-plan", "changes of the cluster's queues", ("queue plan", "queue apply"), QueuePlan

@@ -1,4 +1,4 @@
-"""appliance node show, assign"""
+"""appliance node show, assign, conditions"""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,11 +7,20 @@ from pathlib import Path
 import click
 
 from appliance.actions import node as action
+from appliance.actions import node_conditions
+from appliance.actions.kubeconfig import find
 from appliance.actions.node import Move, Seen
+from appliance.actions.node_conditions import Fit, Told
 from appliance.cli import options, spoken
 from appliance.models.site import Owner
 from appliance.report.console import run_summary
-from appliance.report.documents import Holding, NodeOwner, NodeOwners
+from appliance.report.documents import (
+    Holding,
+    NodeCondition,
+    NodeConditions,
+    NodeOwner,
+    NodeOwners,
+)
 
 
 @click.group()
@@ -22,6 +31,7 @@ def node() -> None:
     appliance node show --inventory mysite                    who owns each host, and what runs there
     appliance node assign gpu-3 slurm --wait 240              drains gpu-3 in Kubernetes, gives it to Slurm
     appliance node assign gpu-3 kubernetes --wait 0 --evict   at once: jobs that run there are ended
+    appliance node conditions --inventory mysite              tells Kubernetes what health judges, and cordons what is unfit
     """
 
 
@@ -102,6 +112,60 @@ def assign(
         following = options.command_line(inventory, profile, "node show")
         run_summary(console, spoken.advice(done.record), done.report, following, stages=False)
     return done.exit_code
+
+
+@node.command()
+@options.target_options
+@options.kubeconfig_option
+@click.option(
+    "--most-out",
+    type=click.IntRange(0),
+    help="Hosts that may be out of work at the same time; else a tenth of them, and one at least.",
+)
+@click.option("--no-cordon", is_flag=True, help="Write conditions alone.")
+@options.json_option("What was told, as one JSON object.")
+def conditions(
+    inventory: Path | None,
+    profile: str | None,
+    kubeconfig: Path | None,
+    most_out: int | None,
+    no_cordon: bool,
+    as_json: bool,
+) -> int:
+    """Tell Kubernetes what health judges of its GPU hosts. Each node gets the condition ApplianceFit; unfit ones no new pods.
+
+    What makes a host unfit is what drains one of Slurm. It is cordoned, with the annotation appliance/unfit, while no more than --most-out
+    are out, and given back once it is fit; after faults of a GPU by a person alone (kubectl uncordon). Pods that run stay.
+    Exit: 0 all are fit, 1 one is not, 2 unusable input, 3 one could not be judged.
+    """
+    target = options.target(inventory, profile)
+    watcher = options.quiet()
+    cluster = find(kubeconfig, target, watcher)
+    told = node_conditions.tell(target, cluster, watcher, most_out, cordon=not no_cordon)
+    if as_json:
+        options.echo_json(NodeConditions(hosts={t.judged.host: _condition(t) for t in told}))
+    else:
+        for one in told:
+            options.echo(_told(one))
+    fits = {one.judged.fit for one in told}
+    return 1 if Fit.NO in fits else 3 if Fit.UNKNOWN in fits or any(t.error for t in told) else 0
+
+
+def _condition(one: Told) -> NodeCondition:
+    judged = one.judged
+    return NodeCondition(
+        fit=judged.fit.value,
+        causes=tuple(judged.causes.values()),
+        act=one.act.value,
+        error=one.error,
+    )
+
+
+def _told(one: Told) -> str:
+    judged = one.judged
+    sign = {Fit.YES: "✓", Fit.NO: "✗", Fit.UNKNOWN: "?"}[judged.fit]
+    said = one.error or "; ".join(filter(None, [one.act.value, *judged.causes.values()]))
+    return f"  {sign} {judged.host:<12} {said or 'fit'}".rstrip()
 
 
 def _intent(move: Move) -> list[str]:

@@ -33,6 +33,7 @@ WITH_SITE = frozenset(
         "mig plan",
         "mig show",
         "node assign",
+        "node conditions",
         "node show",
         "plan",
         "power cycle",

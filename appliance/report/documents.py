@@ -281,6 +281,21 @@ class NodeOwners(Document):
     hosts: dict[str, NodeOwner]
 
 
+class NodeCondition(Model):
+    """What Kubernetes was told of a host. ``act``: what was done with its node; ``error``: why it was not told."""
+
+    fit: Line = Field(description="Status of the condition ApplianceFit: True, False or Unknown")
+    causes: tuple[Line, ...]
+    act: Line
+    error: Line = ""
+
+
+class NodeConditions(Document):
+    """Conditions of the GPU hosts of Kubernetes, by the name of the host."""
+
+    hosts: dict[str, NodeCondition]
+
+
 class Queues(QueueTree):
     """The site's queues and what they come to: resources for kubectl, labels of nodes, values for Helm."""
 

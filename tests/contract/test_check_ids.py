@@ -25,6 +25,7 @@ OTHERS = {
     "appliance/stages/slurm/variables/watch.py": "hosts watch themselves by limits of these checks",
     "appliance/engine/remaining.py": "drift is what the plan tells of already",
     "appliance/actions/capture.py": "no ids, but keys of hardware in a profile",
+    "appliance/actions/node_conditions.py": "what takes a host of Slurm out by its own watch takes one of Kubernetes out",
     "appliance/actions/shown_hardware.py": "the same",
 }
 """Files with ids of checks that are not theirs, and why; one entry fewer is one better."""

@@ -1,0 +1,250 @@
+"""Node conditions: Kubernetes is told what health judges of its GPU hosts, and gives no new pods to those that are unfit.
+
+Through the API alone, so of a cluster that was brought, too. What runs on a host stays there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from appliance.actions import health
+from appliance.actions.opening import Target, locate
+from appliance.adapters.kubernetes import KubernetesApi, Ref
+from appliance.config.load import LoadedSite
+from appliance.engine.judge import REACHABLE
+from appliance.errors import ConfigError
+from appliance.models.events import Observer
+from appliance.models.result import CheckResult, Status
+from appliance.models.site import Owner, Role
+from appliance.watch.acts import BY_PERSONS
+
+CONDITION = "ApplianceFit"
+UNFIT = "appliance/unfit"
+"""Annotation with the causes a host was cordoned for: what it does not name is new."""
+LONGEST = 400
+CHECKS = (
+    *("gpu.count", "gpu.driver", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.pcie", "gpu.nvlink"),
+    *("gpu.xid", "gpu.fabric_manager"),
+    *("fabric.ports", "fabric.state", "fabric.active", "fabric.rate"),
+    *("storage.mount", "storage.scratch", "base.disk", "base.clock"),
+)
+"""What takes a host of Slurm out by its own watch (appliance/watch/rules.py), but what is Slurm's own."""
+READY = "Ready"
+
+
+class Fit(StrEnum):
+    """What a node condition can say."""
+
+    YES = "True"
+    NO = "False"
+    UNKNOWN = "Unknown"
+
+
+class Act(StrEnum):
+    """What was done with the node."""
+
+    NONE = ""
+    CORDONED = "cordoned"
+    GIVEN_BACK = "given back"
+    STAYS_OUT = "stays cordoned"
+    OVER = "keeps its pods' place: as many hosts as allowed are out already"
+    WAIVED = "was given back by a person with this"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A host as health judges it. ``causes``: by what stays the same of each while it lasts."""
+
+    host: str
+    fit: Fit
+    causes: Mapping[str, str]
+
+    @property
+    def reason(self) -> str:
+        """One word for the condition."""
+        if self.fit is Fit.UNKNOWN:
+            return "NotMeasured"
+        first = next(iter(self.causes), "")
+        words = first.partition(" ")[0].replace(".", "_").split("_")
+        return "".join(word.capitalize() for word in words) if first else "Fit"
+
+    @property
+    def message(self) -> str:
+        """One line for the condition."""
+        if not self.causes:
+            return "health finds nothing that keeps work away"
+        return "; ".join(self.causes.values())[:LONGEST]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a node was told. ``error``: why it was not."""
+
+    judged: Judged
+    act: Act = Act.NONE
+    error: str = ""
+
+
+class Door(Protocol):
+    """What is asked of the cluster; all raise ApplianceError with a remedy."""
+
+    def node(self, name: str) -> dict[str, Any] | None:
+        """A node, None where the cluster does not have it."""
+        ...
+
+    def say(self, name: str, condition: Mapping[str, str]) -> None:
+        """Writes one condition; others stay."""
+        ...
+
+    def change(self, name: str, version: str, patch: Mapping[str, Any]) -> None:
+        """Changes the node as it was read."""
+        ...
+
+
+class ApiDoor:
+    """The cluster by its API."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+
+    def node(self, name: str) -> dict[str, Any] | None:
+        return self._api.get(Ref("v1", "Node", name))
+
+    def say(self, name: str, condition: Mapping[str, str]) -> None:
+        path = f"/api/v1/nodes/{quote(name)}/status"
+        body = {"status": {"conditions": [dict(condition)]}}
+        kind = "application/strategic-merge-patch+json"
+        self._api.send("PATCH", path, f"write a condition of node {name}", body, kind)
+
+    def change(self, name: str, version: str, patch: Mapping[str, Any]) -> None:
+        meta = {**patch.get("metadata", {}), "resourceVersion": version}
+        body = {**patch, "metadata": meta}
+        kind = "application/merge-patch+json"
+        self._api.send("PATCH", f"/api/v1/nodes/{quote(name)}", f"change node {name}", body, kind)
+
+
+def tell(
+    target: Target, kubeconfig: Path, observer: Observer, most_out: int | None, *, cordon: bool
+) -> tuple[Told, ...]:
+    """Judges the GPU hosts of Kubernetes and tells it. Raises ConfigError where the site has no Kubernetes."""
+    loaded = locate(target, raise_rack=False, observer=observer)
+    hosts = hosts_of(loaded)
+    found = health.look(target, observer, (*CHECKS, REACHABLE), hosts)
+    judged = [judge(host, found.results) for host in hosts]
+    most = max(1, len(hosts) // 10) if most_out is None else most_out
+    with KubernetesApi(kubeconfig) as api:
+        return told(ApiDoor(api), judged, most if cordon else None, datetime.now(UTC))
+
+
+def hosts_of(loaded: LoadedSite) -> tuple[str, ...]:
+    """GPU hosts that Kubernetes gives work to. Raises ConfigError where there are none."""
+    site = loaded.site
+    gpus = site.with_role(Role.GPU) if site.kubernetes is not None else ()
+    hosts = tuple(host.name for host in gpus if site.owner(host) is Owner.KUBERNETES)
+    if not hosts:
+        raise ConfigError(
+            f"site {site.name} has no GPU host that Kubernetes gives work to",
+            "see whose each is: appliance node show; Slurm's hosts judge themselves",
+        )
+    return hosts
+
+
+def judge(host: str, results: Iterable[CheckResult]) -> Judged:
+    """What the checks say of a host: unfit by one that fails, unknown where it did not answer, or none judged it."""
+    mine = [result for result in results if result.host == host]
+    if any(r.id == REACHABLE and r.status is not Status.PASS for r in mine):
+        return Judged(host, Fit.UNKNOWN, {REACHABLE: "the host does not answer"})
+    judged = [r for r in mine if r.id in CHECKS]
+    bad = [r for r in judged if r.status is Status.FAIL]
+    causes = {_key(r): f"{_key(r)}: {r.cause}" for r in sorted(bad, key=_gravity)}
+    if not causes and not any(r.status is Status.PASS for r in judged):
+        return Judged(host, Fit.UNKNOWN, {"none": "nothing of it could be judged"})
+    return Judged(host, Fit.NO if causes else Fit.YES, causes)
+
+
+def told(
+    door: Door, judged: Sequence[Judged], most_out: int | None, now: datetime
+) -> tuple[Told, ...]:
+    """Tells the cluster of each host. ``most_out`` bounds how many are out at once; None: none is cordoned or given back."""
+    nodes = {one.host: door.node(one.host) for one in judged}
+    out = sum(not _works(node) for node in nodes.values() if node is not None)
+    done: list[Told] = []
+    for one in judged:
+        node = nodes[one.host]
+        if node is None:
+            done.append(Told(one, error="the cluster has no such node"))
+            continue
+        door.say(one.host, _condition(one, node, now))
+        if most_out is None:
+            done.append(Told(one))
+            continue
+        act, patch = decided(one, node, room=out < most_out)
+        if patch:
+            door.change(one.host, node["metadata"]["resourceVersion"], patch)
+        out += act is Act.CORDONED
+        done.append(Told(one, act))
+    return tuple(done)
+
+
+def decided(one: Judged, node: Mapping[str, Any], *, room: bool) -> tuple[Act, dict[str, Any]]:
+    """What becomes of the node, and the patch that does it. Nobody else's cordon is touched."""
+    shut = bool(node.get("spec", {}).get("unschedulable"))
+    ours = (node["metadata"].get("annotations") or {}).get(UNFIT)
+    if one.fit is Fit.UNKNOWN:
+        return (Act.STAYS_OUT if shut and ours is not None else Act.NONE), {}
+    if one.fit is Fit.YES:
+        if ours is None:
+            return Act.NONE, {}
+        if shut and any(key.partition(" ")[0] in BY_PERSONS for key in ours.split(", ")):
+            return Act.STAYS_OUT, {}
+        patch: dict[str, Any] = {"metadata": {"annotations": {UNFIT: None}}}
+        if shut:
+            patch["spec"] = {"unschedulable": None}
+        return (Act.GIVEN_BACK if shut else Act.NONE), patch
+    known = ours.split(", ") if ours else []
+    keys = ", ".join([*one.causes, *(k for k in known if shut and k not in one.causes)])
+    if shut and ours is None:
+        return Act.NONE, {}
+    if shut:
+        # A fault of a GPU stays named, though it may hide meanwhile: a person gives that host back.
+        return Act.STAYS_OUT, {"metadata": {"annotations": {UNFIT: keys}}} if ours != keys else {}
+    if set(one.causes) <= set(known):
+        return Act.WAIVED, {}
+    if not room:
+        return Act.OVER, {}
+    marked: dict[str, Any] = {"annotations": {UNFIT: keys}}
+    return Act.CORDONED, {"metadata": marked, "spec": {"unschedulable": True}}
+
+
+def _condition(one: Judged, node: Mapping[str, Any], now: datetime) -> dict[str, str]:
+    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    known = node.get("status", {}).get("conditions", [])
+    before: Mapping[str, str] = next((c for c in known if c["type"] == CONDITION), {})
+    same = before.get("status") == one.fit.value
+    return {
+        "type": CONDITION,
+        "status": one.fit.value,
+        "reason": one.reason,
+        "message": one.message,
+        "lastHeartbeatTime": moment,
+        "lastTransitionTime": before.get("lastTransitionTime", moment) if same else moment,
+    }
+
+
+def _works(node: Mapping[str, Any]) -> bool:
+    """Whether the scheduler may place pods there."""
+    known = node.get("status", {}).get("conditions", [])
+    ready = any(c["type"] == READY and c["status"] == "True" for c in known)
+    return ready and not node.get("spec", {}).get("unschedulable")
+
+
+def _key(result: CheckResult) -> str:
+    return " ".join((result.id, *("+".join(result.parts).replace(" ", "-"),) * bool(result.parts)))
+
+
+def _gravity(result: CheckResult) -> int:
+    return CHECKS.index(result.id)
