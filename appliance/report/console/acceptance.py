@@ -33,11 +33,14 @@ _STYLE = {
 _DOUBTED = {Accepted.NOT_YET, Accepted.NO, Accepted.SIMULATED}
 
 
-def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
-    """Print the verdict and the gates. Of simulated hardware the verdict alone: its gates are for nobody to close."""
+def acceptance_lines(console: Console, acceptance: Acceptance) -> set[Waiver]:
+    """Print the verdict and the gates, and return the waivers that stood there.
+
+    Of simulated hardware the verdict alone: its gates are for nobody to close.
+    """
     _head(console, acceptance)
     if acceptance.verdict is Accepted.SIMULATED:
-        return
+        return set()
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -56,28 +59,35 @@ def acceptance_lines(console: Console, acceptance: Acceptance) -> None:
         for close in dict.fromkeys(g.close for g in gates if g.close and not g.waivers):
             table.add_row("", "", Text.assemble(("close: ", "bold"), close))
     console.print(Padding(table, (0, 0, 0, 4), expand=False))
+    return {waiver for gate in acceptance.gates for waiver in gate.waivers}
 
 
-def acceptance_fold(console: Console, acceptance: Acceptance, *, stands: bool = False) -> None:
+def acceptance_fold(
+    console: Console, acceptance: Acceptance, *, stands: bool = False
+) -> set[Waiver]:
     """Print the verdict and what is open, folded: a line for the reason, then one for each command and the gates it closes.
 
-    ``stands``: the deployment is proved, which is said where an open gate could be taken for its failure.
+    Returns the waivers that stood there. ``stands``: the deployment is proved, which is said where an open gate could be taken for its failure.
     """
     said = "The deployment stands." if stands and acceptance.verdict in _DOUBTED else ""
     _head(console, acceptance, said)
-    left = 0
+    left, told = 0, set[Waiver]()
     room = 0 if acceptance.verdict is Accepted.SIMULATED else LINES
     for gates in _alike(gate for gate in acceptance.gates if gate.state is not GateState.PASSED):
         lines = list(_folded(console, gates))
         left += len(gates) if len(lines) > room else 0
         room -= len(lines)
-        for line in lines if room >= 0 else ():
+        if room < 0:
+            continue
+        told.update(gates[0].waivers)
+        for line in lines:
             console.print(Padding(line, (0, 0, 0, 4), expand=False))
     if left:
         more = f"and {plural(left, 'gate')} more: accept --look names them"
         if acceptance.verdict is Accepted.SIMULATED:
             more = f"Real hardware of its class has {plural(left, 'gate')} to pass."
         console.print(Padding(Text(more, "dim"), (0, 0, 0, 4), expand=False))
+    return told
 
 
 def waiver_line(waiver: Waiver) -> Text:

@@ -1,6 +1,6 @@
 """The end of a run on one screen: ready or not, what failed where, and the next command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.models.waiver import Waiver
 from appliance.report.console.acceptance import acceptance_fold, acceptance_lines, waiver_line
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings, gaps_line, tells_of
@@ -48,21 +49,20 @@ def run_summary(
     findings_list(console, open_points)
     for line in _verdict(record):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
+    shown: set[Waiver] = set()
     if record.acceptance and record.verb in _MEASURING:
-        acceptance_lines(console, record.acceptance)
+        shown = acceptance_lines(console, record.acceptance)
     elif record.acceptance:
         whole = record.verdict is Verdict.PASSED and not record.narrowed
-        acceptance_fold(console, record.acceptance, stands=whole)
-    waivers_list(console, record)
+        shown = acceptance_fold(console, record.acceptance, stands=whole)
+    waivers_list(console, record, shown)
     for word, text in (("report", report), ("next", next_command)):
         if text:
             console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
 
 
-def waivers_list(console: Console, record: RunRecord) -> None:
-    """Print the waivers in force that stand at no gate above."""
-    gates = record.acceptance.gates if record.acceptance else ()
-    shown = {waiver for gate in gates for waiver in gate.waivers}
+def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] = ()) -> None:
+    """Print the waivers in force that were not ``shown`` at a gate above."""
     for waiver in record.waivers:
         if waiver not in shown:
             console.print(Padding(waiver_line(waiver), (0, 0, 0, 4), expand=False))
@@ -143,7 +143,8 @@ def _verdict(record: RunRecord) -> list[Text]:
     if record.verdict is Verdict.PASSED:
         word = "Good as far as it went." if record.narrowed else "Deployed."
     simulated = f" (simulated: {', '.join(record.simulated)})" if record.simulated else ""
-    size = f"{plural(len(record.hosts), 'host')}, {plural(record.gpu_count, 'GPU')}{simulated}"
+    size = f"{plural(len(record.hosts), 'host')}, {plural(record.gpu_count, 'GPU')}"
+    size = f"{size if record.hosts else 'No host was asked'}{simulated}"
     missing = record.count(Status.NOT_ASSESSED, Status.SKIP)
     errors = record.count(Status.ERROR)
     passed = plural(record.count(Status.PASS), "check")

@@ -4,15 +4,22 @@ Who plans or deploys sees a folded block, whatever the number of gates.
 """
 
 import io
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+import pytest
 from rich.console import Console
 
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
+from appliance.models.run import RunRecord
 from appliance.models.waiver import Waiver
+from appliance.report.console import run_summary
 from appliance.report.console.acceptance import LINES, acceptance_fold, acceptance_lines
 
 UNMEASURED = "no measurement of this site"
+
+
+RecordBuilder = Callable[..., RunRecord]
 
 
 def gate(name: str, **more: object) -> Gate:
@@ -122,3 +129,27 @@ def test_a_waived_gate_shows_its_waiver_and_asks_for_no_command() -> None:
     assert "gpt3.5b waived until 2027-01-31: ordered" in shown
     assert "gpt3.5b" in shown
     assert not any("validate gpt3" in line for line in shown)
+
+
+@pytest.mark.parametrize("verdict", list(Accepted))
+@pytest.mark.parametrize("verb", ["deploy", "validate"])
+@pytest.mark.parametrize("others", [0, LINES])
+def test_a_waiver_is_told_once_whether_or_not_its_gate_is(
+    build: RecordBuilder, verdict: Accepted, verb: str, others: int
+) -> None:
+    waiver = Waiver.model_validate({"check": "gpt3.5b", "reason": "ordered", "until": "2027-01-31"})
+    more = [gate(f"x.g{n}", why=f"reason {n}") for n in range(others)]
+    found = Acceptance(verdict=verdict, gates=(*more, gate("gpt3.5b", waivers=(waiver,))))
+    console = Console(file=io.StringIO(), width=120)
+    run_summary(console, build(verb=verb, acceptance=found, waivers=(waiver,)))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().count("gpt3.5b waived") == 1
+
+
+def test_a_run_that_asked_no_host_does_not_count_any(build: RecordBuilder) -> None:
+    console = Console(file=io.StringIO(), width=120)
+    run_summary(console, build(verb="validate", hosts=()))
+    assert isinstance(console.file, io.StringIO)
+    said = console.file.getvalue()
+    assert "No host was asked" in said
+    assert "0 hosts" not in said

@@ -312,8 +312,9 @@ class TestSummary:
         )
         shown = console()
         run_summary(shown, record, "runs/x/report.html", "appliance lab shell head")
-        assert "Deployed. 0 hosts, 0 GPUs (simulated: gpu) · 1 check passed, 0 failed" in " ".join(
-            text(shown).split()
+        assert (
+            "Deployed. No host was asked (simulated: gpu) · 1 check passed, 0 failed"
+            in " ".join(text(shown).split())
         )
         assert "report  runs/x/report.html" in text(shown)
         assert "next    appliance lab shell head" in text(shown)
