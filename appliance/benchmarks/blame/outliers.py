@@ -27,13 +27,9 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Compared:
-    """``outliers``: the worst first. ``why``: why nobody can be named; "" where the equals could be compared.
-
-    ``spread``: between best and worst, in % of the median.
-    """
+    """``outliers``: the worst first. ``why``: why nobody can be named; "" where the equals could be compared."""
 
     outliers: tuple[Outlier, ...] = ()
-    spread: float = 0.0
     why: str = ""
 
 
@@ -49,7 +45,6 @@ def compare(values: Mapping[str, float], *, least: float, more_is_better: bool =
     if len(values) < EQUALS:
         return Compared(why=f"{len(values)} equals; {EQUALS} are needed to name an outlier")
     middle = median(values.values())
-    spread = (max(values.values()) - min(values.values())) / middle * 100
     noise = median(abs(value - middle) for value in values.values())
     sign = 1 if more_is_better else -1
     found = [
@@ -60,9 +55,10 @@ def compare(values: Mapping[str, float], *, least: float, more_is_better: bool =
     ]
     found.sort(key=lambda outlier: (-outlier.percent, outlier.name))
     if not found and _worst(values, middle, sign) >= least:
+        spread = (max(values.values()) - min(values.values())) / middle * 100
         why = f"they differ by {spread:.0f} % and no minority stands apart: nobody can be named"
-        return Compared(spread=spread, why=why)
-    return Compared(tuple(found), spread)
+        return Compared(why=why)
+    return Compared(tuple(found))
 
 
 def _worst(values: Mapping[str, float], middle: float, sign: int) -> float:

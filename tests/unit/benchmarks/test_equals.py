@@ -67,3 +67,31 @@ def test_of_a_latency_less_is_better(value: float, status: Status) -> None:
     figure = Figure("fio.scratch_read", "latency", "us", "look", more_is_better=False)
     (found,) = judge_hosts(view(), figure, {"gpu-1": value}, limit=ceiling)
     assert found.status is status
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_what_reaches_the_limit_exactly_is_good(more: bool) -> None:
+    figure = Figure("fio.scratch_read", "x", "GB/s", "look", more_is_better=more)
+    (found,) = judge_hosts(view(floor=FLOOR), figure, {"gpu-1": 3.0})
+    assert (found.status, found.limit_source) == (Status.PASS, FLOOR.source)
+
+
+def test_without_a_limit_the_equals_are_told_as_the_source() -> None:
+    values = {"a": 7.0, "b": 7.1, "c": 6.9, "gpu-2": 4.0}
+    found = {r.host: r for r in judge_hosts(view(), FIGURE, values)}
+    assert (found["gpu-2"].limit, found["gpu-2"].limit_source) == (
+        6.95,
+        "median of 4 hosts, less 10 %",
+    )
+    assert found["a"].limit_source == "within 10 % of 4 equal hosts; no limit is set"
+
+
+def test_what_could_not_be_judged_is_not_required() -> None:
+    (found,) = judge_hosts(view(), FIGURE, {"gpu-1": 3.5})
+    assert not found.required
+
+
+def test_an_outlier_above_the_floor_keeps_the_limit_it_reached() -> None:
+    values = {"a": 7.0, "b": 7.1, "c": 6.9, "gpu-2": 4.0}
+    found = {r.host: r for r in judge_hosts(view(floor=FLOOR), FIGURE, values)}
+    assert found["gpu-2"].limit_source == found["a"].limit_source == FLOOR.source

@@ -70,3 +70,18 @@ def test_the_outlier_is_told_with_the_median_it_misses() -> None:
     (found,) = compare({"a": 100, "b": 101, "c": 99, "d": 60}, least=10).outliers
     assert (found.name, found.value, found.median) == ("d", 60, 99.5)
     assert round(found.percent, 1) == 39.7
+
+
+@pytest.mark.parametrize(("value", "outliers"), [(74.0, ["h"]), (74.1, [])])
+def test_what_lies_within_the_noise_of_its_equals_is_no_outlier(
+    value: float, outliers: list[str]
+) -> None:
+    """Half of these are 5 or more from the median, so one must be 3.5 / 0.6745 times as far: 25.95."""
+    equals = dict(zip("abcdefg", (100, 100, 100, 105, 95, 105, 95), strict=True))
+    assert named({**equals, "i": 95, "h": value}) == outliers
+
+
+def test_the_worst_outlier_is_the_first_and_less_is_better_of_a_latency() -> None:
+    values = {"a": 1.5, "b": 1.0, "c": 1.0, "d": 1.0, "e": 1.0, "f": 2.0, "g": 1.0}
+    found = compare(values, least=10, more_is_better=False).outliers
+    assert [(o.name, o.percent) for o in found] == [("f", 100.0), ("a", 50.0)]

@@ -150,7 +150,9 @@ def test_small_messages_say_nothing_of_the_plateau() -> None:
     for row in rows:
         if int(row.split()[0]) > 512 << 20:
             small = small.replace(f"{row}\n", "")
-    assert found(1, Cluster(alone=small))["nccl.host", "gpu-1"].status is Status.NOT_ASSESSED
+    result = found(1, Cluster(alone=small))["nccl.host", "gpu-1"]
+    assert result.status is Status.NOT_ASSESSED
+    assert result.cause.startswith("the largest message has 512 MiB")
 
 
 @pytest.mark.parametrize(("hosts", "ranks"), [(1, "1"), (4, "8")])
@@ -249,3 +251,19 @@ def test_what_was_measured_is_kept_with_its_table_and_its_raw_words() -> None:
     assert outcome.tables[0].rows[-1] == (8 << 30, 191.0, 0)
     values = {(m.name, m.target): m.value for m in outcome.measurements}
     assert values["nccl.cluster", "cluster/2 hosts"] == 191.0
+
+
+def test_where_to_look_is_what_was_measured() -> None:
+    slow = HOST.replace("235.58", "17.90")
+    results = found(1, Cluster(alone=slow))
+    assert "nvlink" in results["nccl.host", "gpu-1"].fix
+    assert "ibstat" in results["nccl.loopback", "gpu-1"].fix
+
+
+@pytest.mark.parametrize(("hosts", "limit"), [(1, "--time=12"), (4, "--time=13")])
+def test_more_hosts_have_more_time(hosts: int, limit: str) -> None:
+    cluster = Cluster()
+    found(4, cluster)
+    jobs = [j for j in cluster.jobs if f"--nodes={hosts}" in j]
+    assert jobs
+    assert [word for word in jobs[0] if word.startswith("--time")] == [limit]

@@ -38,6 +38,13 @@ def test_a_dent_below_1_mib_is_a_change_of_protocol() -> None:
     assert read(HOST.replace(rows[0], rows[0].replace("3.38", "0.01"))).dents == ()
 
 
+def test_a_dent_at_1_mib_is_one() -> None:
+    row = next(line for line in HOST.splitlines() if line.strip().startswith("1048576 "))
+    busbw = row.split()[7]
+    (dent,) = read(HOST.replace(row, row.replace(busbw, "0.01"))).dents
+    assert dent[0] == 1 << 20
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
