@@ -90,3 +90,27 @@ def test_gates_stand_in_the_order_of_acceptance() -> None:
 def test_level_says_what_closes_it(result: CheckResult, close: str) -> None:
     (gate,) = check_gates([result], ())
     assert gate.close == close
+
+
+@pytest.mark.parametrize(
+    ("results", "state", "why"),
+    [
+        ([BAD], GateState.FAILED, "gpu.ecc gpu-1/GPU 5: uncorrected errors"),
+        (
+            [GOOD, BAD, BAD],
+            GateState.FAILED,
+            "gpu.ecc gpu-1/GPU 5: uncorrected errors (and 1 more)",
+        ),
+        ([GOOD], GateState.PASSED, ""),
+        (
+            [not_assessed("gpu-1", "no tool", required=False).of("gpu.ecc")],
+            GateState.OPEN,
+            "nothing was judged",
+        ),
+    ],
+)
+def test_a_level_says_why_it_is_not_passed(
+    results: list[CheckResult], state: GateState, why: str
+) -> None:
+    (gate,) = check_gates(results, ())
+    assert (gate.state, gate.why) == (state, why)

@@ -127,6 +127,29 @@ def test_evidence_without_a_verdict_leaves_its_gate_open(session: Session, statu
     assert (gate.state, gate.why) == (GateState.OPEN, "bare-metal 2n: nobody said which GPU")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "required", "state"),
+    [
+        ("2n", False, GateState.OPEN),
+        ("1n", True, GateState.OPEN),
+        ("1n", False, GateState.PASSED),
+    ],
+)
+def test_what_has_no_verdict_holds_a_gate_open_where_it_is_required_or_its_own(
+    session: Session, nodes: str, required: bool, state: GateState
+) -> None:
+    """The gate is of two hosts."""
+    evidence = evidence_of(session, "5b")
+    (good,) = evidence.results
+    target = f"cluster/5b bare-metal {nodes}"
+    bad = good.model_copy(
+        update={"target": target, "status": Status.NOT_ASSESSED, "required": required}
+    )
+    results = tuple(r for r in (good, bad) if r is bad or r.target != target)
+    keep_evidence(session, evidence.model_copy(update={"results": results}))
+    assert gate_of(seen(session)).state is state
+
+
 def test_run_on_fewer_hosts_than_the_site_has_leaves_its_gate_open(session: Session) -> None:
     with_result(session, target="cluster/5b bare-metal 1n")
     gate = gate_of(seen(session))
