@@ -113,3 +113,10 @@ def test_all_bad_blames_nobody() -> None:
 def test_parts_of_a_host_that_are_all_bad_are_the_host() -> None:
     ends = ["a/p0", "a/p1", "b/p0", "b/p1", "c"]
     assert lifted(ends, ["a/p0", "a/p1", "b/p1", "c"]) == ("a", "b/p1", "c")
+
+
+def test_a_group_that_could_not_be_measured_is_not_tried_again() -> None:
+    cluster = Cluster(set(), mute={"h02"})
+    found = search(hosts(4), cluster.attempt)
+    assert (found.good, found.open) == (("h00", "h01"), ("h02", "h03"))
+    assert [len(batch) for batch in cluster.rounds] == [2]

@@ -208,3 +208,17 @@ def test_pauses_and_slow_steps_are_told_from_their_bounds_on() -> None:
     assert "it paused" not in told(_log([2.0] * 40, 2.1))
     assert "times the median" in told(_log([2.0] * 39 + [3.1], None))
     assert "times the median" not in told(_log([2.0] * 39 + [3.0], None))
+
+
+@pytest.mark.parametrize(("total", "told"), [(30, False), (31, False), (32, True)])
+def test_only_a_run_that_lacks_more_than_its_last_step_ended_early(total: int, told: bool) -> None:
+    """NeMo counts from 0: its last step is one less than it was to have."""
+    log = replace(_log([0.5] * 30, None), total=total)
+    assert any("it ends at" in note for note in consistency.notes(log, select(log))) is told
+
+
+@pytest.mark.parametrize(("steps", "said"), [(9, ""), (10, "the loss rose from 1 to 2")])
+def test_a_fifth_of_two_losses_is_enough_to_tell_a_rise(steps: int, said: str) -> None:
+    losses = [1.0] * (steps // 2) + [2.0] * (steps - steps // 2)
+    made = Steps(Step(i, 0.5, i, loss) for i, loss in enumerate(losses, 1))
+    assert consistency.diverged(Log(source="x", family="x", steps=made)) == said

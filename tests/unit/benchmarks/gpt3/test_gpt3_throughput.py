@@ -162,3 +162,9 @@ def test_gpus_are_known_by_the_drivers_names() -> None:
     assert REFERENCE.gpu("NVIDIA A100-SXM4-80GB") == "A100-SXM4-80GB"
     assert REFERENCE.gpu("NVIDIA H100 PCIe") == "H100-PCIe-80GB"
     assert REFERENCE.gpu("NVIDIA T4") is None
+
+
+def test_one_node_alone_has_no_scaling_to_judge() -> None:
+    (result,) = judge([run()], REFERENCE)
+    assert result.id == "gpt3.throughput"
+    assert "global batch 2048, sequence 2048" in result.evidence

@@ -167,8 +167,9 @@ def test_safetensors_reads_no_objects_so_nothing_is_compared_there() -> None:
     assert found[SHARE].status is Status.PASS
 
 
-def test_trouble_of_a_place_is_told_with_its_remedy() -> None:
-    found = verdicts(place([], trouble="/data has no room", remedy="use a smaller --size"))
+@pytest.mark.parametrize("loaded", [[], GOOD])
+def test_trouble_of_a_place_is_told_with_its_remedy(loaded: list[dict[str, Any]]) -> None:
+    found = verdicts(place(loaded, trouble="/data has no room", remedy="use a smaller --size"))
     assert list(found) == [TENSORS]
     assert found[TENSORS].status is Status.NOT_ASSESSED
     assert found[TENSORS].fix == "use a smaller --size"
