@@ -1,0 +1,62 @@
+"""What a port and the fabric must reach, where neither site nor profile says so."""
+
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import pytest
+
+from appliance.benchmarks import floors
+from appliance.checks.check import View
+from appliance.models.site import Host, Network, Role, Site
+from tests.facts import facts_of, gpus_of
+from tests.profiles import profile_of
+
+A100 = "NVIDIA A100-SXM4-80GB"
+
+
+def view(gpu: str = A100, **fabric: Any) -> View:
+    host = Host(name="gpu-1", roles=(Role.GPU,), address=IPv4Address("10.0.0.11"))
+    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
+    site = Site(version=1, name="lab", networks=networks, hosts=(host,))
+    profile = profile_of(fabric=fabric) if fabric else profile_of()
+    return View(profile, site, {"gpu-1": facts_of("gpu-1", gpus=gpus_of(gpu, 8))})
+
+
+@pytest.mark.parametrize(
+    ("rate", "floor", "source"),
+    [
+        (200, 180.0, "Azure NHC, ib_write_bw over a port of 200 Gb/s"),
+        (400, 380.0, "Azure NHC, ib_write_bw over a port of 400 Gb/s"),
+        (100, 90.0, "0.9 of 100 Gb/s"),
+    ],
+)
+def test_a_port_must_reach_what_is_published_else_a_share_of_its_rate(
+    rate: int, floor: float, source: str
+) -> None:
+    found = floors.of_port(
+        view(link_layer="InfiniBand", ports=8, rate_gbps=rate), "perftest.write_bw"
+    )
+    assert found is not None
+    assert (found.value, found.unit, found.source) == (floor, "Gb/s", source)
+
+
+@pytest.mark.parametrize(
+    ("ports", "rate", "floor"), [(8, 200, 180.0), (1, 25, 2.8), (1, 100, 11.2)]
+)
+def test_between_hosts_all_ports_of_one_count(ports: int, rate: int, floor: float) -> None:
+    found = floors.of_fabric(
+        view(link_layer="InfiniBand", ports=ports, rate_gbps=rate), "nccl.cluster"
+    )
+    assert found is not None
+    assert (found.value, found.unit) == (floor, "GB/s")
+
+
+def test_without_a_fabric_nothing_is_asked_of_it() -> None:
+    assert floors.of_fabric(view(), "nccl.cluster") is None
+    assert floors.of_port(view(), "perftest.write_bw") is None
+
+
+def test_a_floor_of_a_product_names_it() -> None:
+    found = floors.floor(view(), "nccl.host")
+    assert found is not None
+    assert found.source == f"Azure NHC, all_reduce of 16 GB over 8 GPUs ({A100})"
