@@ -133,7 +133,7 @@ def tell(
     """Judges the GPU hosts of Kubernetes and tells it. Raises ConfigError where the site has no Kubernetes."""
     loaded = locate(target, raise_rack=False, observer=observer)
     hosts = hosts_of(loaded)
-    found = health.look(target, observer, (*CHECKS, REACHABLE), hosts)
+    found = health.look(target, observer, CHECKS, hosts)
     judged = [judge(host, found.results) for host in hosts]
     most = max(1, len(hosts) // 10) if most_out is None else most_out
     with KubernetesApi(kubeconfig) as api:
