@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.adapters.process import run
+from appliance.adapters.process import run, spawn
 from appliance.errors import ApplianceError
 from appliance.lab import go, mounts
 from appliance.lab.go import MODULES
@@ -18,6 +19,8 @@ from appliance.provision.sources import digest
 CACHE = "go"
 """Below the rack's cache: what is downloaded, and what Go keeps of a build for the next."""
 KEPT = BUILDS, SOURCES = ("build", "modules")
+GONE = "gone-"
+"""Before the names of what is being removed."""
 BUILD_SECONDS = 3600.0
 FETCH_SECONDS = 1200.0
 NEEDED_GIB = 14
@@ -184,9 +187,14 @@ def built(cache: Path, module: Module, progress: Progress) -> Path:
 
 
 def forget(cache: Path) -> None:
-    """Remove what builds read and kept for the next; programs and a fetched compiler stay."""
+    """Remove what builds read and kept for the next, beside other work: ten GB take minutes on some disks. Programs and a compiler stay."""
+    place = cache / CACHE
     for name in KEPT:
-        mounts.remove(cache / CACHE / name)
+        if (place / name).exists():
+            (place / name).rename(place / f"{GONE}{name}-{time.time_ns()}")
+    # Also what an earlier one had no time to remove.
+    if gone := sorted(map(str, place.glob(f"{GONE}*"))):
+        spawn(("nice", "rm", "-rf", "--", *gone), log=Path(os.devnull))
 
 
 def source(cache: Path, module: Module, progress: Progress) -> Path:

@@ -2,6 +2,7 @@
 
 import re
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,19 @@ def test_a_machine_without_go_is_given_the_published_one_unpacked_and_executable
 )
 def test_releases_of_go_are_read(text: str, release: tuple[int, ...]) -> None:
     assert go.release(text) == release
+
+
+def test_what_builds_kept_is_out_of_the_way_at_once_and_gone_soon(tmp_path: Path) -> None:
+    place = tmp_path / programs.CACHE
+    for name in ("build", "modules", "compiler", "gone-modules-1"):
+        (place / name / "deep").mkdir(parents=True)
+        (place / name / "deep/file").write_text("x")
+    programs.forget(tmp_path)
+    assert not (place / "build").exists()
+    assert not (place / "modules").exists()
+    deadline = time.monotonic() + 60
+    while list(place.glob("gone-*")):
+        assert time.monotonic() < deadline, "what is put aside stays"
+        time.sleep(0.02)
+    assert [file.name for file in place.iterdir()] == ["compiler"]
+    programs.forget(tmp_path)
