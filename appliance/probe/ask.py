@@ -6,7 +6,7 @@ import os
 import threading
 
 from appliance.probe import files
-from appliance.probe.problems import FOLDERS, Absent, Unreadable
+from appliance.probe.problems import FOLDERS, Absent, Late, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 MARKER = "/etc/appliance/simulated.json"
+SYSTEMCTL_S = (5.0, 10.0)
+"""Seconds systemctl may take when it is asked, and when it is asked once more."""
 
 
 class Refused(Exception):
@@ -87,6 +89,17 @@ class Ask:
         from appliance.probe import command
 
         return command.run([self.tool(argv[0]), *argv[1:]], timeout, ok)
+
+    def systemctl(self, *words: str) -> str:
+        """What systemctl says. It is asked twice: a first process answers nobody while it reads its units anew, which takes a busy host seconds.
+
+        Raises Absent or Unreadable.
+        """
+        first, last = SYSTEMCTL_S
+        try:
+            return self.run(["systemctl", *words], first)
+        except Late:
+            return self.run(["systemctl", *words], last)
 
     def _read_marker(self) -> None:
         """Learn whether the hardware of this host is simulated; never take a broken marker for none."""

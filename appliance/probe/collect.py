@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VERSION = 1
 AREAS = {
     "slurm": ("appliance.stages.slurm.collect.slurm", 15.0),
-    "os": ("appliance.probe.collectors.system", 5.0),
+    "os": ("appliance.probe.collectors.system", 25.0),
     "cpu": ("appliance.probe.collectors.cpu", 5.0),
     "disks": ("appliance.probe.collectors.disks", 5.0),
     "filesystems": ("appliance.probe.collectors.filesystems", 5.0),
@@ -31,7 +31,7 @@ AREAS = {
     "xids": ("appliance.stages.gpu.collect.xids", 5.0),
     "fabric": ("appliance.stages.fabric.collect.adapters", 10.0),
     "topology": ("appliance.stages.fabric.collect.topology", 30.0),
-    "units": ("appliance.probe.collectors.units", 10.0),
+    "units": ("appliance.probe.collectors.units", 20.0),
     "packages": ("appliance.probe.collectors.packages", 15.0),
     "nfs": ("appliance.stages.storage.collect", 5.0),
     "containers": ("appliance.stages.slurm.collect.containers", 15.0),
@@ -42,13 +42,14 @@ AREAS = {
     "limits": ("appliance.stages.limits.collect", 5.0),
     "watch": ("appliance.stages.slurm.collect.watch", 30.0),
     "mig_demand": ("appliance.stages.mig.collect", 5.0),
-    "receipts": ("appliance.probe.collectors.receipts", 20.0),
-    "resources": ("appliance.probe.collectors.resources", 20.0),
+    "receipts": ("appliance.probe.collectors.receipts", 25.0),
+    "resources": ("appliance.probe.collectors.resources", 25.0),
     "weekly": ("appliance.probe.collectors.weekly", 5.0),
     "foreign": ("appliance.stages.base.collect", 15.0),
     "posture": ("appliance.probe.posture", 40.0),
 }
-"""Area -> its collector and the seconds it may take. sacctmgr takes longest of all, so Slurm is asked first."""
+"""Area -> its collector and the seconds it may take, of the 45 that the engine gives the whole. sacctmgr takes longest of all, so Slurm is
+asked first; where systemctl is asked twice there is time for it."""
 DEEP = 550.0
 """Seconds the posture may take that reads every file."""
 ALWAYS = ("os", "cpu", "clock")

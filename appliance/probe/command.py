@@ -8,7 +8,7 @@ import signal
 import subprocess  # noqa: TID251 - the probe stands alone on the host; this is its own door
 from contextlib import suppress
 
-from appliance.probe.problems import FOLDERS, Absent, Denied, Unreadable
+from appliance.probe.problems import FOLDERS, Absent, Denied, Late, Unreadable
 
 NOT_FOUND = 127
 """What a wrapper ends with when the program behind it is not there."""
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
     """Standard output of a program, undecodable bytes replaced.
 
-    Raises Absent when it says that it is not installed, Unreadable when it cannot start, does not end within ``timeout`` seconds, or ends with a status
-    that is not in ``ok``; Denied where that is for want of rights.
+    Raises Absent when it says that it is not installed, Late when it does not end within ``timeout`` seconds, Unreadable when it cannot start or ends with a
+    status that is not in ``ok``; Denied where that is for want of rights.
     """
     name = argv[0].rpartition("/")[2]
     status, out, err = ended(argv, timeout)
@@ -35,7 +35,7 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
 
 
 def ended(argv: Sequence[str], timeout: float) -> tuple[int, str, str]:
-    """Status, output and errors of a program that came to its end. Raises Unreadable, Denied where it may not be started."""
+    """Status, output and errors of a program that came to its end. Raises Late, Unreadable, Denied where it may not be started."""
     name = argv[0].rpartition("/")[2]
     try:
         child = subprocess.Popen(
@@ -53,7 +53,7 @@ def ended(argv: Sequence[str], timeout: float) -> tuple[int, str, str]:
         out, err = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         _end(child)
-        raise Unreadable(f"{name} did not answer within {timeout:g} s") from None
+        raise Late(f"{name} did not answer within {timeout:g} s") from None
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 

@@ -21,6 +21,10 @@ class Absent(Unreadable):
     """A program is not installed."""
 
 
+class Late(Unreadable):
+    """A program did not answer in time."""
+
+
 class Denied(Unreadable):
     """The login user may not read it."""
 

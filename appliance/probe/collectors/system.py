@@ -119,7 +119,7 @@ def _systemd(ask: Ask) -> tuple[str, list[str]]:
     if not files.exists(ask.path("/run/systemd/system")):
         return "offline", []
     try:
-        said = ask.run(["systemctl", "show", "--property=SystemState,NFailedUnits"])
+        said = ask.systemctl("show", "--property=SystemState,NFailedUnits")
         shown = dict(line.partition("=")[::2] for line in said.splitlines())
         failed = [] if shown.get("NFailedUnits") == "0" else _failed(ask)
         return shown.get("SystemState", ""), failed

@@ -35,7 +35,7 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
     states = {name: dict(ABSENT) for name in asked if not _has_state(name)}
     shown = [name for name in asked if name not in states]
     if shown:
-        said = ask.run(["systemctl", "show", SHOWN, "--", *shown])
+        said = ask.systemctl("show", SHOWN, "--", *shown)
         states.update(parse(shown, said))
     return states
 

@@ -2,11 +2,14 @@
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from appliance.engine.gather import DEADLINE
+from appliance.probe import ask as asking
 from appliance.probe import collect, command
 from appliance.probe.ask import Ask, Once
 from appliance.probe.collectors import cpu, disks, filesystems
@@ -133,3 +136,61 @@ def test_a_dead_server_is_left_out_and_named(grow: Grow, monkeypatch: pytest.Mon
 def test_cpulists() -> None:
     assert cpu.expand("0-2,8,10-11\n") == [0, 1, 2, 8, 10, 11]
     assert cpu.expand("") == []
+
+
+def systemctl(slow: int) -> dict[str, Any]:
+    """A host whose systemctl is slow so many times, and then answers at once; it counts how often it was asked."""
+    text = (
+        f'#!/bin/sh\necho asked >>"$0.asked"\n[ $(wc -l <"$0.asked") -gt {slow} ] || sleep 30\n'
+        "printf 'LoadState=loaded\\nActiveState=active\\nSystemState=running\\nNFailedUnits=0\\n'\n"
+    )
+    return {
+        "/run/systemd/system/x": "",
+        "/etc/os-release": "ID=debian\n",
+        "/proc/uptime": "10.0 10.0\n",
+        "/proc/self/mountinfo": "",
+        "/usr/bin/systemctl": {"text": text, "mode": "0755"},
+    }
+
+
+def test_a_systemctl_that_does_not_answer_is_asked_once_more(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "SYSTEMCTL_S", (2.0, 20.0))
+    root = grow(systemctl(slow=1))
+    request = {"units": ["ssh.service"], "resources": [{"kind": "unit", "name": "ssh.service"}]}
+    facts = collect.document(ask(root, areas=["units", "resources"], **request))
+    assert not {"units", "resources"} & set(facts["errors"])
+    assert facts["units"]["ssh.service"]["active"] == "active"
+    assert facts["resources"][0]["active"] == "active"
+
+
+def test_one_that_never_answers_is_asked_twice_and_costs_the_host_no_other_fact(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    def ended(argv: Sequence[str], timeout: float) -> tuple[int, str, str]:
+        given.append(timeout)
+        return really(argv, timeout)
+
+    really = command.ended
+    monkeypatch.setattr(command, "ended", ended)
+    monkeypatch.setattr(asking, "SYSTEMCTL_S", (0.2, 0.4))
+    facts = collect.document(ask(grow(systemctl(slow=99)), areas=["os"]))
+    assert facts["errors"]["os"] == "systemctl did not answer within 0.4 s"
+    assert (facts["os"]["id"], facts["os"]["state"]) == ("debian", "")
+    assert given == [0.2, 0.4]
+
+
+def test_one_that_fails_is_not_asked_again(grow: Grow) -> None:
+    root = grow(systemctl(slow=0))
+    Path(root, "usr/bin/systemctl").write_text('#!/bin/sh\necho asked >>"$0.asked"\nexit 1\n')
+    assert collect.document(ask(root, areas=["os"]))["errors"]["os"] == "systemctl failed with 1"
+    assert Path(root, "usr/bin/systemctl.asked").read_text() == "asked\n"
+
+
+def test_there_is_time_to_ask_systemctl_twice() -> None:
+    twice = sum(asking.SYSTEMCTL_S)
+    given = {area: collect.AREAS[area][1] for area in ("os", "units", "receipts", "resources")}
+    assert {area: seconds for area, seconds in given.items() if not twice < seconds < DEADLINE} == {}  # fmt: skip
