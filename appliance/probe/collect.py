@@ -99,13 +99,12 @@ def document(ask: Ask) -> Facts:
     shared = Shared(ask)
     first, *others = chosen(ask)
     _load(first)
-    began = time.monotonic()
     running = [(first, *_start(ask, shared, first))]
     # Its programs work meanwhile: to read all collectors takes as long as most of them do.
     _load(*others)
     running += [(area, *_start(ask, shared, area)) for area in others]
     facts: Facts = {}
-    for area, thread, answer in running:
+    for area, began, thread, answer in running:
         patience = DEEP if ask.deep and area == "posture" else AREAS[area][1]
         thread.join(max(0.0, began + patience - time.monotonic()))
         if thread.is_alive():
@@ -122,11 +121,12 @@ def _load(*areas: str) -> None:
         import_module(AREAS[area][0])
 
 
-def _start(ask: Ask, shared: Shared, area: str) -> tuple[threading.Thread, Facts]:
+def _start(ask: Ask, shared: Shared, area: str) -> tuple[float, threading.Thread, Facts]:
+    """Its time counts from here: a busy host may take seconds to read the collectors."""
     answer: Facts = {}
     worker = threading.Thread(target=_guarded, args=(ask, shared, area, answer), daemon=True)
     worker.start()
-    return worker, answer
+    return time.monotonic(), worker, answer
 
 
 def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:

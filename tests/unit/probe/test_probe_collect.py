@@ -40,6 +40,20 @@ def test_an_area_that_hangs_is_left_behind(grow: Grow, monkeypatch: pytest.Monke
     assert facts["clock"]["time"] > 0
 
 
+def test_the_time_of_an_area_counts_from_its_own_start(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(*areas: str) -> None:
+        time.sleep(1.2 * (len(areas) > 1))
+        load(*areas)
+
+    load = collect._load
+    planted(monkeypatch, lambda _: {})
+    monkeypatch.setitem(collect.AREAS, "disks", ("appliance.probe.collectors.disks", 1.0))
+    monkeypatch.setattr(collect, "_load", slowly)
+    assert "disks" not in collect.document(ask(grow({})))["errors"]
+
+
 def test_an_area_with_a_defect_names_it(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(monkeypatch, lambda _: dict[str, int]()["size"])
     assert collect.document(ask(grow({})))["errors"]["disks"] == "KeyError: 'size'"
