@@ -33,6 +33,8 @@ menuentry 'Debian' {{
 """
 ARGUMENTS = "console=tty0 console=ttyS0,115200n8"
 """Both the screen and the serial line, which management controllers show."""
+OF_SYSTEM = f"{ARGUMENTS} panic=10"
+"""A system whose kernel gives up starts anew after 10 s, as stage base has it; also where it gives up before anything of the disk is read."""
 FSTAB = """UUID={root} / ext4 errors=remount-ro 0 1
 LABEL=EFI /boot/efi vfat umask=0077,nofail 0 2
 """
@@ -55,14 +57,14 @@ class Identity:
 
 def prepare(root: Path, identity: Identity, kernel: str) -> None:
     """What the system reads of its own disk while it boots."""
-    values = {"root": identity.root, "kernel": kernel, "arguments": ARGUMENTS}
+    values = {"root": identity.root, "kernel": kernel, "arguments": OF_SYSTEM}
     (root / "boot/efi").mkdir(parents=True, exist_ok=True)
     (root / "boot/grub").mkdir(parents=True, exist_ok=True)
     (root / "boot/grub/grub.cfg").write_text(GRUB.format(**values), encoding="utf-8")
     (root / "etc/fstab").write_text(FSTAB.format(**values), encoding="utf-8")
     defaults = root / "etc/default/grub.d/appliance.cfg"
     defaults.parent.mkdir(parents=True, exist_ok=True)
-    defaults.write_text(f'GRUB_TIMEOUT=2\nGRUB_CMDLINE_LINUX="{ARGUMENTS}"\n', encoding="utf-8")
+    defaults.write_text(f'GRUB_TIMEOUT=2\nGRUB_CMDLINE_LINUX="{OF_SYSTEM}"\n', encoding="utf-8")
 
 
 def assemble(root: Path, disk: Path, identity: Identity, stamp: int) -> int:

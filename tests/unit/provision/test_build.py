@@ -69,5 +69,16 @@ def test_a_disk_is_what_firmware_and_kernel_expect(root: Path, tmp_path: Path) -
     assert (size - linux["start"] * 512 - linux["size"] * 512) >= MIB
 
 
+def test_a_system_that_gives_up_at_boot_starts_anew(root: Path) -> None:
+    """By both: the first configuration of the loader, and the one that update-grub writes."""
+    layout.prepare(root, Identity("debian-12"), "6.1.0-1-amd64")
+    (first,) = (
+        line for line in (root / "boot/grub/grub.cfg").read_text().splitlines() if "vmlinuz" in line
+    )
+    later = (root / "etc/default/grub.d/appliance.cfg").read_text().partition("LINUX=")[2]
+    assert "panic=10" in first.split()
+    assert "panic=10" in later.strip().strip('"').split()
+
+
 def test_another_release_has_another_identity() -> None:
     assert Identity("debian-12").root != Identity("debian-13").root
