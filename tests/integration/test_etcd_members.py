@@ -1,6 +1,7 @@
 """appliance etcd on three real members of etcd: their hosts' folders stand in for machines, a thread for kubelet."""
 
 import json
+import os
 import subprocess  # noqa: TID251 - members must be held by their handles
 import threading
 import time
@@ -27,6 +28,7 @@ __all__ = ["bench", "hosts", "recorder", "session"]
 
 pytestmark = pytest.mark.cluster
 SECONDS = 120.0
+TOOLS = ("etcdctl", "etcdutl")
 KEY = "/registry/configmaps/default/kept"
 
 
@@ -50,12 +52,12 @@ class Member(Head):
     def run(self, *argv: str, check: bool = True) -> str:
         if argv[0] == "kubectl":
             return "ok" if self.is_healthy else "no"
-        if argv[0] != "etcdctl":
+        if argv[0] not in TOOLS:
             return ""
         words = [word for word in argv[1:] if not word.startswith(("--cacert", "--cert", "--key="))]
         words = [f"--endpoints={self.client}" if w.startswith("--endpoints") else w for w in words]
         return run(
-            (str(api_server.compiled() / "etcdctl"), *words), env={"ETCDCTL_API": "3"}, check=check
+            (str(api_server.compiled() / argv[0]), *words), env={"ETCDCTL_API": "3"}, check=check
         ).stdout
 
     def ask(self, *words: str) -> str:
@@ -91,8 +93,11 @@ class Member(Head):
 
 
 @pytest.fixture
-def members(bench: Bench, tmp_path: Path) -> Iterator[list[Member]]:
-    """Three members of one cluster, in the place of the bench's heads."""
+def members(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Member]]:
+    """Three members of one cluster, in the place of the bench's heads; etcdutl, which restores since 3.6, is found as on a host."""
+    monkeypatch.setenv("PATH", f"{api_server.compiled()}:{os.environ['PATH']}")
     made = [Member(tmp_path / "real", name, "127.0.0.1") for name in test_etcd.HEADS]
     cluster = ",".join(f"{m.name}={m.peer}" for m in made)
     bench.world.heads = {m.name: m for m in made}
