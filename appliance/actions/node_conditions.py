@@ -178,14 +178,14 @@ def told(
         if node is None:
             done.append(Told(one, error="the cluster has no such node"))
             continue
+        act = Act.NONE
+        if most_out is not None:
+            act, patch = decided(one, node, room=out < most_out)
+            if patch:
+                # Before the condition, which makes the node another than the one that was read.
+                door.change(one.host, node["metadata"]["resourceVersion"], patch)
+            out += act is Act.CORDONED
         door.say(one.host, _condition(one, node, now))
-        if most_out is None:
-            done.append(Told(one))
-            continue
-        act, patch = decided(one, node, room=out < most_out)
-        if patch:
-            door.change(one.host, node["metadata"]["resourceVersion"], patch)
-        out += act is Act.CORDONED
         done.append(Told(one, act))
     return tuple(done)
 

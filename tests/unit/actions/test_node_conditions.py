@@ -60,11 +60,18 @@ class Cluster:
     def say(self, name: str, condition: Mapping[str, str]) -> None:
         conditions = self.nodes[name]["status"]["conditions"]
         conditions[:] = [c for c in conditions if c["type"] != condition["type"]] + [condition]
+        self._another(name)
 
     def change(self, name: str, version: str, patch: Mapping[str, Any]) -> None:
         assert version == self.nodes[name]["metadata"]["resourceVersion"]
         merged(self.nodes[name], copy.deepcopy(dict(patch)))
         self.changes.append(name)
+        self._another(name)
+
+    def _another(self, name: str) -> None:
+        """Whoever changes a node by what it was before is refused."""
+        meta = self.nodes[name]["metadata"]
+        meta["resourceVersion"] = str(int(meta["resourceVersion"]) + 1)
 
     def shut(self, name: str) -> bool:
         return bool(self.nodes[name]["spec"].get("unschedulable"))
