@@ -309,12 +309,38 @@ def test_versions_are_of_one_release_and_one_for_all_packages() -> None:
         "nvidia-fabricmanager-580": [NEW, OLD],
     }
     # The fabric manager is not offered in the newest driver's version, so that driver is not taken.
-    assert packages.choose(ENTRIES, offered, "580") == {
+    assert packages.choose(ENTRIES, offered, "580", {}) == {
         "nvidia-kernel-open-dkms": NEW,
         "nvidia-fabricmanager-580": NEW,
     }
     assert packages.order("580.105.08-1") > packages.order(NEW)
-    assert packages.choose(ENTRIES, offered, "575") == {}
+    assert packages.choose(ENTRIES, offered, "575", {}) == {}
+
+
+def test_of_several_builds_of_a_driver_the_pinned_one_else_the_newest_is_taken() -> None:
+    builds = {"nvidia-kernel-open-dkms": ["580.95.05-2", NEW]}
+    entry = ["nvidia-kernel-open-dkms"]
+    for pins, chosen in (
+        ({}, "580.95.05-2"),
+        ({entry[0]: NEW}, NEW),
+        ({entry[0]: "1"}, "580.95.05-2"),
+    ):
+        assert gpu_packages.choose([entry], builds, "580", pins) == {entry[0]: chosen}
+
+
+def test_another_build_of_the_same_driver_is_put_back(change: Any) -> None:
+    host = working(NEW, pins={"nvidia-kernel-open-dkms": NEW})
+    host.installed["nvidia-kernel-open-dkms"] = "580.95.05-2evil"
+    host.offers["nvidia-kernel-open-dkms"] = ["580.95.05-2", NEW]
+    assert change(host)["changed"] is True
+    assert host.done[:4] == [
+        "refresh",
+        "stop nvidia-persistenced.service",
+        "unload",
+        f"install {NEW}",
+    ]
+    assert set(host.installed.values()) == {NEW}
+    assert change(host)["changed"] is False
 
 
 # A key made for this test by gpg 2.2 (ed25519), and what gpg says its fingerprint is.

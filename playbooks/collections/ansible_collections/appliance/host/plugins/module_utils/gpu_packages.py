@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt
 from ansible_collections.appliance.host.plugins.module_utils.disk import Staged, Wanted, read
@@ -36,14 +36,20 @@ def order(version: str) -> tuple[int, ...]:
 
 
 def choose(
-    entries: Sequence[Sequence[str]], offered: Mapping[str, Iterable[str]], release: str
+    entries: Sequence[Sequence[str]],
+    offered: Mapping[str, Sequence[str]],
+    release: str,
+    pins: Mapping[str, str],
 ) -> dict[str, str]:
-    """Of each entry one name with its version: the newest driver of the release that all entries are offered in."""
+    """Of each entry one name with its version: the newest driver of the release that all entries are offered in.
+
+    Of several builds of one driver the pinned one, else the first on offer, which is the newest.
+    """
     per_entry = [
         {
             upstream(version): (name, version)
             for name in reversed(entry)
-            for version in offered.get(name, ())
+            for version in _wanted_last(offered.get(name, ()), pins.get(name))
             if of_release(version, release)
         }
         for entry in entries
@@ -53,6 +59,12 @@ def choose(
         return {}
     newest = max(common, key=order)
     return dict(found[newest] for found in per_entry)
+
+
+def _wanted_last(offered: Sequence[str], pin: str | None) -> list[str]:
+    """From the oldest build to the newest, and behind them the pinned one."""
+    others = [version for version in reversed(offered) if version != pin]
+    return others + [version for version in offered if version == pin]
 
 
 def preferences(wanted: Mapping[str, str]) -> bytes:

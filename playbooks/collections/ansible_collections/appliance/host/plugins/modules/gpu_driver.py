@@ -17,7 +17,7 @@ description:
 options:
   packages: {description: Names, as alternatives separated by "|"; all come in the driver's version., type: list, elements: str, required: true}
   release: {description: Branch or version, as 580 or 580.95.05., type: str, required: true}
-  pins: {description: Name to exact version, where a version is to be restored., type: dict, default: {}}
+  pins: {description: "Name to exact version, where a version is to be restored: that build, else another of the same release that is on offer.", type: dict, default: {}}
   source: {description: File of the package source, whose lists alone are fetched; all where it is empty., type: str, default: ""}
   clients: {description: Units that use the driver, in the order in which they start; those there are., type: list, elements: str, default: []}
   container: {description: The kernel is not this host's own; secure boot and nouveau are not looked at., type: bool, default: false}
@@ -113,11 +113,15 @@ class Change:
             len(installed) == len(self.entries)
             and len(versions) == 1
             and all(of_release(version, self._release()) for version in installed.values())
+            and all(pin == installed.get(name, pin) for name, pin in self._pins().items())
         )
 
-    def _release(self) -> str:
+    def _pins(self) -> dict[str, str]:
         names = {name for entry in self.entries for name in entry}
-        pinned = [str(v) for name, v in self.module.params["pins"].items() if name in names]
+        return {name: str(v) for name, v in self.module.params["pins"].items() if name in names}
+
+    def _release(self) -> str:
+        pinned = list(self._pins().values())
         return upstream(pinned[0]) if pinned else str(self.module.params["release"])
 
     def _wanted(self) -> dict[str, str]:
@@ -125,7 +129,7 @@ class Change:
         if not self.module.check_mode:
             self.packages.refresh(self.module.params["source"])
         offered = self.packages.offered(names)
-        found = choose(self.entries, offered, self._release())
+        found = choose(self.entries, offered, self._release(), self._pins())
         if found:
             return found
         there = sorted({upstream(v) for versions in offered.values() for v in versions})
