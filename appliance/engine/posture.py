@@ -12,6 +12,7 @@ from appliance.engine.session import Session
 from appliance.journal import New
 from appliance.models.facts import HostFacts, Posture
 from appliance.models.handover import Difference
+from appliance.probe.every_file import is_update
 from appliance.probe.posture import DEEP
 from appliance.stages.base.checks.foreign import strangers
 
@@ -135,7 +136,10 @@ def _between(
             yield _unknown(host, f"each {kind} was not kept then")
         else:
             for name in sorted(was.keys() | is_now.keys()):
-                if was.get(name) != is_now.get(name) and not _is_left_out(kind, name, left_out):
+                before, after = was.get(name, ""), is_now.get(name, "")
+                if before == after or is_update(kind, before, after):
+                    continue
+                if not _is_left_out(kind, name, left_out):
                     yield Difference(
                         host=host,
                         what=f"{kind} {name}",

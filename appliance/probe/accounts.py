@@ -9,6 +9,8 @@ from appliance.probe.ask import Ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from appliance.probe.ask import Facts
 
 
@@ -60,6 +62,23 @@ class Accounts:
         if not secret:
             return "none"
         return "locked" if secret.startswith(("*", "!")) else "set"
+
+    def secret(self, name: str) -> str:
+        """The same, and of a password that is set a mark by which another one is told; what it is made of stays here."""
+        state = self.password(name)
+        if state != "set" or self._shadow is None:
+            return state
+        return f"set ({hashlib.sha256(self._shadow.get(name, '').encode()).hexdigest()[:6]})"
+
+    def opened_groups(self) -> Iterator[tuple[str, str]]:
+        """Groups that a password opens, or that somebody beside root gives away (gshadow(5))."""
+        for line in files.text(self._ask.path("/etc/gshadow")).splitlines():
+            fields = line.split(":")
+            if len(fields) == 4:
+                words = ["password set"] if fields[1] and fields[1][0] not in "*!" else []
+                words += [f"given away by {fields[2]}"] if fields[2] else []
+                if words:
+                    yield fields[0], ", ".join(words)
 
     def _keys(self, home: str) -> str | None:
         """Digest of the authorized keys, whatever their order and remarks between them."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import stat
+import sys
 from fnmatch import fnmatchcase
 
 from appliance.probe import files
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 PRIVILEGED = stat.S_ISUID | stat.S_ISGID
 CAPABILITY = "security.capability"
+PEOPLE = 1000
 MOST = 4_000
 """Things of a kind that are told; a host that has more lies, or is no appliance."""
 FOLDED = 200
@@ -28,8 +31,48 @@ FOLDED = 200
 WHOLE = 1 << 20
 """Bytes of a program of no package that are read; of a larger one its size tells."""
 LISTS = "/var/lib/dpkg/info"
+DPKG = "/var/lib/dpkg/status"
+RECORDS = re.compile(r"^(.+)\.(list|md5sums|conffiles|triggers|preinst|postinst|prerm|postrm)$")
+"""By what dpkg judges files, and what it runs as root at the next update."""
+VERSION = re.compile(r"^Package: (\S+)\n(?:(?!\n).*\n)*?Version: (\S+)$", re.M)
 BROUGHT = ("/usr/", "/opt/")
 MODED = ("/etc/", "/root/", "/boot/", *BROUGHT)
+ACTING = (
+    # Read by systemd, udev, the kernel's loaders, D-Bus and polkit; none of it is a program.
+    *("/usr/lib/systemd/", "/usr/lib/udev/", "/usr/lib/sysctl.d/", "/usr/lib/modprobe.d/"),
+    *("/usr/lib/modules-load.d/", "/usr/lib/tmpfiles.d/", "/usr/lib/sysusers.d/"),
+    *("/usr/lib/environment.d/", "/usr/lib/binfmt.d/", "/usr/lib/pam.d/", "/usr/lib/security/"),
+    *("/usr/share/dbus-1/", "/usr/share/polkit-1/", "/usr/share/pam-configs/"),
+    *("/usr/local/lib/systemd/", "/usr/local/lib/udev/", "/usr/local/lib/sysctl.d/"),
+    *("/usr/local/lib/tmpfiles.d/", "/usr/local/lib/modules-load.d/", "/usr/local/etc/"),
+    *(
+        "/usr/local/share/ca-certificates/",
+        "/usr/local/share/dbus-1/",
+        "/usr/share/ca-certificates/",
+        "/root/.config/",
+        "/root/.ssh/",
+    ),
+    *("/root/.local/", "/var/lib/systemd/linger/", "/var/lib/polkit-1/", "/var/spool/anacron/"),
+    *("/var/lib/dpkg/diversions", "/var/lib/dpkg/statoverride", "/var/lib/dpkg/arch"),
+    "/etc/ssl/certs/ca-certificates.crt",
+)
+"""Places beside /etc whose files decide what is done, and whom one trusts."""
+NOT_ACTING = (
+    "__pycache__",
+    "hwdb.bin",
+    "/root/.ssh/authorized_keys",
+    "/root/.ssh/known_hosts",
+    "/var/lib/dpkg/diversions-old",
+    "/var/lib/dpkg/statoverride-old",
+)
+LINKED = ("/usr/bin/", "/usr/sbin/", "/usr/local/", "/usr/lib/systemd/", "/etc/alternatives/")
+"""Where a link decides which program is started."""
+LISTED = ("/etc/", "/root/", "/boot/")
+ACCESS = ("system.posix_acl_access", "system.posix_acl_default")
+WHOM = {2: "user", 8: "group"}
+"""Of the entries of an access list those of somebody named (linux/posix_acl.h)."""
+GET_FLAGS, FLAGS = 0x80086601, {0x10: "immutable", 0x20: "append-only"}
+"""linux/fs.h; such a file no role can put right."""
 BACKUPS = ("-", ".dpkg-old", ".dpkg-dist", ".dpkg-new")
 LIBRARY = re.compile(r"\.(so(\.[\d.]+)?|py|pth|pl|sh|ko(\.\w+)?)$")
 USUAL = frozenset({(0o644, 0, 0), (0o755, 0, 0), (0o444, 0, 0), (0o555, 0, 0)})
@@ -75,7 +118,13 @@ class EveryFile:
         self._strays: dict[str, Things] = {}
         self.found: dict[str, Things] = {
             kind: {}
-            for kind in ("setuid file", "file capability", "configuration file", "file mode")
+            for kind in (
+                *("setuid file", "file capability", "configuration file", "file mode"),
+                *("access list", "file attribute", "program link"),
+            )
+        }
+        self._homes = {
+            row[5]: int(row[2]) for row in accounts.users.values() if int(row[2]) >= PEOPLE
         }
 
     def look(self) -> dict[str, Things]:
@@ -83,7 +132,14 @@ class EveryFile:
         self._brought = set(self._of_packages())
         self._walk()
         programs = dict(self._folded())
-        return {**self.found, "program": programs, "package file": dict(self._verified())}
+        records = dict(self._records())
+        verified = dict(self._verified())
+        return {
+            **self.found,
+            "program": programs,
+            "package file": verified,
+            "package record": records,
+        }
 
     def _walk(self) -> None:
         root = self._ask.path("/")
@@ -104,12 +160,20 @@ class EveryFile:
 
     def _one(self, path: str, told: str, is_now: os.stat_result) -> None:
         mode = stat.S_IMODE(is_now.st_mode)
-        if not stat.S_ISLNK(is_now.st_mode) and told.startswith(MODED):
+        is_link = stat.S_ISLNK(is_now.st_mode)
+        if not is_link and told.startswith(MODED):
             self._moded(told, mode, is_now)
+            self._listed(path, told, mode)
+        if not is_link and told.startswith("/home/"):
+            self._at_home(told, mode, is_now)
+        if is_link and told.startswith(LINKED) and told not in self._told:
+            self._note("program link", told, "to " + (files.link(path) or ""))
         if stat.S_ISDIR(is_now.st_mode):
             return
-        if told.startswith(("/etc/", "/root/.")):
-            self._configuration(told)
+        if told.startswith(("/etc/", "/root/.", *ACTING)):
+            self._configuration(told, mode, is_link=is_link)
+        if told.startswith("/etc/") and stat.S_ISREG(is_now.st_mode):
+            self._flagged(path, told)
         if not stat.S_ISREG(is_now.st_mode):
             return
         if mode & 0o111 and self._privileged(path, told, mode, is_now):
@@ -135,10 +199,83 @@ class EveryFile:
         if (is_open or unusual) and not told.endswith(BACKUPS):
             self._note("file mode", told, f"{mode:04o}, of {self._who(is_now)}")
 
-    def _configuration(self, told: str) -> None:
-        if told in self._brought or told in self._told or _changes(told):
+    def _listed(self, path: str, told: str, mode: int) -> None:
+        """Who else is let in by name; where such a list lets anybody write, the bits of the group say so."""
+        if not told.startswith(LISTED) and not mode & 0o020:
             return
-        if told.startswith("/etc/") or told.count("/") == 2:
+        for name in ACCESS:
+            try:
+                value = os.getxattr(path, name, follow_symlinks=False)
+            except OSError:
+                continue
+            words = ", ".join(self._entries(value))
+            if words:
+                kept = name == ACCESS[1]
+                self._note("access list", told + (" for new files" if kept else ""), words)
+
+    def _entries(self, value: bytes) -> Iterator[str]:
+        for at in range(4, len(value) - 7, 8):
+            tag, rights = (int.from_bytes(value[at + n : at + n + 2], "little") for n in (0, 2))
+            if tag in WHOM:
+                number = int.from_bytes(value[at + 4 : at + 8], "little")
+                look = self._accounts.owner if tag == 2 else self._accounts.group
+                letters = "".join(
+                    c if rights & bit else "-"
+                    for c, bit in zip("rwx", (4, 2, 1))  # noqa: B905
+                )
+                yield f"{WHOM[tag]} {look(number)} {letters}"
+
+    def _at_home(self, told: str, mode: int, is_now: os.stat_result) -> None:
+        """What starts with a person's session and another may write: whoever does is that person, and root where that is one who may be."""
+        home = "/".join(told.split("/")[:3])
+        uid, rest = self._homes.get(home), told[len(home) :]
+        if uid is None or (rest and (not rest.startswith("/.") or rest.count("/") > 2)):
+            return
+        if mode & 0o022 or is_now.st_uid not in {uid, 0}:
+            self._note("file mode", told, f"{mode:04o}, of {self._who(is_now)}")
+
+    def _flagged(self, path: str, told: str) -> None:
+        """Attributes of the file system (chattr(1)); some file systems have none."""
+        descriptor = -1
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            said = fcntl.ioctl(descriptor, GET_FLAGS, bytes(8))
+        except OSError:
+            return
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+        flags = int.from_bytes(said[:4], sys.byteorder)
+        words = [word for bit, word in FLAGS.items() if flags & bit]
+        if words:
+            self._note("file attribute", told, " ".join(words))
+
+    def _records(self) -> Iterator[tuple[str, str]]:
+        """What dpkg knows of each package, with its version: of another version it is another."""
+        if not files.exists(self._ask.path(LISTS)):
+            return
+        versions = dict(VERSION.findall(files.read(self._ask.path(DPKG), 64 << 20)))
+        parts: dict[str, list[str]] = {}
+        for name in files.names(self._ask.path(LISTS)):
+            found = RECORDS.match(name)
+            if found:
+                parts.setdefault(found.group(1), []).append(name)
+        for package, names in parts.items():
+            total = hashlib.sha256()
+            for name in names:
+                total.update(name.encode() + files.data(f"{self._ask.path(LISTS)}/{name}"))
+            version = versions.get(package.partition(":")[0], "none")
+            yield package, f"{version}, content {total.hexdigest()[:12]}"
+
+    def _configuration(self, told: str, mode: int, *, is_link: bool) -> None:
+        if told in self._brought or told in self._told:
+            return
+        acts = told.startswith(ACTING) and not any(word in told for word in NOT_ACTING)
+        if not acts and _changes(told):
+            return
+        if told.startswith(BROUGHT) and (is_link or mode & 0o111 or LIBRARY.search(told)):
+            return  # a program's, which is told as such
+        if acts or told.startswith("/etc/") or told.count("/") == 2:
             self._note("configuration file", told, described(self._ask, told))
 
     def _stray(self, told: str, mode: int, is_now: os.stat_result) -> None:
@@ -185,6 +322,11 @@ class EveryFile:
                 yield path, described(self._ask, path)
             elif what == "missing" and not path.startswith(DOCUMENTS):
                 yield path, "missing"
+
+
+def is_update(kind: str, was: str, now: str) -> bool:
+    """Whether a difference only says that a package came, went or has another version, which kind "package" tells."""
+    return kind == "package record" and was.partition(",")[0] != now.partition(",")[0]
 
 
 def described(ask: Ask, path: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 DEEP = (
     *("setuid file", "file capability", "configuration file", "file mode", "program"),
-    "package file",
+    *("package file", "package record", "access list", "file attribute", "program link"),
 )
 """What costs a look at every file."""
 DPKG = "/var/lib/dpkg/status"
@@ -50,8 +50,14 @@ CRON = (
     "/var/spool/cron/atjobs/",
 )
 UNITS = "/etc/systemd/system"
-BESIDE = ("appliance.stages.slurm.collect.beside",)
-"""What stages know to look at."""
+UNIT_PLACES = (
+    *(UNITS, "/run/systemd/system"),
+    *("/etc/systemd/system.control", "/run/systemd/system.control"),
+)
+"""Where units and their drop-ins lie that no package brought; the last two are what systemctl set-property writes."""
+BESIDE = ("appliance.probe.running", "appliance.stages.slurm.collect.beside")
+"""What else there is to look at, and what stages know to."""
+ETAB = "/var/lib/nfs/etab"
 TOLD = ("sudoers file", "package source", "cron file", "unit file")
 OWN_KINDS = {
     **{"file": "", "link": "", "user": "account ", "group": "account group "},
@@ -70,9 +76,22 @@ PARAMETERS = (
     *("net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.accept_redirects"),
     *("net.ipv4.conf.all.route_localnet", "net.ipv4.conf.all.proxy_arp"),
     *("net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.accept_redirects"),
+    *("net.ipv6.conf.all.accept_ra", "net.ipv6.conf.all.disable_ipv6"),
+    *("net.ipv4.icmp_echo_ignore_all", "net.ipv4.tcp_congestion_control", "net.ipv4.tcp_ecn"),
+    *("net.ipv4.ip_local_port_range", "net.ipv4.ip_nonlocal_bind", "net.ipv4.ip_default_ttl"),
+    *("net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.log_martians"),
+    *("net.ipv4.conf.all.secure_redirects", "net.ipv4.tcp_max_syn_backlog"),
+    *("net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_timestamps", "net.ipv4.tcp_sack"),
+    *("vm.overcommit_memory", "vm.overcommit_ratio", "vm.panic_on_oom", "vm.mmap_min_addr"),
+    *("vm.oom_kill_allocating_task", "kernel.pid_max", "kernel.panic_on_oops"),
+    *("kernel.io_uring_disabled", "kernel.nmi_watchdog", "kernel.core_uses_pid"),
+    *("kernel.ftrace_enabled", "dev.tty.ldisc_autoload"),
 )
-"""Kernel parameters by which a host is closed (kernel.org, admin-guide/sysctl), also where no stage sets them."""
+"""Kernel parameters by which a host is closed or slowed (kernel.org, admin-guide/sysctl), also where no stage sets them."""
 CHAIN = re.compile(r"\ttype \w+ hook (\w+) ")
+SYSTEM = ("/usr/", "/etc/", "/bin/", "/sbin/", "/lib", "/boot/", "/root/")
+HIDING = re.compile(r"/proc/\d+")
+"""A mount over the folder of a process hides it from whoever looks."""
 PASSING = ("autofs", "binfmt_misc", "nsfs")
 """File systems the system mounts when somebody looks."""
 
@@ -95,13 +114,14 @@ class Posture:
             "package": self._packages,
             "cron file": lambda: self._files(CRON),
             "unit": self._enabled,
-            "unit file": lambda: self._files((UNITS + "/",)),
+            "unit file": self._unit_files,
             "socket": lambda: listening(self._ask),
             "module": self._modules,
             "mount": self._mounts,
             "firewall table": self._tables,
             "kernel parameter": self._parameters,
             "name server": self._resolver,
+            "export": self._exports,
         }
         for module in BESIDE:
             looks.update(import_module(module).looks(self._ask))
@@ -127,18 +147,35 @@ class Posture:
                     yield f"{UNITS}/{state['name']}"
 
     def _people(self) -> Iterator[tuple[str, str]]:
+        below = dict(self._subordinate())
         for name, row in self._accounts.users.items():
             groups = [
                 g for g, fields in self._accounts.groups.items() if name in fields[3].split(",")
             ]
             words = [f"uid {row[2]}", f"gid {row[3]}", f"shell {row[6]}", f"home {row[5]}"]
             words += [f"groups {' '.join(sorted(groups))}"] if groups else []
-            yield name, ", ".join([*words, f"password {self._accounts.password(name)}"])
+            words += [f"subordinate {below.pop(name)}"] if name in below else []
+            yield name, ", ".join([*words, f"password {self._accounts.secret(name)}"])
+        for name, told in below.items():
+            yield f"subordinate {name}", told
+        opened = dict(self._accounts.opened_groups())
         for name, fields in self._accounts.groups.items():
             # Those of a directory; a local account tells its groups itself.
             far = sorted(set(fields[3].split(",")) - {""} - set(self._accounts.users))
-            if far:
-                yield f"group {name}", "members " + " ".join(far)
+            words = ["members " + " ".join(far)] if far else []
+            words += [opened[name]] if name in opened else []
+            if words:
+                yield f"group {name}", ", ".join(words)
+
+    def _subordinate(self) -> Iterator[tuple[str, str]]:
+        """Which numbers somebody may become (subuid(5)): one that holds 0 makes root of him."""
+        found: dict[str, list[str]] = {}
+        for what in ("subuid", "subgid"):
+            for line in files.text(self._ask.path(f"/etc/{what}")).splitlines():
+                name, _, numbers = line.partition(":")
+                found.setdefault(name, []).append(f"{what[3:]} {numbers}")
+        for name, told in found.items():
+            yield name, " ".join(told)
 
     def _keys(self) -> Iterator[tuple[str, str]]:
         for name, row in self._accounts.users.items():
@@ -157,6 +194,18 @@ class Posture:
                 value = self._file(path)
                 if value:
                     yield path, value
+
+    def _unit_files(self) -> Iterator[tuple[str, str]]:
+        for place in UNIT_PLACES:
+            drop_ins = [f for f in files.names(self._ask.path(place)) if f.endswith(".d")]
+            yield from self._files((place + "/", *(f"{place}/{f}/" for f in drop_ins)))
+
+    def _exports(self) -> Iterator[tuple[str, str]]:
+        """What the kernel's NFS server gives to whom now, whatever /etc/exports says (exportfs(8))."""
+        for line in files.text(self._ask.path(ETAB)).splitlines():
+            what, _, whom = line.partition("\t")
+            client, _, options = whom.partition("(")
+            yield f"{what} to {client}", options.rstrip(")")
 
     def _file(self, path: str) -> str:
         at = self._ask.path(path)
@@ -207,8 +256,10 @@ class Posture:
     def _mounts(self) -> Iterator[tuple[str, str]]:
         """File systems of the host; those of runtimes and of people come and go."""
         for at, mount in filesystems.mounts(self._ask).items():
-            passes = mount.type in PASSING or mount.type.startswith("fuse")
-            if not passes and not at.startswith((*filesystems.MANY, "/proc/", "/sys/", "/dev/")):
+            in_system = at.startswith(SYSTEM) or HIDING.match(at)
+            passes = mount.type in PASSING or (mount.type.startswith("fuse") and not in_system)
+            usual = at.startswith((*filesystems.MANY, "/proc/", "/sys/", "/dev/"))
+            if not passes and (in_system or not usual):
                 flags = ", ".join(mount.flags)
                 yield at, f"{mount.type} of {mount.source}" + (f", {flags}" if flags else "")
 

@@ -594,9 +594,205 @@ SERVICES = (
         ),
     ),
 )
+FROM_PID_1 = "$(awk '/^Cpus_allowed_list/ {print $2}' /proc/1/status)"
+AS_SLURM = "setpriv --reuid slurm --regid slurm --clear-groups strigger"
+# user::rw-, user:news:r--, group::r--, mask::r--, other::r-- (linux/posix_acl_xattr.h)
+ACL = "0200000001000600ffffffff020004000900000004000400ffffffff10000400ffffffff20000400ffffffff"
+XATTR = "python3 -c \"import os; os.{}xattr('/etc/adduser.conf', 'system.posix_acl_access'{})\""
+NOW = _undone(
+    "what is in force",
+    (
+        "gpu-1",
+        S,
+        "service variable LD_LIBRARY_PATH is new",
+        "systemctl set-environment LD_LIBRARY_PATH=/tmp/none",
+        "systemctl unset-environment LD_LIBRARY_PATH",
+    ),
+    # Those of the sockets above.
+    ("gpu-1", S, "transient unit back.service is new", ":", ""),
+    ("head", S, "transient unit back.service is new", ":", ""),
+    (
+        "gpu-2",
+        S,
+        "unit file /run/systemd/system.control/system.slice.d/50-CPUQuota.conf is new",
+        "systemctl set-property --runtime system.slice CPUQuota=9000%",
+        "systemctl set-property --runtime system.slice CPUQuota=; rm -r /run/systemd/system.control/system.slice.d",
+    ),
+    (
+        "gpu-1",
+        S,
+        "daemon slurmd.service: ",
+        "taskset -apc 0 $(pgrep -o slurmd)",
+        f"taskset -apc {FROM_PID_1} $(pgrep -o slurmd)",
+    ),
+    (
+        "head",
+        S,
+        "daemon munge.service: ",
+        "renice -n 9 -p $(pgrep -o munged)",
+        "renice -n 0 -p $(pgrep -o munged)",
+    ),
+    (
+        "gpu-1",
+        S,
+        "daemon nvidia-persistenced.service: ",
+        "systemctl freeze nvidia-persistenced",
+        "systemctl thaw nvidia-persistenced",
+    ),
+    (
+        "gpu-2",
+        S,
+        ": tmpfs of hide",
+        "mount -t tmpfs hide /proc/$(systemctl show -P MainPID nvidia-persistenced)",
+        "umount /proc/$(systemctl show -P MainPID nvidia-persistenced)",
+    ),
+    ("gpu-2", S, "daemon nvidia-persistenced.service: ", ":", ""),
+    (
+        "gpu-2",
+        S,
+        "root process /var/tmp/evil is new",
+        "cp /usr/bin/sleep /var/tmp/evil; setsid /var/tmp/evil 9999 >/dev/null 2>&1 </dev/null & sleep 1",
+        "kill $(pidof /var/tmp/evil); rm /var/tmp/evil",
+    ),
+    (
+        "head",
+        S,
+        "Slurm trigger /bin/false is new",
+        f"{AS_SLURM} --set --node --down --program=/bin/false",
+        f"{AS_SLURM} --clear --id=$(strigger --get --noheader | awk '{{print $1; exit}}')",
+    ),
+    (
+        "gpu-2",
+        S,
+        "export /etc to 203.0.113.9 is new: rw,no_root_squash",
+        "mkdir -p /var/lib/nfs; printf '/etc\\t203.0.113.9(rw,no_root_squash)\\n' >> /var/lib/nfs/etab",
+        "sed -i /203.0.113.9/d /var/lib/nfs/etab",
+    ),
+    (
+        "gpu-1",
+        S,
+        "kernel parameter net.ipv4.icmp_echo_ignore_all: 0 then, 1 now",
+        "echo 1 > /proc/sys/net/ipv4/icmp_echo_ignore_all",
+        "echo 0 > /proc/sys/net/ipv4/icmp_echo_ignore_all",
+    ),
+)
+NETWORK = _undone(
+    "network",
+    (
+        "gpu-2",
+        S,
+        "route blackhole 203.0.113.0/24 is new: IPv4",
+        "ip route add blackhole 203.0.113.0/24",
+        "ip route del blackhole 203.0.113.0/24",
+    ),
+    (
+        "gpu-2",
+        S,
+        "routing rule 100: from 198.51.100.7 lookup main is new",
+        "ip rule add from 198.51.100.7 lookup main priority 100",
+        "ip rule del priority 100",
+    ),
+    (
+        "head",
+        S,
+        "address 198.51.100.9/24 is new: on lo",
+        "ip address add 198.51.100.9/24 dev lo",
+        "ip address del 198.51.100.9/24 dev lo",
+    ),
+    (
+        "gpu-1",
+        S,
+        "traffic control pfifo on lo is new",
+        "tc qdisc add dev lo root pfifo limit 7",
+        "tc qdisc del dev lo root",
+    ),
+)
+TRUST = (
+    *_file(
+        "trust",
+        ("gpu-2", D, "/usr/local/share/ca-certificates/x.crt", "x"),
+        ("gpu-2", D, "/usr/lib/systemd/system/dbus.service.d/y.conf", TRUE),
+        ("gpu-1", D, "/usr/lib/udev/rules.d/99-x.rules", 'RUN+="/tmp/evil"'),
+        ("gpu-1", D, "/root/.config/systemd/user/x.service", UNIT),
+        ("gpu-2", D, "/var/lib/systemd/linger/games", ""),
+    ),
+    *_undone(
+        "trust",
+        (
+            "head",
+            D,
+            "configuration file /etc/ssl/certs/ca-certificates.crt: content ",
+            "cp -a /etc/ssl/certs/ca-certificates.crt /tmp/kept.crt; echo x >> /etc/ssl/certs/ca-certificates.crt",
+            "cat /tmp/kept.crt > /etc/ssl/certs/ca-certificates.crt; rm /tmp/kept.crt",
+        ),
+        (
+            "gpu-1",
+            D,
+            "program link /usr/local/bin/scancel is new: to /tmp/evil",
+            "ln -s /tmp/evil /usr/local/bin/scancel",
+            "rm /usr/local/bin/scancel",
+        ),
+        (
+            "gpu-2",
+            D,
+            "program link /etc/alternatives/pager: to ",
+            "cp -a /etc/alternatives/pager /tmp/kept.pager; ln -sfn /tmp/evil /etc/alternatives/pager",
+            "cp -a --remove-destination /tmp/kept.pager /etc/alternatives/pager; rm /tmp/kept.pager",
+        ),
+        (
+            "head",
+            D,
+            "package record bash: ",
+            "echo /usr/local/sbin >> /var/lib/dpkg/info/bash.list",
+            "sed -i '/local.sbin$/d' /var/lib/dpkg/info/bash.list",
+        ),
+        (
+            "gpu-1",
+            D,
+            "configuration file /var/lib/dpkg/statoverride: content ",
+            "cp -a /var/lib/dpkg/statoverride /tmp/kept.so; echo 'root root 4755 /usr/bin/nproc' >> /var/lib/dpkg/statoverride",
+            "cat /tmp/kept.so > /var/lib/dpkg/statoverride; rm /tmp/kept.so",
+        ),
+        (
+            "gpu-2",
+            D,
+            "access list /etc/adduser.conf is new: user news r--",
+            XATTR.format("set", f", bytes.fromhex('{ACL}')"),
+            XATTR.format("remove", ""),
+        ),
+        (
+            "gpu-1",
+            D,
+            "file attribute /etc/deluser.conf is new: immutable",
+            "chattr +i /etc/deluser.conf",
+            "chattr -i /etc/deluser.conf",
+        ),
+        (
+            "gpu-1",
+            D,
+            f"file mode /home/{ADMIN}/.bashrc: as usual then, 0644, of daemon:",
+            f"chown daemon /home/{ADMIN}/.bashrc",
+            f"chown {ADMIN} /home/{ADMIN}/.bashrc",
+        ),
+        (
+            "gpu-2",
+            S,
+            "account games: ",
+            "echo games:0:65536 >> /etc/subuid",
+            "sed -i /^games:/d /etc/subuid",
+        ),
+        (
+            "head",
+            S,
+            "account group shadow is new: password set",
+            "sed -i 's/^shadow:[^:]*:/shadow:$6$x$y:/' /etc/gshadow",
+            "sed -i 's/^shadow:[^:]*:/shadow:*:/' /etc/gshadow",
+        ),
+    ),
+)
 CHANGES = (
     *(*FIREWALL, *SSH, *KEYS, *KERNEL, *UNITS, *MOUNTS, *SLURM, *NAMES, *PACKAGES, *ACCOUNTS),
-    *(*RIGHTS, *STARTED, *SOCKETS, *SERVICES),
+    *(*RIGHTS, *STARTED, *SOCKETS, *NOW, *NETWORK, *TRUST, *SERVICES),
 )
 UPDATE = """set -e
 for package in javascript-common keyutils libaio1 numactl; do

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from appliance.probe.ask import Ask
-from appliance.probe.every_file import VERIFIED
+from appliance.probe.every_file import VERIFIED, is_update
 from appliance.probe.posture import collect
 from appliance.probe.sockets import listening
 
@@ -63,6 +64,7 @@ def test_each_kind_is_told_by_name_and_no_secret_is(grow: Grow) -> None:
     found = seen["things"]
     assert found["account"]["ada"] == (
         "uid 1000, gid 1000, shell /bin/zsh, home /home/ada, groups sudo, password set"
+        f" ({hashlib.sha256(SECRET.encode()).hexdigest()[:6]})"
     )
     assert found["account"]["group sudo"] == "members far"
     assert found["key"] == {f"{KEY} of ada": "ssh-ed25519  laptop"}
@@ -203,7 +205,7 @@ def slurm(**said: str) -> dict[str, Any]:
     """Programs that answer by their words: "assoc" as key for "sacctmgr show assoc"."""
     cases = "".join(f"*{word}*) cat <<'E'\n{text}\nE\n;;\n" for word, text in said.items())
     program = {"text": f'#!/bin/sh\ncase "$*" in\n{cases}esac\n', "mode": "0755"}
-    names = ("slurmctld", "scontrol", "sacctmgr")
+    names = ("slurmctld", "scontrol", "sacctmgr", "strigger")
     return {**HOST, **{f"/usr/sbin/{name}": program for name in names}}
 
 
@@ -216,6 +218,7 @@ def test_what_slurm_holds_besides_its_files(grow: Grow) -> None:
                 partition="PartitionName=gpu MaxTime=00:05:00 Nodes=gpu-1 State=UP",
                 reservation="ReservationName=evil Nodes=gpu-1 Users=root Accounts=(null)",
                 user="games|Operator\nada|None",
+                get="1 node gpu-1 down 0 slurm /bin/false",
             )
         )
     )
@@ -227,6 +230,7 @@ def test_what_slurm_holds_besides_its_files(grow: Grow) -> None:
         "Slurm operator": {"games": "Operator"},
         "Slurm account": {"root": "no limit", "root eve": "grptres gres/gpu=1"},
         "Slurm QOS": {"normal": "priority 0"},
+        "Slurm trigger": {"/bin/false": "at down of node gpu-1, of slurm"},
     }
 
 
@@ -266,6 +270,84 @@ def test_files_of_no_package_are_told_where_they_start_or_set_something(grow: Gr
     silent = {"/etc/nanorc", "/etc/shadow-", "/etc/shadow", "/etc/ld.so.cache"}
     assert configured.isdisjoint({*silent, "/root/.bash_history", "/etc/sudoers.d/x"})
     assert found["program"]["/usr/local/bin/srun"].startswith("content ")
+
+
+def test_who_may_become_whom_is_told_with_the_account_and_what_opens_a_group(grow: Grow) -> None:
+    more = {
+        "/etc/subuid": "ada:0:65536\nghost:1:2\n",
+        "/etc/gshadow": f"sudo:{SECRET}:ada:\nadm:*::ada\n",
+    }
+    seen = things(grow({**HOST, **more}))
+    found = seen["things"]["account"]
+    assert "subordinate uid 0:65536" in found["ada"]
+    assert found["subordinate ghost"] == "uid 1:2"
+    assert found["group sudo"] == "members far, password set, given away by ada"
+    assert "group adm" not in found
+    assert SECRET not in str(seen)
+
+
+def test_another_password_is_told(grow: Grow) -> None:
+    root = grow(HOST)
+    before = things(root)["things"]["account"]
+    Path(root, "etc/shadow").write_text(f"root:*:1\nada:{SECRET}x:1\n")
+    after = things(root)["things"]["account"]
+    assert before["ada"] != after["ada"]
+    assert before["root"] == after["root"]
+
+
+ACTING = (
+    *("/usr/lib/udev/rules.d/99-x.rules", "/usr/lib/systemd/system/dbus.service.d/x.conf"),
+    *("/usr/local/share/ca-certificates/x.crt", "/root/.config/systemd/user/x.service"),
+    *("/var/lib/systemd/linger/games", "/var/lib/dpkg/diversions"),
+    "/etc/ssl/certs/ca-certificates.crt",
+)
+
+
+def test_files_that_decide_something_are_told_outside_etc_too(grow: Grow) -> None:
+    silent = {"/usr/share/words": "x", "/root/.ssh/known_hosts": "x", "/etc/ssl/certs/x.pem": "x"}
+    root = grow({**FILES, **dict.fromkeys(ACTING, "x"), **silent})
+    found = things(root, deep=True)["things"]["configuration file"].keys()
+    assert set(ACTING) <= found
+    assert found.isdisjoint(silent)
+
+
+def test_links_that_decide_which_program_starts_are_told(grow: Grow) -> None:
+    links = ("/usr/local/bin/srun", "/etc/alternatives/awk", "/usr/share/x")
+    tree = {k: v for k, v in FILES.items() if k != "/usr/local/bin/srun"}
+    found = things(grow({**tree, **{at: {"link": "/tmp/evil"} for at in links}}), deep=True)
+    assert found["things"]["program link"] == dict.fromkeys(links[:2], "to /tmp/evil")
+
+
+def test_what_dpkg_judges_by_is_told_but_for_an_update(grow: Grow) -> None:
+    root = grow(FILES)
+
+    def record() -> str:
+        return str(things(root, deep=True)["things"]["package record"]["nano"])
+
+    usual = record()
+    assert usual.startswith("7.2-1, content ")
+    Path(root, "var/lib/dpkg/info/nano.list").write_text("/usr/bin/evil\n")
+    planted = record()
+    Path(root, "var/lib/dpkg/status").write_text(DPKG.replace("7.2-1", "7.2-2"))
+    updated = record()
+    assert usual != planted
+    assert not is_update("package record", usual, planted)
+    assert is_update("package record", usual, updated)
+    assert not is_update("package file", usual, updated)
+
+
+def test_a_place_of_a_person_that_another_may_write_is_told(grow: Grow) -> None:
+    me = os.getuid()
+    passwd = f"root:x:0:0::/root:/bin/bash\nada:x:{max(me, 1000)}:1000::/home/ada:/bin/zsh\n"
+    tree = {
+        "/etc/passwd": passwd,
+        "/home/ada/.bashrc": {"text": "x", "mode": "0666"},
+        "/home/ada/.profile": {"text": "x", "mode": "0644"},
+        "/home/ada/data": {"text": "x", "mode": "0666"},
+        "/home/eve/.bashrc": {"text": "x", "mode": "0666"},
+    }
+    modes = things(grow({**FILES, **tree}), deep=True)["things"]["file mode"]
+    assert {name for name in modes if name.startswith("/home/")} == {"/home/ada/.bashrc"}
 
 
 def test_what_everybody_may_write_is_told_and_what_a_file_of_etc_lets_in(grow: Grow) -> None:

@@ -34,6 +34,7 @@ def looks(ask: Ask) -> Looks:
         "operator": _operators,
         "account": _accounts,
         "QOS": _qualities,
+        "trigger": _triggers,
     }
     return {f"Slurm {kind}": partial(look, ask) for kind, look in found.items()}
 
@@ -71,6 +72,14 @@ def _qualities(ask: Ask) -> Pairs:
     for line in _lines(ask, *SHOW, "qos", "format=name," + ",".join(QUALITY)):
         name, *values = line.split("|")
         yield name, _told(QUALITY, values) or "no limit"
+
+
+def _triggers(ask: Ask) -> Pairs:
+    """Programs that the controller starts by itself, as the account it runs under (strigger(1))."""
+    said = ask.run(["strigger", "--get", "--noheader"], 8.0)
+    for words in map(str.split, said.splitlines()):
+        if len(words) > 6:
+            yield f"{words[-1]}", f"at {words[3]} of {words[1]} {words[2]}, of {words[5]}"
 
 
 def _lines(ask: Ask, *argv: str) -> list[str]:

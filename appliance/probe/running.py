@@ -1,0 +1,211 @@
+"""What runs, beside what is written: units that no file of /etc knows, what daemons go by, and what the network was told.
+
+None of it outlives the next boot, and all of it decides what happens until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from appliance.probe import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from appliance.probe.ask import Ask
+
+    Pairs = Iterator[tuple[str, str]]
+    Looks = dict[str, Callable[[], Pairs]]
+
+GROUPS = "/sys/fs/cgroup/system.slice"
+WANTED = "/etc/systemd/system"
+STATIC = frozenset(
+    f"{name}.service"
+    for name in ("dbus", "systemd-journald", "systemd-logind", "systemd-udevd", "polkit")
+)
+"""Daemons that no link of /etc wants, and that run all the same."""
+TRANSIENT = "/run/systemd/transient"
+LASTING = (".service", ".timer", ".path", ".socket", ".mount")
+UNLIMITED = {
+    **{"cpu.max": ("max 100000",), "cpu.weight": ("100",), "cpuset.cpus": ("",)},
+    **{"memory.max": ("max",), "memory.high": ("max",), "io.max": ("",), "cgroup.freeze": ("0",)},
+}
+"""By file of a control group what it says where nobody set a limit."""
+LOADER = re.compile(rb"(?:^|\0)(LD_[A-Z_]+|BASH_ENV|PYTHONPATH|PERL5LIB)=")
+"""Variables that put somebody's code into a program (ld.so(8))."""
+COUNTS = re.compile(rb" \d+ of \d+-\d+ startups")
+"""sshd's title counts its sessions."""
+LIMIT = re.compile(r"^Max (.*?) {2,}(\S+) +(\S+)", re.M)
+LEFT_TO_SYSTEMD = frozenset({"processes", "pending signals"})
+"""Limits that follow the memory of the machine."""
+SYSTEM = ("/usr/", "/opt/", "/bin/", "/sbin/", "/lib", "/snap/", "/nix/")
+CONTAINED = ("kubepods", "/docker", "cri-containerd", "slurmstepd", "/job_", "machine.slice")
+"""Control groups of containers and jobs: their files are not the host's."""
+GONE = " (deleted)"
+PODS = re.compile(
+    r"\bdev (cali|flannel|cni|vxlan|tunl|veth|lxc|cilium|kube-|docker|br-|nodelocaldns)"
+)
+"""Interfaces that a network of pods makes and takes away."""
+BY_PROTOCOL = re.compile(r"\bproto (kernel|ra|dhcp|bird|80|bgp|ospf|zebra)\b")
+"""Routes that the kernel or a protocol made."""
+USUAL_RULES = frozenset({"0:", "32766:", "32767:"})
+USUAL_QUEUES = frozenset({"noqueue", "mq", "fq_codel", "fq", "pfifo_fast", "ingress", "clsact"})
+
+
+def looks(ask: Ask) -> Looks:
+    """Kind -> its look; none where systemd does not run."""
+    if not files.exists(ask.path("/run/systemd/system")):
+        return {}
+    found: Looks = {
+        "transient unit": lambda: _transient(ask),
+        "daemon": lambda: _daemons(ask),
+        "root process": lambda: _foreign(ask),
+    }
+    if ask.has("systemctl"):
+        found["service variable"] = lambda: _environment(ask)
+    if ask.has("ip"):
+        found["route"] = lambda: _routes(ask)
+        found["routing rule"] = lambda: _rules(ask)
+        found["address"] = lambda: _addresses(ask)
+    if ask.has("tc"):
+        found["traffic control"] = lambda: _queues(ask)
+    return found
+
+
+def _transient(ask: Ask) -> Pairs:
+    """Made by a call to systemd, as systemd-run does."""
+    for name in files.names(ask.path(TRANSIENT)):
+        if name.endswith(LASTING):
+            said = files.text(ask.path(f"{TRANSIENT}/{name}"))
+            runs = [line for line in said.splitlines() if line.startswith(("ExecStart=", "Unit="))]
+            yield name, f"content {_digest(repr(runs or said).encode())}"
+
+
+def _daemons(ask: Ask) -> Pairs:
+    """Services that are to run all the time, and do; those that stages watch also where somebody disabled them."""
+    wanted = {*STATIC, *ask.units}
+    for folder in files.names(ask.path(WANTED)):
+        if folder.endswith((".wants", ".requires")):
+            wanted.update(files.names(ask.path(f"{WANTED}/{folder}")))
+    ours = _field(files.text(ask.path("/proc/1/status")), "Cpus_allowed_list")
+    for name in files.names(ask.path(GROUPS)):
+        if name in wanted:
+            members = files.text(ask.path(f"{GROUPS}/{name}/cgroup.procs")).split()
+            if members:
+                main = min(members, key=int)
+                yield name, ", ".join([*_set(ask, name), *_given(ask, main, ours)])
+
+
+def _set(ask: Ask, name: str) -> Iterator[str]:
+    for file, usual in UNLIMITED.items():
+        value = files.text(ask.path(f"{GROUPS}/{name}/{file}"))
+        if value and value not in usual:
+            yield f"{file} {value}"
+
+
+def _given(ask: Ask, pid: str, ours: str) -> Iterator[str]:
+    """What a process was given or lost since it started."""
+    at = ask.path(f"/proc/{pid}/")
+    status = files.text(at + "status")
+    if not status:
+        yield "hidden"
+        return
+    program = files.link(at + "exe") or ""
+    yield f"runs {program.replace(GONE, '')}"
+    if program.endswith(GONE):
+        yield "which was replaced or removed since"
+    if _field(status, "State").startswith(("T", "t")):
+        yield "stopped"
+    if _field(status, "Cpus_allowed_list") != ours:
+        yield f"on processors {_field(status, 'Cpus_allowed_list')}"
+    loaded = sorted({name.decode() for name in LOADER.findall(_data(at + "environ"))})
+    if loaded:
+        yield "with " + " ".join(loaded)
+    yield f"arguments {_digest(COUNTS.sub(b'', _data(at + 'cmdline').rstrip(bytes(1))))}"
+    limits = LIMIT.findall(files.text(at + "limits"))
+    said = [f"{n} {low}:{high}" for n, low, high in limits if n not in LEFT_TO_SYSTEMD]
+    yield f"limits {_digest(' '.join(said).encode())}"
+    yield f"nice {_nice(at)}, oom {files.text(at + 'oom_score_adj')}"
+
+
+def _nice(at: str) -> str:
+    words = files.text(at + "stat").rpartition(")")[2].split()
+    return words[16] if len(words) > 16 else ""
+
+
+def _foreign(ask: Ask) -> Pairs:
+    """Programs of root's that lie where no program of the system does, or nowhere any more."""
+    for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
+        at = ask.path(f"/proc/{pid}/")
+        program = files.link(at + "exe")
+        if program is None or program.startswith(SYSTEM):
+            continue
+        if _field(files.text(at + "status"), "Uid").split()[:1] != ["0"]:
+            continue
+        if not any(word in files.text(at + "cgroup") for word in CONTAINED):
+            gone = "removed since it started" if program.endswith(GONE) else "still there"
+            yield program.replace(GONE, ""), gone
+
+
+def _environment(ask: Ask) -> Pairs:
+    """What systemd hands to every service it starts; a value may be a secret."""
+    for line in ask.run(["systemctl", "show-environment"]).splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            yield name, f"value {_digest(value.encode())}"
+
+
+def _routes(ask: Ask) -> Pairs:
+    for family in ("-4", "-6"):
+        said = ask.run(["ip", family, "route", "show", "table", "all"], ok=(0, 2))
+        for line in (" ".join(raw.split()) for raw in said.splitlines()):
+            if not PODS.search(line) and not BY_PROTOCOL.search(line):
+                yield re.sub(r" (expires|pref|metric) \S+", "", line), "IPv" + family[1]
+
+
+def _rules(ask: Ask) -> Pairs:
+    for family in ("-4", "-6"):
+        for line in ask.run(["ip", family, "rule"], ok=(0, 2)).splitlines():
+            number, _, rule = " ".join(line.split()).partition(" ")
+            if number not in USUAL_RULES:
+                yield f"{number} {rule}", "IPv" + family[1]
+
+
+def _addresses(ask: Ask) -> Pairs:
+    """Those that somebody gave; one of a single host moves with the cluster's address."""
+    for line in ask.run(["ip", "-oneline", "address"], ok=(0, 2)).splitlines():
+        words = line.split()
+        device, family, address = words[1], words[2], words[3]
+        lone = address.endswith(("/32", "/128"))
+        is_pods = PODS.search(f"dev {device}")
+        if "global" in words and "dynamic" not in words and not lone and not is_pods:
+            yield address, f"on {device.partition('@')[0]}, {family}"
+
+
+def _queues(ask: Ask) -> Pairs:
+    """What delays, loses or bounds packets."""
+    for line in ask.run(["tc", "qdisc"], ok=(0, 1)).splitlines():
+        words = line.split()
+        if len(words) > 4 and words[1] not in USUAL_QUEUES and not PODS.search(line):
+            rest = " ".join(w for w in words[5:] if w not in {"root", "refcnt"})
+            yield f"{words[1]} on {words[4]}", rest
+
+
+def _field(status: str, name: str) -> str:
+    for line in status.splitlines():
+        if line.startswith(name + ":"):
+            return line.partition(":")[2].strip()
+    return ""
+
+
+def _data(path: str) -> bytes:
+    try:
+        return files.data(path)
+    except OSError:
+        return b""
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
