@@ -56,6 +56,8 @@ SITE: Document = {
     "base": {
         "timezone": "Europe/Berlin",
         "keep": ["/etc/cron.d/*", "account ops"],
+        "banner": ["For staff alone."],
+        "strict": True,
         "ntp_servers": ["ntp.example.org"],
         "admins": [{"name": "ada", "keys": [f"ssh-ed25519 {KEY} ada"]}],
         "mirror": "http://mirror.example/debian",

@@ -3,7 +3,17 @@
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.texts import AccountName, Few, Kept, Many, MirrorUrl, PublicKey, Server, Zone
+from appliance.models.texts import (
+    AccountName,
+    Few,
+    Kept,
+    Line,
+    Many,
+    MirrorUrl,
+    PublicKey,
+    Server,
+    Zone,
+)
 
 
 class Admin(Model):
@@ -22,6 +32,14 @@ class BaseOptions(Model):
         default=(), description="Empty: the first control host serves time to the others"
     )
     admins: Many[Admin] = Field(default=(), description="People")
+    banner: Few[Line] = Field(
+        default=(),
+        description="Lines that whoever logs in reads first, by ssh and on the console; a lawyer's words",
+    )
+    strict: bool = Field(
+        default=False,
+        description="Also what people notice: no core files, umask 027, shells end when idle for 15 minutes, ssh forwards no agent and no port of the host, three keys a login",
+    )
     firewall: bool = Field(default=True, description="Let in only what the site needs")
     keep: Many[Kept] = Field(
         default=(),

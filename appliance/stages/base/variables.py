@@ -42,6 +42,15 @@ SAFE_SYSCTL = {
     "net.ipv4.conf.default.send_redirects": "0",
     "net.ipv4.conf.all.accept_source_route": "0",
     "net.ipv4.conf.default.accept_source_route": "0",
+    # Nobody opens a file or pipe of another's in a folder like /tmp by accident (kernel.org, admin-guide/sysctl/fs).
+    "fs.protected_symlinks": "1",
+    "fs.protected_hardlinks": "1",
+    "fs.protected_fifos": "2",
+    "fs.protected_regular": "2",
+    # No module for an old line discipline, only because a program asks; no reboot by three keys of a console.
+    "dev.tty.ldisc_autoload": "0",
+    "kernel.ctrl-alt-del": "0",
+    "kernel.core_uses_pid": "1",
 }
 KERNEL_MODULES = ("ipmi_devintf",)
 """In-band access to the management controller; loads where there is none, too."""
@@ -77,6 +86,8 @@ def variables(context: RoleContext) -> Variables:
         "base_sysctl": sysctl(context.profile, host),
         "base_open_files": 1048576,
         "base_kernel_modules": [] if container else list(KERNEL_MODULES),
+        "base_banner": list(base.banner),
+        "base_strict": base.strict,
         "base_firewall": base.firewall,
         "base_mirror": base.mirror or "",
         "base_security_mirror": base.security_mirror or base.mirror or "",
