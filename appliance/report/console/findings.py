@@ -122,10 +122,10 @@ def _body(block: Sequence[Finding]) -> Iterable[Text]:
 
 def _bounds(result: CheckResult) -> str:
     """Value and limit, unless the cause names both already."""
-    value, limit = number(result.value), measured(result.limit, result.unit)
-    if not value or (value in result.cause and number(result.limit) in result.cause):
+    value, limit = number(result.value), number(result.limit)
+    if not value or (value in result.cause and limit in result.cause):
         return ""
-    return f"{value} (limit {limit})" if limit else measured(result.value, result.unit)
+    return measured(result.value, result.unit) + (f" (limit {limit})" if limit else "")
 
 
 def _counts(results: Sequence[CheckResult]) -> str:

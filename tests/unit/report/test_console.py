@@ -291,7 +291,7 @@ class TestHealth:
         told = result("a.b", "h", Status.FAIL, value=11.2, limit=21, unit="GB/s", cause="slow")
         named = result("a.c", "h", Status.FAIL, value=7, limit=8, cause="7 of 8 answer")
         findings_list(shown, findings([told, named]))
-        assert "slow · 11.2 (limit 21 GB/s)" in text(shown)
+        assert "slow · 11.2 GB/s (limit 21)" in text(shown)
         assert "limit 8" not in text(shown)
 
     def test_colour_is_only_added_for_terminals(self) -> None:
