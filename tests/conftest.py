@@ -32,6 +32,9 @@ SHARED_RACK = {
 }
 """Modules that work on one deployed rack. Those that hurt it get one of their own."""
 
+SHARED_CLUSTER = {"test_kubernetes": "cluster", "test_node_assign": "cluster"}
+"""Modules that follow each other on one rack with a cluster (tests/integration/kept.py)."""
+
 ON_API_SERVER = ("test_limits", "test_members", "test_queues", "test_tenants")
 """Modules that need an API server alone. The first compiles it, where that was not done, and the others would wait."""
 
@@ -39,8 +42,9 @@ BY_PARAMETER = ("test_molecule", "test_own_site")
 """Modules with a rack for each parameter."""
 
 LONGEST_FIRST = (
-    # Of make cluster: what tells soonest that all is broken.
+    # Of make cluster: what tells soonest that all is broken; then those that share one.
     "test_cluster_smoke",
+    "cluster",
     "deployed",
     "test_own_site[hpc-debian12-root]",
     "test_own_site[balanced-debian13-user]",
@@ -110,7 +114,7 @@ def rack_of(nodeid: str) -> str:
         return f"{name}[{nodeid.partition('[')[2]}"
     if name in ON_API_SERVER:
         return "api-server"
-    return SHARED_RACK.get(name, name)
+    return {**SHARED_RACK, **SHARED_CLUSTER}.get(name, name)
 
 
 @pytest.fixture

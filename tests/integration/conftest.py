@@ -1,4 +1,4 @@
-"""One deployed rack for the whole session: a deployment from nothing is the slowest thing these tests do."""
+"""One deployed rack for the whole session: a deployment from nothing is the slowest thing these tests do. Clusters are shared, too."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import rack_of
 from tests.integration.deployed import HOSTS, NAME, Deployed, add_admin, appliance
+from tests.integration.kept import Kept
+
+
+@pytest.fixture(scope="session")
+def kept() -> Iterator[Kept]:
+    """The rack that modules which follow each other share (SHARED_CLUSTER): raised by the first, gone before the next rack is."""
+    found = Kept()
+    try:
+        yield found
+    finally:
+        found.leave()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def room(request: pytest.FixtureRequest, kept: Kept) -> None:
+    """No module finds the machine busy with a rack that is not its own."""
+    kept.only(rack_of(request.node.nodeid))
 
 
 @pytest.fixture(scope="session")

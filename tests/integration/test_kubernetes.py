@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from appliance.adapters.pods import NAMESPACE
 from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
 from appliance.stages.fabric.switch_tree import FAMILY
+from tests.integration.kept import Kept
 from tests.integration.rack import PROGRAM, Bench, Event, own_name, raised, run_of
 
+NAME = "cluster"
 HOSTS = 3
 UNTIL = ("--until", "kubernetes", "--json")
 SECONDS = 2400.0
@@ -63,17 +66,23 @@ def _makes_the_cluster(events: list[Event]) -> bool:
     return any("Make the cluster" in task for task in tasks)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The cluster, after a first deployment that was killed while it was made, and a second that went on."""
-    spec = RackSpec(own_name("cluster"), HOSTS, kubernetes=True)
-    with raised(spec, tmp_path_factory.mktemp("cluster"), Cluster) as found:
+@contextmanager
+def made(logs: Path) -> Iterator[Cluster]:
+    """A cluster after a first deployment that was killed while it was made, and a second that went on."""
+    spec = RackSpec(own_name(NAME), HOSTS, kubernetes=True)
+    with raised(spec, logs, Cluster) as found:
         first = found.deploy(*UNTIL)
         first.until(_makes_the_cluster, SECONDS)
         first.send(signal.SIGKILL)
         first.end()
         found.brought_up()
         yield found
+
+
+@pytest.fixture(scope="module")
+def cluster(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The cluster that test_node_assign goes on with."""
+    return kept.of(NAME, lambda: made(tmp_path_factory.mktemp(NAME)))
 
 
 def test_a_killed_deployment_went_on_and_every_host_is_ready(cluster: Cluster) -> None:

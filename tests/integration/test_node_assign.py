@@ -1,15 +1,14 @@
 """A GPU host of a real cluster given to Slurm and back: what stands in the way holds it, and a killed move goes on."""
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.process import run
-from appliance.lab.spec import RackSpec
-from tests.integration.rack import PROGRAM, Deployment, own_name, raised
-from tests.integration.test_kubernetes import SECONDS, Cluster
+from tests.integration.kept import Kept
+from tests.integration.rack import PROGRAM, Deployment
+from tests.integration.test_kubernetes import NAME, SECONDS, Cluster, made
 
 WORK = Path(__file__).with_name("kubernetes_owner.yaml")
 
@@ -17,13 +16,12 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A rack with both schedulers, deployed through stage slurm."""
-    spec = RackSpec(own_name("owner"), 3, kubernetes=True)
-    with raised(spec, tmp_path_factory.mktemp("owner"), Cluster) as found:
-        first = found.deploy("--until", "slurm", "--json")
-        assert first.end(SECONDS) in (0, 3), first.tail
-        yield found
+def cluster(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The cluster of test_kubernetes, or its like, with both schedulers: deployed through stage slurm."""
+    found = kept.of(NAME, lambda: made(tmp_path_factory.mktemp(NAME)))
+    first = found.deploy("--until", "slurm", "--json")
+    assert first.end(SECONDS) in (0, 3), first.tail
+    return found
 
 
 def begun(cluster: Cluster, *words: str) -> Deployment:
