@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +18,9 @@ from appliance.acceptance.trial import run
 from appliance.actions import scheduler
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.adapters.process import run as run_program
+from appliance.config.document import read, text_of
 from appliance.errors import ClusterFailed
-from appliance.lab.programs import KAI
+from appliance.lab.programs import KAI, KUBERNETES
 from appliance.lab.spec import RackSpec
 from appliance.models.result import CheckResult, Status
 from tests.integration.rack import PROGRAM, Deployment, own_name, raised
@@ -211,6 +214,60 @@ def test_kais_own_scheduler_keeps_gangs_whole_and_packs(cluster: Cluster) -> Non
     events = cluster.kubectl("get events -A --field-selector reason=Bound -o json")
     sources = {e["source"].get("component") for e in json.loads(events)["items"]}
     assert sources == {"binder"}, sources
+
+
+def test_conformance_shows_gangs_and_gpus_that_nobody_else_sees(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """What containers find in /dev comes from kubelet, containerd and the rack's device plugin."""
+    words = ("--image", IMAGE, "--evidence", str(tmp_path), "--inventory", str(cluster.site))
+    done = run_program((PROGRAM, "validate", "conformance", *words), timeout=900, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    product: Any = read(tmp_path / "PRODUCT.yaml").data
+    assert product["metadata"]["kubernetesVersion"] == f"v{KUBERNETES.version}"
+    lines = {line["id"]: line for area in product["spec"].values() for line in area}
+    said = {name: (line["status"], line["notes"]) for name, line in lines.items()}
+    for name in ("gang_scheduling", "secure_accelerator_access"):
+        assert lines[name]["status"] == "Implemented", said
+    assert lines["dra_support"]["status"] == "Partially Implemented", said
+    seen = json.loads((tmp_path / "evidence/secure_accelerator_access.json").read_text())
+    counts = {who: len(devices) for who, devices in seen["devices seen"].items()}
+    asked = {"one/work", "two/work", "two-containers/work"}
+    assert counts == {who: int(who in asked) for who in counts}, seen
+    assert len(counts) == 6
+    until(lambda: not left(cluster), "nothing is left")
+
+
+def test_the_cluster_declared_as_somebody_elses_has_the_queues_of_the_site(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Through its API alone: planned, changed, put right, tried and judged."""
+    site: Any = read(cluster.site / "site.yml").data
+    site["kubernetes"] = {"external": "kubeconfig"}
+    shutil.copytree(cluster.site, tmp_path / "site", ignore=shutil.ignore_patterns("runs"))
+    (tmp_path / "site/site.yml").write_text(text_of(site))
+
+    def told(*words: str) -> str:
+        argv = (PROGRAM, *words, "--inventory", str(tmp_path / "site"))
+        done = run_program(argv, timeout=300, check=False)
+        assert done.returncode in (0, 3), done.stdout + done.stderr
+        return done.stdout
+
+    told("queue", "apply", "--yes")
+    quota = "get queues.scheduling.run.ai alpha-train -o jsonpath='{.spec.resources.gpu.quota}'"
+    patch = '{"spec": {"resources": {"gpu": {"quota": 7}}}}'
+    cluster.kubectl(f"patch queues.scheduling.run.ai alpha-train --type=merge -p '{patch}'")
+    assert "alpha-train" in told("queue", "plan")
+    told("queue", "apply", "--yes")
+    assert cluster.kubectl(quota) == "8"
+    said = json.loads(told("health", "--json", "--check", "kubernetes"))["results"]
+    outside = {r["id"]: r["status"] for r in said if r["id"].startswith("kubernetes.external")}
+    assert set(outside.values()) == {"pass"}, said
+    with as_member(cluster, "alice") as alice:
+        alice.apply(job("outside", ALPHA, "alpha-train", IMAGE, 2))
+        until(lambda: running(alice, ALPHA, "alpha-train") == 2, "her pods run")
+        alice.delete(Ref("batch/v1", "Job", "outside", ALPHA))
+        until(lambda: running(alice, ALPHA, "alpha-train") == 0, "her pods are gone")
 
 
 def test_an_interrupted_trial_leaves_nothing(cluster: Cluster) -> None:
