@@ -110,6 +110,32 @@ def test_a_lost_gpu_is_no_longer_offered_and_health_says_so(cluster: Cluster) ->
     offers(cluster, "gpu-1", "8")
 
 
+def test_an_unfit_host_is_cordoned_and_given_back_by_a_person(cluster: Cluster) -> None:
+    def told(code: int) -> dict[str, tuple[str, str]]:
+        argv = (PROGRAM, "node", "conditions", "--inventory", str(cluster.site), "--json")
+        done = run_program(argv, timeout=300, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        hosts = json.loads(done.stdout)["hosts"]
+        return {host: (one["fit"], one["act"]) for host, one in hosts.items()}
+
+    offers(cluster, "gpu-1", "8")
+    fit = {"gpu-1": ("True", ""), "gpu-2": ("True", "")}
+    assert told(0) == fit
+    try:
+        cluster.hurt("gpu-1", "gpu-lost", "3")
+        assert told(1) == {**fit, "gpu-1": ("False", "cordoned")}
+        assert cluster.ready() == {"head", "gpu-2"}
+        wanted = "-o jsonpath='{.status.conditions[?(@.type==\"ApplianceFit\")].message}'"
+        assert "gpu." in cluster.kubectl(f"get node gpu-1 {wanted}")
+    finally:
+        cluster.heal("gpu-1", "gpu-lost", "3")
+    offers(cluster, "gpu-1", "8")
+    assert told(0) == {**fit, "gpu-1": ("True", "stays cordoned")}
+    cluster.kubectl("uncordon gpu-1")
+    assert told(0) == fit
+    assert cluster.ready() == set(cluster.hosts)
+
+
 def test_a_kubelet_that_starts_anew_is_told_again(cluster: Cluster) -> None:
     told = "journalctl -u appliance-lab-device-plugin -o cat | grep -c 'gpu: registered' || true"
     before = int(cluster.said("gpu-2", told))
