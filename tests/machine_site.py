@@ -10,6 +10,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -19,7 +20,7 @@ from appliance.config import data
 from appliance.lab import network
 from appliance.lab.spec import cache_root
 from appliance.provision.sources import machine_sources
-from tests.machine_hall import CONTROLLER_PORT, GATEWAY, NETWORK, Machine, lacking
+from tests.machine_hall import CONTROLLER_PORT, GATEWAY, NETWORK, Machine, hall, lacking
 from tests.redfish_server import PASSWORD, USER, fingerprint
 
 IMAGE_S, INSTALL_S, START_S = 1800.0, 2400.0, 600.0
@@ -194,6 +195,14 @@ class Hall:
             run((*making, str(machine.disk)))
         return True
 
+    def start(self, *names: str) -> None:
+        """Switches machines on that have their system."""
+        done = self.appliance("power", "on", *names, "--yes")
+        assert done.returncode == 0, done.stderr
+        for machine in self.machines:
+            if machine.name in names:
+                await_ssh(machine)
+
     def keep(self) -> None:
         """Keeps the disks as they are now, and goes on above them. The machines are off."""
         fresh = self.installed.with_name("installing")
@@ -205,6 +214,26 @@ class Hall:
             shutil.move(machine.disk, fresh / machine.disk.name)
         fresh.rename(self.installed)
         self.take()
+
+
+def pair(folder: Path) -> dict[Machine, str]:
+    """``head`` controls and stores, ``gpu-1`` computes. No key of anybody's signs a driver, so it has no Secure Boot."""
+    head = Machine("head", 1, folder, disk_gb=16, memory_mib=4096)
+    gpu = replace(head, name="gpu-1", number=2, has_secure_boot=False)
+    return {head: "control, storage, login", gpu: "gpu"}
+
+
+def install_pair(folder: Path, image: Path) -> None:
+    """The two get their system in a hall of their own, and their disks are kept."""
+    folder.mkdir()
+    made = Hall(folder, image, pair(folder))
+    with hall(folder, tuple(made.machines)) as pem:
+        made.write(pem)
+        states = {name: host["state"] for name, host in made.install().items()}
+        assert states == {"head": "installed", "gpu-1": "installed"}
+        off = made.appliance("power", "off", "head", "gpu-1", "--force", "--yes")
+        assert off.returncode == 0, off.stderr
+        made.keep()
 
 
 def await_ssh(machine: Machine) -> None:

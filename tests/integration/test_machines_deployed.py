@@ -8,7 +8,6 @@ import json
 import subprocess  # noqa: TID251 - a power cut in the middle of the program's work
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -22,8 +21,9 @@ from appliance.config.load import load_profile
 from appliance.lab import repository, seed
 from appliance.lab.hardware import of_profile
 from appliance.lab.spec import Rack, RackHost, RackSpec
-from tests.machine_hall import NETWORK, Machine, hall
-from tests.machine_site import Hall, await_ssh, kept_image
+from appliance.models.plan import Plan
+from tests.machine_hall import NETWORK, hall
+from tests.machine_site import Hall, await_ssh, install_pair, kept_image, pair
 
 pytestmark = pytest.mark.machines
 
@@ -79,12 +79,11 @@ class Shelf(Rack):
 
 
 class Deployed(Hall):
-    """``head`` controls and stores, ``gpu-1`` computes. No key of anybody's signs a driver, so it has no Secure Boot."""
+    """The pair, with what stands in for GPUs and their maker's repository."""
 
     def __init__(self, folder: Path, image: Path) -> None:
-        self.head = Machine("head", 1, folder, disk_gb=16, memory_mib=4096)
-        self.gpu = replace(self.head, name="gpu-1", number=2, has_secure_boot=False)
-        roles = {self.head: "control, storage, login", self.gpu: "gpu"}
+        roles = pair(folder)
+        self.head, self.gpu = roles
         self.profile_file = folder / "hall.yml"
         self.profile_file.write_text(PROFILE)
         super().__init__(folder, image, roles, profile=str(self.profile_file))
@@ -161,24 +160,34 @@ def image() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, image: Path) -> Iterator[Deployed]:
     made = Deployed(tmp_path_factory.mktemp("deployed"), image)
-    is_installed = made.take()
+    if not made.take():
+        install_pair(made.folder / "first", image)
+        assert made.take()
     with hall(made.folder, tuple(made.machines)) as pem:
         made.offer_drivers()
         try:
             made.write(pem)
-            if not is_installed:
-                states = {name: host["state"] for name, host in made.install().items()}
-                assert states == {"head": "installed", "gpu-1": "installed"}
-                off = made.appliance("power", "off", "head", "gpu-1", "--force", "--yes")
-                assert off.returncode == 0, off.stderr
-                made.keep()
-            assert made.appliance("power", "on", "head", "gpu-1", "--yes").returncode == 0
-            for machine in made.machines:
-                await_ssh(machine)
+            made.start("head", "gpu-1")
             made.plug_in_gpus()
             yield made
         finally:
             repository.stop(made.shelf)
+
+
+def test_a_reboot_that_a_stage_needs_is_named_made_and_survived(site: Deployed) -> None:
+    """The kernel has the free driver, and does not let it go: only another start is without it."""
+    planted = "/etc/modprobe.d/planted.conf"
+    site.ssh(site.gpu, f"echo remove nouveau /bin/false > {planted}")
+    site.ssh(site.gpu, "echo nouveau > /etc/modules-load.d/planted.conf && modprobe nouveau")
+    before = {machine: site.boot(machine) for machine in site.machines}
+    plan = Plan.model_validate_json(site.appliance("plan", "--until", "gpu", "--json").stdout)
+    assert [(cell.stage, cell.host) for cell in plan.cells if cell.reboot] == [("gpu", "gpu-1")]
+    assert site.deploy("--until", "gpu").returncode == 0
+    assert site.boot(site.gpu) != before[site.gpu]
+    assert site.boot(site.head) == before[site.head]
+    assert site.ssh(site.gpu, "test -d /sys/module/nouveau || echo gone") == "gone"
+    assert site.ssh(site.gpu, "nvidia-smi -L | wc -l") == "2"
+    site.ssh(site.gpu, f"rm {planted} /etc/modules-load.d/planted.conf")
 
 
 def test_storage_is_served_and_mounted_by_kernels(site: Deployed) -> None:

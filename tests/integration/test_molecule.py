@@ -49,9 +49,9 @@ def test_the_role_keeps_its_word_on_a_host(role: Path, tmp_path: Path) -> None:
     try:
         done = run(argv, env=environment, cwd=role, timeout=DEADLINE_SECONDS, check=False)
     except DeadlineExceeded:
-        pytest.fail(f"not done within {DEADLINE_SECONDS:g} s\n{_tail(log)}", pytrace=False)
+        pytest.fail(f"not done within {DEADLINE_SECONDS:g} s\n{tail(log)}", pytrace=False)
     if done.returncode:
-        pytest.fail(f"molecule test ended with {done.returncode}\n{_tail(log)}", pytrace=False)
+        pytest.fail(f"molecule test ended with {done.returncode}\n{tail(log)}", pytrace=False)
     assert _rack(role) not in {known.name for known in racks()}
 
 
@@ -59,6 +59,6 @@ def _rack(role: Path) -> str:
     return own_name(role.name)
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return "\n".join(lines[-TAIL_LINES:])
