@@ -37,11 +37,7 @@ def _limited(
 ) -> Iterator[None]:
     top = ROOT / controller
     group = top / f"slowed-{rack.tag}-{host}"
-    daemons = [
-        pid
-        for pid in cgroups.members(rack.host(host))
-        if Path(f"/proc/{pid}/comm").read_text().strip() == daemon
-    ]
+    daemons = [pid for pid in cgroups.members(rack.host(host)) if _name(pid) == daemon]
     assert daemons, f"{daemon} does not run on {host}"
     group.mkdir()
     try:
@@ -55,3 +51,11 @@ def _limited(
             with suppress(ProcessLookupError):
                 (top / "cgroup.procs").write_text(member)
         group.rmdir()
+
+
+def _name(pid: int) -> str:
+    """Empty once it is gone: programs of the host come and go."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
