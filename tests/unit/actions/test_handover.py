@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from io import RawIOBase
@@ -384,10 +385,13 @@ def test_browser_that_prints_nothing_costs_the_pdf_and_not_the_hand_over(
 
 
 @pytest.mark.slow
-def test_no_octet_at_all_changes_unseen(
+def test_no_octet_of_manifest_and_signature_changes_unseen(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each octet of the whole archive in turn, one bit of it, another bit each time."""
+    """Each octet of the manifest and its signature, one in seven of all else: files are digested whole, and seven meets each place of headers of 512.
+
+    One bit of it, another bit each time.
+    """
     key = key_in(tmp_path)
     written = handed(site, key)
     allowed = signers(key)
@@ -406,7 +410,8 @@ def test_no_octet_at_all_changes_unseen(
     whole = written.archive.read_bytes()
     unseen = []
     with written.archive.open("r+b", buffering=0) as file:
-        for at, octet in enumerate(whole):
+        for at in sorted(_telling(written.archive)):
+            octet = whole[at]
             _put(file, at, octet ^ 1 << at % 8)
             try:
                 if _said(written.archive, allowed)[0] != 1:
@@ -417,6 +422,15 @@ def test_no_octet_at_all_changes_unseen(
     assert _said(written.archive, allowed) == (0, "")
     assert not unseen
     assert len(asked) > 500
+
+
+def _telling(archive: Path) -> set[int]:
+    told = set(range(0, archive.stat().st_size, 7))
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            if MANIFEST in member.name:
+                told.update(range(member.offset, member.offset_data + member.size))
+    return told
 
 
 def _put(file: RawIOBase, at: int, octet: int) -> None:
