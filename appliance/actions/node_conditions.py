@@ -16,9 +16,9 @@ from appliance.actions.opening import Target, locate
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.config.load import LoadedSite
 from appliance.engine.judge import REACHABLE
-from appliance.errors import ConfigError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Observer
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Status, lacking
 from appliance.models.site import Owner, Role
 from appliance.watch.acts import BY_PERSONS
 
@@ -154,16 +154,21 @@ def hosts_of(loaded: LoadedSite) -> tuple[str, ...]:
 
 
 def judge(host: str, results: Iterable[CheckResult]) -> Judged:
-    """What the checks say of a host: unfit by one that fails, unknown where it did not answer, or none judged it."""
+    """What the checks say of a host: unfit by one that fails, unknown where it did not answer or what is required was not judged."""
     mine = [result for result in results if result.host == host]
     if any(r.id == REACHABLE and r.status is not Status.PASS for r in mine):
         return Judged(host, Fit.UNKNOWN, {REACHABLE: "the host does not answer"})
     judged = [r for r in mine if r.id in CHECKS]
     bad = [r for r in judged if r.status is Status.FAIL]
     causes = {_key(r): f"{_key(r)}: {r.cause}" for r in sorted(bad, key=_gravity)}
-    if not causes and not any(r.status is Status.PASS for r in judged):
-        return Judged(host, Fit.UNKNOWN, {"none": "nothing of it could be judged"})
-    return Judged(host, Fit.NO if causes else Fit.YES, causes)
+    if causes:
+        return Judged(host, Fit.NO, causes)
+    # A stage that is not finished has its checks left out, and says so under an id of its own.
+    blind = [r for r in lacking(mine) if r.status is not Status.FAIL]
+    open_ones = {_key(r): f"{_key(r)} is not known: {r.cause}" for r in blind}
+    if open_ones or not any(r.status is Status.PASS for r in judged):
+        return Judged(host, Fit.UNKNOWN, open_ones or {"none": "nothing of it could be judged"})
+    return Judged(host, Fit.YES, {})
 
 
 def told(
@@ -178,15 +183,18 @@ def told(
         if node is None:
             done.append(Told(one, error="the cluster has no such node"))
             continue
-        act = Act.NONE
+        act, patch = Act.NONE, dict[str, Any]()
         if most_out is not None:
             act, patch = decided(one, node, room=out < most_out)
+        try:
             if patch:
                 # Before the condition, which makes the node another than the one that was read.
                 door.change(one.host, node["metadata"]["resourceVersion"], patch)
             out += act is Act.CORDONED
-        door.say(one.host, _condition(one, node, now))
-        done.append(Told(one, act))
+            door.say(one.host, _condition(one, node, now))
+            done.append(Told(one, act))
+        except ApplianceError as error:
+            done.append(Told(one, error=error.message))
     return tuple(done)
 
 

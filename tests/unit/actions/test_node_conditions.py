@@ -28,7 +28,7 @@ from appliance.checks.check import judged as verdict
 from appliance.cli.main import cli
 from appliance.engine.judge import REACHABLE
 from appliance.engine.requests import ALL_CHECK_IDS
-from appliance.errors import ConfigError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.models.result import CheckResult, Status, place
 from tests.unit.adapters.fake_kubernetes import kubeconfig, serving
 from tests.unit.cli.test_node import CLUSTER, SITE
@@ -130,6 +130,43 @@ def test_who_does_not_answer_or_was_not_measured_is_unknown_and_left_alone() -> 
     assert acts(cluster, silent, blind) == [Act.NONE, Act.NONE]
     assert cluster.condition("gpu-1")["status"] == "Unknown"
     assert not cluster.shut("gpu-1")
+
+
+def test_what_is_required_and_was_not_judged_makes_no_host_fit() -> None:
+    """A clock that is right says nothing of GPUs that nobody could read, or whose stage is not finished."""
+    clock = result("base.clock", Status.PASS)
+    for open_one in (
+        result("gpu.ecc", Status.NOT_ASSESSED),
+        result("gpu.ecc", Status.ERROR),
+        result("stage.gpu", Status.NOT_ASSESSED),
+    ):
+        found = judge("gpu-1", [clock, open_one])
+        assert (found.fit, list(found.causes)) == (Fit.UNKNOWN, [open_one.id])
+    optional = result("gpu.ecc", Status.NOT_ASSESSED).model_copy(update={"required": False})
+    assert judge("gpu-1", [clock, optional]) == fit("gpu-1")
+    bad = result("gpu.count", Status.FAIL)
+    assert judge("gpu-1", [clock, bad, result("gpu.ecc", Status.NOT_ASSESSED)]).fit is Fit.NO
+    cluster = Cluster("gpu-1")
+    assert acts(cluster, unfit("gpu-1")) == [Act.CORDONED]
+    assert acts(cluster, judge("gpu-1", [clock, result("gpu.ecc", Status.ERROR)])) == [
+        Act.STAYS_OUT
+    ]
+    assert cluster.shut("gpu-1")
+
+
+def test_a_node_that_cannot_be_changed_keeps_no_other_from_being_told() -> None:
+    class Contended(Cluster):
+        def change(self, name: str, version: str, patch: Mapping[str, Any]) -> None:
+            if name == "gpu-1":
+                raise ApplianceError("node gpu-1 was changed meanwhile", "again")
+            super().change(name, version, patch)
+
+    cluster = Contended("gpu-1", "gpu-2")
+    found = told(cluster, [unfit("gpu-1"), unfit("gpu-2")], 2, NOON)
+    assert [(one.act, one.error) for one in found] == [
+        (Act.NONE, "node gpu-1 was changed meanwhile"),
+        (Act.CORDONED, ""),
+    ]
 
 
 def test_an_unfit_host_is_cordoned_with_its_cause_and_given_back_once_it_is_fit() -> None:
