@@ -136,10 +136,10 @@ def _between(
             yield _unknown(host, f"each {kind} was not kept then")
         else:
             for name in sorted(was.keys() | is_now.keys()):
-                before, after = was.get(name, ""), is_now.get(name, "")
-                if before == after or is_update(kind, before, after):
+                # What has no content is told as "", which is not the same as being away.
+                if was.get(name) == is_now.get(name) or _is_left_out(kind, name, left_out):
                     continue
-                if not _is_left_out(kind, name, left_out):
+                if not is_update(kind, was.get(name, ""), is_now.get(name, "")):
                     yield Difference(
                         host=host,
                         what=f"{kind} {name}",

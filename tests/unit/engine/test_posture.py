@@ -121,3 +121,11 @@ def test_what_lies_as_its_package_brought_it_is_not_listed_and_yet_known(session
         "~ gpu-1: file mode /etc/x: 0600, of root:root then, as usual now",
         "~ gpu-1: package file /usr/bin/nproc: as its package brought it then, content 12 now",
     ]
+
+
+def test_what_has_no_content_is_told_when_it_comes_and_when_it_goes(session: Session) -> None:
+    kept(session, host({"configuration file": {"/etc/old": ""}}))
+    assert told(session, host({"configuration file": {"/etc/new": ""}})) == [
+        "~ gpu-1: configuration file /etc/new has changed",
+        "~ gpu-1: configuration file /etc/old has changed",
+    ]
