@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = "/var/lib/appliance/weekly"
 FIRST, LAST = FOLDER + "/first-2.json", FOLDER + "/last.json"
-"""1: how things are named and said; where that changes, a host begins anew."""
+"""Their number: how things are named and said; where that changes, a host begins anew."""
 PATIENCE = 12 * 3600.0
 """Seconds for reading every file of every package, on a disk that jobs keep busy."""
 MOST = 50

@@ -79,7 +79,7 @@ def _triggers(ask: Ask) -> Pairs:
     said = ask.run(["strigger", "--get", "--noheader"], 8.0)
     for words in map(str.split, said.splitlines()):
         if len(words) > 6:
-            yield f"{words[-1]}", f"at {words[3]} of {words[1]} {words[2]}, of {words[5]}"
+            yield words[-1], f"at {words[3]} of {words[1]} {words[2]}, of {words[5]}"
 
 
 def _lines(ask: Ask, *argv: str) -> list[str]:
