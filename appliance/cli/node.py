@@ -10,7 +10,7 @@ from appliance.actions import node as action
 from appliance.actions import node_conditions
 from appliance.actions.kubeconfig import find
 from appliance.actions.node import Move, Seen
-from appliance.actions.node_conditions import Fit, Told
+from appliance.actions.node_conditions import Act, Fit, Told
 from appliance.cli import options, spoken
 from appliance.models.site import Owner
 from appliance.report.console import run_summary
@@ -165,6 +165,8 @@ def _told(one: Told) -> str:
     judged = one.judged
     sign = {Fit.YES: "✓", Fit.NO: "✗", Fit.UNKNOWN: "?"}[judged.fit]
     said = one.error or "; ".join(filter(None, [one.act.value, *judged.causes.values()]))
+    if judged.fit is Fit.YES and one.act is Act.STAYS_OUT:
+        said = f"fit, and stays cordoned after a fault of a GPU: kubectl uncordon {judged.host}"
     return f"  {sign} {judged.host:<12} {said or 'fit'}".rstrip()
 
 

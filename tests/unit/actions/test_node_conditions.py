@@ -25,6 +25,7 @@ from appliance.actions.node_conditions import (
 )
 from appliance.adapters.kubernetes import KINDS
 from appliance.checks.check import judged as verdict
+from appliance.cli import node as verbs
 from appliance.cli.main import cli
 from appliance.engine.judge import REACHABLE
 from appliance.engine.requests import ALL_CHECK_IDS
@@ -334,3 +335,11 @@ def test_a_site_whose_gpu_hosts_are_all_slurms_is_refused(bench: Bench) -> None:
     with pytest.raises(ConfigError, match="no GPU host that Kubernetes"):
         cli.main(argv, standalone_mode=False)
     assert bench.asked == []
+
+
+def test_who_may_give_a_fit_host_back_is_told_with_the_command() -> None:
+    said = verbs._told(Told(fit("gpu-1"), Act.STAYS_OUT))
+    assert said.endswith("fit, and stays cordoned after a fault of a GPU: kubectl uncordon gpu-1")
+    assert verbs._told(Told(unfit("gpu-1", "gpu.ecc"), Act.STAYS_OUT)) == (
+        "  ✗ gpu-1        stays cordoned; gpu.ecc: it is so"
+    )
