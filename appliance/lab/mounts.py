@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from appliance.errors import ApplianceError
 from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, Rack, RackHost
 
 DISK_GIB = 12
+RELEASE_SECONDS = 30.0
 MACHINE_ID = Path("/etc/machine-id")
 NO_MACHINE_ID = ("", "uninitialized")
 ENTER = Path(__file__).with_name("enter.py")
@@ -28,6 +30,15 @@ def mounted(below: Path) -> tuple[Path, ...]:
         if point == below or below in point.parents:
             found.append(point)
     return tuple(found)
+
+
+def attached(below: Path) -> tuple[Path, ...]:
+    """Files below ``below`` that are loop devices; the kernel gives one up with the last mount of it, in any namespace."""
+    found = []
+    for device in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            found.append(Path(device.read_text(encoding="utf-8").rstrip("\n")))
+    return tuple(image for image in found if below in image.parents)
 
 
 def mount_host(rack: Rack, host: RackHost) -> None:
@@ -60,6 +71,15 @@ def remove(folder: Path) -> None:
     held = mounted(folder)
     if held:
         raise ApplianceError(f"{held[-1]} cannot be unmounted", "end what uses it, then try again")
+    # A process that got a mount namespace meanwhile, as each host of another rack does, has a copy of every mount.
+    deadline = time.monotonic() + RELEASE_SECONDS
+    while images := attached(folder):
+        if time.monotonic() > deadline:
+            raise ApplianceError(
+                f"{images[0]} is still mounted for another process",
+                f"find it: grep -l {folder} /proc/[0-9]*/mounts, end it, then try again",
+            )
+        time.sleep(0.05)
     if folder.exists():
         shutil.rmtree(folder)
 

@@ -3,14 +3,17 @@
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.process import Completed, run, spawn
 from appliance.config.load import load_site
+from appliance.errors import ApplianceError
 from appliance.lab import (
     cgroups,
     fabric,
@@ -206,6 +209,34 @@ def test_hosts_in_a_plain_chroot_may_make_user_namespaces(tmp_path: Path) -> Non
     entered = (sys.executable, "-ISB", str(mounts.ENTER), "/mnt", "unshare", "--user", "ls", "/")
     done = run((*inside, "sh", "-c", enter, "sh", *entered))
     assert "etc" in done.stdout.split()
+
+
+def test_removal_waits_for_a_disk_that_another_namespace_still_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, disk = tmp_path / "disk.img", tmp_path / "disk"
+    disk.mkdir()
+    image.touch()
+    os.truncate(image, 1 << 20)
+    run(("mke2fs", "-q", "-F", str(image)))
+    run(("mount", "-o", "loop", str(image), str(disk)))
+    holder = spawn(("unshare", "--mount", "sleep", "100"), log=tmp_path.parent / "log")
+    while Path(f"/proc/{holder}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
+        time.sleep(0.01)
+    try:
+        monkeypatch.setattr(mounts, "RELEASE_SECONDS", 0.2)
+        with pytest.raises(ApplianceError, match=r"disk\.img is still mounted for another process"):
+            mounts.remove(tmp_path)
+        assert mounts.mounted(tmp_path) == ()
+        monkeypatch.undo()
+        threading.Timer(0.5, os.kill, (holder, signal.SIGKILL)).start()
+        mounts.remove(tmp_path)
+        assert mounts.attached(tmp_path) == ()
+        assert not tmp_path.exists()
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.3, 0.8, 1.5])
