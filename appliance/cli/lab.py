@@ -172,7 +172,7 @@ def down(name: str, purge_cache: bool, yes: bool) -> int:
     )
     if found and reports:
         click.echo(
-            f"{plural(len(reports), 'report')} in {found.site_dir / 'runs'} go with the rack."
+            f"The rack takes {plural(len(reports), 'report')} in {found.site_dir / 'runs'} with it."
         )
         if not yes and sys.stdin.isatty() and not click.confirm("Remove it?", default=False):
             click.echo("Nothing was removed.")
