@@ -1,8 +1,7 @@
-"""Each key of a site is set to more than its default in a site of the golden record, and the program reads it."""
+"""Each key of a site is set to more than its default in a site of the golden record."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -14,12 +13,8 @@ from appliance.models.base import Model
 from appliance.models.site import Site
 from tests.golden.record import SITES
 
-APPLIANCE = Path(__file__).parents[2] / "appliance"
 PLACE = re.compile(r"^(?!secrets\.).*\.(file|env|vault)$")
 """Where a secret is kept that stands with what it opens: read as those of ``secrets`` are, by the same code."""
-BY_NAME = re.compile(r"\.disk\.wwn$|^workloads\.[a-z_]+$")
-"""Read as a document by the installer, and by the table of add-ons."""
-ATTRIBUTE = re.compile(r"\.([a-z_0-9]+)\b")
 
 
 def set_keys(model: type[BaseModel], given: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -58,29 +53,10 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any
     return [document for file in files if isinstance(document := read(file).data, dict)]
 
 
-def unread(sources: Iterable[str]) -> list[str]:
-    """Keys whose name no source reads as an attribute."""
-    seen = {name for source in sources for name in ATTRIBUTE.findall(source)} | {"NAME"}
-    keys = [key for key, *_ in rows("site") if not BY_NAME.search(key)]
-    return [key for key in keys if key.split(".")[-1].strip("[]") not in seen]
-
-
 def test_each_key_of_a_site_is_set_to_more_than_its_default(
     documents: list[Mapping[str, Any]],
 ) -> None:
     assert unset(iter(documents)) == [], "set these in a site of tests/data/full_sites"
-
-
-def test_each_key_of_a_site_is_read() -> None:
-    sources = [file.read_text() for file in APPLIANCE.rglob("*.py")]
-    assert unread(sources) == [], (
-        "nothing in appliance/ reads these: most go to a role by `variables`"
-    )
-
-
-def test_a_key_that_nothing_reads_is_named() -> None:
-    sources = [f.read_text().replace(".retention_days", "") for f in APPLIANCE.rglob("*.py")]
-    assert unread(sources) == ["observe.retention_days"]
 
 
 def test_a_key_that_stands_at_its_default_is_named(documents: list[Mapping[str, Any]]) -> None:
