@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,14 @@ from appliance.actions import printed
 from appliance.alerts import ALERTS, rules_file
 from appliance.checks.check import AnyCheck, BmcCheck, measured_against
 from appliance.config import compatibility, data
+from appliance.config.load import load_profile
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
-from appliance.lab.parts import parts
+from appliance.models.profile import Profile
 from appliance.stages.catalog import EVERY_CHECK, HARDWARE, STAGES
+from appliance.stages.gpu.part import GpuPart, gpu_parts
+from appliance.stages.mig.table import Geometry, MigProfile
+from appliance.stages.mig.table import mig_table as cuts
 
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"
@@ -28,6 +32,12 @@ CHECK_HEAD = (
     "limit and its source",
     "why, and what usually trips it",
 )
+GPU_HEAD = (
+    *("GPU", "profiles", "power", "NVLinks behind NVSwitch", "cut as"),
+    *("peak, TFLOPS (BF16)", "rack's `--gpu`", "rung"),
+)
+MIG_HEAD = ("instance", "cut", "at most", "compute slices", "memory slices", "may begin at")
+LAYOUT_HEAD = ("cut", "GPUs", "layouts with a name", "who says so")
 RELEASE_HEAD = ("component", "release", "goes with", "packages for", "who says so")
 FAULT_HEAD = (
     *("fault", "what it does", "planted by"),
@@ -74,12 +84,19 @@ def fault_table() -> str:
 
 
 def gpu_table() -> str:
-    """Every GPU a rack can simulate."""
-    rows = (
-        (f"`{p.key}`", p.name, "a card" if p.is_card else "a module behind NVSwitch")
-        for p in parts()
-    )
-    return _table(("`--gpu`", "NVML name", "is"), rows)
+    """Every GPU product the program knows, with the profiles that take it and what is known of it."""
+    taken = [load_profile(file) for file in sorted(data.profiles().glob("*.yml"))]
+    return _table(GPU_HEAD, (_gpu_row(part, taken) for part in gpu_parts().parts))
+
+
+def mig_table() -> str:
+    """Every instance a GPU can be cut into."""
+    return _table(MIG_HEAD, (_mig_row(g, p) for g in cuts().geometries for p in g.profiles))
+
+
+def layout_table() -> str:
+    """Per way of cutting the products that are cut so, and the layouts with a name."""
+    return _table(LAYOUT_HEAD, (_layout_row(geometry) for geometry in cuts().geometries))
 
 
 def promise_table() -> str:
@@ -126,7 +143,9 @@ def _anchor(heading: str) -> str:
 PAGES = (
     Page("docs/checks.md", "checks", check_table),
     Page("docs/faults.md", "faults", fault_table),
-    Page("docs/lab.md", "gpus", gpu_table),
+    Page("docs/support.md", "gpus", gpu_table),
+    Page("docs/mig.md", "instances", mig_table),
+    Page("docs/mig.md", "layouts", layout_table),
     Page("docs/scheduler.md", "promises", promise_table),
     Page("docs/support.md", "releases", release_table),
     Page("docs/json.md", "documents", printed.table),
@@ -172,6 +191,46 @@ def _check_row(check: AnyCheck) -> tuple[str, ...]:
         measured_against(check) or "-",
         why or "-",
     )
+
+
+def _gpu_row(part: GpuPart, profiles: Sequence[Profile]) -> tuple[str, ...]:
+    links = f"{part.nvlinks} x {(part.nvlink_speed or 0) / 1000:.4g} GB/s" if part.nvlinks else ""
+    return (
+        part.name,
+        ", ".join(f"`{p.name}`" for p in profiles if part.name in p.hardware.gpu.models) or "-",
+        f"{part.tdp} W",
+        links or "-",
+        part.mig or "-",
+        f"{part.bf16.peak:g}" if part.bf16 else "-",
+        f"`{part.rack['key']}`" if part.rack else "-",
+        part.shown,
+    )
+
+
+def _mig_row(geometry: Geometry, profile: MigProfile) -> tuple[str, ...]:
+    return (
+        f"`{profile.name}`",
+        geometry.name,
+        str(profile.maximum),
+        f"{profile.compute} of {geometry.compute}",
+        f"{profile.memory} of {geometry.memory}",
+        _places(profile.starts),
+    )
+
+
+def _places(starts: Sequence[int]) -> str:
+    first, last = starts[0], starts[-1]
+    whole = len(starts) > 2 and last - first == len(starts) - 1
+    return f"{first} to {last}" if whole else ", ".join(map(str, starts))
+
+
+def _layout_row(geometry: Geometry) -> tuple[str, ...]:
+    products = (part.name for part in gpu_parts().parts if part.mig == geometry.name)
+    layouts = (
+        f"`{name}` ({' + '.join(f'{n} x {profile}' for profile, n in layout.items())})"
+        for name, layout in geometry.layouts.items()
+    )
+    return geometry.name, ", ".join(products), ", ".join(layouts), geometry.source
 
 
 def _release_row(row: compatibility.Row) -> tuple[str, ...]:

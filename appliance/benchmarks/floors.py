@@ -1,64 +1,43 @@
 """What a figure must reach: the limit of site or profile, else what is published for the GPU product, else a share of the wire."""
 
-from functools import cache
-from pathlib import Path
-from typing import Literal
-
-from pydantic import Field
-
 from appliance.benchmarks.benchmark import gpu_models
 from appliance.checks.check import View
-from appliance.config import document
-from appliance.models.base import Model
-from appliance.models.profile import Interconnect, Limit
+from appliance.models.profile import Limit
+from appliance.stages.gpu.part import GpuPart, gpu_parts
 
-FILE = Path(__file__).with_name("limits.yml")
 OF_WIRE = 0.9
 """Share of the wire that collectives of large messages reach: NVIDIA measured 192 of 200 GB/s over eight HDR ports
 (nccl#812, nccl#1576), Together AI accepts 92 % over eight NDR ports (CRE ADR-021)."""
 PORT_GBPS = {200: 180.0, 400: 380.0}
 """ib_write_bw a port must reach, by its rate (Azure NHC)."""
-
-
-class Row(Model):
-    """One published limit. ``gpu``: of which product, None where it is of none; ``interconnect``: where it holds only there."""
-
-    check: str
-    gpu: str | None = None
-    interconnect: Interconnect | None = None
-    value: float = Field(gt=0)
-    unit: str
-    source: str
-    date: str
-
-
-class Rows(Model):
-    """The file."""
-
-    version: Literal[1]
-    rows: tuple[Row, ...]
-
-
-@cache
-def published() -> tuple[Row, ...]:
-    """All rows."""
-    return Rows.model_validate(document.read(FILE).data).rows
+OF_NO_PRODUCT = {
+    "perftest.write_lat": Limit(
+        value=5,
+        unit="us",
+        source="oracle-quickstart oci-hpc: ib_write_lat at most 5 us",
+        date="2025",
+    )
+}
+"""What is published of a check, whatever GPU a host has."""
 
 
 def floor(view: View, check: str) -> Limit | None:
     """The bound for a check; None where nobody has set or published one, or hosts have GPUs of several products."""
     if own := view.limit(check):
         return own
-    gpus, ways = gpu_models(view), {view.profile.hardware.gpu.interconnect, None}
-    for row in published():
-        if (
-            row.check == check
-            and row.interconnect in ways
-            and (row.gpu is None or gpus == {row.gpu})
-        ):
-            source = f"{row.source} ({row.gpu})" if row.gpu else row.source
-            return Limit(value=row.value, unit=row.unit, source=source, date=row.date)
-    return None
+    ways = {view.profile.hardware.gpu.interconnect, None}
+    for part in _only(view):
+        for row in part.floors:
+            if row.check == check and row.interconnect in ways:
+                source = f"{row.source} ({part.name})"
+                return Limit(value=row.value, unit=row.unit, source=source, date=row.date)
+    return OF_NO_PRODUCT.get(check)
+
+
+def _only(view: View) -> list[GpuPart]:
+    """The one product that all hosts have, where it is known."""
+    names = gpu_models(view)
+    return [part for name in names if (part := gpu_parts().find(name))] if len(names) == 1 else []
 
 
 def of_fabric(view: View, check: str) -> Limit | None:

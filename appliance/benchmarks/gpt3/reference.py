@@ -1,4 +1,4 @@
-"""The published figures, the models they were measured with and the GPUs' peaks, as data with sources."""
+"""The published figures and the models they were measured with, as data with sources."""
 
 from functools import cache
 from pathlib import Path
@@ -9,6 +9,7 @@ from pydantic import Field
 from appliance.config import document
 from appliance.models.base import Model
 from appliance.models.profile import Limit
+from appliance.stages.gpu.part import Peak, gpu_parts
 
 FILE = Path(__file__).with_name("reference.yml")
 Platform = Literal["bare-metal", "kubernetes"]
@@ -36,14 +37,6 @@ class Gpt(Model):
         """Weights and biases of all layers, and the embeddings of tokens and positions."""
         layer = 12 * self.hidden**2 + 13 * self.hidden
         return self.layers * layer + (self.embedding + self.sequence + 2) * self.hidden
-
-
-class GpuPeak(Model):
-    """Dense BF16 peak of one GPU in TFLOPS; ``names`` as NVML gives them."""
-
-    peak: float
-    names: tuple[str, ...]
-    source: str
 
 
 class Cell(Model):
@@ -77,20 +70,20 @@ class Reference(Model):
     version: Literal[1]
     tolerance: Limit
     models: dict[str, Gpt]
-    gpus: dict[str, GpuPeak]
     appliance: Series
     nvidia: Series
 
+    @property
+    def gpus(self) -> dict[str, Peak]:
+        """Peaks of the products, by the names runs call them by."""
+        return {part.bf16.name: part.bf16 for part in gpu_parts().parts if part.bf16}
+
     def gpu(self, name: str) -> str | None:
-        """Our key for a GPU called by its key or by NVML's product name, whatever the case."""
-        return next(
-            (
-                key
-                for key, gpu in self.gpus.items()
-                if name.lower() in {key.lower(), *(known.lower() for known in gpu.names)}
-            ),
-            None,
-        )
+        """The name runs call a GPU by that is called like this, whatever the case."""
+        for part in gpu_parts().parts:
+            if part.bf16 and name.lower() in map(str.lower, part.names):
+                return part.bf16.name
+        return None
 
     def is_same_gpu(self, name: str, accepted: tuple[str, ...]) -> bool:
         """Whether ``name`` is one of the accepted NVML names, by the table of GPUs and whatever the case."""

@@ -8,13 +8,36 @@ from pydantic import Field
 
 from appliance.config.tables import load
 from appliance.models.base import Model
+from appliance.models.profile import Interconnect
+
+MAKER = "NVIDIA "
+
+
+class Peak(Model):
+    """Dense BF16 peak in TFLOPS; ``name``: how training runs call the product."""
+
+    name: str
+    peak: float = Field(gt=0)
+    source: str
+
+
+class Floor(Model):
+    """What a benchmark reached in a published trial; ``interconnect``: where it holds only there."""
+
+    check: str
+    interconnect: Interconnect | None = None
+    value: float = Field(gt=0)
+    unit: str
+    source: str
+    date: str
 
 
 class GpuPart(Model):
     """One product by its NVML name. TDP in W, speed of one NVLink in MB/s; None: not an SXM board.
 
-    ``mig``: the name of its geometry in the table of stage mig; "": its placements are not known. ``rack``: what lets
-    a virtual rack simulate it, as the lab reads it; None: no rack has it.
+    ``mig``: the name of its geometry in the table of stage mig; "": its placements are not known. ``bf16`` and
+    ``floors`` are for benchmarks, ``shown`` for docs/support.md. ``rack``: what lets a virtual rack simulate it, as the lab
+    reads it; None: no rack has it.
     """
 
     name: str
@@ -24,12 +47,21 @@ class GpuPart(Model):
     nvlink_speed: int | None = None
     source: str
     date: str
+    bf16: Peak | None = None
+    floors: tuple[Floor, ...] = ()
+    shown: str = "unit"
     rack: dict[str, Any] | None = None
 
     @property
     def cite(self) -> str:
         """Where its figures come from."""
         return f"{self.source}, {self.date}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is called, by NVML and by people: with and without its maker, and by training runs."""
+        short = (self.bf16.name,) if self.bf16 else ()
+        return (self.name, self.name.removeprefix(MAKER), *short)
 
 
 class GpuParts(Model):

@@ -1,13 +1,15 @@
 """What a port and the fabric must reach, where neither site nor profile says so."""
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
 
-from appliance.benchmarks import floors
+from appliance.benchmarks import BENCHMARKS, floors
 from appliance.checks.check import View
 from appliance.models.site import Host, Network, Role, Site
+from appliance.stages.gpu.part import gpu_parts
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
 
@@ -60,3 +62,21 @@ def test_a_floor_of_a_product_names_it() -> None:
     found = floors.floor(view(), "nccl.host")
     assert found is not None
     assert found.source == f"Azure NHC, all_reduce of 16 GB over 8 GPUs ({A100})"
+
+
+def test_a_check_without_a_product_has_its_own() -> None:
+    found = floors.floor(view("NVIDIA A99"), "perftest.write_lat")
+    assert found is not None
+    assert (found.value, found.unit) == (5, "us")
+
+
+def test_hosts_of_several_products_have_no_floor_of_one() -> None:
+    both = {"gpu-1": facts_of("gpu-1", gpus=gpus_of(A100, 8))}
+    both["gpu-2"] = facts_of("gpu-2", gpus=gpus_of("NVIDIA H200", 8))
+    assert floors.floor(replace(view(), facts=both), "nccl.host") is None
+
+
+def test_every_floor_is_of_a_figure_that_is_measured() -> None:
+    measured = {check for benchmark in BENCHMARKS for check in benchmark.checks}
+    assert {row.check for part in gpu_parts().parts for row in part.floors} <= measured
+    assert set(floors.OF_NO_PRODUCT) <= measured
