@@ -217,9 +217,7 @@ def _facts(host: str, **more: object) -> HostFacts:
         "id": "debian",
         "version_id": "12",
         "kernel": "6.1",
-        "arch": "x86_64",
         "boot_id": "b",
-        "uptime_s": 1.0,
         "hostname": host,
         "cgroup": "v2",
     }

@@ -111,8 +111,8 @@ def _facts(host: str, roles: Sequence[Role], profile: Profile, model: str) -> Ho
         "cpu_seconds": 0.1,
         "user": "root",
         "os": {
-            **{"id": "debian", "version_id": "12", "kernel": "6.1", "arch": "x86_64"},
-            **{"boot_id": host, "uptime_s": 60.0, "hostname": host, "cgroup": "v2"},
+            **{"id": "debian", "version_id": "12", "kernel": "6.1"},
+            **{"boot_id": host, "hostname": host, "cgroup": "v2"},
         },
         "cpu": {"model": "x", "sockets": 2, "cores": 96, "threads": 192},
         "memory": {"total": 1 << 40, "available": 1 << 39},

@@ -128,8 +128,8 @@ def _last(session: Session, host: str, until: datetime | None = None) -> HostFac
 
 
 def _read(model: type[Kept], kept: object) -> Kept | None:
-    """None for what another version wrote, which knew other facts, or others than may stand in one."""
+    """What another version took besides is passed over; None where something is missing, or is what a fact may not be."""
     try:
-        return model.model_validate(kept)
+        return model.model_validate(kept, extra="ignore")
     except ValidationError:
         return None

@@ -22,10 +22,8 @@ class Os(Numerous):
     codename: Line = ""
     like: tuple[Line, ...] = ()
     kernel: Line
-    arch: Line
     container: Line = ""
     boot_id: Line
-    uptime_s: Real
     hostname: Line
     timezone: Line = ""
     cgroup: Line = Field(description='"v1", "v2" or "hybrid"')
@@ -44,7 +42,6 @@ class KernelModule(Numerous):
     """A loaded module of the kernel. Only modules from outside its tree tell a version, as a rule."""
 
     version: Line = ""
-    srcversion: Line = ""
 
 
 class Cpu(Numerous):
@@ -77,7 +74,6 @@ class Disk(Numerous):
 
     name: DeviceName
     size: Count
-    rotational: bool
     model: Line = ""
     serial: Line = ""
     transport: Line = ""

@@ -37,7 +37,6 @@ def _disk(name: str, at: str, size: int) -> dict[str, object]:
     return {
         "name": name,
         "size": size,
-        "rotational": files.text(at + "queue/rotational") == "1",
         "model": " ".join(files.text(at + "device/model").split()),
         "serial": _serial(at),
         "transport": transport(files.real(at + "device") + "/"),

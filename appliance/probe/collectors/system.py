@@ -18,9 +18,7 @@ UNKNOWN = {
     "id": "unknown",
     "version_id": "",
     "kernel": "",
-    "arch": "",
     "boot_id": "",
-    "uptime_s": 0.0,
     "hostname": "",
     "cgroup": "",
 }
@@ -39,10 +37,8 @@ def collect(ask: Ask) -> Facts:
             "codename": release.get("VERSION_CODENAME", ""),
             "like": release.get("ID_LIKE", "").split(),
             "kernel": files.text(ask.path("/proc/sys/kernel/osrelease")) or kernel.release,
-            "arch": kernel.machine,
             "container": _container(ask),
             "boot_id": files.text(ask.path("/proc/sys/kernel/random/boot_id")),
-            "uptime_s": _uptime(ask),
             "hostname": files.text(ask.path("/proc/sys/kernel/hostname")) or kernel.nodename,
             "timezone": _timezone(ask),
             "cgroup": cgroup(files.read(ask.path("/proc/self/mountinfo"))),
@@ -57,7 +53,7 @@ def modules(ask: Ask) -> dict[str, dict[str, str]]:
     """Those of MODULES that are loaded, with what they tell of their version."""
     at = f"{ask.sys}/module/"
     return {
-        name: {key: files.text(f"{at}{name}/{key}") for key in ("version", "srcversion")}
+        name: {"version": files.text(f"{at}{name}/version")}
         for name in MODULES
         if files.exists(f"{at}{name}")
     }
@@ -97,15 +93,6 @@ def _container(ask: Ask) -> str:
     if files.exists(ask.path("/run/.containerenv")):
         return "podman"
     return "docker" if files.exists(ask.path("/.dockerenv")) else ""
-
-
-def _uptime(ask: Ask) -> float:
-    """Seconds since PID 1 started: the boot of the host, also in a container."""
-    machine = float(files.read(ask.path("/proc/uptime")).split()[0])
-    first = files.text(ask.path("/proc/1/stat")).rpartition(")")[2].split()
-    if len(first) > 19:
-        machine -= int(first[19]) / os.sysconf("SC_CLK_TCK")
-    return round(max(machine, 0.0), 1)
 
 
 def _timezone(ask: Ask) -> str:

@@ -40,8 +40,6 @@ class Port(Numerous):
     physical: Line
     rate: Real
     link_layer: Line
-    lid: Number | None = None
-    sm_lid: Number | None = None
     guid: Guid = ""
     firmware: Line = ""
     board: Line = ""

@@ -46,7 +46,6 @@ class Gpu(Numerous):
     bus_id: BusId
     minor: Count | None = Field(default=None, description="Of its device, /dev/nvidia0")
     memory: Count
-    memory_used: Number | None = None
     pcie_generation: Number | None = None
     pcie_width: Number | None = None
     pcie_max_generation: Number | None = None
@@ -60,9 +59,7 @@ class Gpu(Numerous):
         default=(), description="Bridges from the root of the bus to it: how near an adapter is"
     )
     temperature: Number | None = None
-    temperature_shutdown: Number | None = None
     temperature_slowdown: Number | None = None
-    temperature_maximum: Number | None = None
     temperature_margin: Number | None = Field(
         default=None, description="Degrees left until the GPU slows down; newer drivers"
     )
@@ -72,13 +69,9 @@ class Gpu(Numerous):
     power_most: Real | None = None
     power: Real | None = Field(default=None, description="Drawn now")
     sm_clock: Number | None = Field(default=None, description="MHz")
-    sm_clock_most: Number | None = None
     memory_clock: Number | None = None
-    memory_clock_most: Number | None = None
     utilization: Number | None = Field(default=None, description="%, of the last moment")
     ecc_enabled: bool | None = None
-    ecc_corrected: Number | None = None
-    ecc_corrected_aggregate: Number | None = None
     ecc_uncorrected: Number | None = None
     ecc_uncorrected_aggregate: Number | None = None
     sram_uncorrected: Number | None = Field(default=None, description="Over the GPU's life")
@@ -86,7 +79,6 @@ class Gpu(Numerous):
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     remapped_rows: Number | None = Field(default=None, description="For uncorrectable errors")
-    remapped_corrected: Number | None = Field(default=None, description="For correctable ones")
     mig_enabled: bool | None = None
     mig_pending: bool | None = Field(default=None, description="Mode after the GPU's next reset")
     mig: tuple[MigInstance, ...] | None = Field(

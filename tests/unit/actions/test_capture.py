@@ -68,8 +68,8 @@ def golden(host: str = "gpu-1", gpus: Sequence[dict[str, Any]] = ({}, {}), **cha
         "memory": {"total": 515 * GIB},
         "numa": [{"node": n, "cpus": "0-47", "memory": GIB} for n in range(2)],
         "disks": [
-            {"name": "nvme0n1", "size": 480 * GIB, "rotational": False},
-            {"name": "nvme1n1", "size": 3500 * GIB, "rotational": False},
+            {"name": "nvme0n1", "size": 480 * GIB},
+            {"name": "nvme1n1", "size": 3500 * GIB},
         ],
         "filesystems": [
             {
@@ -248,7 +248,7 @@ def test_a_partition_belongs_to_its_disk_alone(
     sizes = {"size": GIB, "free": 0, "inodes_free": 0}
     shown = facts_of(
         "gpu-1",
-        disks=[{"name": disk, "size": 2 * GIB, "rotational": False}],
+        disks=[{"name": disk, "size": 2 * GIB}],
         filesystems=[one | sizes for one in filesystems],
     )
     assert ("host.system_disk_gib" in shown_hardware(shown, opened.site)) is is_of

@@ -52,6 +52,14 @@ def test_a_silent_host_keeps_its_last_answer(session: Session) -> None:
     assert known_facts(session, silent)["head"].topology is not None
 
 
+def test_facts_that_an_earlier_version_took_besides_are_passed_over(session: Session) -> None:
+    kept = facts_of("head", topology=TOPOLOGY).model_dump(mode="json")
+    kept["os"] |= {"uptime_s": 60.0}
+    session.journal.append(session.run, "facts", host="head", facts={**kept, "cpu_heat": 7})
+    silent = Round({}, {"head": Unanswered("head", "no route", "look")})
+    assert known_facts(session, silent)["head"].topology is not None
+
+
 def test_what_is_kept_and_is_no_fact_counts_as_nothing_kept(session: Session) -> None:
     template = {"switches": [{"guid": "{{ x }}", "description": "leaf-1", "ports": 40}]}
     session.journal.append(session.run, "topology", host="head", topology=template)

@@ -143,7 +143,7 @@ def test_what_is_only_shown_is_cleaned_and_costs_no_host(
 ) -> None:
     odd = facts_of("gpu-1").model_dump(mode="json")
     odd["cpu"]["model"] = f"AMD\x00 EPYC{ESCAPES}"
-    odd["disks"] = [{"name": "sda", "size": 1, "rotational": False, "serial": "N/A \x01"}]
+    odd["disks"] = [{"name": "sda", "size": 1, "serial": "N/A \x01"}]
     odd["errors"] = {"xids": "line\u2028two" + "x" * 100_000}
     hosts.answer = lambda host, argv: Completed(tuple(argv), 0, json.dumps(odd), "")
     facts = gather(hosts, {"gpu-1": {}}).facts["gpu-1"]

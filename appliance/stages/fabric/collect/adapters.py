@@ -58,8 +58,6 @@ def _port(device_at: str, device: str, port: str) -> Facts:
         "physical": _word(files.text(at + "phys_state")),
         "rate": rate(files.text(at + "rate")),
         "link_layer": files.text(at + "link_layer"),
-        "lid": files.number(at + "lid"),
-        "sm_lid": files.number(at + "sm_lid"),
         "guid": guid(files.text(at + "gids/0")),
         "firmware": files.text(device_at + "fw_ver"),
         "board": files.text(device_at + "board_id"),

@@ -61,14 +61,10 @@ def _remapped(place: int) -> Getter:
     return get
 
 
-def _remapped_rows(place: int) -> Getter:
-    """How many rows were replaced: 0 for errors that could be corrected, 1 for those that could not."""
-
-    def get(library: Library, device: Any) -> object:
-        said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
-        return None if said is None else said[place]
-
-    return get
+def _remapped_rows(library: Library, device: Any) -> object:
+    """How many rows were replaced for errors that could not be corrected."""
+    said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
+    return None if said is None else said[1]
 
 
 def _clock(name: str, kind: int) -> Getter:
@@ -90,17 +86,14 @@ def _bus_id(library: Library, device: Any) -> object:
     return info.bus_id.decode() if known else None
 
 
-def _memory(part: str) -> Getter:
-    def get(library: Library, device: Any) -> object:
-        import ctypes
+def _memory(library: Library, device: Any) -> object:
+    import ctypes
 
-        from appliance.probe.nvml import Memory
+    from appliance.probe.nvml import Memory
 
-        memory = Memory()
-        known = library.works("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
-        return int(getattr(memory, part)) if known else None
-
-    return get
+    memory = Memory()
+    known = library.works("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
+    return int(memory.total) if known else None
 
 
 def _watts(name: str) -> Getter:
@@ -121,13 +114,13 @@ def _power_range(place: int) -> Getter:
     return get
 
 
-def _ecc_errors(kind: int, counter: int) -> Getter:
-    """Errors of kind 0 corrected, 1 uncorrected; counter 0 since the driver was loaded, 1 over the GPU's life."""
+def _uncorrected(counter: int) -> Getter:
+    """Errors that could not be corrected: counter 0 since the driver was loaded, 1 over the GPU's life."""
 
     def get(library: Library, device: Any) -> object:
         from appliance.probe.nvml import UINT, ULONG
 
-        before = (device, UINT(kind), UINT(counter))
+        before = (device, UINT(1), UINT(counter))
         return library.number("nvmlDeviceGetTotalEccErrors", *before, type=ULONG)
 
     return get
@@ -157,15 +150,10 @@ def _temperature(library: Library, device: Any) -> object:
     return library.number("nvmlDeviceGetTemperature", device, UINT(0))
 
 
-def _threshold(kind: int) -> Getter:
-    """0: shuts down at; 1: slows down at; 3: highest at which it may work."""
+def _slowdown(library: Library, device: Any) -> object:
+    from appliance.probe.nvml import UINT
 
-    def get(library: Library, device: Any) -> object:
-        from appliance.probe.nvml import UINT
-
-        return library.number("nvmlDeviceGetTemperatureThreshold", device, UINT(kind))
-
-    return get
+    return library.number("nvmlDeviceGetTemperatureThreshold", device, UINT(1))
 
 
 def _margin(library: Library, device: Any) -> object:
@@ -249,8 +237,7 @@ GETTERS: dict[str, Getter] = {
     "vbios": _text("nvmlDeviceGetVbiosVersion"),
     "bus_id": _bus_id,
     "minor": _number("nvmlDeviceGetMinorNumber"),
-    "memory": _memory("total"),
-    "memory_used": _memory("used"),
+    "memory": _memory,
     "pcie_generation": _number("nvmlDeviceGetCurrPcieLinkGeneration"),
     "pcie_width": _number("nvmlDeviceGetCurrPcieLinkWidth"),
     "pcie_max_generation": _number("nvmlDeviceGetMaxPcieLinkGeneration"),
@@ -258,9 +245,7 @@ GETTERS: dict[str, Getter] = {
     "pcie_gpu_generation": _number("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
     "pcie_replays": _number("nvmlDeviceGetPcieReplayCounter"),
     "temperature": _temperature,
-    "temperature_shutdown": _threshold(0),
-    "temperature_slowdown": _threshold(1),
-    "temperature_maximum": _threshold(3),
+    "temperature_slowdown": _slowdown,
     "temperature_margin": _margin,
     "power_limit": _watts("nvmlDeviceGetPowerManagementLimit"),
     "power_default": _watts("nvmlDeviceGetPowerManagementDefaultLimit"),
@@ -268,21 +253,16 @@ GETTERS: dict[str, Getter] = {
     "power_most": _power_range(1),
     "power": _watts("nvmlDeviceGetPowerUsage"),
     "sm_clock": _clock("nvmlDeviceGetClockInfo", SM),
-    "sm_clock_most": _clock("nvmlDeviceGetMaxClockInfo", SM),
     "memory_clock": _clock("nvmlDeviceGetClockInfo", MEMORY),
-    "memory_clock_most": _clock("nvmlDeviceGetMaxClockInfo", MEMORY),
     "utilization": _utilization,
     "ecc_enabled": _current("nvmlDeviceGetEccMode"),
-    "ecc_corrected": _ecc_errors(0, 0),
-    "ecc_corrected_aggregate": _ecc_errors(0, 1),
-    "ecc_uncorrected": _ecc_errors(1, 0),
-    "ecc_uncorrected_aggregate": _ecc_errors(1, 1),
+    "ecc_uncorrected": _uncorrected(0),
+    "ecc_uncorrected_aggregate": _uncorrected(1),
     "sram_uncorrected": _sram_uncorrected,
     "sram_exceeded": _sram_exceeded,
     "remap_pending": _remapped(2),
     "remap_failed": _remapped(3),
-    "remapped_rows": _remapped_rows(1),
-    "remapped_corrected": _remapped_rows(0),
+    "remapped_rows": _remapped_rows,
     "mig_enabled": _current("nvmlDeviceGetMigMode"),
     "mig_pending": _current("nvmlDeviceGetMigMode", 1),
     "mig": _mig,
