@@ -123,4 +123,7 @@ def test_a_rack_that_goes_with_reports_says_how_many(
     report = made.site_dir / "runs/r1/report.json"
     report.parent.mkdir(parents=True)
     report.touch()
-    assert f"1 report in {made.site_dir / 'runs'} go" in run("lab", "down", "--name", "mine").output
+    assert (
+        f"takes 1 report in {made.site_dir / 'runs'} with it"
+        in run("lab", "down", "--name", "mine").output
+    )
