@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -211,32 +211,56 @@ def test_hosts_in_a_plain_chroot_may_make_user_namespaces(tmp_path: Path) -> Non
     assert "etc" in done.stdout.split()
 
 
-def test_removal_waits_for_a_disk_that_another_namespace_still_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    image, disk = tmp_path / "disk.img", tmp_path / "disk"
-    disk.mkdir()
+@contextmanager
+def disk_elsewhere(folder: Path, *words: str) -> Iterator[int]:
+    """A disk below a folder, and a process that has a copy of its mount in a namespace of its own."""
+    image, disk = folder / "disk.img", folder / "disk"
+    disk.mkdir(parents=True)
     image.touch()
     os.truncate(image, 1 << 20)
     run(("mke2fs", "-q", "-F", str(image)))
     run(("mount", "-o", "loop", str(image), str(disk)))
-    holder = spawn(("unshare", "--mount", "sleep", "100"), log=tmp_path.parent / "log")
+    unshare = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+    holder = spawn((*unshare, *words), log=folder.parent / "log")
     while Path(f"/proc/{holder}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
         time.sleep(0.01)
     try:
-        monkeypatch.setattr(mounts, "RELEASE_SECONDS", 0.2)
-        with pytest.raises(ApplianceError, match=r"disk\.img is still mounted for another process"):
-            mounts.remove(tmp_path)
-        assert mounts.mounted(tmp_path) == ()
-        monkeypatch.undo()
-        threading.Timer(0.5, os.kill, (holder, signal.SIGKILL)).start()
-        mounts.remove(tmp_path)
-        assert mounts.attached(tmp_path) == ()
-        assert not tmp_path.exists()
+        yield holder
     finally:
         with suppress(ProcessLookupError):
             os.kill(holder, signal.SIGKILL)
         os.waitpid(holder, 0)
+
+
+def test_removal_takes_a_disk_from_other_namespaces_and_their_processes_go_on(
+    tmp_path: Path,
+) -> None:
+    """As a build or an emulated machine has it, that began while the rack was there."""
+    with disk_elsewhere(tmp_path / "rack", "sleep", "100") as holder:
+        mounts.remove(tmp_path / "rack")
+        assert mounts.attached(tmp_path) == ()
+        assert not (tmp_path / "rack").exists()
+        assert os.waitpid(holder, os.WNOHANG) == (0, 0)
+
+
+def test_removal_waits_for_a_disk_that_somebody_works_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "rack"
+    at_work = f"cd {place}/disk && touch here && exec sleep 100"
+    with disk_elsewhere(place, "sh", "-c", at_work) as holder:
+        while not (place / "disk/here").exists():
+            time.sleep(0.01)
+        monkeypatch.setattr(mounts, "LEAVE_SECONDS", 0.0)
+        monkeypatch.setattr(mounts, "RELEASE_SECONDS", 0.2)
+        with pytest.raises(ApplianceError, match=r"disk\.img is still mounted for another process"):
+            mounts.remove(place)
+        assert mounts.mounted(place) == ()
+        monkeypatch.undo()
+        threading.Timer(0.5, os.kill, (holder, signal.SIGKILL)).start()
+        mounts.remove(place)
+        assert mounts.attached(place) == ()
+        assert not place.exists()
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.3, 0.8, 1.5])
