@@ -211,25 +211,59 @@ def test_hosts_in_a_plain_chroot_may_make_user_namespaces(tmp_path: Path) -> Non
     assert "etc" in done.stdout.split()
 
 
-@contextmanager
-def disk_elsewhere(folder: Path, *words: str) -> Iterator[int]:
-    """A disk below a folder, and a process that has a copy of its mount in a namespace of its own."""
-    image, disk = folder / "disk.img", folder / "disk"
-    disk.mkdir(parents=True)
+def test_a_host_that_starts_in_a_plain_chroot_keeps_no_other_racks_disk(tmp_path: Path) -> None:
+    view, other = tmp_path / "view", tmp_path / "other"
+    view.mkdir()
+    run(("mount", "--bind", "/", str(view)))
+    run(("mount", "-t", "proc", "proc", f"{view}/proc"))
+    try:
+        disk(other)
+        script = "grep -c other /proc/self/mountinfo; exec sleep 100"
+        enter = (sys.executable, "-ISB", str(mounts.ENTER), str(view), "sh", "-c", script)
+        with at_work(tmp_path / "log", *enter) as started:
+            while not (tmp_path / "log").read_text():
+                time.sleep(0.01)
+            mounts.unmount(other)
+            end = time.monotonic() + 10
+            while mounts.attached(other) and time.monotonic() < end:
+                time.sleep(0.01)
+            assert mounts.attached(other) == ()
+            assert os.waitpid(started, os.WNOHANG) == (0, 0)
+    finally:
+        mounts.unmount(tmp_path)
+
+
+def disk(folder: Path) -> None:
+    """A disk that is mounted below a folder."""
+    image, point = folder / "disk.img", folder / "disk"
+    point.mkdir(parents=True)
     image.touch()
     os.truncate(image, 1 << 20)
     run(("mke2fs", "-q", "-F", str(image)))
-    run(("mount", "-o", "loop", str(image), str(disk)))
-    unshare = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-    holder = spawn((*unshare, *words), log=folder.parent / "log")
-    while Path(f"/proc/{holder}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
-        time.sleep(0.01)
+    run(("mount", "-o", "loop", str(image), str(point)))
+
+
+@contextmanager
+def at_work(log: Path, *argv: str) -> Iterator[int]:
+    """A program, ended at the end."""
+    started = spawn(argv, log=log)
     try:
-        yield holder
+        yield started
     finally:
         with suppress(ProcessLookupError):
-            os.kill(holder, signal.SIGKILL)
-        os.waitpid(holder, 0)
+            os.kill(started, signal.SIGKILL)
+        os.waitpid(started, 0)
+
+
+@contextmanager
+def disk_elsewhere(folder: Path, *words: str) -> Iterator[int]:
+    """A disk below a folder, and a process that has a copy of its mount in a namespace of its own."""
+    disk(folder)
+    unshare = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+    with at_work(folder.parent / "log", *unshare, *words) as holder:
+        while Path(f"/proc/{holder}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
+            time.sleep(0.01)
+        yield holder
 
 
 def test_removal_takes_a_disk_from_other_namespaces_and_their_processes_go_on(
