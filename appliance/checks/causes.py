@@ -1,7 +1,8 @@
 """Which failure explains which others: one broken part is one finding, and what follows from it stands under it.
 
 Only a failure explains, never a warning or a gap; what is explained keeps its own status, so no verdict gets better.
-A check declares its causes, and effects elsewhere (``Cause``, ``Effect``); the conditions here are for both.
+A check declares its causes, and effects elsewhere (``Cause``, ``Effect``). Conditions here are for all stages, those of
+one stage stand in its ``causes``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,10 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from appliance.models.result import CheckResult, Kind, Status
+from appliance.models.result import CheckResult, Status
 
-HEAT = 0x40
-"""NVML clock event reason: slowed down by the hardware because of heat."""
 NAMED_CHECK = "*"
 """In place of an id: the checks that the effect names."""
 
@@ -145,21 +144,6 @@ def is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
     return effect.status is Status.NOT_ASSESSED
 
 
-def names_part(cause: CheckResult, effect: CheckResult) -> bool:
-    """The cause is of the part the effect speaks of, or names it."""
-    return _share((*cause.parts, *cause.names), effect.parts)
-
-
-def named_by(cause: CheckResult, effect: CheckResult) -> bool:
-    """The effect names the part of the host that the cause is of."""
-    return cause.target in effect.names
-
-
-def is_xid(code: int) -> Condition:
-    """The effect is this Xid."""
-    return lambda cause, effect: effect.unit == "Xid" and effect.value == code
-
-
 def is_of(*units: str) -> Condition:
     """The cause is one of these services."""
     return lambda cause, effect: _share(cause.parts, units)
@@ -170,61 +154,15 @@ def on(*units: str) -> Condition:
     return lambda cause, effect: _share(effect.parts, units)
 
 
-def only_of(*units: str) -> Condition:
-    """Every unit the effect calls failed is one of these."""
-    return _all_among({f"{unit}.service" for unit in units})
-
-
-def read_by(folder: str, kind: str) -> Condition:
-    """The cause lies in this folder, and all the effect names is of the kind that is read from there."""
-    return lambda cause, effect: (
-        any(part.startswith(folder) for part in cause.parts)
-        and bool(effect.names)
-        and all(name.startswith(kind) for name in effect.names)
-    )
-
-
 def names_only(*things: str) -> Condition:
-    """The effect names these and nothing else."""
-    return _all_among(set(things))
-
-
-def alerts(*names: str) -> Condition:
-    """Nothing fires but these."""
-    return _all_among(set(names))
-
-
-def _all_among(known: set[str]) -> Condition:
+    """The effect names these, and nothing else."""
+    known = frozenset(things)
     return lambda cause, effect: bool(effect.names) and known.issuperset(effect.names)
 
 
 def both(*conditions: Condition) -> Condition:
     """All of them hold."""
     return lambda cause, effect: all(condition(cause, effect) for condition in conditions)
-
-
-def no_driver(cause: CheckResult, effect: CheckResult) -> bool:
-    """No driver answers at all, so nothing could be asked."""
-    return cause.value is None and effect.status is Status.NOT_ASSESSED
-
-
-def slowed_by_heat(cause: CheckResult, effect: CheckResult) -> bool:
-    """The effect's clock event reasons name heat."""
-    del cause
-    reasons = str(effect.value)
-    return reasons.startswith("0x") and bool(int(reasons, 16) & HEAT)
-
-
-def short_of_gpus(cause: CheckResult, effect: CheckResult) -> bool:
-    """slurmctld has taken the node out because it registered with fewer GPUs than slurm.conf says."""
-    del cause
-    return effect.kind is Kind.TOO_FEW_GPUS
-
-
-def counted_at_address(cause: CheckResult, effect: CheckResult) -> bool:
-    """The count names an address: that GPU is on the bus and does not answer."""
-    del cause
-    return bool(effect.parts)
 
 
 def no_value(cause: CheckResult, effect: CheckResult) -> bool:

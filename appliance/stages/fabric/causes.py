@@ -1,7 +1,13 @@
 """Causes that several checks of the fabric have."""
 
-from appliance.checks.causes import Cause, Reach, is_unknown, names_part
+from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.models.result import CheckResult
+
+
+def names_part(cause: CheckResult, effect: CheckResult) -> bool:
+    """The cause is of an adapter the effect speaks of, or names it."""
+    return not {*cause.parts, *cause.names}.isdisjoint(effect.parts)
+
 
 PORT_MISSING = Cause(
     "fabric.ports", "the adapter that is missing is the one they speak of", when=names_part

@@ -3,7 +3,16 @@
 from collections.abc import Iterable
 
 from appliance.alerts import ALERTS
-from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, alerts, both, is_of, is_unknown
+from appliance.checks.causes import (
+    SILENT,
+    UNASKED,
+    Cause,
+    Reach,
+    both,
+    is_of,
+    is_unknown,
+    names_only,
+)
 from appliance.checks.check import (
     ALL_ROLES,
     Check,
@@ -33,7 +42,7 @@ NO_PROMETHEUS = Cause(
 
 def same(check: str, *names: str) -> Cause:
     """Nothing fires but alerts that say what this check says."""
-    return Cause(check, "the alert says the same", Reach.SITE, alerts(*names))
+    return Cause(check, "the alert says the same", Reach.SITE, names_only(*names))
 
 
 EXPORTER = "prometheus-node-exporter.service"

@@ -1,7 +1,14 @@
 """Causes that several checks of Slurm have."""
 
 from appliance.checks.causes import NAMED_CHECK, Cause, Reach, is_unknown
+from appliance.models.result import CheckResult, Kind
 
 NO_MUNGE = Cause("slurm.munge", "Slurm's daemons speak through munge")
 NO_CONTROLLER = Cause("slurm.controller", "only the controller knows them", Reach.SITE, is_unknown)
 UNFIT = Cause(NAMED_CHECK, "its own watch finds the host unfit for it")
+
+
+def short_of_gpus(cause: CheckResult, effect: CheckResult) -> bool:
+    """slurmctld has taken the node out because it registered with fewer GPUs than slurm.conf says."""
+    del cause
+    return effect.kind is Kind.TOO_FEW_GPUS

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.causes import UNASKED, Cause, Reach, both, is_of, is_unknown, read_by
+from appliance.checks.causes import UNASKED, Cause, Reach, both, is_of, is_unknown
 from appliance.checks.check import (
     ALL_ROLES,
     GPU_HOSTS,
@@ -19,7 +19,7 @@ from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
-from appliance.stages.base.causes import FULL_DISK
+from appliance.stages.base.causes import FULL_DISK, read_by
 from appliance.stages.base.checks.boot import judge_boot
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift

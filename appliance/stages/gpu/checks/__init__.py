@@ -1,20 +1,14 @@
 """Are the GPUs what the class says, whole, linked, cool, and served by the right software."""
 
-from appliance.checks.causes import (
-    UNASKED,
-    Cause,
-    Effect,
-    Reach,
-    both,
-    counted_at_address,
-    is_unknown,
-    is_xid,
-    named_by,
-    no_driver,
-    slowed_by_heat,
-)
+from appliance.checks.causes import UNASKED, Cause, Effect, Reach, both, is_unknown, no_value
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
 from appliance.models.bound import Bound
+from appliance.stages.gpu.causes import (
+    counted_at_address,
+    logs_the_loss,
+    named_by,
+    slowed_by_heat,
+)
 from appliance.stages.gpu.checks.condition import judge_clocks, judge_power, judge_temperature
 from appliance.stages.gpu.checks.inventory import (
     judge_count,
@@ -34,10 +28,6 @@ from appliance.stages.gpu.checks.software import (
     judge_vbios_spread,
 )
 from appliance.stages.gpu.checks.xid import VERDICTS, judge_xid
-
-FELL_OFF = 79
-"""The Xid a driver logs of a GPU that has fallen off the bus (NVIDIA, Xid catalog)."""
-
 
 __all__ = ["CHECKS", "UNITS"]
 
@@ -188,7 +178,11 @@ CHECKS: tuple[Check, ...] = (
         limit="software.driver_branch of the profile",
         explain="Whether a driver answers, and its branch. Usual faults: a kernel update the module was not built for, a library and "
         "a module of different versions, secure boot.",
-        explains=(Effect("gpu.*", "without a driver no GPU can be asked", when=no_driver),),
+        explains=(
+            Effect(
+                "gpu.*", "without a driver no GPU can be asked", when=both(no_value, is_unknown)
+            ),
+        ),
     ),
     ClusterCheck(
         id="gpu.driver_spread",
@@ -235,11 +229,11 @@ CHECKS: tuple[Check, ...] = (
         "those of applications warn, notes pass. Five fatal ones of one GPU within 24 h are a case for service. What is older "
         "than 24 h only warns, for the log does not tell of a reset. Of SXid messages of NVSwitches those the driver calls fatal fail.",
         causes=(
-            Cause("gpu.error", "the driver logs that it has lost the GPU", when=is_xid(FELL_OFF)),
+            Cause("gpu.error", "the driver logs that it has lost the GPU", when=logs_the_loss),
             Cause(
                 "gpu.count",
                 "the driver logs that the GPU has fallen off the bus",
-                when=is_xid(FELL_OFF),
+                when=logs_the_loss,
             ),
         ),
     ),

@@ -15,7 +15,6 @@ from appliance.checks.causes import (
     names_only,
     no_value,
     on,
-    short_of_gpus,
 )
 from appliance.checks.check import (
     Check,
@@ -33,7 +32,7 @@ from appliance.models.gpus import gpu_count
 from appliance.models.result import Judgement, Kind, Place, place
 from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.base.causes import FULL_DISK, unit_failed
-from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT
+from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT, short_of_gpus
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from appliance.stages.slurm.variables import gpus_offered
 from appliance.watch.acts import BY_PERSONS
