@@ -19,14 +19,8 @@ from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
+from tests.sites import site_of
 
-SITE: dict[str, Any] = {
-    "version": 1,
-    "name": "acme",
-    "networks": {"management": {"cidr": "10.0.0.0/24"}},
-    "hosts": [{"name": "head", "roles": ["control"], "address": "10.0.0.1"}],
-}
 CHAT, ONCALL = (
     {"name": "chat", "slack": {"env": "CHAT"}},
     {"name": "oncall", "email": "oncall@example.com"},
@@ -55,7 +49,7 @@ class Host:
 
 
 def verdicts(host: Host, *receivers: Mapping[str, object]) -> list[CheckResult]:
-    site = Site.model_validate(SITE | {"observe": {"receivers": receivers}})
+    site = site_of("head", observe={"receivers": receivers})
     return list(run(View(load_profile("hpc"), site, {}), host).results)
 
 

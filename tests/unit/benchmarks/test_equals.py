@@ -1,30 +1,21 @@
 """One figure per host: floors, outliers among equals, and silence where neither can be had."""
 
-from ipaddress import IPv4Address, IPv4Network
-
 import pytest
 
 from appliance.benchmarks.equals import Figure, judge_hosts
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import Status
-from appliance.models.site import Host, Network, Role, Site
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 FIGURE = Figure("fio.scratch_read", "seq read at /scratch", "GB/s", "look at the disk")
 FLOOR = Limit(value=3, unit="GB/s", source="the disk's data sheet")
 
 
 def view(**limits: Limit) -> View:
-    names = ("gpu-1", "gpu-2")
-    hosts = tuple(
-        Host(name=name, roles=(Role.GPU,), address=IPv4Address(f"10.0.0.{i}"))
-        for i, name in enumerate(names, 10)
-    )
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
     given = {"fio.scratch_read": limits["floor"]} if limits else {}
-    site = Site(version=1, name="lab", networks=networks, hosts=hosts, limits=given)
-    return View(profile_of(), site, {})
+    return View(profile_of(), site_of("gpu-1", "gpu-2", limits=given), {})
 
 
 def statuses(found: View, values: dict[str, float]) -> list[Status]:

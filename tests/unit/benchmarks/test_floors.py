@@ -1,27 +1,23 @@
 """What a port and the fabric must reach, where neither site nor profile says so."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
 
 from appliance.benchmarks import BENCHMARKS, floors
 from appliance.checks.check import View
-from appliance.models.site import Host, Network, Role, Site
 from appliance.stages.gpu.part import gpu_parts
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 A100 = "NVIDIA A100-SXM4-80GB"
 
 
 def view(gpu: str = A100, **fabric: Any) -> View:
-    host = Host(name="gpu-1", roles=(Role.GPU,), address=IPv4Address("10.0.0.11"))
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
-    site = Site(version=1, name="lab", networks=networks, hosts=(host,))
     profile = profile_of(fabric=fabric) if fabric else profile_of()
-    return View(profile, site, {"gpu-1": facts_of("gpu-1", gpus=gpus_of(gpu, 8))})
+    return View(profile, site_of("gpu-1"), {"gpu-1": facts_of("gpu-1", gpus=gpus_of(gpu, 8))})
 
 
 @pytest.mark.parametrize(

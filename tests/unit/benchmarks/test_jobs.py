@@ -3,7 +3,6 @@
 import shutil
 import subprocess  # noqa: TID251 - the wrapper is run as a host would run it
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
@@ -14,23 +13,11 @@ from appliance.benchmarks.jobs import Reach, Task, Trouble, on_each, together
 from appliance.checks.check import View
 from appliance.errors import ConnectionFailed
 from appliance.models.result import Status
-from appliance.models.site import Host, Network, Role, Site
 from tests.profiles import profile_of
+from tests.sites import site_of
 from tests.unit.benchmarks.batches import Batches, value
 
-ROLES = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,), "gpu-2": (Role.GPU,)}
-
-
-def site() -> Site:
-    hosts = tuple(
-        Host(name=name, roles=roles, address=IPv4Address(f"10.0.0.{i}"))
-        for i, (name, roles) in enumerate(ROLES.items(), 10)
-    )
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
-    return Site(version=1, name="lab", networks=networks, hosts=hosts)
-
-
-VIEW = View(profile_of(), site(), {})
+VIEW = View(profile_of(), site_of("head", "gpu-1", "gpu-2"), {})
 
 
 def as_host(argv: Sequence[str], name: str) -> str:

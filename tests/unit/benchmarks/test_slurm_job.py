@@ -1,7 +1,6 @@
 """The Slurm job: judged by what srun and sacct really print, with every fault planted."""
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
@@ -10,26 +9,17 @@ from appliance.benchmarks import slurm_job
 from appliance.checks.check import View
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement, Status
-from appliance.models.site import Host, Network, Owner, Role, Site
+from appliance.models.site import Owner, Site
 from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 PROFILE = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})
-ROLES = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,), "gpu-2": (Role.GPU,)}
 EIGHT = "0,1,2,3,4,5,6,7"
 
 
 def site(*leave_out: str) -> Site:
-    return Site(
-        version=1,
-        name="lab",
-        networks={"management": Network(cidr=IPv4Network("10.0.0.0/24"))},
-        hosts=tuple(
-            Host(name=name, roles=roles, address=IPv4Address(f"10.0.0.{i}"))
-            for i, (name, roles) in enumerate(ROLES.items(), 10)
-            if name not in leave_out
-        ),
-    )
+    return site_of(*(name for name in ("head", "gpu-1", "gpu-2") if name not in leave_out))
 
 
 def line(node: str, gpus: str = EIGHT, host: str = "", job: int = 42) -> str:

@@ -19,22 +19,11 @@ from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.site import Site
+from tests.sites import site_of
 
-SITE = Site.model_validate(
-    {
-        "version": 1,
-        "name": "s",
-        "networks": {"management": {"cidr": "10.0.0.0/24"}},
-        "hosts": [
-            {"name": "nas1", "roles": ["storage"], "address": "10.0.0.1"},
-            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
-            {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.3"},
-        ],
-        "storage": {
-            "exports": [{"path": "/srv/data"}],
-            "mounts": [{"export": "/srv/data", "at": "/data"}],
-        },
-    }
+MOUNTS = [{"export": "/srv/data", "at": "/data"}]
+SITE = site_of(
+    *("nas1", "gpu-1", "gpu-2"), storage={"exports": [{"path": "/srv/data"}], "mounts": MOUNTS}
 )
 EXTERNAL = SITE.model_copy(
     update={
@@ -46,7 +35,7 @@ EXTERNAL = SITE.model_copy(
         )
     }
 )
-MOUNTED = SimpleNamespace(at="/data", source="10.0.0.1:/srv/data")
+MOUNTED = SimpleNamespace(at="/data", source="10.0.0.10:/srv/data")
 
 
 def facts(container: str = "", client: str = "kernel", mounts: Sequence[Any] = (MOUNTED,)) -> Any:
@@ -134,7 +123,7 @@ def test_a_container_goes_through_libnfs_and_its_speed_is_marked() -> None:
     rack = facts("systemd-nspawn", "libnfs", ())
     results, measured = rounds(Hosts(), view(nas1=rack, gpu_1=rack, gpu_2=rack))
     assert results["gpu-1/data"].status is Status.PASS
-    assert results["gpu-1/data"].evidence == "libnfs through nfs://10.0.0.1/srv/data"
+    assert results["gpu-1/data"].evidence == "libnfs through nfs://10.0.0.10/srv/data"
     assert all(m.simulated and m.detail["client"] == "libnfs" for m in measured)
 
 

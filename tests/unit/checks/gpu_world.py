@@ -11,6 +11,7 @@ from appliance.stages.gpu.checks import CHECKS
 from appliance.stages.gpu.checks.software import SERVICES
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3")
 GPUS = 4
@@ -28,24 +29,11 @@ def profile(interconnect: str = "nvswitch", models: tuple[str, ...] = (A100, H10
 
 def site(**limits: Any) -> Site:
     """A head host and three GPU hosts; ``limits`` with underscores for dots, value only."""
-    return Site.model_validate(
-        {
-            "version": 1,
-            "name": "s",
-            "networks": {"management": {"cidr": "10.0.0.0/24"}},
-            "hosts": [
-                {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-                *(
-                    {"name": name, "roles": ["gpu"], "address": f"10.0.0.{10 + i}"}
-                    for i, name in enumerate(HOSTS)
-                ),
-            ],
-            "limits": {
-                name.replace("_", "."): Limit(value=value, source="our own")
-                for name, value in limits.items()
-            },
-        }
-    )
+    given = {
+        name.replace("_", "."): Limit(value=value, source="our own")
+        for name, value in limits.items()
+    }
+    return site_of("head", *HOSTS, limits=given)
 
 
 def bus(index: int) -> str:

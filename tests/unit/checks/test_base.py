@@ -17,20 +17,11 @@ from appliance.stages.base.stage import STAGE
 from appliance.stages.base.variables import sysctl
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 GIB = 1 << 30
 PROFILE = profile_of(stages={"hugepages_2m": 1024, "sysctl": {"vm.swappiness": "5"}})
-SITE = Site.model_validate(
-    {
-        "version": 1,
-        "name": "s",
-        "networks": {"management": {"cidr": "10.0.0.0/24"}},
-        "hosts": [
-            {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
-        ],
-    }
-)
+SITE = site_of("head", "gpu-1")
 HOST = SITE.host("gpu-1")
 UNIT = {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled"}
 ROOT = {
@@ -445,9 +436,9 @@ def test_every_stages_changes_are_named_and_none_that_another_check_judges() -> 
     assert "drift" not in {*STAGE.checks}, "a drift of a later stage must not undo this one's proof"
 
 
-def site_of(**base: object) -> Site:
+def asking(**base: object) -> Site:
     """The site with these keys of its section base."""
-    return Site.model_validate({**SITE.model_dump(mode="json", exclude_unset=True), "base": base})
+    return site_of("head", "gpu-1", base=base)
 
 
 def foreign_of(check_id: str, site: Site, *found: dict[str, Any]) -> list[CheckResult]:
@@ -482,9 +473,9 @@ KEPT: tuple[tuple[str, dict[str, str]], ...] = (
 @pytest.mark.parametrize(("kept", "change"), KEPT)
 def test_what_the_site_names_may_stay(kept: str, change: dict[str, str]) -> None:
     found = {**STRANGER, **change}
-    (result,) = foreign_of("base.foreign", site_of(keep=[kept]), found)
+    (result,) = foreign_of("base.foreign", asking(keep=[kept]), found)
     assert result.status is Status.PASS
-    other = foreign_of("base.foreign", site_of(keep=["/etc/other"]), found)
+    other = foreign_of("base.foreign", asking(keep=["/etc/other"]), found)
     assert [r.status for r in other] == [Status.FAIL]
 
 
@@ -494,7 +485,7 @@ def test_the_remedy_says_what_to_write_to_keep_it(change: dict[str, str]) -> Non
     (result,) = foreign_of("base.foreign", SITE, found)
     _, name, where = result.fix.split('"')
     assert where == " in base.keep of site.yml"
-    (kept,) = foreign_of("base.foreign", site_of(keep=[name]), found)
+    (kept,) = foreign_of("base.foreign", asking(keep=[name]), found)
     assert kept.status is Status.PASS
 
 
@@ -507,7 +498,7 @@ def test_a_name_that_no_site_could_hold_is_not_offered(at: str) -> None:
 def test_only_files_are_purged_and_only_where_the_site_says_so() -> None:
     key = {**STRANGER, "kind": "key", "at": "/root/.ssh/authorized_keys"}
     assert foreign_of("base.purge", SITE, STRANGER) == []
-    purging = site_of(purge=True)
+    purging = asking(purge=True)
     assert [r.name for r in foreign_of("base.purge", purging, STRANGER, key)] == [
         "base.purge gpu-1/etc/sudoers.d/zz"
     ]
@@ -516,7 +507,7 @@ def test_only_files_are_purged_and_only_where_the_site_says_so() -> None:
     found = facts(foreign=[STRANGER, key])
     assert purged(purging, found) == ("/etc/sudoers.d/zz",)
     assert purged(SITE, found) == ()
-    assert purged(site_of(purge=True, keep=["/etc/sudoers.d/*"]), found) == ()
+    assert purged(asking(purge=True, keep=["/etc/sudoers.d/*"]), found) == ()
     assert "base.purge" in STAGE.checks, "a deployment mends it"
     assert "base.foreign" in STAGE.symptoms, "no deployment does"
 
@@ -544,9 +535,7 @@ def test_the_rule_by_which_the_site_becomes_root_is_no_strangers(
     become: bool, change: dict[str, Any], status: Status
 ) -> None:
     access = {"user": "ops", "become": become}
-    site = Site.model_validate(
-        {**SITE.model_dump(mode="json", exclude_unset=True), "access": access}
-    )
+    site = site_of("head", "gpu-1", access=access)
     rule = {**STRANGER, "line": "ops ALL=(ALL:ALL) NOPASSWD: ALL", "lines": 1, **change}
     assert statuses(foreign_of("base.foreign", site, rule)) == {status}
 

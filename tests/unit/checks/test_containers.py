@@ -7,19 +7,12 @@ import pytest
 from appliance.checks.check import HostCheck, View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
 from appliance.stages.slurm.checks import containers
 from tests.facts import facts_of
+from tests.sites import site_of
 
 DIGEST = "a" * 64
 SITE: dict[str, Any] = {
-    "version": 1,
-    "name": "acme",
-    "networks": {"management": {"cidr": "10.0.0.0/24"}},
-    "hosts": [
-        {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-        {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
-    ],
     "software": {"enroot": "4.1", "pyxis": "0.24"},
     "slurm": {
         "containers": {
@@ -54,7 +47,9 @@ GOOD: dict[str, Any] = {
 def judge(check_id: str, seen: dict[str, Any] | None, **given: Any) -> list[CheckResult]:
     site = given.pop("site", SITE)
     found = facts_of("gpu-1", containers=seen, **given)
-    view = View(site=Site.model_validate(site), profile=load_profile("hpc"), facts={"gpu-1": found})
+    view = View(
+        site=site_of("head", "gpu-1", **site), profile=load_profile("hpc"), facts={"gpu-1": found}
+    )
     check = next(c for c in containers.CHECKS if c.id == check_id)
     assert isinstance(check, HostCheck)
     return list(check.results(view, view.site.host("gpu-1"), found))

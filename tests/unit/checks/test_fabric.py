@@ -14,6 +14,7 @@ from appliance.stages.fabric.checks import CHECKS
 from appliance.stages.fabric.stage import STAGE
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 PORTS = 4
@@ -35,19 +36,7 @@ JUDGED = tuple(
 
 def site(subnet_manager: str = "opensm") -> Site:
     """A head host and two GPU hosts."""
-    return Site.model_validate(
-        {
-            "version": 1,
-            "name": "s",
-            "networks": {"management": {"cidr": "10.0.0.0/24"}},
-            "hosts": [
-                {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-                {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
-                {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.3"},
-            ],
-            "fabric": {"subnet_manager": subnet_manager},
-        }
-    )
+    return site_of("head", "gpu-1", "gpu-2", fabric={"subnet_manager": subnet_manager})
 
 
 def guid(host: str, index: int) -> str:

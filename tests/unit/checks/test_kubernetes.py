@@ -10,7 +10,6 @@ from appliance.mig.node import REASON
 from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
 from appliance.stages.fabric.cabling import Known, Plug, Socket, found_cables
 from appliance.stages.fabric.facts import Topology
 from appliance.stages.fabric.switch_tree import FAMILY
@@ -18,21 +17,9 @@ from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes.checks import topology as kubernetes_topology
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from tests.facts import facts_of
+from tests.sites import site_of
 
-HOSTS = [
-    {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-    {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
-    {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12", "owner": "slurm"},
-]
-SITE = Site.model_validate(
-    {
-        "version": 1,
-        "name": "acme",
-        "networks": {"management": {"cidr": "10.0.0.0/24"}},
-        "hosts": HOSTS,
-        "kubernetes": {"version": "1.35"},
-    }
-)
+SITE = site_of("head", "gpu-1", {"name": "gpu-2", "owner": "slurm"}, kubernetes={"version": "1.35"})
 NAMES = tuple(host.name for host in SITE.hosts)
 
 

@@ -7,23 +7,12 @@ from appliance.config.load import load_profile
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
 from appliance.stages.kubernetes.checks import CHECKS
 from appliance.stages.kubernetes.facts import ExternalCluster, KubernetesNode
+from tests.sites import site_of
 
-SITE = Site.model_validate(
-    {
-        "version": 1,
-        "name": "acme",
-        "networks": {"management": {"cidr": "10.0.0.0/24"}},
-        "hosts": [
-            {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
-            {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12", "owner": "slurm"},
-        ],
-        "kubernetes": {"external": "kubeconfig"},
-    }
-)
+OURS = {"name": "gpu-2", "owner": "slurm"}
+SITE = site_of("head", "gpu-1", OURS, kubernetes={"external": "kubeconfig"})
 GOOD = KubernetesNode(name="gpu-1", ready=True, version="v1.34.1")
 OTHER = KubernetesNode(name="theirs", ready=True, version="v1.34.3")
 

@@ -11,6 +11,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.kubernetes.checks.ground import judge_ground, judge_swap
 from tests.facts import facts_of
+from tests.sites import site_of
 
 GOOD: dict[str, Any] = {
     "ours": False,
@@ -32,19 +33,7 @@ ROOM: list[dict[str, Any]] = [
 
 def site(**more: Any) -> Site:
     cluster = {"version": "1.35", **more.pop("kubernetes", {})}
-    return Site.model_validate(
-        {
-            "version": 1,
-            "name": "acme",
-            "networks": {"management": {"cidr": "10.0.0.0/24"}},
-            "hosts": [
-                {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-                {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
-            ],
-            "kubernetes": cluster,
-            **more,
-        }
-    )
+    return site_of("head", "gpu-1", kubernetes=cluster, **more)
 
 
 def facts(host: str = "head", ground: dict[str, Any] | None = None, **more: Any) -> HostFacts:

@@ -8,22 +8,15 @@ from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Kind, Status
-from appliance.models.site import Site
 from appliance.stages.limits import checks as limits
 from tests.facts import facts_of
+from tests.sites import site_of
 
 QUEUES = [
     {"name": "build", "work": "build", "gpu": {"quota": 1}, "time_limit": "8h", "idle_limit": "30m"}
 ]
+HOSTS = ("head-1", "head-2", "gpu-1")
 GIVEN: dict[str, Any] = {
-    "version": 1,
-    "name": "acme",
-    "networks": {"management": {"cidr": "10.0.0.0/24"}},
-    "hosts": [
-        {"name": "head-1", "roles": ["control"], "address": "10.0.0.1"},
-        {"name": "head-2", "roles": ["control"], "address": "10.0.0.2"},
-        {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
-    ],
     "kubernetes": {"version": "1.35"},
     "scheduler": {"projects": [{"name": "team", "queues": QUEUES}]},
 }
@@ -49,7 +42,7 @@ def facts(
 
 def judge(check_id: str, *known: HostFacts, site: dict[str, Any] = GIVEN) -> list[CheckResult]:
     view = View(
-        site=Site.model_validate(site),
+        site=site_of(*HOSTS, **site),
         profile=load_profile("hpc"),
         facts={one.host: one for one in known},
     )

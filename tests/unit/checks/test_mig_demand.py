@@ -8,20 +8,12 @@ from appliance.checks.check import ClusterCheck, View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
 from appliance.stages.mig.checks import demand as mig_demand
 from tests.facts import facts_of
+from tests.sites import site_of
 
 POOL = {"name": "slices", "hosts": ["gpu-1"], "mig": "mixed", "mig_on_demand": ["1g.10gb"]}
 GIVEN: dict[str, Any] = {
-    "version": 1,
-    "name": "acme",
-    "networks": {"management": {"cidr": "10.0.0.0/24"}},
-    "hosts": [
-        {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-        {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
-        {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12"},
-    ],
     "kubernetes": {"version": "1.35"},
     "scheduler": {
         "node_pools": [POOL],
@@ -46,7 +38,7 @@ def head(seen: Any = ROUND) -> HostFacts:
 
 def judge(*known: HostFacts, **site: Any) -> dict[str, CheckResult]:
     view = View(
-        site=Site.model_validate({**GIVEN, **site}),
+        site=site_of("head", "gpu-1", "gpu-2", **{**GIVEN, **site}),
         profile=load_profile("hpc"),
         facts={one.host: one for one in known},
     )

@@ -12,6 +12,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.facts import HelmRelease, ReleasePod, SchedulerFacts
+from tests.sites import site_of
 from tests.unit.checks.test_kubernetes import facts
 
 PROFILE = load_profile("hpc")
@@ -20,22 +21,8 @@ POOL = [{"name": "cut", "hosts": ["gpu-1"], "mig": "single"}]
 
 def site(**scheduler_options: Any) -> Site:
     """Two GPU hosts of Kubernetes and one of Slurm."""
-    hosts = [
-        {"name": "head", "roles": ["control"], "address": "10.0.0.1"},
-        {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"},
-        {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12"},
-        {"name": "gpu-3", "roles": ["gpu"], "address": "10.0.0.13", "owner": "slurm"},
-    ]
-    return Site.model_validate(
-        {
-            "version": 1,
-            "name": "acme",
-            "networks": {"management": {"cidr": "10.0.0.0/24"}},
-            "hosts": hosts,
-            "kubernetes": {},
-            "scheduler": scheduler_options,
-        }
-    )
+    theirs = {"name": "gpu-3", "owner": "slurm"}
+    return site_of("head", "gpu-1", "gpu-2", theirs, kubernetes={}, scheduler=scheduler_options)
 
 
 def with_gpus(host: str, count: int, **first: Any) -> HostFacts:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
@@ -10,23 +9,15 @@ import pytest
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.models.facts import Drift, HostFacts, Receipt, Unit
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host, Network, Owner, Role, Site
+from appliance.models.site import Owner, Site
 from appliance.stages.slurm import checks as slurm
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 PROFILE = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})
-ROLES = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,), "gpu-2": (Role.GPU,)}
-SITE = Site(
-    version=1,
-    name="lab",
-    networks={"management": Network(cidr=IPv4Network("10.0.0.0/24"))},
-    hosts=tuple(
-        Host(name=name, roles=roles, address=IPv4Address(f"10.0.0.{i}"))
-        for i, (name, roles) in enumerate(ROLES.items(), 10)
-    ),
-)
+SITE = site_of("head", "gpu-1", "gpu-2")
 ACTIVE = Unit(load="loaded", active="active", sub="running", enabled="enabled")
 DEAD = Unit(load="loaded", active="failed", sub="failed", enabled="enabled")
 ALL_UNITS = dict.fromkeys(slurm.UNITS, ACTIVE)

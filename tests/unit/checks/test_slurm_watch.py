@@ -1,35 +1,25 @@
 """What hosts find of themselves: told where nobody looks, where somebody unfit keeps his jobs, and unknown is never good."""
 
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
 
 from appliance.checks.check import ClusterCheck, HostCheck, View
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host, Network, Role, Site
+from appliance.models.site import Site
 from appliance.stages.slurm import checks as slurm
 from appliance.stages.slurm.checks import watch
 from appliance.stages.slurm.facts import Slurm, SlurmNode, UnfitBy, Watch
 from appliance.stages.slurm.variables.watch import most_out
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 LOST = UnfitBy(check="gpu.error", part="GPU 3", cause="GPU is lost")
 OWN = UnfitBy(check="slurm.watch", part="50-lift.sh", cause="the lift is stuck")
 
 
-def host(number: int) -> Host:
-    address = IPv4Address(f"10.0.0.{number}")
-    return Host(name=f"gpu-{number}", roles=(Role.GPU,), address=address)
-
-
-SITE = Site(
-    version=1,
-    name="lab",
-    networks={"management": Network(cidr=IPv4Network("10.0.0.0/24"))},
-    hosts=(host(1),),
-)
+SITE = site_of("gpu-1")
 
 
 def judge(
@@ -113,23 +103,23 @@ def test_a_host_whose_own_return_is_switched_off_is_told_of_no_time() -> None:
     ("state", "status"), [("idle", Status.PASS), ("idle+drain", Status.FAIL), ("", Status.FAIL)]
 )
 def test_the_controller_s_word_is_younger_than_the_host_s(state: str, status: Status) -> None:
-    head = Host(name="head", roles=(Role.CONTROL,), address=IPv4Address("10.0.0.9"))
-    site = SITE.model_copy(update={"hosts": (head, host(1))})
+    site = site_of("head", "gpu-1")
     out = Watch(age_s=50.0, slurm="out", returns=True, fit=True)
     nodes = (SlurmNode(name="gpu-1", state=state),)
     facts = {
         "head": facts_of("head", slurm=Slurm(controller="up", nodes=nodes)),
         "gpu-1": facts_of("gpu-1", watch=out),
     }
-    (found,) = watch.judge_return(View(profile_of(), site, facts), host(1), facts["gpu-1"])
+    (found,) = watch.judge_return(
+        View(profile_of(), site, facts), site.host("gpu-1"), facts["gpu-1"]
+    )
     assert found.status is status
 
 
 def test_a_node_its_own_watch_drained_names_the_check() -> None:
     reason = "appliance: health: gpu.error GPU 3: GPU is lost [root@2026-11-24T10:00:00]"
     node = SlurmNode(name="gpu-1", state="idle+drain", reason=reason)
-    head = Host(name="head", roles=(Role.CONTROL,), address=IPv4Address("10.0.0.9"))
-    site = SITE.model_copy(update={"hosts": (head, host(1))})
+    site = site_of("head", "gpu-1")
     facts = {
         "head": facts_of("head", slurm=Slurm(controller="up", nodes=(node,))),
         "gpu-1": facts_of("gpu-1"),
@@ -142,7 +132,7 @@ def test_a_node_its_own_watch_drained_names_the_check() -> None:
 
 @pytest.mark.parametrize(("hosts", "most"), [(1, 1), (9, 1), (20, 2), (1000, 100)])
 def test_a_tenth_of_the_hosts_may_be_out_and_one_at_least(hosts: int, most: int) -> None:
-    many = SITE.model_copy(update={"hosts": tuple(host(1) for _ in range(hosts))})
+    many = SITE.model_copy(update={"hosts": SITE.hosts * hosts})
     assert most_out(many) == most
     assert most_out(many.model_copy(update={"slurm": chosen(0)})) == 0
 

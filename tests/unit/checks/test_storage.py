@@ -12,6 +12,7 @@ from appliance.stages.storage.checks import CHECKS, UNITS
 from appliance.stages.storage.stage import STAGE
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 
 GIB = 1 << 30
 ACTIVE = {"load": "loaded", "active": "active"}
@@ -25,18 +26,7 @@ STORAGE = {
 
 def site(**storage: Any) -> Site:
     """A storage host that serves /srv/data, and a GPU host."""
-    return Site.model_validate(
-        {
-            "version": 1,
-            "name": "s",
-            "networks": {"management": {"cidr": "10.0.0.0/24"}},
-            "hosts": [
-                {"name": "nas1", "roles": ["storage"], "address": "10.0.0.1"},
-                {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
-            ],
-            "storage": {**STORAGE, **storage},
-        }
-    )
+    return site_of("nas1", "gpu-1", storage={**STORAGE, **storage})
 
 
 def filesystem(at: str, source: str, kind: str, **changes: Any) -> dict[str, Any]:
@@ -55,7 +45,7 @@ def filesystem(at: str, source: str, kind: str, **changes: Any) -> dict[str, Any
 ROOT = filesystem("/", "/dev/sda1", "ext4")
 SRV = filesystem("/srv", "/dev/sdb", "xfs")
 BOUND = filesystem("/data", "/dev/sdb", "xfs")
-MOUNTED = filesystem("/data", "10.0.0.1:/srv/data", "nfs4")
+MOUNTED = filesystem("/data", "10.0.0.10:/srv/data", "nfs4")
 SCRATCH = filesystem("/scratch", "/dev/md127", "xfs")
 OF = {"nas1": (ROOT, SRV, BOUND), "gpu-1": (ROOT, MOUNTED, SCRATCH)}
 
@@ -194,7 +184,7 @@ def test_an_unread_client_is_not_assessed() -> None:
 def test_a_missing_mount_names_where_it_should_come_from() -> None:
     result = one("storage.mount", facts("gpu-1", filesystems=(ROOT,)))
     assert (result.status, result.target) == (Status.FAIL, "gpu-1/data")
-    assert result.cause == "/data is not mounted from 10.0.0.1:/srv/data"
+    assert result.cause == "/data is not mounted from 10.0.0.10:/srv/data"
     assert "data.mount" in result.fix
 
 
@@ -214,7 +204,7 @@ def test_a_mount_that_hangs_is_a_failure_with_its_own_words() -> None:
 def test_silence_of_one_file_system_neither_blames_nor_excuses_another() -> None:
     other = silent("/database", "/data: /database does not answer within 2 s")
     seen = facts("gpu-1", filesystems=(ROOT,), **other)
-    assert one("storage.mount", seen).cause == "/data is not mounted from 10.0.0.1:/srv/data"
+    assert one("storage.mount", seen).cause == "/data is not mounted from 10.0.0.10:/srv/data"
     assert one("storage.scratch", seen).cause == "nothing is mounted at /scratch"
 
 
@@ -238,7 +228,7 @@ def test_a_mount_from_elsewhere_fails() -> None:
     old = filesystem("/data", "10.0.0.9:/old", "nfs4")
     result = one("storage.mount", facts("gpu-1", filesystems=(ROOT, old)))
     assert (result.status, result.value) == (Status.FAIL, "10.0.0.9:/old")
-    assert result.limit == "10.0.0.1:/srv/data"
+    assert result.limit == "10.0.0.10:/srv/data"
 
 
 def test_the_server_needs_its_bind_mount_unless_the_paths_are_the_same() -> None:

@@ -15,6 +15,7 @@ from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.load import load_site
 from appliance.models.site import Site
 from appliance.stages.slurm.variables.containers import container_folder, containers
+from tests.sites import site_of
 
 PACKAGE = b"a package"
 
@@ -92,24 +93,13 @@ def test_a_release_without_files_is_refused(tmp_path: Path) -> None:
 
 
 def of(**given: Any) -> Site:
-    hosts = [{"name": "head", "roles": ["control"], "address": "10.0.0.1"}]
     pinned = {"sha256": "a" * 64}
     section = {
         "enroot": [{"file": "e.deb", **pinned}],
         "pyxis": {"file": "p.tgz", **pinned},
         **given.pop("section", {}),
     }
-    networks = {"management": {"cidr": "10.0.0.0/24"}}
-    return Site.model_validate(
-        {
-            "version": 1,
-            "name": "acme",
-            "networks": networks,
-            "hosts": hosts,
-            "slurm": {"containers": section},
-            **given,
-        }
-    )
+    return site_of("head", **{"slurm": {"containers": section}, **given})
 
 
 @pytest.mark.parametrize(

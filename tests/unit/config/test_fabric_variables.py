@@ -7,28 +7,17 @@ import pytest
 
 from appliance.models.facts import HostFacts
 from appliance.models.profile import FabricExpectation, Profile
-from appliance.models.site import Site
 from appliance.stages.context import RoleContext
 from appliance.stages.fabric.variables import variables
+from tests.sites import site_of
 
 
 def of(
     host: str, link_layer: Any = "InfiniBand", manager: str = "opensm", container: str = ""
 ) -> dict[str, Any]:
     """The variables of one host of a site with two control hosts and a GPU host."""
-    site = Site.model_validate(
-        {
-            "version": 1,
-            "name": "s",
-            "networks": {"management": {"cidr": "10.0.0.0/24"}},
-            "hosts": [
-                {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.3"},
-                {"name": "head-1", "roles": ["control"], "address": "10.0.0.1"},
-                {"name": "head-2", "roles": ["control"], "address": "10.0.0.2"},
-            ],
-            "fabric": {"subnet_manager": manager},
-        }
-    )
+    hosts = ("head-1", "head-2", "gpu-1")
+    site = site_of(*hosts, fabric={"subnet_manager": manager})
     fabric = FabricExpectation(link_layer=link_layer, ports=8, rate_gbps=200)
     profile = cast(Profile, SimpleNamespace(hardware=SimpleNamespace(fabric=fabric)))
     known = cast(HostFacts, SimpleNamespace(os=SimpleNamespace(container=container), ports=[]))
@@ -67,27 +56,12 @@ GUIDS = {"gpu-1": ["0x11", "0x12"], "head-1": ["0x01"]}
 
 def fabric_of(host: str, container: str = "", **options: Any) -> dict[str, Any]:
     """The variables of one host of a site that asks for more; gpu-1 has two ports, gpu-2 was never reached."""
-    site = Site.model_validate(
-        {
-            "version": 1,
-            "name": "s",
-            "networks": {
-                "management": {"cidr": "10.0.0.0/24"},
-                "fabric": {"cidr": "10.1.0.0/24", "mtu": 4092},
-            },
-            "hosts": [
-                {"name": "head-1", "roles": ["control"], "address": "10.0.0.1"},
-                {
-                    "name": "gpu-1",
-                    "roles": ["gpu"],
-                    "address": "10.0.0.3",
-                    "addresses": {"fabric": "10.1.0.3"},
-                },
-                {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.4"},
-            ],
-            "fabric": options,
-        }
-    )
+    networks = {
+        "management": {"cidr": "10.0.0.0/24"},
+        "fabric": {"cidr": "10.1.0.0/24", "mtu": 4092},
+    }
+    first = {"name": "gpu-1", "addresses": {"fabric": "10.1.0.3"}}
+    site = site_of("head-1", first, "gpu-2", networks=networks, fabric=options)
     expected = FabricExpectation(link_layer="InfiniBand", ports=8, rate_gbps=200)
     profile = cast(Profile, SimpleNamespace(hardware=SimpleNamespace(fabric=expected)))
     known = {
@@ -162,16 +136,7 @@ def test_doca_comes_in_the_sites_release_from_its_repository_and_not_to_containe
     source = {"mirror": "http://m.example/doca/3.1.0/", "fingerprint": "A" * 40}
 
     def asked(driver: str, container: str = "") -> dict[str, Any]:
-        site = Site.model_validate(
-            {
-                "version": 1,
-                "name": "s",
-                "networks": {"management": {"cidr": "10.0.0.0/24"}},
-                "hosts": [{"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.3"}],
-                "fabric": {"driver": driver},
-                "repositories": {"doca": source},
-            }
-        )
+        site = site_of("gpu-1", fabric={"driver": driver}, repositories={"doca": source})
         fabric = FabricExpectation(link_layer="InfiniBand", ports=8, rate_gbps=200)
         hardware, software = SimpleNamespace(fabric=fabric), SimpleNamespace(doca_ofed="3.1")
         profile = cast(Profile, SimpleNamespace(hardware=hardware, software=software))

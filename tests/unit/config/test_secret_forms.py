@@ -7,19 +7,14 @@ import pytest
 from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import write_secrets
 from appliance.config.secrets import resolve
-from appliance.models.site import Site
+from tests.sites import site_of
 
-SITE = Site.model_validate(
-    {
-        "version": 1,
-        "name": "acme",
-        "networks": {"management": {"cidr": "10.0.0.0/24"}},
-        "hosts": [{"name": "head", "roles": ["control"], "address": "10.0.0.1"}],
-        "secrets": {
-            "munge_key": {"file": "secrets/munge_key"},
-            "slurmdbd_password": {"file": "secrets/slurmdbd_password"},
-        },
-    }
+SITE = site_of(
+    "head",
+    secrets={
+        "munge_key": {"file": "secrets/munge_key"},
+        "slurmdbd_password": {"file": "secrets/slurmdbd_password"},
+    },
 )
 
 

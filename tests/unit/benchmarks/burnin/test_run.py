@@ -2,7 +2,6 @@
 
 import subprocess  # noqa: TID251 - the job's script is read by a real shell
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
@@ -12,22 +11,15 @@ from appliance.benchmarks.burnin import run as burnin
 from appliance.checks.check import View
 from appliance.errors import ConnectionFailed
 from appliance.models.result import Status
-from appliance.models.site import Host, Network, Role, Site
 from tests.profiles import profile_of
+from tests.sites import site_of
 from tests.unit.benchmarks.burnin.test_judge import HOURS, lines, written
 
 HOSTS = ("gpu-1", "gpu-2")
 
 
 def view() -> View:
-    roles = {"head": (Role.CONTROL,), **dict.fromkeys(HOSTS, (Role.GPU,))}
-    hosts = tuple(
-        Host(name=name, roles=of, address=IPv4Address(f"10.0.0.{i}"))
-        for i, (name, of) in enumerate(roles.items(), 10)
-    )
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
-    site = Site(version=1, name="lab", networks=networks, hosts=hosts)
-    return View(profile_of(gpu={"count": 2}), site, {})
+    return View(profile_of(gpu={"count": 2}), site_of("head", *HOSTS), {})
 
 
 class Cluster:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host, Network, Role, Site
+from appliance.models.site import Site
 from tests.profiles import profile_of
+from tests.sites import site_of
 from tests.unit.benchmarks.batches import Batches
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/dcgm"
@@ -197,10 +197,4 @@ def test_a_pass_below_the_level_that_is_asked_for_is_none(
 
 
 def site(limits: dict[str, Limit]) -> Site:
-    roles = {"head": (Role.CONTROL,), "gpu-1": (Role.GPU,)}
-    hosts = tuple(
-        Host(name=name, roles=of, address=IPv4Address(f"10.0.0.{i}"))
-        for i, (name, of) in enumerate(roles.items(), 10)
-    )
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
-    return Site(version=1, name="lab", networks=networks, hosts=hosts, limits=limits)
+    return site_of("head", "gpu-1", limits=limits)

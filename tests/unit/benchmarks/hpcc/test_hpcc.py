@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host, Network, Role, Site
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 from tests.unit.benchmarks.batches import Batches, value
 
 REAL = (Path(__file__).parents[3] / "data/benchmarks/hpcc/hpcc-1.5.txt").read_text()
@@ -72,19 +71,9 @@ class Hosts(Batches):
 
 def results(count: int, remote: Hosts, cores: int = 64, **limits: Limit) -> dict[str, CheckResult]:
     names = ["head", *(f"gpu-{i}" for i in range(1, count + 1))]
-    hosts = tuple(
-        Host(
-            name=name,
-            roles=(Role.GPU if i else Role.CONTROL,),
-            address=IPv4Address(f"10.0.0.{i + 10}"),
-        )
-        for i, name in enumerate(names)
-    )
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
     given = {"hpcc.stream": limits["floor"]} if limits else {}
-    site = Site(version=1, name="lab", networks=networks, hosts=hosts, limits=given)
     facts = {n: facts_of(n, cpu={"cores": cores if n != "gpu-9" else 8}) for n in names}
-    found = hpcc.run(View(profile_of(), site, facts), remote).results
+    found = hpcc.run(View(profile_of(), site_of(*names, limits=given), facts), remote).results
     return {f"{r.id} {r.target}": r for r in found}
 
 
@@ -132,8 +121,7 @@ def test_the_matrix_takes_a_tenth_of_the_memory_of_a_host_of_its_own(
     facts: dict[str, object], arguments: tuple[str, ...], seconds: float
 ) -> None:
     """8 octets a number; 16 GiB give an order of sqrt(16 GiB / 10 / 8)."""
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
-    host = Host(name="gpu-1", roles=(Role.GPU,), address=IPv4Address("10.0.0.11"))
-    site = Site(version=1, name="lab", networks=networks, hosts=(host,))
-    found = hpcc.task(View(profile_of(), site, {"gpu-1": facts_of("gpu-1", **facts)}), "gpu-1")
+    found = hpcc.task(
+        View(profile_of(), site_of("gpu-1"), {"gpu-1": facts_of("gpu-1", **facts)}), "gpu-1"
+    )
     assert (found.arguments, found.seconds) == (arguments, seconds)

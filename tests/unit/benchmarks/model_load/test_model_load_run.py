@@ -20,21 +20,14 @@ from appliance.errors import ConfigError, ConnectionFailed
 from appliance.models.profile import Limit
 from appliance.models.result import Status
 from appliance.models.site import Site
+from tests.sites import site_of
 
-SITE = Site.model_validate(
-    {
-        "version": 1,
-        "name": "s",
-        "networks": {"management": {"cidr": "10.0.0.0/24"}},
-        "hosts": [
-            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.2"},
-            {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.3"},
-        ],
-        "storage": {
-            "external": [{"server": "nas9", "path": "/srv/data"}],
-            "mounts": [{"export": "/srv/data", "at": "/data"}],
-        },
-    }
+SITE = site_of(
+    *("gpu-1", "gpu-2"),
+    storage={
+        "external": [{"server": "nas9", "path": "/srv/data"}],
+        "mounts": [{"export": "/srv/data", "at": "/data"}],
+    },
 )
 LIMITED = SITE.model_copy(
     update={

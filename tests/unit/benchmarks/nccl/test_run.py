@@ -1,7 +1,6 @@
 """NCCL's verdicts: floors by product and by the wire, wrong data, impossible figures, and who is slow among hosts."""
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from appliance.benchmarks.jobs import Said
 from appliance.benchmarks.nccl import run as nccl
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status, place
-from appliance.models.site import Host, Network, Role, Site
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 from tests.unit.benchmarks.batches import Batches, value
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/nccl"
@@ -23,19 +22,10 @@ A100 = "NVIDIA A100-SXM4-80GB"
 
 
 def view(count: int, gpu: str = A100) -> View:
-    names = ["head", *(f"gpu-{i}" for i in range(1, count + 1))]
-    hosts = tuple(
-        Host(
-            name=name,
-            roles=(Role.GPU if i else Role.CONTROL,),
-            address=IPv4Address(f"10.0.0.{i + 10}"),
-        )
-        for i, name in enumerate(names)
-    )
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
-    site = Site(version=1, name="lab", networks=networks, hosts=hosts)
+    names = [f"gpu-{i}" for i in range(1, count + 1)]
     profile = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})
-    return View(profile, site, {name: facts_of(name, gpus=gpus_of(gpu, 8)) for name in names[1:]})
+    facts = {name: facts_of(name, gpus=gpus_of(gpu, 8)) for name in names}
+    return View(profile, site_of("head", *names), facts)
 
 
 def table(hosts: Sequence[str], busbw: float = 191.0) -> str:

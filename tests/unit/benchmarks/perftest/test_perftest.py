@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Host, Network, Role, Site
 from tests.facts import facts_of
 from tests.profiles import profile_of
+from tests.sites import site_of
 from tests.unit.benchmarks.batches import Batches, value
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/perftest"
@@ -77,16 +76,6 @@ def test_no_doctored_table_breaks_the_reader(at: int, noise: str) -> None:
 
 
 def view(names: Sequence[str]) -> View:
-    hosts = tuple(
-        Host(
-            name=name,
-            roles=(Role.GPU if i else Role.CONTROL,),
-            address=IPv4Address(f"10.0.0.{i + 10}"),
-        )
-        for i, name in enumerate(("head", *names))
-    )
-    networks = {"management": Network(cidr=IPv4Network("10.0.0.0/24"))}
-    site = Site(version=1, name="lab", networks=networks, hosts=hosts)
     profile = profile_of(fabric={"link_layer": "InfiniBand", "ports": 2, "rate_gbps": 200})
     ports: list[dict[str, Any]] = [
         {
@@ -99,7 +88,9 @@ def view(names: Sequence[str]) -> View:
         }
         for device in RAILS
     ]
-    return View(profile, site, {name: facts_of(name, ports=ports) for name in names})
+    return View(
+        profile, site_of("head", *names), {name: facts_of(name, ports=ports) for name in names}
+    )
 
 
 class Cluster(Batches):
