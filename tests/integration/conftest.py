@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import rack_of
-from tests.integration.deployed import HOSTS, NAME, Deployed, add_admin, appliance
+from tests.integration.deployed import HOSTS, NAME, Deployed, add_people, appliance
 from tests.integration.kept import Kept
 
 
@@ -37,7 +37,7 @@ def deployed() -> Iterator[Deployed]:
         )
         assert up.returncode == 0, up.stderr
         site = _site_of(up.stdout)
-        add_admin(site)
+        add_people(site)
         argv = ("deploy", "--inventory", str(site), "--yes", "--json")
         yield Deployed(site, appliance(*argv, timeout=900))
     finally:

@@ -21,6 +21,7 @@ ROLES = {
 }
 HOSTS = tuple(ROLES)
 ADMIN = "ada"
+USER = "bea"
 
 Pair = tuple[str, str]
 
@@ -103,14 +104,20 @@ class Deployed:
         return [(entry.stage, entry.host) for entry in self.journal(run_id, kind)]
 
 
-def add_admin(site: Path) -> None:
-    """Gives the site a person, so that there is an account to lose."""
+def add_people(site: Path) -> None:
+    """Gives the site an admin and a user, so that there are accounts to lose."""
     key = " ".join((site / "id_ed25519.pub").read_text().split()[:2])
     text = (site / "site.yml").read_text()
     assert not re.search(r"^base:", text, re.MULTILINE), (
         "the rack's site.yml has a section base now"
     )
-    block = f'\nbase:\n  admins:\n    - name: {ADMIN}\n      keys: ["{key}"]\n'
+    block = f'''
+base:
+  admins: [{{name: {ADMIN}, keys: ["{key}"]}}]
+  users: [{{name: {USER}, uid: 2001, groups: [vision], keys: ["{key}"]}}]
+  groups: [{{name: vision, gid: 3001}}]
+  homes: /data/home
+'''
     (site / "site.yml").write_text(f"{text.rstrip()}\n{block}")
 
 

@@ -60,6 +60,17 @@ SITE: Document = {
         "strict": True,
         "ntp_servers": ["ntp.example.org"],
         "admins": [{"name": "ada", "keys": [f"ssh-ed25519 {KEY} ada"]}],
+        "users": [
+            {
+                "name": "eve",
+                "uid": 2001,
+                "groups": ["vision"],
+                "keys": [f"ssh-ed25519 {KEY} eve"],
+                "shell": "/bin/sh",
+            }
+        ],
+        "groups": [{"name": "vision", "gid": 3001}],
+        "homes": "/data/home",
         "mirror": "http://mirror.example/debian",
         "security_mirror": "http://mirror.example/security",
     },

@@ -21,7 +21,7 @@ from appliance.models.plan import Action
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState
 from appliance.stages.catalog import STAGES
-from tests.integration.deployed import HOSTS, NAME, Deployed, Pair, Watch, appliance
+from tests.integration.deployed import HOSTS, NAME, USER, Deployed, Pair, Watch, appliance
 
 pytestmark = pytest.mark.rack
 
@@ -124,6 +124,25 @@ def test_gpu_job_runs_on_both_hosts_and_is_accounted_for(deployed: Deployed) -> 
     ask = f"sacct -nXP --name {name} -o State,NNodes,Partition,NodeList -S now-1hour"
     patient = f"for i in $(seq 30); do {ask} | grep COMPLETED && exit; sleep 1; done; {ask}"
     assert deployed.said("head", patient).split() == ["COMPLETED|2|gpu|gpu-[1-2]"]
+
+
+def test_a_user_is_the_same_on_every_host_and_runs_jobs_from_home(deployed: Deployed) -> None:
+    site = load_site(deployed.site).site
+
+    def said(host: str, command: str) -> list[str]:
+        options = ("-i", f"{deployed.site}/id_ed25519", "-o", "BatchMode=yes", "-o")
+        known = f"UserKnownHostsFile={deployed.site}/known_hosts"
+        who = f"{USER}@{site.host(host).address}"
+        return run(("ssh", *options, known, who, command), timeout=60).stdout.splitlines()
+
+    wanted = f"uid=2001({USER}) gid=2001({USER}) groups=2001({USER}),"
+    for host in HOSTS:
+        (told,) = said(host, "id")
+        assert told.startswith(wanted), told
+        assert told.endswith("(appliance-users),3001(vision)"), told
+    home = f"/data/home/{USER}"
+    assert said("head", "pwd; stat -c '%a %U %G' .") == [home, f"700 {USER} {USER}"]
+    assert said("head", "srun -N2 id -un") == [USER, USER]
 
 
 def test_fabric_shows_the_ports_of_all_hosts(deployed: Deployed) -> None:

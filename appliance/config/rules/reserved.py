@@ -136,7 +136,44 @@ ACCOUNTS = frozenset(
         "www-data",
     ]
 )
-ACCOUNT_PREFIXES = ("systemd-", "_")
+ACCOUNT_PREFIXES = ("systemd-", "appliance-", "_")
+GROUPS = frozenset(
+    [
+        "audio",
+        "cdrom",
+        "crontab",
+        "dialout",
+        "dip",
+        "disk",
+        "docker",
+        "fax",
+        "floppy",
+        "input",
+        "kmem",
+        "kvm",
+        "lxd",
+        "netdev",
+        "plugdev",
+        "render",
+        "sasl",
+        "sgx",
+        "shadow",
+        "src",
+        "ssh_keys",
+        "staff",
+        "sudo",
+        "tape",
+        "tty",
+        "users",
+        "utmp",
+        "video",
+        "voice",
+        "wheel",
+    ]
+)
+"""Groups of Debian's and RHEL's base systems, and of programs that make their members root, beside those of accounts."""
+NOBODY = range(60_001, 65_536)
+"""Numbers of systemd's own users, of nobody, and of what 16 bits cannot tell from it (systemd.io, UIDS-GIDS)."""
 
 NO_HOSTS = tuple(
     IPv4Network(cidr)
@@ -148,6 +185,11 @@ NO_HOSTS = tuple(
 def is_system_account(name: str) -> bool:
     """Whether a service or the system has that account."""
     return name in ACCOUNTS or name.startswith(ACCOUNT_PREFIXES)
+
+
+def is_system_group(name: str) -> bool:
+    """Whether the system, a service or the appliance has that group."""
+    return name in GROUPS or is_system_account(name)
 
 
 def inside(path: str, folder: str) -> bool:

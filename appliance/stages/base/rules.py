@@ -1,4 +1,4 @@
-"""Rules over stage base: admins and time."""
+"""Rules over stage base: people and time."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -6,8 +6,15 @@ from zoneinfo import available_timezones
 
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.public_key import complaint
-from appliance.config.rules.base import Case, Rule, named_twice, nearest
-from appliance.config.rules.reserved import is_system_account, server
+from appliance.config.rules.base import Case, Rule, named_twice, nearest, repeated
+from appliance.config.rules.reserved import (
+    NOBODY,
+    inside,
+    is_system_account,
+    is_system_folder,
+    is_system_group,
+    server,
+)
 
 
 def admins(case: Case) -> Iterator[Finding]:
@@ -25,15 +32,92 @@ def admins(case: Case) -> Iterator[Finding]:
         elif is_system_account(admin.name):
             message = f"{admin.name} is an account of the system or of a service"
             yield case.problem(path, message, "name the person, as alice")
-        for j, key in enumerate(admin.keys):
-            where: KeyPath = ("base", "admins", i, "keys", j)
-            if "PRIVATE KEY" in key:
-                yield case.problem(
-                    where, "is a private key", "put the .pub file's line here, and make a new pair"
-                )
-            elif why := complaint(key):
-                remedy = "paste the whole line of a .pub file, as ssh-ed25519 AAAA... alice"
-                yield case.problem(where, why, remedy)
+        yield from _keys(case, ("base", "admins", i, "keys"), admin.keys)
+
+
+def _keys(case: Case, path: KeyPath, keys: tuple[str, ...]) -> Iterator[Finding]:
+    for j, key in enumerate(keys):
+        where: KeyPath = (*path, j)
+        if "PRIVATE KEY" in key:
+            yield case.problem(
+                where, "is a private key", "put the .pub file's line here, and make a new pair"
+            )
+        elif why := complaint(key):
+            remedy = "paste the whole line of a .pub file, as ssh-ed25519 AAAA... alice"
+            yield case.problem(where, why, remedy)
+
+
+Numbered = list[tuple[KeyPath, str, KeyPath, int]]
+"""Users or groups: the name and the number, each behind where it stands."""
+
+
+def _users(case: Case) -> Numbered:
+    given = enumerate(case.site.base.users)
+    return [(_in("users", i, "name"), u.name, _in("users", i, "uid"), u.uid) for i, u in given]
+
+
+def _groups(case: Case) -> Numbered:
+    given = enumerate(case.site.base.groups)
+    return [(_in("groups", i, "name"), g.name, _in("groups", i, "gid"), g.gid) for i, g in given]
+
+
+def _in(section: str, number: int, key: str) -> KeyPath:
+    return ("base", section, number, key)
+
+
+def names(case: Case) -> Iterator[Finding]:
+    """A name is one admin's, user's or group's, and nobody's of the system."""
+    base = case.site.base
+    admins = [(_in("admins", i, "name"), admin.name) for i, admin in enumerate(base.admins)]
+    others = [(path, name) for path, name, _, _ in (*_users(case), *_groups(case))]
+    for path, name, first in repeated([*admins, *others]):
+        if path[1] != "admins":
+            message = f"{name} is also {case.also(first)}"
+            remedy = "keep one: an admin is a user already, and a user has a group of that name"
+            yield case.problem(path, message, remedy)
+    for path, name in others:
+        if is_system_group(name):
+            message = f"{name} is a name of the system, of a service or of the appliance"
+            yield case.problem(path, message, "take another, as alice or vision-team")
+
+
+def numbers(case: Case) -> Iterator[Finding]:
+    """A number is one user's or group's, and nobody's of the system."""
+    given = [(path, number) for _, _, path, number in (*_users(case), *_groups(case))]
+    for path, number, first in repeated(given):
+        message = f"{number} is also {case.also(first)}"
+        yield case.problem(path, message, "take another: a user's own group has the user's number")
+    for path, number in given:
+        if number in NOBODY:
+            message = f"{number} is a number of systemd's or nobody's"
+            yield case.problem(path, message, "take one up to 60000, or from 65536 on")
+
+
+def users(case: Case) -> Iterator[Finding]:
+    """Users have public keys, and are in groups there are."""
+    known = [group.name for group in case.site.base.groups]
+    for i, user in enumerate(case.site.base.users):
+        yield from _keys(case, ("base", "users", i, "keys"), user.keys)
+        for j, name in enumerate(user.groups):
+            if name not in known and case.checked.listed("base", "groups"):
+                path: KeyPath = ("base", "users", i, "groups", j)
+                message = f"there is no group {name} in base.groups"
+                yield case.problem(path, message, nearest(name, known, "groups"))
+
+
+def homes(case: Case) -> Iterator[Finding]:
+    """Users' homes are in nobody else's place."""
+    base = case.site.base
+    path: KeyPath = ("base", "homes")
+    if is_system_folder(base.homes):
+        message = f"{base.homes} belongs to the operating system"
+        yield case.problem(path, message, "take /home, or a folder of a mount, as /shared/home")
+    for i, mount in enumerate(case.site.storage.mounts):
+        if inside("/home", mount.at) and base.admins:
+            where: KeyPath = ("storage", "mounts", i, "at")
+            message = f"{mount.at} would hide the homes of base.admins in /home, keys and all"
+            remedy = "mount it elsewhere, as at /shared, and set base.homes: /shared/home"
+            yield case.problem(where, message, remedy)
 
 
 def time(case: Case) -> Iterator[Finding]:
@@ -58,4 +142,4 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-RULES: tuple[Rule, ...] = (admins, time)
+RULES: tuple[Rule, ...] = (admins, names, numbers, users, homes, time)

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.texts import (
+    AbsolutePath,
     AccountName,
     Few,
     Kept,
@@ -15,6 +16,9 @@ from appliance.models.texts import (
     Zone,
 )
 
+FIRST, LAST = 1000, 2_000_000_000
+"""Numbers of people: those below are the system's (login.defs(5), SYS_UID_MAX)."""
+
 
 class Admin(Model):
     """A person who may log in to every host."""
@@ -24,6 +28,27 @@ class Admin(Model):
     sudo: bool = Field(default=True, description="May become root")
 
 
+class Group(Model):
+    """A group that is the same on every host."""
+
+    name: AccountName = Field(description="Group made on every host")
+    gid: int = Field(ge=FIRST, le=LAST, description="Its number there")
+
+
+class User(Model):
+    """Somebody who works on the cluster, and administers nothing."""
+
+    name: AccountName = Field(description="Account made on every host")
+    uid: int = Field(
+        ge=FIRST,
+        le=LAST,
+        description="Its number there, and that of the group of the same name: files on a server belong to numbers",
+    )
+    groups: Few[AccountName] = Field(default=(), description="Names of base.groups")
+    keys: Few[PublicKey] = Field(min_length=1, description="OpenSSH public keys")
+    shell: AbsolutePath = Field(default="/bin/bash", description="Shell")
+
+
 class BaseOptions(Model):
     """Stage base."""
 
@@ -31,7 +56,13 @@ class BaseOptions(Model):
     ntp_servers: Few[Server] = Field(
         default=(), description="Empty: the first control host serves time to the others"
     )
-    admins: Many[Admin] = Field(default=(), description="People")
+    admins: Many[Admin] = Field(default=(), description="People who run the cluster")
+    users: Many[User] = Field(default=(), description="People who work on it")
+    groups: Many[Group] = Field(default=(), description="What users share files by")
+    homes: AbsolutePath = Field(
+        default="/home",
+        description="Folder of users' homes; at or below one of storage.mounts they are made on the storage host, once for all",
+    )
     banner: Few[Line] = Field(
         default=(),
         description="Lines that whoever logs in reads first, by ssh and on the console; a lawyer's words",

@@ -17,6 +17,7 @@ STAGE = Stage(
     minutes=1.0,
     owns=(
         *("/etc/ssh/sshd_config.d/*", "/root/.ssh/rc", "/root/.ssh/environment", "/etc/ssh/sshrc"),
+        "/etc/ssh/authorized_keys.d/*",
         *("/etc/sudoers.d/*", "/etc/nftables.d/*", "/etc/security/limits.d/*"),
         *("/etc/cron.d/*", "/etc/cron.hourly/*", "/etc/cron.daily/*", "/etc/cron.weekly/*"),
         *("/etc/cron.monthly/*", "/var/spool/cron/crontabs/*", "/var/spool/cron/*"),

@@ -78,6 +78,9 @@ def variables(context: RoleContext) -> Variables:
         "base_timezone": base.timezone,
         "base_container": container,
         "base_admins": [{"name": a.name, "keys": list(a.keys)} for a in base.admins],
+        "base_groups": context.once(_groups),
+        "base_users": context.once(_users),
+        "base_homes_here": site.storage.mount_of(base.homes) is None,
         "base_sudoers": [admin.name for admin in base.admins if admin.sudo],
         "base_root_login": site.access.user == "root",
         "base_ssh_port": site.access.port,
@@ -94,6 +97,29 @@ def variables(context: RoleContext) -> Variables:
         "base_weekly_program": context.once(_weekly),
         "base_held_packages": list(HELD_PACKAGES),
     }
+
+
+def _groups(context: RoleContext) -> list[Variables]:
+    """The site's, and each user's own."""
+    base = context.site.base
+    numbers = [(g.name, g.gid) for g in base.groups] + [(u.name, u.uid) for u in base.users]
+    return [{"name": name, "gid": gid} for name, gid in numbers]
+
+
+def _users(context: RoleContext) -> list[Variables]:
+    base = context.site.base
+    return [
+        {
+            "name": user.name,
+            "uid": user.uid,
+            "group": user.name,
+            "groups": list(user.groups),
+            "home": f"{base.homes}/{user.name}",
+            "shell": user.shell,
+            "keys": list(user.keys),
+        }
+        for user in base.users
+    ]
 
 
 def _weekly(context: RoleContext) -> str:

@@ -11,12 +11,11 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.reading import opened
 from appliance.config.rules.base import Case, Rule, named_twice, repeated
 from appliance.config.rules.reserved import SLURM_WORDS
+from appliance.stages.slurm.site import DEFAULT_ACCOUNT
 
 PARTS = ("pyxis", "enroot")
 SECTION: KeyPath = ("slurm", "containers")
 TOP_FOLDER = re.compile(r"^(?:\./)?(?:nvslurm-plugin-)?pyxis-v?(\d+(?:\.\d+)+)(?:/|$)")
-DEFAULT_ACCOUNT = "default"
-"""As a site without accounts has it; in accounting it is a name like any other."""
 UNLIMITED = "UNLIMITED"
 
 

@@ -91,6 +91,10 @@ class Partition(Model):
     )
 
 
+DEFAULT_ACCOUNT = "default"
+"""Whom no account names charges this one; in accounting it is a name like any other."""
+
+
 class Account(Model):
     """A Slurm account and the users who may charge it."""
 
@@ -126,7 +130,8 @@ class SlurmOptions(Model):
         description="Exactly one is the default",
     )
     accounts: Many[Account] = Field(
-        default=(Account.model_construct(name="default", users=("root",)),), description="Who pays"
+        default=(Account.model_construct(name=DEFAULT_ACCOUNT, users=("root",)),),
+        description="Who pays; those of base.users whom none names charge default",
     )
     watch: WatchOptions = Field(default=WatchOptions(), description="When hosts drain themselves")
     containers: ContainerOptions | None = Field(

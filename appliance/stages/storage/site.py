@@ -50,3 +50,7 @@ class StorageOptions(Model):
     scratch: Scratch | None = Field(
         default=Scratch.model_construct(), description="Local scratch of GPU hosts; null: none"
     )
+
+    def mount_of(self, folder: str) -> NfsMount | None:
+        """What hosts mount at this folder or above it."""
+        return next((m for m in self.mounts if f"{folder}/".startswith(f"{m.at}/")), None)

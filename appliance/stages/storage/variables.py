@@ -25,6 +25,7 @@ def variables(context: RoleContext) -> Variables:
         "storage_exports": [_export(context.site, e) for e in context.site.storage.exports]
         if serves
         else [],
+        **_homes(context.site, serves),
         "storage_client": client(facts) if context.site.storage.mounts else "none",
         "storage_mounts": [
             mount
@@ -32,6 +33,18 @@ def variables(context: RoleContext) -> Variables:
             if (mount := _mount(context, facts, wanted)) is not None
         ],
         **_scratch(context),
+    }
+
+
+def _homes(site: Site, serves: bool) -> Variables:
+    """Homes on an export of the site's own; to make them on another's server is its own people's to do."""
+    base, mount = site.base, site.storage.mount_of(site.base.homes)
+    paths = [export.path for export in site.storage.exports]
+    if not serves or not base.users or mount is None or mount.export not in paths:
+        return {"storage_homes_in": "", "storage_homes": []}
+    return {
+        "storage_homes_in": mount.export + base.homes.removeprefix(mount.at),
+        "storage_homes": [{"name": user.name, "uid": user.uid} for user in base.users],
     }
 
 

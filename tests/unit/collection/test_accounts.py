@@ -61,7 +61,7 @@ def test_a_new_group_and_user_are_made(run: Run, host: Host, database: Database)
     assert answer["changed"]
     assert host.calls == [
         "groupadd -g 900 ops",
-        "useradd -s /bin/bash -p * -m -u 1500 -U -G ops ada",
+        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -u 1500 -U -G ops ada",
     ]
     wanted = {"groups": ["ops"], "uid": 1500, "shell": "/bin/bash", "password": "locked"}
     assert answer["resources"] == [
@@ -82,8 +82,8 @@ def test_who_comes_back_gets_the_number_of_the_home(
     monkeypatch.setattr(module.os, "stat", lambda path: SimpleNamespace(st_uid=0))
     run("accounts", users=[{"name": "ada"}])
     assert host.calls == [
-        "useradd -s /bin/bash -p * -m -u 54321 -U ada",
-        "useradd -s /bin/bash -p * -m -U ada",
+        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -u 54321 -U ada",
+        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -U ada",
     ]
 
 
@@ -162,9 +162,58 @@ def test_who_is_no_longer_named_loses_the_login(run: Run, host: Host, database: 
     keys = database.home / "ada/.ssh/authorized_keys"
     keys.parent.mkdir()
     keys.write_text(KEY)
-    run("accounts", users=[{"name": "bob"}], only_in="admins")
-    assert host.calls == ["usermod -s /usr/sbin/nologin -p * ada", "gpasswd -d ada admins"]
+    apart = database.home / "apart"
+    apart.mkdir()
+    (apart / "ada").write_text(KEY)
+    bob = {"name": "bob", "groups": ["admins"]}
+    run("accounts", users=[bob], only_in=["admins"], keys_in=str(apart))
+    assert host.calls == ["usermod -s /usr/sbin/nologin -p * -e 1 ada", "gpasswd -d ada admins"]
     assert not keys.exists()
+    assert list(apart.iterdir()) == []
+
+
+def test_who_goes_to_another_circle_keeps_the_login(
+    run: Run, host: Host, database: Database
+) -> None:
+    database.user("bob")
+    database.group("admins", 901, "bob")
+    database.group("users", 902, "bob")
+    given = [{"name": "bob", "groups": ["users"]}]
+    run("accounts", users=given, only_in=["admins", "users"])
+    assert host.calls == ["usermod -G users bob", "gpasswd -d bob admins"]
+
+
+def test_who_comes_back_has_an_account_that_has_not_expired(
+    run: Run, host: Host, database: Database, tmp_path: Path
+) -> None:
+    database.user("bob")
+    database.user("carol")
+    # Of carol somebody chose the day.
+    (tmp_path / "shadow").write_text("bob:*:1:0:99999:7::1:\ncarol:*:1:0:99999:7::20000:\n")
+    run("accounts", users=[{"name": "bob"}, {"name": "carol"}])
+    assert host.calls == ["usermod -e  bob"]
+
+
+def test_keys_apart_are_a_file_of_roots_and_the_home_is_left_alone(
+    run: Run, host: Host, database: Database, monkeypatch: pytest.MonkeyPatch, plugin: Plugin
+) -> None:
+    module = plugin("modules.accounts")
+    me = (str(os.geteuid()), str(os.getegid()))
+    real = module.Wanted
+    monkeypatch.setattr(module, "Wanted", lambda *a: real(*a[:3], *me))
+    monkeypatch.setattr(module, "attributes_differ", lambda *_: [])
+    monkeypatch.setattr(module, "set_attributes", lambda *_: None)
+    database.user("bob")
+    folder = database.home / "keys"
+    bob = {"name": "bob", "keys": [KEY], "keys_apart": True, "make_home": False}
+    assert run("accounts", users=[bob], keys_in=str(folder))["changed"]
+    assert (folder / "bob").read_text() == KEY + "\n"
+    assert (folder / "bob").stat().st_mode & 0o777 == 0o644
+    assert not (database.home / "bob/.ssh").exists()
+    assert not run("accounts", users=[bob], keys_in=str(folder))["changed"]
+    del database.users["bob"]
+    run("accounts", users=[bob], keys_in=str(folder))
+    assert host.calls == ["useradd -s /bin/bash -p * -M -U bob"]
 
 
 def test_an_absent_user_is_removed_once(run: Run, host: Host, database: Database) -> None:

@@ -62,7 +62,7 @@ storage:
     - {server: filer.example.org, path: /vol/home}
   mounts:
     - {export: /srv/data, at: /data}
-    - {export: /vol/home, at: /home}
+    - {export: /vol/home, at: /shared}
   scratch:
     at: /scratch
     devices: [/dev/nvme1n1]

@@ -50,6 +50,7 @@ def of(
     *seen: HostFacts,
     hosts: list[dict[str, Any]] | None = None,
     secrets: dict[str, Secret] = SECRETS,
+    base: dict[str, Any] | None = None,
     **slurm: Any,
 ) -> dict[str, Any]:
     site = Site.model_validate(
@@ -58,6 +59,7 @@ def of(
             "name": "lab",
             "networks": {"management": {"cidr": "10.0.0.0/24"}},
             "hosts": hosts or HOSTS,
+            "base": base or {},
             "slurm": slurm,
         }
     )
@@ -190,6 +192,20 @@ def test_the_first_partition_is_the_default_where_none_was_chosen() -> None:
 def test_a_user_named_twice_is_added_once() -> None:
     made = of("head", accounts=[{"name": "physics", "users": ["ada", "ben", "ada"]}])
     assert made["slurm_accounts"] == [{"name": "physics", "users": ["ada", "ben"]}]
+
+
+def test_users_whom_no_account_names_charge_the_default_one() -> None:
+    def user(name: str, uid: int) -> dict[str, Any]:
+        return {"name": name, "uid": uid, "keys": [f"ssh-ed25519 AAAA {name}"]}
+
+    people = {"users": [user("ada", 2001), user("ben", 2002)]}
+    default = {"name": "default", "users": ["root", "ada", "ben"]}
+    assert of("head", base=people)["slurm_accounts"] == [default]
+    physics = {"name": "physics", "users": ["ada"]}
+    made = of("head", base=people, accounts=[physics])["slurm_accounts"]
+    assert made == [physics, {"name": "default", "users": ["ben"]}]
+    physics["users"] = ["ada", "ben"]
+    assert of("head", base=people, accounts=[physics])["slurm_accounts"] == [physics]
 
 
 def test_memory_per_core_is_the_smallest_hosts() -> None:

@@ -38,6 +38,7 @@ def of(
     kernel: str = "6.1.0-18-amd64",
     networks: dict[str, Any] | None = None,
     hosts: list[dict[str, Any]] | None = None,
+    base: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The variables of one host. The profile has no say in them."""
     site = Site.model_validate(
@@ -46,6 +47,7 @@ def of(
             "name": "s",
             "networks": {"management": {"cidr": "10.0.0.0/24"}, **(networks or {})},
             "hosts": hosts or HOSTS,
+            "base": base or {},
             "storage": STORAGE if storage is None else storage,
         }
     )
@@ -145,3 +147,26 @@ def test_scratch_is_for_gpu_hosts_and_its_disks_for_machines() -> None:
 )
 def test_unit_names_are_those_systemd_escape_gives(at: str, unit: str) -> None:
     assert mount_unit(at) == unit
+
+
+USERS = {"users": [{"name": "ada", "uid": 2001, "keys": ["ssh-ed25519 AAAA ada"]}]}
+
+
+@pytest.mark.parametrize(
+    ("folder", "made_in"),
+    [("/data", "/srv/data"), ("/data/home", "/srv/data/home"), ("/database", ""), ("/home", "")],
+)
+def test_homes_on_an_export_are_made_where_it_is_served(folder: str, made_in: str) -> None:
+    base = {**USERS, "homes": folder}
+    there, elsewhere = of("nas1", base=base), of("gpu-1", base=base)
+    assert there["storage_homes_in"] == made_in
+    assert there["storage_homes"] == ([{"name": "ada", "uid": 2001}] if made_in else [])
+    assert (elsewhere["storage_homes_in"], elsewhere["storage_homes"]) == ("", [])
+
+
+def test_homes_on_the_server_of_others_are_theirs_to_make() -> None:
+    outside = {
+        "external": [{"server": "nas9", "path": "/vol/x"}],
+        "mounts": [{"export": "/vol/x", "at": "/data"}],
+    }
+    assert of("nas1", outside, base={**USERS, "homes": "/data"})["storage_homes"] == []

@@ -11,6 +11,7 @@ from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.topology import slurm_switches
 from appliance.stages.gpu.facts import Gpu, MigPart
+from appliance.stages.slurm.site import DEFAULT_ACCOUNT
 from appliance.stages.slurm.variables.containers import containers
 from appliance.stages.slurm.variables.watch import watch
 
@@ -231,10 +232,12 @@ def _partitions(context: RoleContext) -> list[Variables]:
 
 
 def _accounts(context: RoleContext) -> list[Variables]:
-    return [
-        {"name": account.name, "users": list(dict.fromkeys(account.users))}
-        for account in context.site.slurm.accounts
-    ]
+    given = {account.name: dict.fromkeys(account.users) for account in context.site.slurm.accounts}
+    paying = {name for users in given.values() for name in users}
+    others = [user.name for user in context.site.base.users if user.name not in paying]
+    if others:
+        given.setdefault(DEFAULT_ACCOUNT, {}).update(dict.fromkeys(others))
+    return [{"name": name, "users": list(users)} for name, users in given.items()]
 
 
 def _constrains(context: RoleContext) -> bool:

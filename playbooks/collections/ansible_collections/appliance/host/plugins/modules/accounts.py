@@ -8,7 +8,8 @@ module: accounts
 short_description: Groups and users of a role
 description:
   - Users are in the groups named and in no others; with no I(group) of theirs the primary one is that of their own name.
-  - The keys given become the whole of ~/.ssh/authorized_keys, so that a key taken from the list is revoked.
+  - The keys given become the whole of ~/.ssh/authorized_keys, so that a key taken from the list is revoked; those of I(keys_apart)
+    become a file of root's in I(keys_in), for a home on a file server may not be there, and is not root's to write.
 options:
   groups:
     description: Groups, made before the users.
@@ -31,13 +32,21 @@ options:
       groups: {description: Further groups., type: list, elements: str, default: []}
       shell: {description: /bin/bash, or nologin for system users., type: str}
       home: {description: Directory; made unless the user is a system user., type: str}
+      make_home: {description: Make the home, where the user is new., type: bool, default: true}
       system: {description: Take a system number, make no home., type: bool, default: false}
       keys: {description: OpenSSH public keys., type: list, elements: str, default: []}
+      keys_apart: {description: "Write them into I(keys_in), and leave the home alone.", type: bool, default: false}
       locked_password: {description: No password opens the account., type: bool, default: true}
       state: {description: An absent user's files remain., type: str, choices: [present, absent], default: present}
   only_in:
-    description: A group all users given belong to, and nobody else; who was in it and is no longer given loses keys and shell.
+    description: Groups of nobody but users given for them; who was in one and is no longer given at all loses keys and shell, and the account expires.
+    type: list
+    elements: str
+    default: []
+  keys_in:
+    description: Folder sshd reads keys from, one file for each user, as AuthorizedKeysFile names it.
     type: str
+    default: /etc/ssh/authorized_keys.d
 """
 
 EXAMPLES = r"""
@@ -45,6 +54,7 @@ EXAMPLES = r"""
   appliance.host.accounts:
     groups: [{name: operators}]
     users: [{name: ada, groups: [operators], keys: ["ssh-ed25519 AAAA ada"]}]
+    only_in: [operators]
 """
 
 RETURN = r"""
@@ -56,6 +66,7 @@ import grp
 import os
 import pwd
 import time
+from contextlib import suppress
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -95,17 +106,23 @@ SPEC = {
             "groups": {"type": "list", "elements": "str", "default": []},
             "shell": {},
             "home": {},
+            "make_home": {"type": "bool", "default": True},
             "system": {"type": "bool", "default": False},
             "keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
+            "keys_apart": {"type": "bool", "default": False, "no_log": False},
             "locked_password": {"type": "bool", "default": True, "no_log": False},
             "state": {"default": "present", "choices": ["present", "absent"]},
         },
     },
-    "only_in": {},
+    "only_in": {"type": "list", "elements": "str", "default": []},
+    "keys_in": {"default": "/etc/ssh/authorized_keys.d", "no_log": False},
 }
 SHADOW = "/etc/shadow"
+DISMISSED = "1"
+"""The day an account of somebody dismissed expired: the second of 1970 (shadow(5)); a date somebody chose is left alone."""
 NO_LOGIN = "/usr/sbin/nologin"
 LOCK_SECONDS = 30
+EXPIRES = 7
 HOMES = "/home"
 FIRST_OF_PEOPLE = 1000
 
@@ -162,49 +179,65 @@ class Accounts:
         if found.pw_gid == 0 and item["group"] is None and not _is_group(name):
             self._do(["groupadd", name], f"group {name}")
 
-    def dismiss(self, group: str, stay: set[str]) -> None:
-        """Take the login from members of ``group`` who are not to ``stay``; their files remain."""
+    def dismiss(self, group: str, stay: set[str], given: set[str]) -> None:
+        """Take members who are not to ``stay`` out of ``group``, and from those not ``given`` the login; their files remain."""
         members = grp.getgrnam(group).gr_mem if _is_group(group) else []
         for name in sorted(set(members) - stay):
             entry = _passwd(name)
-            if entry is not None:
-                keys = os.path.join(entry.pw_dir, ".ssh", "authorized_keys")
-                self._do(["usermod", "-s", NO_LOGIN, "-p", "*", name], f"user {name}")
-                if os.path.lexists(keys) and not self.check:
-                    with about(keys):
-                        os.unlink(keys)
+            if entry is not None and name not in given:
+                self._do(
+                    ["usermod", "-s", NO_LOGIN, "-p", "*", "-e", DISMISSED, name], f"user {name}"
+                )
+                for keys in (
+                    os.path.join(entry.pw_dir, ".ssh", "authorized_keys"),
+                    self._apart(name),
+                ):
+                    self._revoke(keys)
             self._do(["gpasswd", "-d", name, group], f"user {name}")
+
+    def _revoke(self, keys: str) -> None:
+        if os.path.lexists(keys) and not self.check:
+            with about(keys), suppress(PermissionError):
+                # In a home on a file server root is nobody; an account that has expired opens to no key.
+                os.unlink(keys)
+
+    def _apart(self, name: str) -> str:
+        return os.path.join(self.module.params["keys_in"], name)
 
     def _keys(self, item: dict[str, Any]) -> None:
         entry = _passwd(item["name"])
         if entry is None:
             self.changes.append(f"keys of {item['name']}")
             return
-        folder = os.path.join(entry.pw_dir, ".ssh")
-        path = os.path.join(folder, "authorized_keys")
-        owner, group = str(entry.pw_uid), str(entry.pw_gid)
+        path = os.path.join(entry.pw_dir, ".ssh", "authorized_keys")
+        mode, folder_mode, owner, group = 0o600, 0o700, str(entry.pw_uid), str(entry.pw_gid)
+        if item["keys_apart"]:
+            # sshd reads it as the user (sshd_config(5), AuthorizedKeysFile).
+            path = self._apart(item["name"])
+            mode, folder_mode, owner, group = 0o644, 0o755, "root", "root"
+        folder = os.path.dirname(path)
         self.resources.append({"kind": "file", "name": path})
         text = "".join(f"{key.strip()}\n" for key in item["keys"])
-        wanted = Wanted(path, text.encode(), 0o600, owner, group)
-        if self._folder(folder, owner, group):
+        wanted = Wanted(path, text.encode(), mode, owner, group)
+        if self._folder(folder, folder_mode, owner, group):
             self.changes.append(folder)
         if read(path) == wanted.data and not attributes_differ(
-            path, 0o600, owner, group, self.check
+            path, mode, owner, group, self.check
         ):
             return
         self.changes.append(f"keys of {item['name']}")
         if not self.check:
             Staged(self.module, wanted).commit()
 
-    def _folder(self, folder: str, owner: str, group: str) -> bool:
+    def _folder(self, folder: str, mode: int, owner: str, group: str) -> bool:
         if os.path.islink(folder):
             raise Problem(f"{folder}: is a link, a directory is wanted there")
-        if os.path.isdir(folder) and not attributes_differ(folder, 0o700, owner, group):
+        if os.path.isdir(folder) and not attributes_differ(folder, mode, owner, group):
             return False
         if not self.check:
             with about(folder):
-                os.makedirs(folder, 0o700, exist_ok=True)
-            set_attributes(folder, 0o700, owner, group, folder)
+                os.makedirs(folder, mode, exist_ok=True)
+            set_attributes(folder, mode, owner, group, folder)
         return True
 
     def _do(self, argv: list[str], what: str) -> None:
@@ -233,7 +266,10 @@ def _shell(item: dict[str, Any]) -> str:
 
 def _new(item: dict[str, Any]) -> list[str]:
     options = ["-s", _shell(item), "-p", "*"]
-    options += ["--system", "-M"] if item["system"] else ["-m"]
+    options += ["--system"] if item["system"] else []
+    # Without a mode of its own useradd leaves a home open to all (Debian's login.defs).
+    closed = ["-m", "-K", "HOME_MODE=0700"]
+    options += closed if item["make_home"] and not item["system"] else ["-M"]
     if item["uid"] is None and (number := _number_left(item)):
         options += ["-u", str(number)]
     for flag, key in (("-u", "uid"), ("-g", "group"), ("-d", "home")):
@@ -278,6 +314,8 @@ def _corrections(item: dict[str, Any], found: pwd.struct_passwd) -> list[str]:
         options += ["-G", ",".join(item["groups"])]
     if item["locked_password"] and _has_password(item["name"]):
         options += ["-p", "*"]
+    if _shadow(item["name"])[EXPIRES:] == [DISMISSED]:
+        options += ["-e", ""]
     return options
 
 
@@ -300,12 +338,17 @@ def _group_name(gid: int) -> str:
 
 
 def _has_password(name: str) -> bool:
+    return not _shadow(name)[1].startswith(("*", "!"))
+
+
+def _shadow(name: str) -> list[str]:
+    """The fields up to the day the account expires; of one without an entry none has a value."""
     with about(SHADOW), open(SHADOW) as file:
         for line in file:
-            account, password = line.split(":")[:2]
-            if account == name:
-                return not password.startswith(("*", "!"))
-    return False
+            fields = line.rstrip("\n").split(":")
+            if fields[0] == name:
+                return fields[: EXPIRES + 1]
+    return [name, "*"]
 
 
 def main() -> None:
@@ -315,12 +358,12 @@ def main() -> None:
     try:
         for group in module.params["groups"]:
             accounts.group(group)
-        only_in = module.params["only_in"]
         for user in module.params["users"]:
-            accounts.user({**user, "groups": [*user["groups"], *([only_in] if only_in else [])]})
-        if only_in:
-            present = (user for user in module.params["users"] if user["state"] == "present")
-            accounts.dismiss(only_in, {user["name"] for user in present})
+            accounts.user(user)
+        present = [user for user in module.params["users"] if user["state"] == "present"]
+        for group in module.params["only_in"]:
+            stay = {user["name"] for user in present if group in user["groups"]}
+            accounts.dismiss(group, stay, {user["name"] for user in present})
     except Problem as problem:
         module.fail_json(msg=str(problem), changes=accounts.changes)
     module.exit_json(
