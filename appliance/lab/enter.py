@@ -2,7 +2,6 @@
 
 From a plain chroot nothing else will do: the kernel lets no process under chroot(2) make a user namespace
 (user_namespaces(7)), so a host started there could run no unit with PrivateUsers=, such as Debian's Prometheus.
-What is mounted elsewhere is let go there: a copy of another rack's disk would keep that rack from being taken away.
 It stands alone, because it runs by its path.
 """
 
@@ -14,7 +13,6 @@ import sys
 NEW_NAMESPACE = 0x00020000
 RECURSIVE_SLAVE = 0x4000 | 0x80000
 MOVE = 0x2000
-DETACH = 2
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -26,26 +24,14 @@ def enter(folder: str) -> None:
     root = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     # To enter the namespace one is in leads to its true root, above any chroot.
     own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
-    table = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
     _done(LIBC.setns(own, NEW_NAMESPACE), "setns")
     _done(LIBC.mount(b"none", b"/", None, RECURSIVE_SLAVE, None), "mount --make-rslave /")
-    for point in elsewhere(table, root):
-        LIBC.umount2(point, DETACH)
     os.fchdir(root)
     _done(LIBC.mount(b".", b"/", None, MOVE, None), f"mount --move {folder} /")
     os.chroot(".")
     os.chdir("/")
-    for opened in (root, own, table):
-        os.close(opened)
-
-
-def elsewhere(table: int, folder: int) -> list[bytes]:
-    """Mount points that are neither an open folder, below it nor above it, the last first. ``table``: /proc, wherever it is now."""
-    place = os.readlink(b"self/fd/%d" % folder, dir_fd=table) + b"/"
-    with os.fdopen(os.open("self/mountinfo", os.O_RDONLY, dir_fd=table), "rb") as lines:
-        points = [line.split()[4].replace(b"\\040", b" ") for line in lines]
-    apart = [p for p in points if not (p + b"/").startswith(place)]
-    return [p for p in apart if not place.startswith(p.rstrip(b"/") + b"/")][::-1]
+    os.close(root)
+    os.close(own)
 
 
 def _done(result: int, what: str) -> None:

@@ -13,8 +13,7 @@ from appliance.errors import ApplianceError
 from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, Rack, RackHost
 
 DISK_GIB = 12
-LEAVE_SECONDS, RELEASE_SECONDS = 2.0, 30.0
-"""How long others may keep a mount of a rack that goes, and how long until that is an error."""
+RELEASE_SECONDS = 10.0
 MACHINE_ID = Path("/etc/machine-id")
 NO_MACHINE_ID = ("", "uninitialized")
 ENTER = Path(__file__).with_name("enter.py")
@@ -23,10 +22,10 @@ CLUSTER_FOLDERS = ("var/lib/containerd", "var/lib/kubelet")
 """What a host of a cluster has on its disk itself: overlays do not stack, and kubelet measures a real file system."""
 
 
-def mounted(below: Path, process: Path = Path("/proc/self")) -> tuple[Path, ...]:
-    """Mount points at or below ``below`` as a process sees them, deepest last."""
+def mounted(below: Path) -> tuple[Path, ...]:
+    """Mount points at or below ``below``, deepest last."""
     found = []
-    for line in (process / "mountinfo").read_text(encoding="utf-8").splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         point = Path(line.split()[4].replace("\\040", " "))
         if point == below or below in point.parents:
             found.append(point)
@@ -72,34 +71,13 @@ def remove(folder: Path) -> None:
     held = mounted(folder)
     if held:
         raise ApplianceError(f"{held[-1]} cannot be unmounted", "end what uses it, then try again")
-    # A process that got a mount namespace meanwhile has a copy of every mount: each host of another rack until it has
-    # thrown them away, a build or a machine as long as it lives.
-    began = time.monotonic()
-    while images := attached(folder):
-        waited = time.monotonic() - began
-        if waited > LEAVE_SECONDS:
-            _unmount_elsewhere(folder)
-        if waited > RELEASE_SECONDS:
-            raise ApplianceError(
-                f"{images[0]} is still mounted for another process",
-                f"find it: grep -l {folder} /proc/[0-9]*/mounts, end it, then try again",
-            )
-        time.sleep(0.05)
     if folder.exists():
         shutil.rmtree(folder)
-
-
-def _unmount_elsewhere(below: Path) -> None:
-    """Unmount everything below a folder in other namespaces, whose processes go on."""
-    own = Path("/proc/self/ns/mnt").readlink()
-    for process in Path("/proc").glob("[0-9]*"):
-        # It may end meanwhile.
-        with suppress(OSError):
-            points = () if (process / "ns/mnt").readlink() == own else mounted(below, process)
-            if points:
-                # With the processes' own namespace, too: umount looks at /proc as it is mounted there.
-                there = ("nsenter", "--target", process.name, "--mount", "--pid", "--root")
-                run((*there, "umount", "--lazy", *map(str, reversed(points))), check=False)
+    # A process that got a mount namespace meanwhile had copies of the mounts. They went with the folders they were at
+    # (rmdir(2)), and the kernel lets go of the disks behind them when it comes to it.
+    deadline = time.monotonic() + RELEASE_SECONDS
+    while attached(folder) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def own_view(host: RackHost) -> tuple[str, ...]:

@@ -3,17 +3,14 @@
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.process import Completed, run, spawn
 from appliance.config.load import load_site
-from appliance.errors import ApplianceError
 from appliance.lab import (
     cgroups,
     fabric,
@@ -211,90 +208,25 @@ def test_hosts_in_a_plain_chroot_may_make_user_namespaces(tmp_path: Path) -> Non
     assert "etc" in done.stdout.split()
 
 
-def test_a_host_that_starts_in_a_plain_chroot_keeps_no_other_racks_disk(tmp_path: Path) -> None:
-    view, other = tmp_path / "view", tmp_path / "other"
-    view.mkdir()
-    run(("mount", "--bind", "/", str(view)))
-    run(("mount", "-t", "proc", "proc", f"{view}/proc"))
-    try:
-        disk(other)
-        script = "grep -c other /proc/self/mountinfo; exec sleep 100"
-        enter = (sys.executable, "-ISB", str(mounts.ENTER), str(view), "sh", "-c", script)
-        with at_work(tmp_path / "log", *enter) as started:
-            while not (tmp_path / "log").read_text():
-                time.sleep(0.01)
-            mounts.unmount(other)
-            end = time.monotonic() + 10
-            while mounts.attached(other) and time.monotonic() < end:
-                time.sleep(0.01)
-            assert mounts.attached(other) == ()
-            assert os.waitpid(started, os.WNOHANG) == (0, 0)
-    finally:
-        mounts.unmount(tmp_path)
-
-
-def disk(folder: Path) -> None:
-    """A disk that is mounted below a folder."""
-    image, point = folder / "disk.img", folder / "disk"
-    point.mkdir(parents=True)
+def test_a_disk_of_which_another_namespace_has_a_copy_goes_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "rack"
+    image, disk = folder / "disk.img", folder / "disk"
+    disk.mkdir(parents=True)
     image.touch()
     os.truncate(image, 1 << 20)
     run(("mke2fs", "-q", "-F", str(image)))
-    run(("mount", "-o", "loop", str(image), str(point)))
-
-
-@contextmanager
-def at_work(log: Path, *argv: str) -> Iterator[int]:
-    """A program, ended at the end."""
-    started = spawn(argv, log=log)
+    run(("mount", "-o", "loop", str(image), str(disk)))
+    pid = spawn(("unshare", "--mount", "sleep", "100"), log=tmp_path / "log")
     try:
-        yield started
+        while Path(f"/proc/{pid}/comm").read_text() != "sleep\n":
+            time.sleep(0.01)
+        assert mounts.attached(folder) == (image,)
+        mounts.remove(folder)
+        assert mounts.attached(folder) == ()
+        assert not folder.exists()
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(started, signal.SIGKILL)
-        os.waitpid(started, 0)
-
-
-@contextmanager
-def disk_elsewhere(folder: Path, *words: str) -> Iterator[int]:
-    """A disk below a folder, and a process that has a copy of its mount in a namespace of its own."""
-    disk(folder)
-    unshare = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-    with at_work(folder.parent / "log", *unshare, *words) as holder:
-        while Path(f"/proc/{holder}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
-            time.sleep(0.01)
-        yield holder
-
-
-def test_removal_takes_a_disk_from_other_namespaces_and_their_processes_go_on(
-    tmp_path: Path,
-) -> None:
-    """As a build or an emulated machine has it, that began while the rack was there."""
-    with disk_elsewhere(tmp_path / "rack", "sleep", "100") as holder:
-        mounts.remove(tmp_path / "rack")
-        assert mounts.attached(tmp_path) == ()
-        assert not (tmp_path / "rack").exists()
-        assert os.waitpid(holder, os.WNOHANG) == (0, 0)
-
-
-def test_removal_waits_for_a_disk_that_somebody_works_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / "rack"
-    at_work = f"cd {place}/disk && touch here && exec sleep 100"
-    with disk_elsewhere(place, "sh", "-c", at_work) as holder:
-        while not (place / "disk/here").exists():
-            time.sleep(0.01)
-        monkeypatch.setattr(mounts, "LEAVE_SECONDS", 0.0)
-        monkeypatch.setattr(mounts, "RELEASE_SECONDS", 0.2)
-        with pytest.raises(ApplianceError, match=r"disk\.img is still mounted for another process"):
-            mounts.remove(place)
-        assert mounts.mounted(place) == ()
-        monkeypatch.undo()
-        threading.Timer(0.5, os.kill, (holder, signal.SIGKILL)).start()
-        mounts.remove(place)
-        assert mounts.attached(place) == ()
-        assert not place.exists()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.3, 0.8, 1.5])
