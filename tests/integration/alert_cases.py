@@ -1,7 +1,6 @@
 """For every alert the fault that raises it and the same without the fault, as series promtool plays back."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from appliance.alerts import ALERTS
 
@@ -14,374 +13,303 @@ FAILED = 'alertmanager_notifications_failed_total{instance="h",integration="webh
 STEADY = "x400"
 
 
-@dataclass(frozen=True)
-class Case:
-    """Series by name and values in promtool's notation, one value a minute; judged ``at`` a minute."""
+Series = tuple[str, str | None] | tuple[str, str | None, str | None]
+"""Its name, its values with the fault and, where they are others, those without it; None: it is not there."""
 
-    alert: str
-    fault: dict[str, str]
-    good: dict[str, str]
-    labels: dict[str, str]
-    at: int = 30
+
+class Case:
+    """Series in promtool's notation, one value a minute, judged ``at`` a minute; ``labels`` of the alert."""
+
+    def __init__(self, alert: str, labels: dict[str, str], *series: Series, at: int = 30) -> None:
+        self.alert, self.labels, self.at = alert, labels, at
+        self.fault = {name: values[0] for name, *values in series if values[0] is not None}
+        self.good = {name: values[-1] for name, *values in series if values[-1] is not None}
 
 
 CASES = (
     Case(
         "HostDown",
-        {'up{job="node",instance="h"}': "1x5 0x40"},
-        {'up{job="node",instance="h"}': "1" + STEADY, 'up{job="dcgm",instance="g"}': "1" + STEADY},
         {"instance": "h", "job": "node"},
+        ('up{job="node",instance="h"}', "1x5 0x40", "1" + STEADY),
+        ('up{job="dcgm",instance="g"}', None, "1" + STEADY),
     ),
     Case(
         "ClusterUnseen",
-        {'up{job="kubelet",instance="h"}': "1x5 0x40"},
-        {
-            'up{job="kubelet",instance="h"}': "1" + STEADY,
-            'up{job="kai",instance="queues"}': "0x8 1x400",
-        },
         {"instance": "h", "job": "kubelet"},
+        ('up{job="kubelet",instance="h"}', "1x5 0x40", "1" + STEADY),
+        ('up{job="kai",instance="queues"}', None, "0x8 1x400"),
     ),
     Case(
         "FilesystemFilling",
-        {
-            f"node_filesystem_avail_bytes{{{ROOT_FS}}}": "400-1x400",
-            f"node_filesystem_size_bytes{{{ROOT_FS}}}": "1000" + STEADY,
-            f"node_filesystem_readonly{{{ROOT_FS}}}": "0" + STEADY,
-        },
-        {
-            f"node_filesystem_avail_bytes{{{ROOT_FS}}}": "200" + STEADY,
-            f"node_filesystem_size_bytes{{{ROOT_FS}}}": "1000" + STEADY,
-            f"node_filesystem_readonly{{{ROOT_FS}}}": "0" + STEADY,
-        },
         {"instance": "h", "fstype": "ext4", "mountpoint": "/"},
+        (f"node_filesystem_avail_bytes{{{ROOT_FS}}}", "400-1x400", "200" + STEADY),
+        (f"node_filesystem_size_bytes{{{ROOT_FS}}}", "1000" + STEADY),
+        (f"node_filesystem_readonly{{{ROOT_FS}}}", "0" + STEADY),
         at=250,
     ),
     Case(
         "FilesystemFull",
-        {
-            f"node_filesystem_avail_bytes{{{ROOT_FS}}}": "20" + STEADY,
-            f"node_filesystem_size_bytes{{{ROOT_FS}}}": "1000" + STEADY,
-            f"node_filesystem_readonly{{{ROOT_FS}}}": "0" + STEADY,
-        },
-        {
-            f"node_filesystem_avail_bytes{{{ROOT_FS}}}": "20" + STEADY,
-            f"node_filesystem_size_bytes{{{ROOT_FS}}}": "1000" + STEADY,
-            f"node_filesystem_readonly{{{ROOT_FS}}}": "1" + STEADY,
-        },
         {"instance": "h", "fstype": "ext4", "mountpoint": "/"},
+        (f"node_filesystem_avail_bytes{{{ROOT_FS}}}", "20" + STEADY),
+        (f"node_filesystem_size_bytes{{{ROOT_FS}}}", "1000" + STEADY),
+        (f"node_filesystem_readonly{{{ROOT_FS}}}", "0" + STEADY, "1" + STEADY),
     ),
     Case(
         "InodesGone",
-        {
-            f"node_filesystem_files_free{{{ROOT_FS}}}": "1" + STEADY,
-            f"node_filesystem_files{{{ROOT_FS}}}": "1000" + STEADY,
-            f"node_filesystem_readonly{{{ROOT_FS}}}": "0" + STEADY,
-        },
-        {
-            f"node_filesystem_files_free{{{ROOT_FS}}}": "0" + STEADY,
-            f"node_filesystem_files{{{ROOT_FS}}}": "0" + STEADY,
-            f"node_filesystem_readonly{{{ROOT_FS}}}": "0" + STEADY,
-        },
         {"instance": "h", "fstype": "ext4", "mountpoint": "/"},
+        (f"node_filesystem_files_free{{{ROOT_FS}}}", "1" + STEADY, "0" + STEADY),
+        (f"node_filesystem_files{{{ROOT_FS}}}", "1000" + STEADY, "0" + STEADY),
+        (f"node_filesystem_readonly{{{ROOT_FS}}}", "0" + STEADY),
     ),
     Case(
         "ClockOff",
-        {'node_timex_offset_seconds{instance="h"}': "-0.2" + STEADY},
-        {'node_timex_offset_seconds{instance="h"}': "0.001" + STEADY},
         {"instance": "h"},
+        ('node_timex_offset_seconds{instance="h"}', "-0.2" + STEADY, "0.001" + STEADY),
     ),
     Case(
         "UnitFailed",
-        {'node_systemd_unit_state{instance="h",name="x.service",state="failed"}': "1" + STEADY},
-        {'node_systemd_unit_state{instance="h",name="x.service",state="failed"}': "0" + STEADY},
         {"instance": "h", "name": "x.service", "state": "failed"},
+        (
+            'node_systemd_unit_state{instance="h",name="x.service",state="failed"}',
+            "1" + STEADY,
+            "0" + STEADY,
+        ),
     ),
     Case(
         "MemoryLow",
-        {
-            'node_memory_MemAvailable_bytes{instance="h"}': "4" + STEADY,
-            'node_memory_MemTotal_bytes{instance="h"}': "100" + STEADY,
-        },
-        {
-            'node_memory_MemAvailable_bytes{instance="h"}': "6" + STEADY,
-            'node_memory_MemTotal_bytes{instance="h"}': "100" + STEADY,
-        },
         {"instance": "h"},
+        ('node_memory_MemAvailable_bytes{instance="h"}', "4" + STEADY, "6" + STEADY),
+        ('node_memory_MemTotal_bytes{instance="h"}', "100" + STEADY),
     ),
     Case(
         "ProcessesKilledForMemory",
-        {'node_vmstat_oom_kill{instance="h"}': "0x25 1x10"},
-        {'node_vmstat_oom_kill{instance="h"}': "7" + STEADY},
         {"instance": "h"},
+        ('node_vmstat_oom_kill{instance="h"}', "0x25 1x10", "7" + STEADY),
     ),
     Case(
         "GpuGone",
-        {
-            'DCGM_FI_DEV_GPU_TEMP{instance="h",gpu="0"}': "40x400",
-            'DCGM_FI_DEV_GPU_TEMP{instance="h",gpu="1"}': "40x60 stale",
-        },
-        {
-            'DCGM_FI_DEV_GPU_TEMP{instance="h",gpu="0"}': "40x400",
-            'DCGM_FI_DEV_GPU_TEMP{instance="h",gpu="1"}': "40x400",
-        },
         {"instance": "h"},
+        ('DCGM_FI_DEV_GPU_TEMP{instance="h",gpu="0"}', "40x400"),
+        ('DCGM_FI_DEV_GPU_TEMP{instance="h",gpu="1"}', "40x60 stale", "40x400"),
         at=120,
     ),
     Case(
         "GpuXid",
-        {f"DCGM_FI_DEV_XID_ERRORS{{{GPU}}}": "0x20 79x20"},
-        {
-            f"DCGM_FI_DEV_XID_ERRORS{{{GPU}}}": "0" + STEADY,
-            'DCGM_FI_DEV_XID_ERRORS{instance="h",gpu="4"}': "31" + STEADY,
-        },
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_XID_ERRORS{{{GPU}}}", "0x20 79x20", "0" + STEADY),
+        ('DCGM_FI_DEV_XID_ERRORS{instance="h",gpu="4"}', None, "31" + STEADY),
     ),
     Case(
         "GpuMemoryErrors",
-        {f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}}": "0x25 1x10"},
-        {f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}}": "3" + STEADY},
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{GPU}}}", "0x25 1x10", "3" + STEADY),
     ),
     Case(
         "GpuRowsWait",
-        {f"DCGM_FI_DEV_ROW_REMAP_PENDING{{{GPU}}}": "1" + STEADY},
-        {f"DCGM_FI_DEV_ROW_REMAP_PENDING{{{GPU}}}": "0" + STEADY},
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_ROW_REMAP_PENDING{{{GPU}}}", "1" + STEADY, "0" + STEADY),
     ),
     Case(
         "GpuRowsSpent",
-        {f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}}": "1" + STEADY},
-        {f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}}": "0" + STEADY},
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{GPU}}}", "1" + STEADY, "0" + STEADY),
     ),
     Case(
         "GpuHot",
-        {f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}}": "88" + STEADY},
-        {f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}}": "80" + STEADY},
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_GPU_TEMP{{{GPU}}}", "88" + STEADY, "80" + STEADY),
     ),
     Case(
         "GpuSlowedByHeat",
-        {f"DCGM_FI_DEV_THERMAL_VIOLATION{{{GPU}}}": "0+1000x40"},
-        {f"DCGM_FI_DEV_THERMAL_VIOLATION{{{GPU}}}": "9000" + STEADY},
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_THERMAL_VIOLATION{{{GPU}}}", "0+1000x40", "9000" + STEADY),
     ),
     Case(
         "GpuPcieReplays",
-        {f"DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{{GPU}}}": "0+60x40"},
-        {f"DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{{GPU}}}": "0+1x40"},
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{{GPU}}}", "0+60x40", "0+1x40"),
     ),
     Case(
         "GpuNvlinkErrors",
-        {f"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL{{{GPU}}}": "0+20x40"},
-        {f"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL{{{GPU}}}": "50" + STEADY},
         {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL{{{GPU}}}", "0+20x40", "50" + STEADY),
     ),
     Case(
         "GpuMetricsSilent",
-        {'up{job="dcgm",instance="h"}': "0" + STEADY},
-        {'up{job="dcgm",instance="h"}': "1" + STEADY},
         {"instance": "h", "job": "dcgm"},
+        ('up{job="dcgm",instance="h"}', "0" + STEADY, "1" + STEADY),
     ),
     Case(
         "FabricPortDown",
-        {f"node_infiniband_state_id{{{PORT}}}": "1" + STEADY},
-        {f"node_infiniband_state_id{{{PORT}}}": "4" + STEADY},
         {"instance": "h", "device": "mlx5_0", "port": "1"},
+        (f"node_infiniband_state_id{{{PORT}}}", "1" + STEADY, "4" + STEADY),
     ),
     Case(
         "FabricPortSlow",
-        {
-            f"node_infiniband_state_id{{{PORT}}}": "4" + STEADY,
-            f"node_infiniband_state_id{{{OTHER_PORT}}}": "4" + STEADY,
-            f"node_infiniband_rate_bytes_per_second{{{PORT}}}": "12500000000" + STEADY,
-            f"node_infiniband_rate_bytes_per_second{{{OTHER_PORT}}}": "25000000000" + STEADY,
-        },
-        {
-            f"node_infiniband_state_id{{{PORT}}}": "4" + STEADY,
-            f"node_infiniband_state_id{{{OTHER_PORT}}}": "4" + STEADY,
-            f"node_infiniband_rate_bytes_per_second{{{PORT}}}": "25000000000" + STEADY,
-            f"node_infiniband_rate_bytes_per_second{{{OTHER_PORT}}}": "25000000000" + STEADY,
-        },
         {"instance": "h", "device": "mlx5_0", "port": "1"},
+        (f"node_infiniband_state_id{{{PORT}}}", "4" + STEADY),
+        (f"node_infiniband_state_id{{{OTHER_PORT}}}", "4" + STEADY),
+        (
+            f"node_infiniband_rate_bytes_per_second{{{PORT}}}",
+            "12500000000" + STEADY,
+            "25000000000" + STEADY,
+        ),
+        (f"node_infiniband_rate_bytes_per_second{{{OTHER_PORT}}}", "25000000000" + STEADY),
     ),
     Case(
         "FabricErrorsGrow",
-        {f"node_infiniband_symbol_error_total{{{PORT}}}": "0+5x40"},
-        {f"node_infiniband_symbol_error_total{{{PORT}}}": "9000" + STEADY},
         {"instance": "h", "device": "mlx5_0", "port": "1"},
+        (f"node_infiniband_symbol_error_total{{{PORT}}}", "0+5x40", "9000" + STEADY),
     ),
     Case(
         "FabricLinkFlaps",
-        {f"node_infiniband_link_downed_total{{{PORT}}}": "0x10 2x10 4x20"},
-        {f"node_infiniband_link_downed_total{{{PORT}}}": "4" + STEADY},
         {"instance": "h", "device": "mlx5_0", "port": "1"},
+        (f"node_infiniband_link_downed_total{{{PORT}}}", "0x10 2x10 4x20", "4" + STEADY),
     ),
     Case(
         "MountBroken",
-        {f"node_filesystem_device_error{{{NFS_FS}}}": "1" + STEADY},
-        {f"node_filesystem_device_error{{{NFS_FS}}}": "0" + STEADY},
         {"instance": "h", "fstype": "nfs4", "mountpoint": "/shared"},
+        (f"node_filesystem_device_error{{{NFS_FS}}}", "1" + STEADY, "0" + STEADY),
     ),
     Case(
         "NfsRepeats",
-        {'node_nfs_rpc_retransmissions_total{instance="h"}': "0+600x40"},
-        {'node_nfs_rpc_retransmissions_total{instance="h"}': "0+6x40"},
         {"instance": "h"},
+        ('node_nfs_rpc_retransmissions_total{instance="h"}', "0+600x40", "0+6x40"),
     ),
     Case(
         "ScratchDegraded",
-        {
-            'node_md_disks_required{instance="h",device="md0"}': "4" + STEADY,
-            'node_md_disks{instance="h",device="md0",state="active"}': "3" + STEADY,
-        },
-        {
-            'node_md_disks_required{instance="h",device="md0"}': "4" + STEADY,
-            'node_md_disks{instance="h",device="md0",state="active"}': "4" + STEADY,
-        },
         {"instance": "h", "device": "md0"},
+        ('node_md_disks_required{instance="h",device="md0"}', "4" + STEADY),
+        ('node_md_disks{instance="h",device="md0",state="active"}', "3" + STEADY, "4" + STEADY),
     ),
     Case(
         "DiskBusy",
-        {'node_disk_io_time_seconds_total{instance="h",device="nvme0n1"}': "0+60x100"},
-        {'node_disk_io_time_seconds_total{instance="h",device="nvme0n1"}': "0+30x100"},
         {"instance": "h", "device": "nvme0n1"},
+        ('node_disk_io_time_seconds_total{instance="h",device="nvme0n1"}', "0+60x100", "0+30x100"),
         at=90,
     ),
     Case(
         "SlurmSilent",
-        {'slurm_up{instance="h"}': "0" + STEADY},
-        {'slurm_up{instance="h"}': "1" + STEADY},
         {"instance": "h"},
+        ('slurm_up{instance="h"}', "0" + STEADY, "1" + STEADY),
     ),
     Case(
         "SlurmAccountingSilent",
-        {
-            'slurm_up{instance="h"}': "1" + STEADY,
-            'slurm_accounting_up{instance="h"}': "0" + STEADY,
-        },
-        {
-            'slurm_up{instance="h"}': "1" + STEADY,
-            'slurm_accounting_up{instance="h"}': "1" + STEADY,
-        },
         {"instance": "h"},
+        ('slurm_up{instance="h"}', "1" + STEADY),
+        ('slurm_accounting_up{instance="h"}', "0" + STEADY, "1" + STEADY),
     ),
     Case(
         "SlurmMetricsOld",
-        {'node_textfile_mtime_seconds{instance="h",file="/x/slurm.prom"}': "60" + STEADY},
-        {'node_textfile_mtime_seconds{instance="h",file="/x/slurm.prom"}': "0+60x400"},
         {"instance": "h", "file": "/x/slurm.prom"},
+        (
+            'node_textfile_mtime_seconds{instance="h",file="/x/slurm.prom"}',
+            "60" + STEADY,
+            "0+60x400",
+        ),
     ),
     Case(
         "SlurmNodeLost",
-        {'slurm_node_state{instance="h",node="gpu-1",state="down"}': "1" + STEADY},
-        {'slurm_node_state{instance="h",node="gpu-1",state="idle"}': "1" + STEADY},
         {"instance": "h", "node": "gpu-1", "state": "down"},
+        ('slurm_node_state{instance="h",node="gpu-1",state="down"}', "1" + STEADY, None),
+        ('slurm_node_state{instance="h",node="gpu-1",state="idle"}', None, "1" + STEADY),
     ),
     Case(
         "SlurmNodeDrained",
-        {'slurm_node_state{instance="h",node="gpu-1",state="drained"}': "1" + STEADY},
-        {'slurm_node_state{instance="h",node="gpu-1",state="mixed"}': "1" + STEADY},
         {"instance": "h", "node": "gpu-1", "state": "drained"},
+        ('slurm_node_state{instance="h",node="gpu-1",state="drained"}', "1" + STEADY, None),
+        ('slurm_node_state{instance="h",node="gpu-1",state="mixed"}', None, "1" + STEADY),
         at=90,
     ),
     Case(
         "HostUnfitAndKept",
-        {'appliance_watch_kept{instance="g"}': "0x5 1x40"},
-        {'appliance_watch_kept{instance="g"}': "0" + STEADY},
         {"instance": "g"},
+        ('appliance_watch_kept{instance="g"}', "0x5 1x40", "0" + STEADY),
     ),
     Case(
         "SlurmGpusIdleWhileJobsWait",
-        {
-            'slurm_partition_oldest_pending_seconds{instance="h",partition="p"}': "4000+60x400",
-            'slurm_partition_gpus{instance="h",partition="p"}': "16" + STEADY,
-            'slurm_partition_gpus_allocated{instance="h",partition="p"}': "8" + STEADY,
-        },
-        {
-            'slurm_partition_oldest_pending_seconds{instance="h",partition="p"}': "4000+60x400",
-            'slurm_partition_gpus{instance="h",partition="p"}': "16" + STEADY,
-            'slurm_partition_gpus_allocated{instance="h",partition="p"}': "16" + STEADY,
-        },
         {"instance": "h", "partition": "p"},
+        ('slurm_partition_oldest_pending_seconds{instance="h",partition="p"}', "4000+60x400"),
+        ('slurm_partition_gpus{instance="h",partition="p"}', "16" + STEADY),
+        ('slurm_partition_gpus_allocated{instance="h",partition="p"}', "8" + STEADY, "16" + STEADY),
         at=90,
     ),
     Case(
         "LimitsNotKept",
-        {'appliance_limits_success_timestamp_seconds{instance="h"}': "60" + STEADY},
-        {'appliance_limits_success_timestamp_seconds{instance="h"}': "0+60" + STEADY},
         {"instance": "h"},
+        (
+            'appliance_limits_success_timestamp_seconds{instance="h"}',
+            "60" + STEADY,
+            "0+60" + STEADY,
+        ),
     ),
     Case(
         "LimitsStuck",
-        {'appliance_limits_stuck{instance="h"}': "1" + STEADY},
-        {'appliance_limits_stuck{instance="h"}': "0" + STEADY},
         {"instance": "h"},
+        ('appliance_limits_stuck{instance="h"}', "1" + STEADY, "0" + STEADY),
     ),
     Case(
         "LimitsUnknown",
-        {
-            'appliance_limits_unknown{instance="h",limit="time"}': "0" + STEADY,
-            'appliance_limits_unknown{instance="h",limit="idle"}': "2" + STEADY,
-        },
-        {'appliance_limits_unknown{instance="h",limit="idle"}': "0" + STEADY},
         {"instance": "h"},
+        ('appliance_limits_unknown{instance="h",limit="time"}', "0" + STEADY, None),
+        ('appliance_limits_unknown{instance="h",limit="idle"}', "2" + STEADY, "0" + STEADY),
         at=90,
     ),
     Case(
         "RulesFail",
-        {'prometheus_rule_evaluation_failures_total{instance="h",rule_group="g"}': "0+1x40"},
-        {'prometheus_rule_evaluation_failures_total{instance="h",rule_group="g"}': "2" + STEADY},
         {"instance": "h", "rule_group": "g"},
+        (
+            'prometheus_rule_evaluation_failures_total{instance="h",rule_group="g"}',
+            "0+1x40",
+            "2" + STEADY,
+        ),
     ),
     Case(
         "PrometheusKeepsOldConfiguration",
-        {'prometheus_config_last_reload_successful{instance="h"}': "0" + STEADY},
-        {'prometheus_config_last_reload_successful{instance="h"}': "1" + STEADY},
         {"instance": "h"},
+        ('prometheus_config_last_reload_successful{instance="h"}', "0" + STEADY, "1" + STEADY),
     ),
     Case(
         "MetricsOnDiskDamaged",
-        {'prometheus_tsdb_wal_corruptions_total{instance="h"}': "0x20 1x20"},
-        {'prometheus_tsdb_wal_corruptions_total{instance="h"}': "1" + STEADY},
         {"instance": "h"},
+        ('prometheus_tsdb_wal_corruptions_total{instance="h"}', "0x20 1x20", "1" + STEADY),
     ),
     Case(
         "MetricFilesUnreadable",
-        {'node_textfile_scrape_error{instance="h"}': "1" + STEADY},
-        {'node_textfile_scrape_error{instance="h"}': "0" + STEADY},
         {"instance": "h"},
+        ('node_textfile_scrape_error{instance="h"}', "1" + STEADY, "0" + STEADY),
     ),
     Case(
         "AlertsUndelivered",
-        {FAILED: "0x10 1x40", 'up{job="alertmanager",instance="h"}': "1" + STEADY},
-        {
-            FAILED: "3" + STEADY,
-            FAILED.replace('"h"', '"gone"'): "0x10 1x40",
-            'up{job="alertmanager",instance="gone"}': "1x12",
-            'up{job="alertmanager",instance="h"}': "1" + STEADY,
-        },
         {"instance": "h", "integration": "webhook"},
+        (FAILED, "0x10 1x40", "3" + STEADY),
+        ('up{job="alertmanager",instance="h"}', "1" + STEADY),
+        (FAILED.replace('"h"', '"gone"'), None, "0x10 1x40"),
+        ('up{job="alertmanager",instance="gone"}', None, "1x12"),
         at=15,
     ),
     Case(
         "CheckFailed",
-        {
-            'appliance_check_status{instance="h",site="s",id="gpu.ecc",target="g",status="fail"}': "1"
-            + STEADY
-        },
-        {
-            'appliance_check_status{instance="h",site="s",id="gpu.ecc",target="g",status="warn"}': "1"
-            + STEADY
-        },
         {"instance": "h", "site": "s", "id": "gpu.ecc", "target": "g", "status": "fail"},
+        (
+            'appliance_check_status{instance="h",site="s",id="gpu.ecc",target="g",status="fail"}',
+            "1" + STEADY,
+            None,
+        ),
+        (
+            'appliance_check_status{instance="h",site="s",id="gpu.ecc",target="g",status="warn"}',
+            None,
+            "1" + STEADY,
+        ),
     ),
     Case(
         "ChecksOld",
-        {'appliance_checked_timestamp_seconds{instance="h",site="s"}': "-200000" + STEADY},
-        {'appliance_checked_timestamp_seconds{instance="h",site="s"}': "0+60x400"},
         {"instance": "h", "site": "s"},
+        (
+            'appliance_checked_timestamp_seconds{instance="h",site="s"}',
+            "-200000" + STEADY,
+            "0+60x400",
+        ),
     ),
 )
 
