@@ -16,7 +16,6 @@ from appliance.checks.check import judged
 from appliance.errors import ApplianceError
 from appliance.models.result import CLUSTER, CheckResult, Status
 
-CHECKLIST = "1.35"
 PREFIX = "conformance."
 
 

@@ -31,7 +31,6 @@ from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.text import one_line, shortened
 
 ROOT = "/redfish/v1/"
-SESSIONS = "/redfish/v1/SessionService/Sessions"
 LARGEST = 8 << 20
 """Bytes of one answer: full event logs and registries come to 2 MB."""
 CONNECT_S, READ_S = 10.0, 45.0

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from appliance.adapters.answers import parsed
 from appliance.text import quoted, shortened
 
-Positive = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.models.waiver import Waiver
-from appliance.report.findings import ORDER, Finding, gaps_line, is_optional_gap
+from appliance.report.findings import Finding, gaps_line, is_optional_gap
 from appliance.report.host_words import of_hosts, without_host
 from appliance.report.symbols import STATUS, VERDICT
 from appliance.report.wording import fold, measured, moment, number, one_line, plural, waiver_words
@@ -57,9 +57,6 @@ def findings_list(console: Console, found: Sequence[Finding]) -> None:
         _print_finding(console, block)
     if found:
         console.print()
-
-
-_COUNTED = (Status.PASS, *ORDER)
 
 
 def _head(
