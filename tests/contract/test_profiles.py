@@ -69,6 +69,28 @@ def test_every_key_says_what_it_means(kind: str) -> None:
     assert [key for key, _, _, meaning in rows(kind) if not meaning] == []
 
 
+MEASURES = re.compile(r"(^|_)(mtu|memory|minutes|seconds|days|hours|size|rate)(_|$)")
+"""Words of keys whose numbers are of something that is measured."""
+UNITS = ("Bytes", "GB", "GiB", "MiB", "Gb/s", "Minutes", "minutes", "days", "Hours")
+
+
+def without_unit(kind: str) -> list[str]:
+    """Keys of measured numbers that say their unit neither by their name nor in what they mean."""
+    return [
+        key
+        for key, takes, _, meaning in rows(kind)
+        if takes.startswith(("whole number", "number"))
+        and MEASURES.search(last := key.rpartition(".")[2])
+        and not re.search(r"_(minutes|days|hours|mib|gib|gb|gbps)$|^every_hours$", last)
+        and not any(unit in meaning for unit in UNITS)
+    ]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_measured_number_says_its_unit(kind: str) -> None:
+    assert without_unit(kind) == []
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_schema_is_a_valid_schema(kind: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(schema(kind)))

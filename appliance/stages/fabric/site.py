@@ -79,7 +79,10 @@ class Roce(Model):
     )
     ecn: bool = Field(default=True, description="Adapters slow down on marked packets (DCQCN)")
     mtu: int | None = Field(
-        default=None, ge=1280, le=9216, description="Of the ports' interfaces; without: left alone"
+        default=None,
+        ge=1280,
+        le=9216,
+        description="Bytes, of the ports' interfaces; without: left alone",
     )
     devices: Few[Annotated[str, Field(pattern=ADAPTER)]] = Field(
         default=(), description="Adapters concerned; empty: all with Ethernet ports"
