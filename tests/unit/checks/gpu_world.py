@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from appliance.checks.check import HostCheck, View
+from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult
 from appliance.models.site import Site
-from appliance.stages.gpu.checks import CHECKS
 from appliance.stages.gpu.checks.software import SERVICES
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.profiles import profile_of
 from tests.sites import site_of
 
@@ -115,10 +115,7 @@ def view(*changed: HostFacts, profile_: Profile | None = None, site_: Site | Non
 
 def judge(check_id: str, seen: View, host: str = "gpu-1") -> list[CheckResult]:
     """The results of one check."""
-    check = next(check for check in CHECKS if check.id == check_id)
-    if isinstance(check, HostCheck):
-        return list(check.results(seen, seen.site.host(host), seen.facts[host]))
-    return list(check.results(seen))
+    return said_by(check_id, seen, host)
 
 
 def one(check_id: str, seen: View | HostFacts, host: str = "gpu-1") -> CheckResult:

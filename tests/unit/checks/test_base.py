@@ -16,6 +16,7 @@ from appliance.stages.base.checks.room import REMOTE
 from appliance.stages.base.stage import STAGE
 from appliance.stages.base.variables import sysctl
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.profiles import profile_of
 from tests.sites import site_of
 
@@ -85,10 +86,7 @@ def judge(
     if check_id == "base.purge":
         site = site.model_copy(update={"base": site.base.model_copy(update={"purge": True})})
     view = View(PROFILE, site, {"gpu-1": found, **({"head": other} if other else {})})
-    check = next(check for check in CHECKS if check.id == check_id)
-    if isinstance(check, HostCheck):
-        return list(check.results(view, HOST, found))
-    return list(check.results(view))
+    return said_by(check_id, view, "gpu-1")
 
 
 def statuses(results: list[CheckResult]) -> set[Status]:
@@ -213,11 +211,9 @@ def test_the_hosts_own_look_at_every_file_is_told_with_its_age(
 
 def test_what_was_accepted_since_is_not_told_and_neither_what_base_foreign_names() -> None:
     seen = facts(weekly={"changes": [CHANGED]})
-    (check,) = (c for c in CHECKS if c.id == "base.weekly")
-    assert isinstance(check, HostCheck)
     for taken, status in ((TAKEN, Status.PASS), ({"gpu-1": {"package file": {}}}, Status.FAIL)):
         view = View(PROFILE, SITE, {"gpu-1": seen}, taken=taken)
-        assert statuses(check.results(view, HOST, seen)) == {status}
+        assert statuses(said_by("base.weekly", view, "gpu-1")) == {status}
     strange = {**CHANGED, "kind": "configuration file", "name": STRANGER["at"]}
     seen = facts(weekly={"changes": [strange]}, foreign=[STRANGER])
     assert statuses(judge("base.weekly", seen)) == {Status.PASS}

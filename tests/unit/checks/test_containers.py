@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import HostCheck, View
+from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
 from appliance.stages.slurm.checks import containers
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.sites import site_of
 
 DIGEST = "a" * 64
@@ -50,9 +51,7 @@ def judge(check_id: str, seen: dict[str, Any] | None, **given: Any) -> list[Chec
     view = View(
         site=site_of("head", "gpu-1", **site), profile=load_profile("hpc"), facts={"gpu-1": found}
     )
-    check = next(c for c in containers.CHECKS if c.id == check_id)
-    assert isinstance(check, HostCheck)
-    return list(check.results(view, view.site.host("gpu-1"), found))
+    return said_by(check_id, view, "gpu-1")
 
 
 def one(check_id: str, seen: dict[str, Any] | None, **given: Any) -> CheckResult:

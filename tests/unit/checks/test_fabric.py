@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import HostCheck, View
+from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Status
@@ -13,6 +13,7 @@ from appliance.models.site import Site
 from appliance.stages.fabric.checks import CHECKS
 from appliance.stages.fabric.stage import STAGE
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.profiles import profile_of
 from tests.sites import site_of
 
@@ -94,10 +95,7 @@ def view(*changed: HostFacts, site_: Site | None = None, profile_: Profile | Non
 
 def judge(check_id: str, seen: View, host: str = "gpu-1") -> list[CheckResult]:
     """The results of one check."""
-    check = next(check for check in CHECKS if check.id == check_id)
-    if isinstance(check, HostCheck):
-        return list(check.results(seen, seen.site.host(host), seen.facts[host]))
-    return list(check.results(seen))
+    return said_by(check_id, seen, host)
 
 
 def failures(seen: View) -> list[CheckResult]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.checks.check import HostCheck, View
 from appliance.config.load import load_profile
 from appliance.mig.node import REASON
 from appliance.models.drain import Why
@@ -17,6 +17,7 @@ from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes.checks import topology as kubernetes_topology
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.sites import site_of
 
 SITE = site_of("head", "gpu-1", {"name": "gpu-2", "owner": "slurm"}, kubernetes={"version": "1.35"})
@@ -54,16 +55,7 @@ def view(**head: Any) -> View:
 
 
 def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
-    check = next(c for c in kubernetes.CHECKS if c.id == check_id)
-    if isinstance(check, ClusterCheck):
-        return {r.target: r for r in check.results(seen)}
-    assert isinstance(check, HostCheck)
-    return {
-        r.target: r
-        for host in seen.site.hosts
-        if check.roles.intersection(host.roles)
-        for r in check.results(seen, host, seen.facts[host.name])
-    }
+    return {r.target: r for r in said_by(check_id, seen)}
 
 
 def on_head(check_id: str, cluster: Kubernetes | None, **given: Any) -> CheckResult:

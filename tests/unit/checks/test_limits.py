@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Kind, Status
 from appliance.stages.limits import checks as limits
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.sites import site_of
 
 QUEUES = [
@@ -46,12 +47,7 @@ def judge(check_id: str, *known: HostFacts, site: dict[str, Any] = GIVEN) -> lis
         profile=load_profile("hpc"),
         facts={one.host: one for one in known},
     )
-    check = next(c for c in limits.CHECKS if c.id == check_id)
-    if isinstance(check, ClusterCheck):
-        return list(check.results(view))
-    assert isinstance(check, HostCheck)
-    host = next(h for h in view.site.hosts if h.name == known[0].host)
-    return list(check.results(view, host, known[0]))
+    return said_by(check_id, view, *(one.host for one in known[:1]))
 
 
 def one(check_id: str, *known: HostFacts, site: dict[str, Any] = GIVEN) -> CheckResult:

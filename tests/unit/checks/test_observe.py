@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
@@ -21,6 +21,7 @@ from appliance.stages.observe import checks as observe
 from appliance.stages.observe.variables import DCGM_EXPORTER, variables
 from appliance.stages.scheduler.site import SchedulerOptions
 from tests.facts import facts_of
+from tests.judging import said_by
 
 HOSTS = ("head", "gpu-1", "gpu-2")
 UP = (*(("node", name, "up") for name in HOSTS), ("prometheus", "head", "up"))
@@ -75,12 +76,7 @@ def judged(
 ) -> dict[str, CheckResult]:
     known: Mapping[str, HostFacts] = {"head": head} if head else {}
     view = View(load_profile("hpc"), site(receivers), known)
-    check = next(c for c in observe.CHECKS if c.id == check_id)
-    if isinstance(check, HostCheck):
-        assert head is not None
-        return {r.target: r for r in check.results(view, view.site.host("head"), head)}
-    assert isinstance(check, ClusterCheck)
-    return {r.target: r for r in check.results(view)}
+    return {r.target: r for r in said_by(check_id, view, "head")}
 
 
 def test_all_targets_up_pass_one_by_one() -> None:
@@ -188,10 +184,8 @@ def test_units_nobody_asked_about_are_not_assessed(check_id: str) -> None:
 
 
 def test_prometheus_is_looked_for_on_the_first_control_host_alone() -> None:
-    view = View(load_profile("hpc"), site(), {})
-    (check,) = (c for c in observe.CHECKS if c.id == "observe.server")
-    assert isinstance(check, HostCheck)
-    assert list(check.results(view, view.site.host("gpu-1"), facts("gpu-1", unit=None))) == []
+    view = View(load_profile("hpc"), site(), {"gpu-1": facts("gpu-1", unit=None)})
+    assert said_by("observe.server", view, "gpu-1") == []
 
 
 @pytest.mark.parametrize("check_id", ["observe.targets", "observe.rules", "observe.alerts"])

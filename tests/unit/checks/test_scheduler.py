@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import ClusterCheck, View
+from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.facts import HelmRelease, ReleasePod, SchedulerFacts
+from tests.judging import said_by
 from tests.sites import site_of
 from tests.unit.checks.test_kubernetes import facts
 
@@ -68,9 +69,7 @@ def view(options: Any = None, head: Any = None, **known: Any) -> View:
 
 
 def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
-    check = next(c for c in scheduler.CHECKS if c.id == check_id)
-    assert isinstance(check, ClusterCheck)
-    return {r.target: r for r in check.results(seen)}
+    return {r.target: r for r in said_by(check_id, seen)}
 
 
 def changed(name: str, **given: Any) -> tuple[HelmRelease, ...]:

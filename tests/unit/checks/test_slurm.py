@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.checks.check import ClusterCheck, View
 from appliance.models.facts import Drift, HostFacts, Receipt, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Site
 from appliance.stages.slurm import checks as slurm
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.profiles import profile_of
 from tests.sites import site_of
 
@@ -48,27 +49,14 @@ def view(answer: Slurm | None, site: Site = SITE, **head: Any) -> View:
 GOOD = told(node("gpu-1"), node("gpu-2"))
 
 
-def judge(check_id: str, seen: View) -> list[CheckResult]:
-    check = next(c for c in slurm.CHECKS if c.id == check_id)
-    if isinstance(check, ClusterCheck):
-        return list(check.results(seen))
-    assert isinstance(check, HostCheck)
-    return [
-        result
-        for host in seen.site.hosts
-        if check.roles.intersection(host.roles)
-        for result in check.results(seen, host, seen.facts[host.name])
-    ]
-
-
 def one(check_id: str, seen: View, target: str) -> CheckResult:
-    (found,) = [r for r in judge(check_id, seen) if r.target == target]
+    (found,) = [r for r in said_by(check_id, seen) if r.target == target]
     return found
 
 
 @pytest.mark.parametrize("check_id", [c.id for c in slurm.CHECKS])
 def test_a_sound_cluster_passes_every_check(check_id: str) -> None:
-    found = judge(check_id, view(GOOD))
+    found = said_by(check_id, view(GOOD))
     assert found
     assert {r.status for r in found} == {Status.PASS}
 
@@ -79,7 +67,7 @@ CLUSTER = [c.id for c in slurm.CHECKS if isinstance(c, ClusterCheck)]
 @pytest.mark.parametrize("check_id", CLUSTER)
 def test_no_answer_from_the_controller_host_is_not_assessed(check_id: str) -> None:
     silent = View(PROFILE, SITE, {"gpu-1": facts("gpu-1")})
-    found = judge(check_id, silent)
+    found = said_by(check_id, silent)
     assert found
     assert {r.status for r in found} == {Status.NOT_ASSESSED}
     assert "head" in found[0].cause
@@ -89,7 +77,7 @@ def test_no_answer_from_the_controller_host_is_not_assessed(check_id: str) -> No
 def test_a_controller_host_without_slurm_facts_is_not_assessed_with_the_probes_reason(
     check_id: str,
 ) -> None:
-    found = judge(check_id, view(None, errors={"slurm": "scontrol timed out"}))
+    found = said_by(check_id, view(None, errors={"slurm": "scontrol timed out"}))
     assert {(r.status, r.cause) for r in found} == {(Status.NOT_ASSESSED, "scontrol timed out")}
 
 
@@ -101,7 +89,7 @@ def test_every_gpu_host_is_judged_even_when_it_is_dead() -> None:
 @pytest.mark.parametrize("check_id", ["slurm.nodes", "slurm.gres"])
 def test_a_list_of_hosts_nobody_could_read_blames_no_host(check_id: str) -> None:
     mute = told().model_copy(update={"nodes": None})
-    found = judge(check_id, view(mute, errors={"slurm": "scontrol gave no answer within 10 s"}))
+    found = said_by(check_id, view(mute, errors={"slurm": "scontrol gave no answer within 10 s"}))
     assert {(r.target, r.status, r.cause) for r in found} == {
         (host, Status.NOT_ASSESSED, "scontrol gave no answer within 10 s")
         for host in ("gpu-1", "gpu-2")
@@ -284,7 +272,7 @@ def test_units_of_a_host_without_systemd_are_not_assessed() -> None:
 
 
 def test_only_the_first_control_host_and_gpu_hosts_must_run_daemons() -> None:
-    targets = {r.target for r in judge("slurm.daemons", view(GOOD))}
+    targets = {r.target for r in said_by("slurm.daemons", view(GOOD))}
     assert targets == {
         "head/slurmctld",
         "head/slurmdbd",

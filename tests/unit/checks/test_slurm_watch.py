@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import ClusterCheck, HostCheck, View
+from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.stages.slurm import checks as slurm
 from appliance.stages.slurm.checks import watch
 from appliance.stages.slurm.facts import Slurm, SlurmNode, UnfitBy, Watch
 from appliance.stages.slurm.variables.watch import most_out
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.profiles import profile_of
 from tests.sites import site_of
 
@@ -26,9 +26,7 @@ def judge(
     seen: Watch | None, check_id: str = watch.OWN, site: Site = SITE, **given: Any
 ) -> CheckResult:
     facts = facts_of("gpu-1", watch=seen, **given)
-    check = next(c for c in watch.CHECKS if c.id == check_id)
-    assert isinstance(check, HostCheck)
-    (result,) = check.results(View(profile_of(), site, {"gpu-1": facts}), site.hosts[0], facts)
+    (result,) = said_by(check_id, View(profile_of(), site, {"gpu-1": facts}))
     return result
 
 
@@ -124,9 +122,7 @@ def test_a_node_its_own_watch_drained_names_the_check() -> None:
         "head": facts_of("head", slurm=Slurm(controller="up", nodes=(node,))),
         "gpu-1": facts_of("gpu-1"),
     }
-    check = next(c for c in slurm.CHECKS if c.id == "slurm.nodes")
-    assert isinstance(check, ClusterCheck)
-    (found,) = check.results(View(profile_of(), site, facts))
+    (found,) = said_by("slurm.nodes", View(profile_of(), site, facts))
     assert found.names == ("gpu.error",)
 
 

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import HostCheck, View
+from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.storage.checks import CHECKS, UNITS
 from appliance.stages.storage.stage import STAGE
 from tests.facts import facts_of
+from tests.judging import said_by
 from tests.profiles import profile_of
 from tests.sites import site_of
 
@@ -69,10 +70,7 @@ def facts(host: str, container: str = "", **changes: Any) -> HostFacts:
 
 def judge(check_id: str, seen: HostFacts, site_: Site | None = None) -> list[CheckResult]:
     """The results of one check for the host the facts are of."""
-    check = next(check for check in CHECKS if check.id == check_id)
-    assert isinstance(check, HostCheck)
-    view = View(PROFILE, site_ or site(), {seen.host: seen})
-    return list(check.results(view, view.site.host(seen.host), seen))
+    return said_by(check_id, View(PROFILE, site_ or site(), {seen.host: seen}), seen.host)
 
 
 def one(check_id: str, seen: HostFacts, site_: Site | None = None) -> CheckResult:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from appliance.checks.check import ClusterCheck, View
+from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
 from appliance.stages.scheduler.facts import (
@@ -20,6 +20,7 @@ from appliance.stages.workloads import checks as workloads
 from appliance.stages.workloads.network import policies
 from appliance.stages.workloads.releases import releases
 from appliance.stages.workloads.site import Addon, WorkloadsOptions
+from tests.judging import said_by
 from tests.unit.checks.test_kubernetes import facts
 from tests.unit.checks.test_scheduler import site
 
@@ -61,9 +62,7 @@ def view(head: Any = None, options: WorkloadsOptions | None = OPTIONS, **known: 
 
 
 def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
-    check = next(c for c in workloads.CHECKS if c.id == check_id)
-    assert isinstance(check, ClusterCheck)
-    return {r.target: r for r in check.results(seen)}
+    return {r.target: r for r in said_by(check_id, seen)}
 
 
 @pytest.mark.parametrize("check", CHECKS)
