@@ -27,11 +27,15 @@ from tests.integration.test_kubernetes import SECONDS, Cluster
 
 LOG = logging.getLogger(__name__)
 KILLS = 10
+Task = tuple[str, str, str]
+"""Stage, host and words."""
 BEFORE = ("base", "gpu", "fabric", "storage")
 """Stages whose deployments are killed on a rack without a cluster (test_killed)."""
-MOST_TASKS, MOST_SECONDS = 90, 20.0
-"""How many tasks hosts begin at the most, and how much later at the most, until a run is killed: by tasks, so that a busy machine's
-runs come as far as an idle one's, and later, so that long tasks are met in their middle."""
+TASKS = 270
+"""About how many tasks the hosts have from there to the end, each counted once: what a killed run began is begun again, and no news.
+By tasks, so that a busy machine's runs come as far as an idle one's; those of the whole deployment, so that each of its parts is met."""
+MOST_SECONDS = 20.0
+"""How much later a run is killed at the most, so that long tasks are met in their middle."""
 
 pytestmark = [
     pytest.mark.cluster,
@@ -65,30 +69,35 @@ class Shot:
 def killed(cluster: Cluster) -> list[Shot]:
     """One after the other. Where a deployment comes to its end before its time, all of it is done again, to be killed there."""
     shots: list[Shot] = []
+    known: set[Task] = set()
     whole: tuple[str, ...] = ()
+    moments = sorted(random.sample(range(1, TASKS), KILLS))
     while len(shots) < KILLS:
         deployment = cluster.deploy("--json", *whole)
-        count, wait = random.randint(1, MOST_TASKS), random.uniform(0.0, MOST_SECONDS)
-        deployment.until(partial(_came_to, count), SECONDS)
-        time.sleep(wait)
+        deployment.until(partial(_came_to, moments[len(shots)], known), SECONDS)
+        time.sleep(random.uniform(0.0, MOST_SECONDS))
         workers = at_work(cluster, deployment)
         deployment.send(signal.SIGKILL)
         if deployment.end(10) != -signal.SIGKILL:
-            whole = ("--full",)
+            whole, known = ("--full",), set()
             continue
-        events = deployment.events
-        tasks = [
-            f"{e['stage']} on {e['host']}: {e['task']}" for e in events if e["event"] == "host_task"
-        ]
-        shots.append(Shot(run_of(events), f"{len(tasks)} tasks, {tasks[-1:]}", workers))
-        LOG.warning("killed after %s", shots[-1].at)
+        tasks = _begun(deployment.events)
+        known |= set(tasks)
+        shots.append(Shot(run_of(deployment.events), " ".join(tasks[-1]), workers))
+        LOG.warning("killed after %d tasks, at %s", len(known), shots[-1].at)
     return shots
 
 
-def _came_to(count: int, events: list[Event]) -> bool:
-    """Whether so many tasks have begun, or none will any more."""
-    begun = sum(e["event"] == "host_task" for e in events)
-    return begun >= count or any(e["event"] == "run_finished" for e in events)
+def _begun(events: list[Event]) -> list[Task]:
+    """In their order."""
+    return [(e["stage"], e["host"], e["task"]) for e in events if e["event"] == "host_task"]
+
+
+def _came_to(count: int, known: set[Task], events: list[Event]) -> bool:
+    """Whether this run is at work and so many tasks have begun in it or before, or none will any more."""
+    begun = set(_begun(events))
+    done = any(e["event"] == "run_finished" for e in events)
+    return done or (bool(begun) and len(begun | known) >= count)
 
 
 def test_the_next_deployment_comes_to_its_end_and_nothing_of_the_killed_ones_lives(
