@@ -1,5 +1,6 @@
 """What the modules of roles containerd and kubernetes make of kubeadm's and kubectl's words."""
 
+import base64
 import hashlib
 import json
 import re
@@ -666,6 +667,57 @@ def test_control_planes_that_join_at_once_are_given_one_key_outside_any_command_
     assert f"kind: InitConfiguration\ncertificateKey: {key}\n" in second.uploaded
     assert not any(key in line for line in second.ran)
     assert [file.name for file in tmp_path.iterdir()] == ["kubeadm.yml"]
+
+
+def token_secret(name: str, description: str) -> dict[str, Any]:
+    """A bootstrap token as the cluster keeps it."""
+    data = {"token-id": name, "token-secret": "0" * 16, "description": description}
+    return {"data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}}
+
+
+LEFT = {
+    "items": [
+        token_secret("aaaaaa", "appliance: gpu-1 joins"),
+        token_secret("bbbbbb", "appliance: gpu-10 joins"),
+        token_secret("cccccc", "somebody's own"),
+        {"data": {"token-id": "ZGRkZGRk"}},
+        {},
+    ]
+}
+
+
+@pytest.mark.parametrize("trusted", ["ours", ""], ids=["joined", "not yet joined"])
+def test_tokens_that_a_killed_run_left_for_a_host_are_taken_back_by_the_next(
+    trusted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Module(Programs):
+        check_mode = False
+
+        def exit_json(self, **told: Any) -> None:
+            raise EOFError(told)
+
+    given = {"node": "gpu-1", "state": "present", "member_of": trusted, "control": False}
+    found = Module({**ANSWERS, "get secrets": json.dumps(LEFT)}, **given)
+    monkeypatch.setattr(ticket, "AnsibleModule", lambda *_, **__: found)
+    monkeypatch.setattr(ticket.Desk, "own_authority", lambda _: "ours")
+    with pytest.raises(EOFError) as ended:
+        ticket.main()
+    assert ended.value.args[0]["changed"]
+    assert [line.split()[-1] for line in found.ran if "token delete" in line] == ["aaaaaa"]
+    made = [number for number, line in enumerate(found.ran) if "token create" in line]
+    deleted = next(number for number, line in enumerate(found.ran) if "token delete" in line)
+    assert all(number > deleted for number in made)
+    assert len(made) == (not trusted)
+
+
+def test_a_host_that_is_in_the_cluster_and_left_no_token_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for listed in ('{"items": []}', json.dumps({"items": LEFT["items"][1:]})):
+        found = Programs({"get secrets": listed}, node="gpu-1")
+        assert ticket.Desk(found).left() == []
+    monkeypatch.setattr(found, "run_command", lambda *_, **__: (1, "", "connection refused"))
+    assert ticket.Desk(found).left() == []
 
 
 def test_no_control_plane_at_a_closed_port_is_taken_for_one_that_is_ready() -> None:

@@ -9,7 +9,7 @@ short_description: A token for one joining host
 description:
   - C(present) makes a token of 15 minutes for a host that is in no cluster, or in another. For one that is in this
     cluster, tells whether the cluster has lost it. What a control plane of the same name left of itself in etcd, before
-    its host was made anew, is removed.
+    its host was made anew, is removed, and so are tokens of this host that a run left which was cut off.
   - C(absent) deletes the token, and the certificates that were left for a control plane.
 options:
   node: {description: Name of the host., type: str, required: true}
@@ -39,6 +39,7 @@ lost: {description: The host is in this cluster, and the cluster has no node of 
 import base64
 import hashlib
 import hmac
+import json
 import os
 import ssl
 import tempfile
@@ -79,6 +80,22 @@ def members(said: str) -> list[Member]:
     return [Member(row[0], row[2], str(urlsplit(row[3]).hostname)) for row in rows if len(row) > 3]
 
 
+def purpose(node: str) -> str:
+    """What a host's token is described by."""
+    return f"appliance: {node} joins"
+
+
+def tokens_for(node: str, secrets: str) -> list[str]:
+    """Public halves of a host's tokens, of the cluster's list of such Secrets."""
+    found = [item.get("data") or {} for item in json.loads(secrets)["items"]]
+    wanted = base64.b64encode(purpose(node).encode()).decode()
+    return [
+        base64.b64decode(data["token-id"]).decode()
+        for data in found
+        if data.get("description") == wanted and "token-id" in data
+    ]
+
+
 def sealed_by(documents: str, key: str) -> str:
     """kubeadm's documents with the key for the shared certificates."""
     kind = "kind: InitConfiguration\n"
@@ -96,7 +113,7 @@ class Desk:
         node = self.module.params["node"]
         token = self.said(
             "kubeadm", "--kubeconfig", ADMIN, "token", "create", "--ttl", LIFE,
-            "--description", f"appliance: {node} joins",
+            "--description", purpose(node),
         ).splitlines()[-1].strip()  # fmt: skip
         key = self.said("openssl", "x509", "-pubkey", "-noout", "-in", AUTHORITY)
         found = {
@@ -135,11 +152,19 @@ class Desk:
         gone = ("--ignore-not-found", "--force", "--grace-period=0", "--wait=false")
         self.run(*KUBECTL, "-n", "kube-system", "delete", "pod", f"etcd-{node}", *gone)
 
-    def take(self) -> None:
+    def left(self) -> list[str]:
+        """Public halves of the tokens this host was given by runs that were cut off. They end by themselves where nobody can ask."""
+        ask = ("get", "secrets", "--field-selector", "type=bootstrap.kubernetes.io/token")
+        code, out, _ = self.run(*KUBECTL, "-n", "kube-system", *ask, "-o", "json")
+        return [] if code else tokens_for(self.module.params["node"], out)
+
+    def take(self, *tokens: str) -> None:
         """Delete what was given; what is gone already is good."""
-        token = self.module.params["token_id"]
-        if token:
+        for token in filter(None, tokens):
             self.run("kubeadm", "--kubeconfig", ADMIN, "token", "delete", token)
+
+    def unshare(self) -> None:
+        """Delete the certificates that were left for a control plane."""
         if self.module.params["control"]:
             delete = (
                 "-n",
@@ -196,10 +221,13 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, lost=False)
     if module.params["state"] == "absent":
-        desk.take()
+        desk.take(module.params["token_id"])
+        desk.unshare()
         module.exit_json(changed=False, lost=False)
+    left = desk.left()
+    desk.take(*left)
     if module.params["member_of"] == desk.own_authority():
-        module.exit_json(changed=False, lost=desk.lost())
+        module.exit_json(changed=bool(left), lost=desk.lost())
     module.exit_json(changed=True, lost=False, **desk.give())
 
 
