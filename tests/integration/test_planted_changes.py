@@ -16,10 +16,10 @@ from tests.integration.planted_changes import CHANGES, UPDATE, Change, Verb
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
-# Of everything that is planted, in the words of the programs that know it.
+# Of everything that is planted, in the words of the programs that know it. When a password was changed differs after midnight.
 STATE = r"""find /etc /usr/local /root /usr/bin/chfn /usr/bin/nproc /var/spool/cron -xdev -type f ! -name '*-' ! -name '*.pyc' \
-  ! -name '.*.lock' ! -path /etc/ld.so.cache ! -path '/root/.ansible/*' -printf '%m %u %g %p ' -exec sha256sum {} \; | sort
-getent passwd; getent shadow; getent group; uname -n; readlink /etc/localtime
+  ! -name '.*.lock' ! -path /etc/ld.so.cache ! -path /etc/shadow ! -path '/root/.ansible/*' -printf '%m %u %g %p ' -exec sha256sum {} \; | sort
+getent passwd; getent shadow | cut -d: -f1,2,4-; getent group; uname -n; readlink /etc/localtime
 systemctl list-unit-files --no-legend --no-pager --state=enabled,disabled,masked
 nft -s list ruleset; findmnt -rno TARGET,OPTIONS /scratch; findmnt -rno TARGET /usr/games /etc/logrotate.d
 dpkg-query -W; dpkg --get-selections; sysctl -a 2>/dev/null | grep -E 'somaxconn|accept_redirects|route_localnet'
