@@ -19,7 +19,7 @@ from tests.machine_site import Hall, install_pair, kept_image, pair
 pytestmark = pytest.mark.machines
 
 ROLES = sorted(path.parents[2] for path in data.root().glob("roles/*/molecule/machine/verify.yml"))
-DEADLINE_S = 2400.0
+DEADLINE_S = 5400.0
 DISKS = 4
 INVENTORY = """all:
   vars:
