@@ -15,23 +15,22 @@ from xdist.scheduler import LoadScopeScheduling
 
 from appliance.adapters import leftovers
 
-SHARED_RACK = (
-    "test_alerts",
-    "test_benchmarks",
-    "test_boards",
-    "test_deploy",
-    "test_mig",
-    "test_slurm_containers",
-    "test_told",
-    # What hurts it comes after those that say how it is deployed.
-    "test_accepted",
-    "test_drift",
-    "test_faults",
-    "test_hostile_host",
-    "test_planted_changes",
-    "test_watch",
-)
-"""Modules that work on one deployed rack, in this order; each leaves it deployed."""
+SHARED_RACK = {
+    "test_alerts": "deployed",
+    "test_benchmarks": "deployed",
+    "test_boards": "deployed",
+    "test_deploy": "deployed",
+    "test_mig": "deployed",
+    "test_slurm_containers": "deployed",
+    "test_told": "deployed",
+    "test_accepted": "hurt",
+    "test_drift": "hurt",
+    "test_faults": "hurt",
+    "test_hostile_host": "hurt",
+    "test_planted_changes": "hurt",
+    "test_watch": "hurt",
+}
+"""Modules that work on one deployed rack. Those that hurt it get one of their own."""
 
 SHARED_CLUSTER = {"test_kubernetes": "cluster", "test_node_assign": "cluster"}
 """Modules that follow each other on one rack with a cluster (tests/integration/kept.py)."""
@@ -49,6 +48,7 @@ LONGEST_FIRST = (
     "deployed",
     "test_own_site[hpc-debian12-root]",
     "test_own_site[balanced-debian13-user]",
+    "hurt",
     "api-server",
     "test_maker_repositories",
     "test_host_faults",
@@ -96,12 +96,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Racks:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest racks first, unit tests last."""
     order = {name: number for number, name in enumerate(LONGEST_FIRST)}
-    turn = {name: number for number, name in enumerate(SHARED_RACK)}
     items.sort(
         key=lambda item: (
             "integration/" not in item.nodeid,
             order.get(rack_of(item.nodeid), len(order)),
-            turn.get(Path(item.nodeid.partition("::")[0]).stem, 0),
         )
     )
 
@@ -116,7 +114,7 @@ def rack_of(nodeid: str) -> str:
         return f"{name}[{nodeid.partition('[')[2]}"
     if name in ON_API_SERVER:
         return "api-server"
-    return "deployed" if name in SHARED_RACK else SHARED_CLUSTER.get(name, name)
+    return {**SHARED_RACK, **SHARED_CLUSTER}.get(name, name)
 
 
 @pytest.fixture
