@@ -160,6 +160,8 @@ def _said(check_id: str, status: Status, **told: Any) -> CheckResult:
 
 Spelled = tuple[str, str | None, tuple[str, ...]]
 """Target, host and parts of a result."""
+NAMES = 16_384
+"""A plan goes through all hosts once for each stage: a site's names are all kept."""
 
 
 def _spelled(where: Place) -> Spelled:
@@ -174,7 +176,7 @@ def _told_of(parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return f"/{_joined(parts)}" if parts else "", tuple(map(line, parts))
 
 
-@lru_cache(256)
+@lru_cache(NAMES)
 def _named(where: str) -> Spelled:
     return _spelled(place(where))
 
