@@ -2,9 +2,11 @@
 
 import hashlib
 import http.client
+import os
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -54,9 +56,15 @@ class Hall:
             connection.close()
 
 
+PORTS = iter(range(21_000 + 500 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 32_000))
+
+
 def free_port() -> int:
-    with socket.create_server((str(HERE), 0)) as taken:
-        return int(taken.getsockname()[1])
+    """Below those the kernel gives to whoever connects (ip(7), ip_local_port_range), and no other process's of this run."""
+    for port in PORTS:
+        with suppress(OSError), socket.create_server((str(HERE), port)):
+            return port
+    raise AssertionError("all ports are taken")
 
 
 @pytest.fixture
