@@ -112,10 +112,12 @@ def homes(case: Case) -> Iterator[Finding]:
     if is_system_folder(base.homes):
         message = f"{base.homes} belongs to the operating system"
         yield case.problem(path, message, "take /home, or a folder of a mount, as /shared/home")
+    user = case.site.access.user
+    whose = "base.admins" if base.admins else user if user != "root" else ""
     for i, mount in enumerate(case.site.storage.mounts):
-        if inside("/home", mount.at) and base.admins:
+        if inside("/home", mount.at) and whose:
             where: KeyPath = ("storage", "mounts", i, "at")
-            message = f"{mount.at} would hide the homes of base.admins in /home, keys and all"
+            message = f"{mount.at} would hide the homes of {whose} in /home, keys and all"
             remedy = "mount it elsewhere, as at /shared, and set base.homes: /shared/home"
             yield case.problem(where, message, remedy)
 
