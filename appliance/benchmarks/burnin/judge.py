@@ -1,6 +1,7 @@
 """Judges a burn-in at its end: it ran whole and under load, nothing slowed the GPUs, nothing overheated, nothing failed."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from statistics import mean, pstdev
 from typing import Any
 
@@ -52,6 +53,9 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
     shown = common | {"value": round(hours, 3), "unit": "h", "limit": round(asked / 3600, 3)}
     if not burn.done or burn.lasted < asked - SLACK:
         return failed(host, f"it ended after {hours:.3g} h", AGAIN, **shown).of(DONE)
+    if burn.asked < asked - SLACK:
+        told = f"it was to last {burn.asked / 3600:.3g} h: another burn-in"
+        return failed(host, told, AGAIN, **shown).of(DONE)
     if burn.failed:
         fix = "its log in Slurm; then the diagnostics of that host: appliance validate dcgm"
         return failed(host, f"{burn.failed} of its workers died", fix, **shown).of(DONE)
@@ -59,7 +63,8 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         return failed(
             host, "nvidia-smi hung during it", "appliance health; reboot the host", **shown
         ).of(DONE)
-    if burn.gap > max(5 * burn.interval, 60):
+    # The interval is the host's own word: it excuses no gap that a part of the time asked for could hide in.
+    if burn.gap > max(60, min(5 * burn.interval, asked / 20)):
         cause = f"nothing was sampled for {burn.gap:.0f} s"
         return not_assessed(host, cause, fix=AGAIN, **shown).of(DONE)
     if burn.load != "gpu":
@@ -170,9 +175,10 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
             yield not_assessed(at, "its memory errors were not told throughout", **common).of(
                 ERRORS
             )
-        elif max(counts) > counts[0]:
+        # A GPU that was reset counts from nought again.
+        elif risen := sum(max(0, later - earlier) for earlier, later in pairwise(counts)):
             told += 1
-            cause = f"{max(counts) - counts[0]:g} uncorrectable memory errors came up"
+            cause = f"{risen:g} uncorrectable memory errors came up"
             yield failed(at, cause, "reset the GPU; again: return it", **common).of(ERRORS)
     if burn.xids is None:
         told += 1

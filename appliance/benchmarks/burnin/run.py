@@ -37,7 +37,7 @@ ON = "it goes on there, and can be waited for again: appliance validate burnin"
 BATCH = """#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin SLURM_EXPORT_ENV=ALL
 export MASTER_ADDR={address} MASTER_PORT=29511
-srun --kill-on-bad-exit=0 --chdir=/ sh -c 'mkdir -p -m 700 {folder}; rm -f {folder}/judged'
+srun --kill-on-bad-exit=0 --chdir=/ sh -c 'mkdir -p -m 700 {folder}; rm -f {folder}/judged {folder}/samples.jsonl'
 srun --kill-on-bad-exit=0 --chdir=/ {container} python3 -c "$(cat <<'APPLIANCE_END'
 {program}
 APPLIANCE_END
@@ -208,10 +208,14 @@ def _judged(view: View, remote: Remote, wanted: Wanted, least: float) -> Outcome
     tables: list[Table] = []
     raw: list[Raw] = []
     for host in wanted.hosts:
-        text = _ask(remote, host, ["head", "-c", str(LARGEST + 1), f"{FOLDER}/samples.jsonl"])
+        # What is marked as judged is an earlier burn-in: on that host this one never began.
+        script = f"[ ! -e {FOLDER}/judged ] && head -c {LARGEST + 1} {FOLDER}/samples.jsonl"
+        text = _ask(remote, host, ["sh", "-c", script])
         if text is None:
-            cause = f"its samples could not be read from {FOLDER}"
-            fix = "is the host up? then again: appliance validate burnin"
+            cause = f"there are no samples of it in {FOLDER}"
+            fix = (
+                "is the host up, and did the job begin there? then again: appliance validate burnin"
+            )
             results.append(judged(host, Status.ERROR, cause=cause, fix=fix).of(DONE))
             continue
         raw.append(Raw(f"{host}.jsonl", text[:LARGEST]))

@@ -88,11 +88,13 @@ def read(text: str) -> Burn:
     during = [line for line in samples if line.time >= begin.time]
     if not during:
         raise Unread("there is no sample of it")
-    times = [begin.time, *(line.time for line in during)]
-    if times != sorted(times):
-        raise Unread("its samples are not in order: the clock was set back")
     end = next((line for line in found if line.kind == "end"), None)
     last = end or during[-1]
+    times = [begin.time, *(line.time for line in during), last.time]
+    if times != sorted(times):
+        raise Unread("its samples are not in order: the clock was set back")
+    # Sampling that stopped hours before the end is a gap; of the time after that asked for, while workers end, none is due.
+    times[-1] = max(during[-1].time, min(last.time, begin.time + begin.seconds))
     return Burn(
         asked=begin.seconds,
         interval=begin.interval,
@@ -126,7 +128,11 @@ def _gpu(row: str) -> Gpu:
     if len(words) != 9 or not words[0].isdigit() or len(words[0]) > 3:
         raise Unread(f"a GPU's row is none: {quoted(row)}")
     warmth, power, clock, use, lost, mended = map(_number, words[2:8])
+    if use is not None and use > 100:
+        raise Unread(f"a GPU cannot be at work {use:g} % of the time")
     uuid, reasons = shortened(words[1], 80), _reasons(words[8])
+    # No GPU at work is that cold: the sensor does not tell.
+    warmth = warmth or None
     return Gpu(int(words[0]), uuid, warmth, power, clock, use, lost, mended, reasons)
 
 

@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self, *states: str | None, samples: str = "", refused: str = "") -> None:
         self.states, self.samples, self.refused = list(states), samples, refused
-        self.judged = False
+        self.judged, self.begins = False, True
         self.asked: list[str] = []
         self.now = 0.0
 
@@ -41,12 +41,14 @@ class Cluster:
                 raise ConnectionFailed("no answer", "is it up?", host)
             return Completed(tuple(argv), 0, f"{state}\n" if state else "", "")
         if argv[0] == "sbatch":
+            self.judged = self.judged and not self.begins
             code = 1 if self.refused else 0
             return Completed(tuple(argv), code, "7\n", self.refused)
         if argv[0] == "touch":
             self.judged = True
-        shown = "" if self.judged and argv[0] == "sh" else self.samples
-        return Completed(tuple(argv), 0, shown, "")
+        if self.judged and argv[0] == "sh":
+            return Completed(tuple(argv), 0 if "||" in argv[2] else 1, "", "")
+        return Completed(tuple(argv), 0, self.samples, "")
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -78,6 +80,21 @@ def test_one_that_ended_meanwhile_is_judged_once() -> None:
     assert "sbatch" not in cluster.asked
     cluster.outcome()
     assert "sbatch" in cluster.asked
+
+
+def test_samples_of_an_earlier_one_are_none_of_a_job_that_never_began() -> None:
+    """Slurm said that it ran and ended; on the hosts lies what was judged before."""
+    cluster = Cluster("", samples=DONE)
+    assert {r.status for r in cluster.outcome().results} == {Status.PASS}
+    cluster.begins = False
+    assert {r.status for r in cluster.outcome().results} == {Status.ERROR}
+    assert "sbatch" in cluster.asked
+
+
+def test_the_job_removes_what_an_earlier_one_wrote() -> None:
+    script = burnin.batch(view(), burnin.Wanted("head", HOSTS, 60.0))
+    first = next(line for line in script.splitlines() if line.startswith("srun"))
+    assert f"rm -f {burnin.FOLDER}/judged {burnin.FOLDER}/samples.jsonl" in first
 
 
 def test_one_of_another_length_is_not_taken_for_this() -> None:
