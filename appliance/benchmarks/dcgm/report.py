@@ -1,5 +1,6 @@
 """What ``dcgmi diag -j`` prints: one document of DCGM 3.x, another of 4.x, as one list of tests and GPUs."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,7 @@ ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 """Of 4.x and of 3.x. A 4.x that finds nothing to run prints the older one, too (seen in 4.2.3)."""
 TEXT = 300
 GPU = "GPU"
+NUMBER = re.compile(r"[0-9]{1,4}")
 
 
 class Word(StrEnum):
@@ -74,12 +76,16 @@ class Anything(Foreign):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A test on one GPU, or on all of a host (``gpu`` None). ``said``: warnings or information, one line."""
+    """A test on one GPU, or on more than one thing (``gpu`` None). ``said``: warnings or information, one line.
+
+    ``of``: the GPUs it names; none where it is of a processor or a switch, or sums up.
+    """
 
     test: str
     gpu: int | None
     word: Word
     said: str
+    of: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -116,18 +122,19 @@ def _verdicts(body: Diagnostic) -> Iterator[Verdict]:
         for test in filter(None, category.tests):
             name = shortened(one_line(test.name), 60)
             for result in test.results:
-                for gpu in _gpus(result):
-                    yield Verdict(name, gpu, _word(result.status), _said(result))
+                of = _gpus(result)
+                gpu = next(iter(of)) if len(of) == 1 else None
+                yield Verdict(name, gpu, _word(result.status), _said(result), of)
             if test.test_summary and not test.results:
                 yield Verdict(name, None, _word(test.test_summary.status), _said(test.test_summary))
 
 
-def _gpus(result: Result) -> tuple[int | None, ...]:
-    """The one GPU it speaks of; (None,) for all of them, or for what is no GPU: a processor, a switch."""
+def _gpus(result: Result) -> frozenset[int]:
+    """The GPUs it speaks of, "0,1" in 3.x; none for what is no GPU: a processor, a switch."""
     if result.entity_id is not None:
-        return (result.entity_id,) if result.entity_group in {None, GPU} else (None,)
-    named = str(result.gpu_ids) if result.gpu_ids is not None else ""
-    return (int(named),) if named.isascii() and named.isdigit() and len(named) < 5 else (None,)
+        return frozenset({result.entity_id} if result.entity_group in {None, GPU} else ())
+    words = [] if result.gpu_ids is None else str(result.gpu_ids).split(",")
+    return frozenset(int(word) for word in words if NUMBER.fullmatch(word.strip()))
 
 
 def _word(status: str) -> Word:

@@ -90,7 +90,7 @@ def judge(host: str, said: Said, gpus: int, level: int) -> Iterator[CheckResult]
     found = sorted({v.gpu for v in report.verdicts if v.gpu is not None} | set(range(gpus)))
     for gpu in found:
         own = [v for v in report.verdicts if v.gpu == gpu]
-        yield _of_gpu(place(host, f"GPU {gpu}"), own, report, level)
+        yield _of_gpu(place(host, f"GPU {gpu}"), gpu, own, report, level)
     if common:
         yield _of(Place(host), common, report, level)
     if said.code and all(v.word in {Word.PASS, Word.SKIP} for v in report.verdicts):
@@ -99,9 +99,9 @@ def judge(host: str, said: Said, gpus: int, level: int) -> Iterator[CheckResult]
         yield judged(at, Status.ERROR, cause=cause, fix="look at DCGM's log there").of(CHECK)
 
 
-def _of_gpu(at: Place, own: Sequence[Verdict], report: Report, level: int) -> CheckResult:
-    """The GPU's own verdicts; those on all GPUs at once (3.x) count for each."""
-    common = [v for v in report.verdicts if v.gpu is None]
+def _of_gpu(at: Place, gpu: int, own: Sequence[Verdict], report: Report, level: int) -> CheckResult:
+    """The GPU's own verdicts; those on several GPUs at once (3.x) count for each that they name."""
+    common = [v for v in report.verdicts if v.gpu is None and gpu in v.of]
     known = {_name(v.test) for v in (*own, *common)}
     lacking = [
         name for at in range(level + 1) for name in BY_LEVEL.get(at, ()) if name not in known

@@ -123,6 +123,28 @@ def test_a_gpu_that_dcgm_did_not_speak_of_is_not_good() -> None:
     assert (found.status, found.cause) == (Status.NOT_ASSESSED, "DCGM did not speak of it")
 
 
+@pytest.mark.parametrize("level", [1, 3])
+def test_a_gpu_that_no_list_names_is_not_good(level: int) -> None:
+    found = verdicts(THREE, gpus=3, level=level)["gpu-1/GPU 2"]
+    assert (found.status, found.cause) == (Status.NOT_ASSESSED, "DCGM did not speak of it")
+
+
+@pytest.mark.parametrize("named", [None, "", "all", "0;1", "-1", "1.0", "99999"])
+def test_a_verdict_that_names_no_gpu_is_no_gpus(named: str | None) -> None:
+    text = '{"DCGM GPU Diagnostic": {"test_categories": [{"tests": [{"name": "Inforom", "results": [%s]}]}]}}'
+    row = json.dumps({"gpu_ids": named, "status": "PASS"})
+    found = verdicts(text % row, level=1)
+    assert {found[gpu].status for gpu in GPUS} == {Status.NOT_ASSESSED}
+
+
+def test_a_processors_pass_is_no_gpus() -> None:
+    row = '{"entity_group": "CPU", "entity_id": 0, "status": "Pass"}'
+    text = '{"DCGM Diagnostic": {"test_categories": [{"tests": [{"name": "software", "results": [%s], "test_summary": {"status": "Pass"}}]}]}}'
+    assert {verdicts(text % rows, level=1)[GPUS[0]].status for rows in (row, "")} == {
+        Status.NOT_ASSESSED
+    }
+
+
 def test_a_bad_exit_code_without_a_failure_is_an_error() -> None:
     assert verdicts(FOUR, code=226)["gpu-1/diagnostic"].status is Status.ERROR
 
