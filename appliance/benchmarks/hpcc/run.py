@@ -154,7 +154,8 @@ def _read(view: View, said: Mapping[str, Said]) -> tuple[dict[str, Summary], lis
             found = read(one.output)
         except Unread as error:
             fix = "run hpcc there by hand"
-            results.append(judged(host, Status.ERROR, cause=str(error), fix=fix).of(STREAM))
+            bad = judged(host, Status.ERROR, cause=str(error), fix=fix)
+            results += [bad.of(check) for check in CHECKS]
             continue
         if found.right:
             summaries[host] = found

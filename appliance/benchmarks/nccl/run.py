@@ -21,6 +21,7 @@ from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Plot, Series, Table
 from appliance.models.site import Owner
+from appliance.report.wording import fold
 
 INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or name a container that has them: slurm.containers.benchmark"
 TOO_SHORT = 1 << 30
@@ -73,6 +74,12 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         found.results.append(not_assessed(CLUSTER, NO_MPI, required=False, fix=ASSIGN).of(GROUPS))
     if len(hosts) > 1:
         sound = _grouped(view, reach, hosts, found)
+        if len(sound) < len(hosts):
+            # An earlier run's word on all of them is overtaken.
+            left = fold(host for host in hosts if host not in sound)
+            at = place(CLUSTER, f"{len(hosts)} hosts")
+            why = f"not over all of them: {left} not known to be good"
+            found.results.append(not_assessed(at, why, fix=FIX_FABRIC).of(ALL))
         if len(sound) > 1:
             _clustered(view, reach, sound, found)
     measured = tuple(

@@ -13,6 +13,7 @@ UNITS = re.compile(
     r"#\s+\(B\)\s+\(elements\)\s+.*\((us|ms|s)\)\s+\((GB/s|MB/s|Gb/s)\)\s+\((GB/s|MB/s|Gb/s)\)"
 )
 MIB = 1 << 20
+NOT_CHECKED = "N/A"
 DENT = 20.0
 """Percent below the best smaller size that make a dent. Own choice: a change of protocol costs some 10 % (seen in published tables)."""
 
@@ -92,13 +93,15 @@ def _row(line: str) -> Row:
     size = number(words[0], "a size")
     if size != int(size):
         raise Unread(f"a size is no whole number: {quoted(words[0])}")
-    return Row(int(size), number(out[2], "a bus bandwidth"), _count(out[3]) + _count(back[3]))
+    if out[3] == NOT_CHECKED:
+        raise Unread("its values were not checked: run it with -c 1")
+    # Some collectives cannot run in place.
+    back_wrong = 0 if back[3] == NOT_CHECKED else _count(back[3])
+    return Row(int(size), number(out[2], "a bus bandwidth"), _count(out[3]) + back_wrong)
 
 
 def _count(word: str) -> int:
-    """Wrong values; older releases print the largest difference instead, as 0e+00. N/A: not checked."""
-    if word == "N/A":
-        return 0
+    """Wrong values; older releases print the largest difference instead, as 0e+00."""
     found = number(word, "#wrong")
     return int(found) if found == int(found) else 1
 

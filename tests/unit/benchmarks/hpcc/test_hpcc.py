@@ -99,6 +99,20 @@ def test_hosts_of_other_hardware_are_no_equals() -> None:
     assert found["hpcc.stream gpu-1"].evidence == "hpcc 1.5.0, 2 ranks, matrix of 1000"
 
 
+def test_a_run_that_breaks_off_is_an_error_of_both_figures() -> None:
+    class Broken(Hosts):
+        def step(self, argv: Sequence[str]) -> Completed:
+            done = super().step(argv)
+            return Completed(done.argv, 0, done.stdout.replace("code=0", "code=4"), "")
+
+    found = results(1, Broken())
+    assert {name: r.status for name, r in found.items()} == {
+        "hpcc.stream gpu-1": Status.ERROR,
+        "hpcc.hpl gpu-1": Status.ERROR,
+    }
+    assert found["hpcc.hpl gpu-1"].cause == "hpcc ended with 4: no reason given"
+
+
 def test_a_wrong_solution_fails_whatever_the_speed() -> None:
     found = results(4, Hosts(wrong="gpu-2"))
     assert found["hpcc.hpl gpu-2"].cause.startswith("HPL's solution is wrong")

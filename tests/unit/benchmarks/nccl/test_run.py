@@ -91,12 +91,15 @@ def test_the_slow_host_is_named_and_kept_out_of_the_whole() -> None:
     assert bad == [("nccl.groups", "gpu-3")]
     assert results["nccl.groups", "gpu-3"].value == 60.0
     assert results["nccl.cluster", "cluster/4 hosts"].status is Status.PASS
-    assert ("nccl.cluster", "cluster/5 hosts") not in results
+    whole = results["nccl.cluster", "cluster/5 hosts"]
+    assert (whole.status, whole.required) == (Status.NOT_ASSESSED, True)
+    assert whole.cause == "not over all of them: gpu-3 not known to be good"
 
 
 def test_of_two_hosts_neither_is_blamed_and_neither_is_good() -> None:
     results = found(2, Cluster(slow=["gpu-2"]))
     assert {results["nccl.groups", n].status for n in ("gpu-1", "gpu-2")} == {Status.NOT_ASSESSED}
+    assert results["nccl.cluster", "cluster/2 hosts"].status is Status.NOT_ASSESSED
 
 
 def test_a_slow_host_fails_the_floor_of_its_product() -> None:

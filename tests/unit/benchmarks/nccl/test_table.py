@@ -60,6 +60,14 @@ def test_wrong_values_are_told(old: str, new: str) -> None:
 
 def test_columns_that_were_not_checked_or_are_of_older_releases_are_read() -> None:
     assert read(HOST.replace("      0\n", "    N/A\n")).wrong == 0
+
+
+def test_values_that_nobody_checked_are_no_right_ones() -> None:
+    row = next(line for line in HOST.splitlines() if line.strip()[:1].isdigit())
+    words = row.split()
+    words[-5] = "N/A"
+    with pytest.raises(Unread, match="were not checked"):
+        read(HOST.replace(row, "  " + "  ".join(words)))
     assert read(HOST.replace("      0\n", "  0e+00\n")).wrong == 0
     assert read(HOST.replace("     sum      -1 ", "    none ")).peak.busbw == 235.58
 
