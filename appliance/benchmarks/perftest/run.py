@@ -22,6 +22,8 @@ from appliance.models.site import Owner
 UNITS = {BW: "Gb/s", LAT: "us", GPU_BW: "Gb/s"}
 SECONDS = 3
 PART = "appliance-part "
+ABOVE_WIRE = 1.02
+"""Times the rate of a port: more is no measurement of it, both ways added up or a unit mixed up."""
 TOOLS = {
     "ib_write_bw": "apt-get install perftest there (Debian, Ubuntu), dnf install perftest (RHEL)"
 }
@@ -77,6 +79,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         return Outcome(
             (not_assessed(CLUSTER, "a pair takes two GPU hosts of Slurm", required=False).of(BW),)
         )
+    wire = view.profile.hardware.fabric.rate_gbps
     bounds = {
         BW: floors.of_port(view, BW),
         LAT: floors.floor(view, LAT),
@@ -88,7 +91,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         with ThreadPoolExecutor(max(1, len(groups))) as pool:
             said = list(pool.map(lambda g: _pair(view, reach, g, devices), groups))
         for group, one in zip(groups, said, strict=True):
-            _note(found, group, one)
+            _note(found, group, one, wire)
         return {group: _good(found.values.get(group), bounds) for group in groups}
 
     search(hosts, attempt, size=2)
@@ -123,19 +126,19 @@ def _pair(view: View, reach: Reach, group: Group, devices: Mapping[str, Sequence
     return bad or max(said.values(), key=lambda s: len(s.output))
 
 
-def _note(found: Measured, group: Group, said: Said) -> None:
+def _note(found: Measured, group: Group, said: Said, wire: float) -> None:
     found.raw.append(Raw("-".join(sorted(group)) + ".txt", said.output or said.cause))
     if said.trouble:
         found.why[group] = f"{said.cause}: {said.fix}" if said.fix else said.cause
         return
-    values, why = parts(said.output)
+    values, why = parts(said.output, wire)
     found.values[group] = values
     if why:
         found.why[group] = why
 
 
-def parts(output: str) -> tuple[Values, str]:
-    """What each part of a pair's output says, and the first that could not be read."""
+def parts(output: str, wire: float = 0.0) -> tuple[Values, str]:
+    """What each part of a pair's output says, and the first that could not be read. ``wire``: Gb/s of a port; 0: not known."""
     values: Values = {}
     first = ""
     for section in output.split(PART)[1:]:
@@ -146,7 +149,10 @@ def parts(output: str) -> tuple[Values, str]:
             continue
         try:
             read = table.latency if check == LAT else table.bandwidth
-            values[check, device] = read(body)
+            value = read(body)
+            if wire and check != LAT and value > wire * ABOVE_WIRE:
+                raise Unread(f"{value:g} Gb/s is more than the wire carries ({wire:g})")
+            values[check, device] = value
         except Unread as error:
             first = first or f"{name} of {device}: {error}"
     return values, first

@@ -220,6 +220,23 @@ def indented(text: str) -> str:
     return "\n".join(f"1: {line}" for line in text.splitlines())
 
 
+@pytest.mark.parametrize(("rate", "good"), [(204.0, True), (204.1, False)])
+def test_more_than_the_wire_carries_is_no_measurement(rate: float, good: bool) -> None:
+    class Twice(Cluster):
+        def step(self, argv: Sequence[str]) -> Completed:
+            done = super().step(argv)
+            return Completed(done.argv, 0, done.stdout.replace("197.20", f"{rate:.2f}"), "")
+
+    results = found(4, Twice())
+    passes = ("perftest.write_bw", "gpu-1/mlx5_0") in results and results[
+        "perftest.write_bw", "gpu-1/mlx5_0"
+    ].status is Status.PASS
+    assert passes is good
+    assert results["perftest.write_lat", "gpu-1/mlx5_0"].status is Status.PASS
+    told = {r.cause for (check, _), r in results.items() if check == "perftest.write_bw"}
+    assert any("more than the wire carries (200)" in cause for cause in told) is not good
+
+
 def test_measurements_are_those_of_each_pair_and_rail() -> None:
     outcome = perftest.run(view(["gpu-1", "gpu-2"]), Cluster())
     measured = {(m.name, m.target): (m.value, m.unit) for m in outcome.measurements}
