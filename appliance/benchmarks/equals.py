@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from appliance.benchmarks.blame.outliers import Compared, compare
@@ -62,6 +63,8 @@ def _judged(
         "evidence": evidence,
         "simulated": in_container(view, host),
     }
+    if not 0 <= value < inf:
+        return not_assessed(at, f"{figure.what} cannot be {value:g}", **shown).of(figure.check)
     if bound is not None:
         shown |= {"limit": bound.value, "limit_source": bound.source}
         floor = float(bound.value or 0)

@@ -90,10 +90,15 @@ def _visible(view: View, at: Place, met: Mapping[str, Met], simulated: bool) -> 
     longest = next((one.longest for one in met.values() if one.place == 0), None)
     if longest is None or any(one.longest is None for one in met.values()):
         return failed(at, f"hosts do not see each other's files: {_told(met)}", CACHES, **shown)
+    places = sorted(-1 if one.place is None else one.place for one in met.values())
+    if places != list(range(len(met))):
+        cause = "of files that one host alone can make several made the same"
+        return failed(at, cause, CACHES, **shown)
     # There and back: each way is half of it.
-    value = round(longest / 2, 3)
-    if value > float(bound.value or 0):
-        cause = f"what one host has written is seen by all {value:g} s later"
+    late = longest / 2
+    value = round(late, 3)
+    if late > float(bound.value or 0):
+        cause = f"what one host has written is seen by all {late:.4g} s later"
         return failed(at, cause, CACHES, value=value, **shown)
     return passed(at, value, **shown)
 
@@ -115,6 +120,10 @@ def _locks(at: Place, met: Mapping[str, Met], simulated: bool) -> Judgement:
             NO_LOCKS,
             **common,
         )
+    odd = [h for h, one in met.items() if one.lock != ("held" if one is first else "refused")]
+    if odd or first.added <= 0:
+        cause = f"{first_few(odd) or 'nobody'} did not say what came of the lock"
+        return not_assessed(at, cause, **common)
     if first.counted != first.added:
         cause = f"{first.added - first.counted} of {first.added} additions under a lock were lost"
         return failed(at, cause, NO_LOCKS, **common)

@@ -20,6 +20,7 @@ from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, St
 from appliance.models.run import Table
 from appliance.models.site import Role
 from appliance.stages.storage.site import NfsMount
+from appliance.text import first_few
 
 FIX = {
     "scratch": "there: nvme smart-log and dmesg for errors, and what else writes to that disk",
@@ -96,7 +97,12 @@ def _shared(view: View, reach: Reach, mount: NfsMount, length: Length) -> Outcom
     clients = [
         host for host, way in ways.items() if isinstance(way, Route) and way.way is Way.KERNEL
     ]
-    results = [_no_client(mount, host, way) for host, way in ways.items() if host not in clients]
+    results = [
+        result
+        for host, way in ways.items()
+        if host not in clients
+        for result in _no_client(view, mount, host, way)
+    ]
     raw, rows = [], []
     sums: dict[str, float] = {}
     sweeps: dict[str, Sweep] = {}
@@ -132,22 +138,32 @@ def _gpu_hosts(view: View) -> frozenset[str]:
     return frozenset(host.name for host in view.site.with_role(Role.GPU))
 
 
-def _no_client(mount: NfsMount, host: str, way: Route | str) -> CheckResult:
+def _no_client(view: View, mount: NfsMount, host: str, way: Route | str) -> Iterator[CheckResult]:
     why = way if isinstance(way, str) else f"{mount.at} is no kernel mount there ({way.way})"
     required = isinstance(way, str)
     at = place(host, mount.at.removeprefix("/"))
-    return not_assessed(at, why, required=required).of("fio.shared_read")
+    for check in _asked_for(view, "shared"):
+        yield not_assessed(at, why, required=required).of(check)
+
+
+def _asked_for(view: View, kind: str) -> list[str]:
+    """What is told of a host that could not be measured: reading, and each other figure that a limit asks for."""
+    first = f"fio.{kind}_read"
+    named = (f"fio.{kind}_{UNITS[part][2]}" for part in PARTS)
+    return [first, *(check for check in named if check != first and view.limit(check))]
 
 
 def _sweeps(
     view: View, said: Mapping[str, Said], kind: str, at: str, parts: Sequence[str]
 ) -> tuple[dict[str, Sweep], list[CheckResult]]:
-    """What each host measured, and of the others why not."""
+    """What each host measured, and of the others why not: of each figure that is asked for, so that none stands from before."""
     sweeps, troubles = {}, []
+    checks = _asked_for(view, kind)
     for host, one in said.items():
-        check, where = f"fio.{kind}_read", place(host, at.removeprefix("/"))
+        where = place(host, at.removeprefix("/"))
         if one.trouble:
-            troubles.append(one.verdict(check, where, simulated=in_container(view, host)))
+            simulated = in_container(view, host)
+            troubles += [one.verdict(check, where, simulated=simulated) for check in checks]
             continue
         try:
             if one.code:
@@ -155,8 +171,8 @@ def _sweeps(
             sweeps[host] = sweep.read(one.output, parts)
         except Unread as error:
             fix = "try it there by hand: fio --output-format=json"
-            bad = judged(where, Status.ERROR, cause=str(error), fix=fix).of(check)
-            troubles.append(bad)
+            bad = judged(where, Status.ERROR, cause=str(error), fix=fix)
+            troubles += [bad.of(check) for check in checks]
     return sweeps, troubles
 
 
@@ -207,25 +223,24 @@ def _decay(view: View, at: Place, sweeps: Mapping[str, Sweep], simulated: bool) 
     bound = view.limit(DECAY)
     if not known or bound is None:
         why = "no limit is set (fio.decay)" if known else "the parts were too short to see it"
-        shown = {"value": round(max(known), 1), "unit": "%"} if known else {}
-        return not_assessed(at, why, required=False, simulated=simulated, **shown).of(DECAY)
-    worst = round(max(known), 1)
-    shown = {
+        seen = {"value": round(max(known), 1), "unit": "%"} if known else {}
+        return not_assessed(at, why, required=False, simulated=simulated, **seen).of(DECAY)
+    if lacking := [host for host, found in sweeps.items() if not found.decay]:
+        why = f"nothing is known of {first_few(lacking)}: its logs are too short, or have holes"
+        return not_assessed(at, why, unit="%", simulated=simulated).of(DECAY)
+    worst = max(known)
+    shown: dict[str, Any] = {
+        "value": round(worst, 1),
         "unit": "%",
         "limit": bound.value,
         "limit_source": bound.source,
         "simulated": simulated,
     }
     if worst > float(bound.value or 0):
-        cause = f"the last third is {worst:g} % slower than the first"
-        return failed(
-            at,
-            cause,
-            "caches fill: the disks behind them are slower",
-            value=worst,
-            **shown,
-        ).of(DECAY)
-    return passed(at, worst, **shown).of(DECAY)
+        cause = f"the last third is {worst:.4g} % slower than the first"
+        fix = "caches fill: the disks behind them are slower"
+        return failed(at, cause, fix, **shown).of(DECAY)
+    return passed(at, **shown).of(DECAY)
 
 
 def _measured(results: Sequence[CheckResult]) -> Iterator[Measurement]:

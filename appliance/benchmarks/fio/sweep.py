@@ -12,6 +12,10 @@ from appliance.text import one_line, shortened
 TOOL = {"fio": "apt-get install fio there (Debian, Ubuntu), dnf install fio (RHEL)"}
 LOG = "appliance-log "
 PARTS = ("seq_write", "seq_read", "rand_write", "rand_read", "create")
+SAME = 0.02
+"""Share by which a rate may differ from what it is made of; fio rounds to whole milliseconds."""
+MOST = 1e12
+"""Bytes/s: no host's memory is so fast."""
 WRITES = frozenset({"seq_write", "rand_write"})
 
 # $1 directory, $2 a token, $3 seconds of each part, $4 size of each of four files, $5 small files of each, $6 the parts.
@@ -80,7 +84,17 @@ class Direction(Foreign):
     bw_bytes: Rate
     iops: Rate
     io_bytes: Rate
+    total_ios: Rate
     runtime: Rate
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Whether its rates are others than what was moved in that time: a unit mixed up, or doctored."""
+        per_second = self.runtime / 1000
+        pairs = ((self.bw_bytes, self.io_bytes), (self.iops, self.total_ios))
+        return any(
+            abs(rate * per_second - moved) > SAME * moved + per_second for rate, moved in pairs
+        )
 
 
 class Job(Foreign):
@@ -135,6 +149,12 @@ def read(output: str, parts: Sequence[str]) -> Sweep:
         moved = job.write if part in WRITES else job.read
         if not moved.io_bytes or not moved.runtime:
             raise Unread(f"part {part} moved no byte")
+        if moved.contradicts_itself:
+            raise Unread(
+                f"part {part} contradicts itself: its rates are not what it moved in its time"
+            )
+        if moved.bw_bytes > MOST:
+            raise Unread(f"part {part} cannot have reached {moved.bw_bytes:.3g} bytes/s")
         rates[part] = moved.bw_bytes if part.startswith("seq") else moved.iops
         bandwidth[part] = moved.bw_bytes
     decay = {name: found for log in logs for name, found in _decay(log) if name in parts}

@@ -6,6 +6,7 @@ from appliance.benchmarks.equals import Figure, judge_hosts
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import Status
+from tests.facts import facts_of
 from tests.profiles import profile_of
 from tests.sites import site_of
 
@@ -58,6 +59,62 @@ def test_of_a_latency_less_is_better(value: float, status: Status) -> None:
     figure = Figure("fio.scratch_read", "latency", "us", "look", more_is_better=False)
     (found,) = judge_hosts(view(), figure, {"gpu-1": value}, limit=ceiling)
     assert found.status is status
+
+
+def test_of_latencies_the_longest_is_the_outlier() -> None:
+    figure = Figure("fio.scratch_read", "latency", "us", "look", more_is_better=False)
+    values = {"a": 2.0, "b": 2.1, "c": 1.9, "gpu-1": 4.0, "gpu-2": 0.5}
+    found = {r.host: r for r in judge_hosts(view(), figure, values)}
+    assert [host for host, r in found.items() if r.status is Status.FAIL] == ["gpu-1"]
+    late = judge_hosts(view(), figure, values, limit=Limit(value=3, unit="us", source="x"))
+    (bad,) = [r for r in late if r.status is Status.FAIL]
+    assert bad.cause == "latency is 4 us, above the limit of 3; its equals reach 2"
+
+
+@pytest.mark.parametrize(
+    ("simulated", "container", "expected"),
+    [((), "", False), (("gpu",), "", True), ((), "nspawn", True), (("gpu",), "nspawn", True)],
+)
+def test_figures_of_containers_and_of_simulated_sites_are_marked(
+    simulated: tuple[str, ...], container: str, expected: bool
+) -> None:
+    seen = view(floor=FLOOR)
+    site = seen.site.model_copy(update={"simulated": simulated})
+    facts = {"gpu-1": facts_of("gpu-1", os={"container": container})}
+    marked = View(seen.profile, site, facts)
+    first, second = judge_hosts(marked, FIGURE, {"gpu-1": 3.5, "gpu-2": 2.0})
+    assert (first.simulated, second.simulated) == (expected, bool(simulated))
+    assert (first.unit, second.unit) == ("GB/s", "GB/s")
+
+
+def test_evidence_is_that_of_each_host_or_of_all() -> None:
+    values = {"gpu-1": 3.5, "gpu-2": 3.6}
+    own = judge_hosts(view(floor=FLOOR), FIGURE, values, {"gpu-1": "run 1"})
+    assert [r.evidence for r in own] == ["run 1", ""]
+    all_alike = judge_hosts(view(floor=FLOOR), FIGURE, values, "run 2")
+    assert [r.evidence for r in all_alike] == ["run 2", "run 2"]
+
+
+def test_an_outlier_is_named_beside_what_it_fell_short_of() -> None:
+    values = {"a": 7.0, "b": 7.1, "c": 6.9, "gpu-2": 4.0}
+    (bad,) = [r for r in judge_hosts(view(), FIGURE, values) if r.status is Status.FAIL]
+    assert bad.names == ("gpu-2",)
+
+
+def test_two_camps_keep_what_they_reached_and_the_limit() -> None:
+    camps = {"a": 9.0, "b": 9.0, "c": 5.0, "d": 5.0}
+    found = list(judge_hosts(view(floor=FLOOR), FIGURE, camps))
+    assert [(r.value, r.limit) for r in found] == [(9.0, 3), (9.0, 3), (5.0, 3), (5.0, 3)]
+    assert {r.required for r in judge_hosts(view(), FIGURE, camps)} == {False}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("more", [True, False])
+def test_what_is_no_figure_passes_no_limit(value: float, more: bool) -> None:
+    figure = Figure("fio.scratch_read", "x", "GB/s", "look", more_is_better=more)
+    found = list(judge_hosts(view(floor=FLOOR), figure, {"gpu-1": value, "gpu-2": 3.0}))
+    assert found[0].status is not Status.PASS
+    assert found[1].status is Status.PASS
 
 
 @pytest.mark.parametrize("more", [True, False])

@@ -85,3 +85,20 @@ def test_the_worst_outlier_is_the_first_and_less_is_better_of_a_latency() -> Non
     values = {"a": 1.5, "b": 1.0, "c": 1.0, "d": 1.0, "e": 1.0, "f": 2.0, "g": 1.0}
     found = compare(values, least=10, more_is_better=False).outliers
     assert [(o.name, o.percent) for o in found] == [("f", 100.0), ("a", 50.0)]
+
+
+@pytest.mark.parametrize(("low", "named"), [(9.0, True), (9.005, False)])
+def test_ten_percent_are_enough_and_less_is_not(low: float, named: bool) -> None:
+    values = {"a": 10.0, "b": 10.0, "c": 10.0, "d": low}
+    assert [o.name for o in compare(values, least=10).outliers] == ["d"] * named
+
+
+def test_equals_that_do_not_differ_have_no_outlier_however_little_is_asked_for() -> None:
+    assert compare(dict.fromkeys("abcd", 7.0), least=0).outliers == ()
+
+
+@pytest.mark.parametrize(("low", "told"), [(9.0, True), (9.005, False)])
+def test_equals_that_differ_by_as_much_without_a_minority_are_told(low: float, told: bool) -> None:
+    found = compare({"a": 11.0, "b": 10.0, "c": 10.0, "d": low, "e": low}, least=10)
+    assert found.outliers == ()
+    assert bool(found.why) is told

@@ -12,7 +12,9 @@ import pytest
 from appliance.benchmarks.fio.gates import LOCKS, VISIBLE
 from appliance.benchmarks.fio.meeting import PROGRAM, judge
 from appliance.benchmarks.jobs import Said, Trouble
+from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
+from tests.facts import facts_of
 from tests.unit.benchmarks.fio.test_fio_run import view
 
 Told = Mapping[str, Any] | Said
@@ -91,6 +93,58 @@ def test_half_of_the_way_there_and_back_is_judged(
 ) -> None:
     found = verdicts(sound(longest=longest), bound)[VISIBLE]
     assert (found.status, found.limit, found.unit) == (status, bound or 1.0, "s")
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "status"),
+    [
+        ([{"counted": 74}], LOCKS, Status.FAIL),
+        ([{"counted": 0, "added": 0}], LOCKS, Status.NOT_ASSESSED),
+        ([{"counted": -1, "added": -1}], LOCKS, Status.NOT_ASSESSED),
+        ([{"lock": ""}], LOCKS, Status.NOT_ASSESSED),
+        ([{}, {"lock": "held"}], LOCKS, Status.NOT_ASSESSED),
+        ([{}, {}, {"lock": "perhaps"}], LOCKS, Status.NOT_ASSESSED),
+        ([{}, {"trouble": "No locks available"}], LOCKS, Status.FAIL),
+        ([{"longest": None}], VISIBLE, Status.FAIL),
+        ([{}, {}, {"longest": None}], VISIBLE, Status.FAIL),
+        ([{}, {"place": 0}], VISIBLE, Status.FAIL),
+        ([{}, {"place": 2}], VISIBLE, Status.FAIL),
+        ([{"place": 3}], VISIBLE, Status.FAIL),
+        ([{}, {"place": None}], VISIBLE, Status.FAIL),
+    ],
+)
+def test_what_is_not_said_of_all_hosts_is_no_pass(
+    changes: list[dict[str, Any]], check: str, status: Status
+) -> None:
+    """By place; the host that came first has the first change."""
+    told = sound()
+    for place, change in enumerate(changes):
+        next(one for one in told if one["place"] == place).update(change)
+    assert verdicts(told)[check].status is status
+
+
+def test_what_could_not_be_seen_says_nothing_of_the_lock_and_names_the_host() -> None:
+    told = sound()
+    told[2] |= {"longest": None, "trouble": "round 0 was not seen within 20 s"}
+    found = verdicts(told)
+    assert found[VISIBLE].cause.endswith("other's files: gpu-3: round 0 was not seen within 20 s")
+    assert (found[VISIBLE].limit, found[VISIBLE].unit) == (1.0, "s")
+    assert found[LOCKS].status is Status.NOT_ASSESSED
+
+
+def test_a_sound_meeting_says_what_it_counted_and_how_long_it_took() -> None:
+    found = verdicts(sound())
+    assert (found[LOCKS].value, found[LOCKS].limit, found[LOCKS].unit) == (75, 75, "additions")
+    assert (found[VISIBLE].value, found[VISIBLE].simulated) == (0.25, False)
+    assert verdicts(sound(longest=2.5))[VISIBLE].value == 1.25
+
+
+def test_a_meeting_in_which_one_host_is_a_container_is_of_no_hardware() -> None:
+    seen = view(3)
+    inside = facts_of("gpu-3", os={"container": "nspawn"})
+    said = {f"gpu-{n}": Said(json.dumps(one)) for n, one in enumerate(sound(), 1)}
+    found = judge(View(seen.profile, seen.site, {**seen.facts, "gpu-3": inside}), "/data", said)
+    assert [r.simulated for r in found] == [True, True]
 
 
 def test_the_hosts_whose_lock_is_their_own_are_named() -> None:

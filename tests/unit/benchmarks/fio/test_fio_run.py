@@ -1,7 +1,7 @@
 """fio on hosts: scratch of each, the shared directory from one host to all, who is slow, and what could not be measured."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -33,9 +33,9 @@ def printed(parts: Sequence[str], factor: float, decay: float) -> str:
     """As fio prints it: what it creates counts as read."""
     jobs = []
     for part in parts:
-        moved = {"bw_bytes": 0, "iops": 0, "io_bytes": 0, "runtime": 0}
-        rate = {"bw_bytes": RATES[part] * factor, "iops": RATES[part] * factor}
-        own = {**rate, "io_bytes": 1, "runtime": 1}
+        moved = dict.fromkeys(("bw_bytes", "iops", "io_bytes", "total_ios", "runtime"), 0.0)
+        rate = RATES[part] * factor
+        own = {"bw_bytes": rate, "iops": rate, "io_bytes": rate, "total_ios": rate, "runtime": 1000}
         both = {"read": own, "write": moved} if part != "seq_write" else {}
         if part in {"seq_write", "rand_write"}:
             both = {"read": moved, "write": own}
@@ -66,21 +66,30 @@ class Hosts(Batches):
         rates: Rates = lambda host, at, of: 1.0,
         *,
         decay: float = 0.0,
+        decays: Mapping[str, float] | None = None,
         silent: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.rates, self.decay, self.silent = rates, decay, silent
+        self.decays = decays or {}
         self.tried: list[tuple[str, tuple[str, ...]]] = []
+        self.parts: list[tuple[str, int, str]] = []
+        self.lengths: set[tuple[str, ...]] = set()
+        self.met = 0
 
     def step(self, argv: Sequence[str]) -> Completed:
         nodes = value(argv, "--nodelist").split(",")
         if "python3" in argv:
+            self.met += 1
             return meeting(argv, nodes)
-        at, *_, parts = argv[argv.index("appliance") + 4 :]
+        at, _, *length, parts = argv[argv.index("appliance") + 4 :]
+        self.lengths.add(tuple(length))
+        self.parts.append((at, len(nodes), parts))
         self.tried.append((at, tuple(nodes)))
         lines = []
         for number, node in enumerate(nodes):
-            said = printed(parts.split(), self.rates(node, at, len(nodes)), self.decay)
+            decay = self.decays.get(node, self.decay)
+            said = printed(parts.split(), self.rates(node, at, len(nodes)), decay)
             ends = [*said.splitlines(), f"appliance-end code=0 size={len(said)}"]
             if node in self.silent:
                 ends = ["appliance-missing=fio"]
@@ -285,6 +294,107 @@ def test_hosts_that_are_containers_are_measured_shortly_and_marked() -> None:
     found = results(fio.run(View(seen.profile, seen.site, facts), remote))
     assert all(r.simulated for r in found.values())
     assert fio.SMALL.seconds < fio.REAL.seconds
+
+
+def test_only_all_hosts_together_are_asked_for_more_than_the_sums() -> None:
+    remote = Hosts()
+    outcome = fio.run(view(3), remote)
+    sums, whole = "seq_write seq_read", "seq_write seq_read rand_write rand_read create"
+    of_shared = [(count, parts) for at, count, parts in remote.parts if at == "/data"]
+    assert of_shared == [(1, sums), (2, sums), (3, whole)]
+    assert remote.lengths == {("10", "1g", "2000")}
+    assert {raw.name for raw in outcome.raw} == {
+        *(f"scratch-gpu-{n}.txt" for n in (1, 2, 3)),
+        *(f"shared-{c}-gpu-{n}.txt" for c in (1, 2, 3) for n in range(1, c + 1)),
+        *(f"seen-gpu-{n}.txt" for n in (1, 2, 3)),
+    }
+    assert all('"jobs"' in raw.text for raw in outcome.raw if not raw.name.startswith("seen"))
+    assert [r.status for r in outcome.results if r.id == "fio.shared_read"] == [
+        Status.NOT_ASSESSED
+    ] * 3
+
+
+@pytest.mark.parametrize(("count", "met"), [(1, 0), (2, 1)])
+def test_a_host_alone_meets_nobody(count: int, met: int) -> None:
+    remote = Hosts()
+    found = results(fio.run(view(count), remote))
+    assert remote.met == met
+    assert ("fio.visible" in {check for check, _ in found}) is bool(met)
+
+
+def test_without_a_host_or_a_mount_there_is_nothing_shared() -> None:
+    (only,) = fio.run(view(0), Hosts()).results
+    assert (only.status, only.cause) == (Status.NOT_ASSESSED, "the site has no GPU host")
+    found = results(fio.run(view(2, mounted=0), Hosts()))
+    assert not [check for check, _ in found if check.startswith(("fio.total", "fio.visible"))]
+    assert found["fio.shared_read", "gpu-1/data"].cause == "/data is not mounted"
+
+
+@pytest.mark.parametrize(("factor", "slow"), [(0.76, False), (0.74, True)])
+def test_a_disk_may_be_a_quarter_slower_than_its_equals(factor: float, slow: bool) -> None:
+    odd = Hosts(lambda host, at, _: factor if (host, at) == ("gpu-2", "/scratch") else 1.0)
+    assert bool(failures(results(fio.run(view(EQUAL), odd)))) is slow
+
+
+@pytest.mark.parametrize(
+    ("decays", "status"),
+    [
+        ({"gpu-2": 20.04}, Status.FAIL),
+        ({"gpu-2": 20.0, "gpu-3": 10.0}, Status.PASS),
+        ({"gpu-1": 50.0}, Status.FAIL),
+    ],
+)
+def test_the_host_that_slows_down_most_counts(decays: dict[str, float], status: Status) -> None:
+    found = results(fio.run(view(EQUAL, {"fio.decay": 20.0}), Hosts(decays=decays)))
+    assert found["fio.decay", "cluster/data 5 hosts"].status is status
+    seen = results(fio.run(view(EQUAL), Hosts(decays=decays)))["fio.decay", "cluster/data 5 hosts"]
+    assert (seen.value, seen.unit) == (round(max(decays.values()), 1), "%")
+
+
+def test_a_host_whose_log_shows_nothing_leaves_decay_open() -> None:
+    class Cut(Hosts):
+        def step(self, argv: Sequence[str]) -> Completed:
+            done = super().step(argv)
+            kept = [
+                line
+                for line in done.stdout.splitlines()
+                if not (line.startswith("1: ") and line.endswith(", 0, 0, 0"))
+            ]
+            return Completed(done.argv, 0, "\n".join(kept), "")
+
+    found = results(fio.run(view(2, {"fio.decay": 20.0}), Cut()))
+    one = found["fio.decay", "cluster/data 2 hosts"]
+    assert (one.status, one.required) == (Status.NOT_ASSESSED, True)
+    assert one.cause.startswith("nothing is known of gpu-2")
+
+
+def test_one_container_among_the_hosts_makes_all_figures_of_no_hardware_of_their_own() -> None:
+    seen = view(3, {"fio.decay": 20.0})
+    inside = facts_of(
+        "gpu-3", filesystems=list(seen.facts["gpu-3"].filesystems), os={"container": "nspawn"}
+    )
+    remote = Hosts(silent=[])
+    mixed = View(seen.profile, seen.site, {**seen.facts, "gpu-3": inside})
+    found = results(fio.run(mixed, remote))
+    assert remote.lengths == {("3", "32m", "200")}
+    for check in ("fio.total_read", "fio.decay", "fio.visible", "fio.locks"):
+        assert found[check, "cluster/data 3 hosts"].simulated
+    silent = results(fio.run(mixed, Hosts(silent=["gpu-3"])))
+    assert silent["fio.scratch_read", "gpu-3/scratch"].simulated
+    assert not silent["fio.scratch_read", "gpu-1/scratch"].simulated
+
+
+@pytest.mark.parametrize("kind", ["scratch", "shared"])
+def test_of_a_host_that_could_not_be_measured_each_figure_asked_for_is_told(kind: str) -> None:
+    """Else an earlier pass of the others would stand."""
+    asked = view(2, {f"fio.{kind}_write": 1.0, f"fio.{kind}_create": 1.0})
+    at = "data" if kind == "shared" else "scratch"
+    told = {(f"fio.{kind}_{name}", f"gpu-2/{at}") for name in ("read", "write", "create")}
+    silent = results(fio.run(asked, Hosts(silent=["gpu-2"])))
+    assert {key for key in silent if key[1] == f"gpu-2/{at}"} == told
+    if kind == "shared":
+        gone = results(fio.run(View(asked.profile, asked.site, view(2, mounted=1).facts), Hosts()))
+        assert {key for key in gone if key[1] == "gpu-2/data"} == told
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,12 @@ def doctored(part: str, **changes: object) -> str:
     return f"{json.dumps(printed)}\nappliance-log {logs}"
 
 
+def moved(rate: float = 1000.0, **changes: float) -> dict[str, float]:
+    """One second of so many bytes and operations."""
+    own = dict.fromkeys(("bw_bytes", "iops", "io_bytes", "total_ios"), rate) | {"runtime": 1000}
+    return own | changes
+
+
 def log(rates: list[int]) -> str:
     lines = "".join(f"{500 * i + 3}, {rate}, 0, 0, 0\n" for i, rate in enumerate(rates, 1))
     return f"{REAL.partition(chr(10) + 'appliance-log ')[0]}\nappliance-log seq_read\n{lines}"
@@ -44,9 +50,42 @@ def test_a_real_run_is_read() -> None:
     assert set(found.decay) == {"seq_read", "seq_write"}
 
 
+@pytest.mark.parametrize("changes", [{}, {"bw_bytes": 1019.0}, {"iops": 985.0}])
+def test_a_rate_may_be_rounded(changes: dict[str, float]) -> None:
+    found = read(doctored("seq_read", read=moved(**changes)), PARTS)
+    assert found.rates["seq_read"] == changes.get("bw_bytes", 1000.0)
+
+
 def test_a_storage_that_slows_down_is_seen_in_the_log() -> None:
     assert read(log([1000] * 4 + [900] * 4 + [600] * 4), PARTS).decay == {"seq_read": 40.0}
     assert read(log([1000] * 12), PARTS).decay == {"seq_read": 0.0}
+
+
+def test_what_several_threads_reach_at_one_time_is_added_up() -> None:
+    once = log([600] * 8 + [300] * 4)
+    twice = once + "".join(f"{500 * i}, 400, 0, 0, 0\n" for i in range(1, 13))
+    assert read(twice, PARTS).decay == {"seq_read": 30.0}
+
+
+@pytest.mark.parametrize(("gap", "seen"), [(0, True), (1, True), (2, False)])
+def test_a_log_with_a_hole_shows_no_decay(gap: int, seen: bool) -> None:
+    times = [i + (gap if i > 6 else 0) for i in range(1, 13)]
+    lines = "".join(f"{500 * at}, 1000, 0, 0, 0\n" for at in times)
+    text = f"{REAL.partition(chr(10) + 'appliance-log ')[0]}\nappliance-log seq_read\n{lines}"
+    assert read(text, PARTS).decay == ({"seq_read": 0.0} if seen else {})
+
+
+def test_a_log_of_a_part_that_was_not_asked_for_is_left_out() -> None:
+    parts = [part for part in PARTS if part != "seq_read"]
+    assert read(log([1000] * 12), parts).decay == {}
+
+
+def test_three_words_make_a_line_of_a_log() -> None:
+    text = log([]) + "".join(f"{500 * i}, {100 * i}, 0\n" for i in (6, 5, 4, 3, 2, 1))
+    assert read(text, PARTS).decay == {"seq_read": 0.0}
+    assert read(log([600, 500, 400, 300, 200, 100]), PARTS).decay["seq_read"] == pytest.approx(
+        100 * 400 / 550
+    )
 
 
 @pytest.mark.parametrize("rates", [[], [1000] * 5])
@@ -64,13 +103,16 @@ def test_a_short_log_shows_no_decay(rates: list[int]) -> None:
         ('{"fio version": "fio-3.33", "jobs": []}', "part seq_write is missing"),
         (doctored("seq_read", error=5), "part seq_read ended with error 5"),
         (
-            doctored("seq_read", read={"bw_bytes": -1, "iops": 1, "io_bytes": 1, "runtime": 1}),
+            doctored("seq_read", read=moved(bw_bytes=-1)),
             "bw_bytes",
         ),
-        (
-            doctored("seq_read", read={"bw_bytes": 1, "iops": 1, "io_bytes": 0, "runtime": 1}),
-            "no byte",
-        ),
+        (doctored("seq_read", read=moved(io_bytes=0)), "no byte"),
+        (doctored("seq_read", read=moved(runtime=0)), "no byte"),
+        (doctored("seq_read", read=moved(bw_bytes=1000 * 1024.0)), "contradicts itself"),
+        (doctored("seq_read", read=moved(bw_bytes=1030.0)), "contradicts itself"),
+        (doctored("seq_read", read=moved(io_bytes=900)), "contradicts itself"),
+        (doctored("rand_read", read=moved(iops=1100.0)), "contradicts itself"),
+        (doctored("seq_read", read=moved(1.1e12)), "cannot have reached 1.1e.12 bytes/s"),
         (doctored("rand_read", read="fast"), "read"),
         (log([1]) + "500, nonsense, 0", "the bandwidth is no number: 'nonsense'"),
         (log([1]) + "500", "breaks off"),
