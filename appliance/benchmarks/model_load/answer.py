@@ -12,6 +12,7 @@ from appliance.models.line import Line
 from appliance.text import quoted
 
 LONGEST_S = 1e6
+OBJECTS = "s3://"
 Share = float | None
 
 
@@ -97,4 +98,12 @@ def read(text: str, asked: Collection[str]) -> Answer:
     told = [place.place for place in answer.places]
     if sorted(told) != sorted(asked):
         raise ValueError(f"it speaks of {quoted(told)}, asked was {quoted(sorted(asked))}")
+    for measured in answer.places:
+        # Of an object nothing is cached on the host: what is none has to show that its loads were cold.
+        if not measured.loads:
+            continue
+        if (measured.kind == "s3") != measured.place.startswith(OBJECTS):
+            raise ValueError(f"{measured.place} cannot be of kind {quoted(measured.kind)}")
+        if not (measured.bytes and measured.tensors):
+            raise ValueError(f"{measured.place} was loaded, and its file holds nothing")
     return answer

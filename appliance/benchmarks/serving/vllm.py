@@ -50,7 +50,10 @@ def read(text: str) -> tuple[str, Figure]:
         raise ValueError(
             f"output_throughput is {one.output_throughput:g}, its tokens and duration make {made:g}"
         )
+    _keeps_order(one)
     rate = one.request_rate if isinstance(one.request_rate, float) else None
+    if rate is not None and rate <= 0:
+        raise ValueError(f"request_rate cannot be {rate:g}")
     return one.model_id, Figure(
         rate=rate,
         asked=asked,
@@ -67,6 +70,22 @@ def read(text: str) -> tuple[str, Figure]:
         if asked > one.completed
         else {},
     )
+
+
+def _keeps_order(one: _Written) -> None:
+    """A percentile is no less than the median, an answer ends after it began, and neither takes no time. Raises ValueError."""
+    pairs = (
+        ("p99_ttft_ms", one.p99_ttft_ms, "median_ttft_ms", one.median_ttft_ms),
+        ("p99_tpot_ms", one.p99_tpot_ms, "median_tpot_ms", one.median_tpot_ms),
+        ("p99_itl_ms", one.p99_itl_ms, "median_itl_ms", one.median_itl_ms),
+        ("p99_e2el_ms", one.p99_e2el_ms, "median_e2el_ms", one.median_e2el_ms),
+        ("median_e2el_ms", one.median_e2el_ms, "median_ttft_ms", one.median_ttft_ms),
+    )
+    for high, more, low, less in pairs:
+        if more is not None and less is not None and more < less:
+            raise ValueError(f"{high} is {more:g}, and {low} {less:g}")
+    if one.completed and not one.median_ttft_ms:
+        raise ValueError(f"{one.completed} requests are completed, and none took any time")
 
 
 def _times(median: float | None, high: float | None) -> dict[int, float]:

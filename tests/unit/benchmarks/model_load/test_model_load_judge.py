@@ -226,12 +226,25 @@ def test_measurements_name_package_and_digest() -> None:
         (json.dumps(document()), "asked was"),
         (json.dumps(document(place(), place())), "asked was"),
         (json.dumps(document(place(sha256="../etc"))), "sha256"),
+        (json.dumps(document(place(kind="s3"))), "/data cannot be of kind 's3'"),
+        (json.dumps(document(place(bytes=0))), "holds nothing"),
+        (json.dumps(document(place(tensors=0))), "holds nothing"),
     ],
 )
 def test_an_answer_that_lies_is_refused_in_one_line(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as refused:
         read(text, ["/data"])
     assert "\n" not in str(refused.value)
+
+
+def test_an_answer_about_what_was_asked_is_read() -> None:
+    assert read(json.dumps(document(place())), ["/data"]).places[0].kind == "ext4"
+    objects = place([GOOD[-1] | {"stayed": None}], kind="s3", place="s3://models")
+    assert read(json.dumps(document(objects)), ["s3://models"]).places[0].kind == "s3"
+    empty = place([], kind="", bytes=0, tensors=0, place="s3://models", trouble="no such bucket")
+    assert read(json.dumps(document(empty)), ["s3://models"]).places[0].trouble
+    with pytest.raises(ValueError, match="s3://models cannot be of kind 'ext4'"):
+        read(json.dumps(document(place(place="s3://models"))), ["s3://models"])
 
 
 def test_the_published_cells_are_all_there() -> None:

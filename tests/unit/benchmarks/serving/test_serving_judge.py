@@ -155,6 +155,16 @@ def test_vllms_infinity_is_all_at_once() -> None:
         ({"median_ttft_ms": float("nan")}, "no number"),
         ({"median_ttft_ms": -1}, "median_ttft_ms"),
         ({"completed": None}, "completed"),
+        ({"p99_ttft_ms": 37.9}, "p99_ttft_ms is 37.9, and median_ttft_ms 38"),
+        ({"p99_tpot_ms": 10.0}, "p99_tpot_ms is 10"),
+        ({"p99_itl_ms": 10.0}, "p99_itl_ms is 10"),
+        ({"median_e2el_ms": 50.0, "p99_e2el_ms": 49.0}, "p99_e2el_ms is 49"),
+        ({"median_e2el_ms": 30.0}, "median_e2el_ms is 30, and median_ttft_ms 38"),
+        ({"median_ttft_ms": 0.0}, "none took any time"),
+        ({"request_rate": 0.0}, "request_rate cannot be 0"),
+        ({"request_rate": -1.0}, "request_rate cannot be -1"),
+        ({"total_output_tokens": 25_600}, "output_throughput is 256"),
+        ({"failed": 1}, "1 failed"),
     ],
 )
 def test_a_document_that_contradicts_itself_is_refused(change: dict[str, Any], why: str) -> None:
