@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Requirement, Target
@@ -14,7 +15,7 @@ from appliance.engine.stale import stale
 from appliance.engine.waivers import active
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState, gates_verdict
 from appliance.models.facts import HostFacts
-from appliance.models.result import CLUSTER, CheckResult, Status, Verdict
+from appliance.models.result import CLUSTER, CheckResult, Status, Value, Verdict
 from appliance.models.run import RunRecord
 from appliance.models.waiver import Waiver
 from appliance.report.wording import fold, plural
@@ -230,12 +231,19 @@ def _beyond(wanted: Requirement, left: Iterable[Target]) -> dict[str, object]:
 
 
 def _unfit(wanted: Requirement, good: CheckResult) -> str:
-    """Why a pass is none: nothing was measured, or in another unit than the gate's; "" where it is one."""
+    """Why a pass is none: nothing was measured, no number or in another unit than the gate's; "" where it is one."""
     if wanted.limit and good.value is None:
         return "it passed without a value"
+    if wanted.limit and not _is_measured(good.value):
+        return f"it passed with {good.value}, which is no measurement"
     if good.value is not None and good.unit != wanted.expected_unit:
         return f"it was measured in {good.unit or 'no unit'}, the gate is in {wanted.expected_unit or 'no unit'}"
     return ""
+
+
+def _is_measured(value: Value) -> bool:
+    """Whether it is a number that a measurement can have: finite, and not below nought."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
 
 
 def _of(wanted: Requirement, result: CheckResult) -> str:

@@ -143,7 +143,7 @@ def foreign_tables(session: Session) -> tuple[Table, ...]:
     return tuple(table for tables in found.values() for table in tables)
 
 
-def recorded(session: Session, benchmark: str = "") -> Iterator[Recorded]:
+def recorded(session: Session) -> Iterator[Recorded]:
     """All evidence of the site's record, oldest first; what this program cannot read is none."""
     started: dict[tuple[str, str], int] = {}
     for entry in session.journal.entries(EVIDENCE, OF_LOGS, BEGUN):
@@ -151,7 +151,7 @@ def recorded(session: Session, benchmark: str = "") -> Iterator[Recorded]:
             started[entry.run, str(entry.data.get("benchmark"))] = entry.seq
             continue
         evidence = _read(entry)
-        if evidence is None or benchmark not in {"", evidence.benchmark}:
+        if evidence is None:
             continue
         by_journal = evidence.source is Source.NOW
         since = started.get((entry.run, evidence.benchmark)) if by_journal else None

@@ -151,6 +151,8 @@ def _cases(wanted: Requirement) -> Iterator[tuple[str, Doctor]]:
     yield "without one target", _as(lambda e: {"results": e.results[:-1]})
     if wanted.limit:
         yield "without a value", _results(value=None)
+        yield "with a value below nought", _results(value=-1.0)
+        yield "with a word for a value", _results(value="fast")
         yield "judged by another limit", _limits({wanted.id: OTHER_LIMIT})
         yield "judged by no limit", _limits({})
     if any(target.of_cluster for target in wanted.targets):

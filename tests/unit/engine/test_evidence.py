@@ -133,6 +133,24 @@ def test_a_gate_passes_when_each_of_its_targets_has_a_good_result(
     assert (gate.dated_by, gate.close) == ("this program", "")
 
 
+@pytest.mark.parametrize(
+    "value",
+    [None, True, "fast", -0.1, float("inf"), float("-inf"), float("nan")],
+)
+def test_a_pass_with_a_value_that_is_none_closes_nothing(
+    session: Session, view: View, value: object
+) -> None:
+    good = _good(*HOSTS)
+    _run(session, view, [good[0], good[1].model_copy(update={"value": value})])
+    gate = _gate(session, view)
+    assert (gate.state, gate.why.partition(":")[0]) == (GateState.OPEN, "gpu-2")
+
+
+def test_a_pass_with_nothing_lost_closes_its_gate(session: Session, view: View) -> None:
+    _run(session, view, [r.model_copy(update={"value": 0}) for r in _good(*HOSTS)])
+    assert _gate(session, view).state is GateState.PASSED
+
+
 def test_evidence_of_one_host_replaces_that_hosts_alone(session: Session, view: View) -> None:
     _run(
         session, view, [*_good("gpu-1"), failed("gpu-2", "12 GB/s", "reseat GPU 3").of("copy.h2d")]
@@ -377,3 +395,82 @@ def test_what_another_program_says_stands_in_reports_and_closes_no_gate(
     _run(session, view, _good(*HOSTS))
     assert _gate(session, view).state is GateState.PASSED
     assert foreign_tables(session) == (table,)
+
+
+def _kept(session: Session, view: View, **changes: object) -> None:
+    """Honest evidence of the cluster, with changes."""
+    origin = Origin(Source.NOW, "a run", datetime.now(UTC), "this program")
+    outcome = Outcome(tuple(_good("cluster")))
+    made = evidence_of(session, view, _benchmark(WHOLE), outcome, origin)
+    keep_evidence(session, made.model_copy(update=changes))
+
+
+WHOLE = of_cluster(HOSTS)
+OTHER = Limit(value=20, unit="GB/s", source="a table")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hosts": ("gpu-1", "gpu-1")},
+        {"hosts": ("gpu-1", "GPU-2")},
+        {"hosts": ("gpu-1",), "size": 1},
+        {"hosts": (), "size": 0},
+        {"hosts": (*HOSTS, "gpu-2"), "size": 3},
+        {"site": "ACME"},
+        {"profile": ""},
+        {"benchmark": "another"},
+        {"gpu": ""},
+        {"gpu": "NVIDIA A100"},
+        {"gpus_per_host": 0},
+        {"gpus_per_host": 80},
+        {"limits": {"copy.h2d": OTHER}},
+        {"limits": {"copy.d2h": LIMIT}},
+        {"simulated": ("fabric",)},
+        {"source": Source.TOOL},
+        {"source": Source.LOGS, "began": datetime.now(UTC) + timedelta(days=1)},
+        {"source": Source.EARLIER, "began": datetime.now(UTC) + timedelta(days=400)},
+        {"results": ()},
+        {"results": tuple(_good("gpu-1", "gpu-2"))},
+        {"results": tuple(_good("cluster/2 hosts"))},
+        {"results": (*_good("cluster"), failed("cluster", "x", "y").of("copy.h2d"))},
+        {"results": (not_assessed("cluster", "x").of("copy.h2d"), *_good("cluster"))},
+    ],
+)
+def test_hostile_evidence_closes_no_gate(
+    session: Session, view: View, changes: dict[str, object]
+) -> None:
+    _kept(session, view, **changes)
+    assert _gate(session, view, WHOLE).state is not GateState.PASSED
+    _kept(session, view)
+    assert _gate(session, view, WHOLE).state is GateState.PASSED
+
+
+def test_what_cannot_be_read_is_no_evidence_and_hides_none(session: Session, view: View) -> None:
+    _run(session, view, _good(*HOSTS))
+    for odd in ({"version": 99}, None, "text", {"version": 2}):
+        session.journal.append("r2", "evidence", evidence=odd)
+    session.journal.append("r2", "evidence")
+    assert len(list(recorded(session))) == 1
+    assert _gate(session, view).state is GateState.PASSED
+
+
+def test_logs_are_not_ordered_by_what_the_program_began(session: Session, view: View) -> None:
+    """They were measured before: a change since then counts, though it came before this run."""
+    began = datetime.now(UTC)
+    time.sleep(0.002)
+    session.journal.append("r0", "host_done", stage="gpu", host="gpu-1", changes=1)
+    begin(session, _benchmark())
+    origin = Origin(Source.LOGS, "logs", began, "time stamps")
+    outcome = Outcome(tuple(_good(*HOSTS)))
+    keep_evidence(session, evidence_of(session, view, _benchmark(), outcome, origin))
+    assert "last change of stage gpu on gpu-1" in _gate(session, view).why
+
+
+def test_a_model_that_logs_name_is_the_evidences_own(session: Session, view: View) -> None:
+    origin = Origin(Source.LOGS, "logs", datetime.now(UTC), "time stamps")
+    outcome = Outcome(tuple(_good(*HOSTS)))
+    made = evidence_of(session, view, _benchmark(), outcome, origin, "NVIDIA H100")
+    assert made.gpu == "NVIDIA H100"
+    keep_evidence(session, made)
+    assert _gate(session, view).why.startswith("the evidence is of NVIDIA H100, the site has")
