@@ -1,16 +1,22 @@
 """The arithmetic against the published restatement, and the verdicts."""
 
+from typing import Any
+
 import pytest
+from pydantic import ValidationError
 
 from appliance.benchmarks.gpt3.judge import judge
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.throughput import (
     Formula,
+    Interval,
     Run,
+    cut,
     difference,
     linear_factor,
     mfu,
     perfect,
+    published,
     tflops_per_gpu,
     tokens_per_s,
 )
@@ -168,3 +174,112 @@ def test_one_node_alone_has_no_scaling_to_judge() -> None:
     (result,) = judge([run()], REFERENCE)
     assert result.id == "gpt3.throughput"
     assert "global batch 2048, sequence 2048" in result.evidence
+
+
+SCALING = "gpt3.scaling"
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_scaling_of_or_against_a_diverged_run_fails(wrong: int) -> None:
+    runs = [run(), run(nodes=2, rate=97_541)]
+    assert verdict(judge(runs, REFERENCE), SCALING).status is Status.PASS
+    runs[wrong] = runs[wrong].model_copy(update={"diverged": "loss is nan, line 40"})
+    scaling = verdict(judge(runs, REFERENCE), SCALING)
+    assert (scaling.status, scaling.value) == (Status.FAIL, 1.99)
+    assert scaling.cause == "the training diverged: loss is nan, line 40"
+
+
+def test_scaling_to_the_doubtful_cell_is_no_gate_however_bad() -> None:
+    of_cell: dict[str, Any] = {"model": "126m", "platform": "kubernetes", "global_batch": 256}
+    one, four = (run(n, **of_cell, seconds=256 * 2048 / 9e5) for n in (1, 4))
+    scaling = verdict(judge([one, four], REFERENCE), SCALING)
+    assert (scaling.status, scaling.required, scaling.value) == (Status.NOT_ASSESSED, False, 1.0)
+    assert "linear projection" in scaling.cause
+
+
+@pytest.mark.parametrize(
+    ("changes", "required"),
+    [({"nodes": 3}, False), ({"gpu": None}, True), ({"model": "7b"}, False)],
+)
+def test_scaling_that_cannot_be_compared_is_never_a_pass(
+    changes: dict[str, object], required: bool
+) -> None:
+    many = {"nodes": 2} | changes
+    one = run().model_copy(update={**changes, "nodes": 1})
+    scaling = verdict(judge([one, run(2).model_copy(update=many)], REFERENCE), SCALING)
+    assert (scaling.status, scaling.required) == (Status.NOT_ASSESSED, required)
+    assert (scaling.value, bool(scaling.cause)) == (1.0, True)
+
+
+def test_scaling_shows_its_limit_and_says_what_the_log_leaves_open() -> None:
+    good = verdict(judge([run(), run(nodes=2, rate=97_541)], REFERENCE), SCALING)
+    assert (good.limit, good.limit_source.partition(" less")[0]) == (1.89, "1.99")
+    coarse = run(nodes=2, rate=92_000, rounding=2.0)
+    open_one = verdict(judge([run(), coarse], REFERENCE), SCALING)
+    assert (open_one.status, open_one.required) == (Status.NOT_ASSESSED, True)
+    assert open_one.cause.endswith("1.801 to 1.966, and the limit is 1.893")
+
+
+def test_of_processors_no_scaling_is_owed() -> None:
+    scaling = verdict(judge([run(nodes=2, unreal="processors")], REFERENCE), SCALING)
+    assert (scaling.status, scaling.required) == (Status.NOT_ASSESSED, False)
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.52, Status.FAIL), (0.48, Status.ERROR)])
+def test_less_than_half_a_percent_of_the_peak_is_a_unit_mixed_up(
+    share: float, status: Status
+) -> None:
+    gpt = REFERENCE.models["5b"]
+    full = mfu(tflops_per_gpu(run(), gpt, Formula.CAUSAL), 312)
+    result = verdict(judge([run(rate=48_941 * share / full)], REFERENCE))
+    assert (result.status, result.unit) == (status, "tokens/s")
+    assert result.value
+
+
+def test_a_diverged_run_shows_how_fast_it_was() -> None:
+    result = verdict(judge([run(diverged="loss is nan")], REFERENCE))
+    assert (result.value, result.unit) == (48_941, "tokens/s")
+
+
+def test_what_a_log_rounds_cannot_more_than_double_a_rate() -> None:
+    coarse = run().model_copy(update={"seconds": 1.0, "rounding": 0.9})
+    once = coarse.tokens_per_s
+    assert coarse.rates == Interval(once / 1.9, once * 2)
+    assert str(Interval(999.6, 2000.4)) == "1,000 to 2,000"
+
+
+def test_what_is_behind_the_last_digit_is_cut_away() -> None:
+    assert (cut(48_941.995), cut(48_941.999_999_9)) == (48_941, 48_942)
+    assert (cut(1.9999, 2), cut(2.0, 2)) == (1.99, 2.0)
+
+
+def test_a_model_of_nobody_has_no_published_figure() -> None:
+    assert published(run(), REFERENCE.appliance, REFERENCE) is not None
+    assert published(run(model="7b"), REFERENCE.appliance, REFERENCE) is None
+
+
+def test_longer_sequences_take_more_work() -> None:
+    gpt = REFERENCE.models["5b"]
+    once, twice = (
+        tflops_per_gpu(run(sequence=length, seconds=85.7), gpt, Formula.SIX_N)
+        for length in (2048, 4096)
+    )
+    assert twice == pytest.approx(2 * once, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((name, 0) for name in ("nodes", "gpus_per_node", "global_batch", "sequence", "seconds")),
+        *((name, -1) for name in ("deviation", "rounding")),
+    ],
+)
+def test_a_run_of_nothing_is_none(field: str, value: int) -> None:
+    with pytest.raises(ValidationError, match=field):
+        Run.model_validate(run().model_dump() | {field: value})
+
+
+def test_the_least_run_is_one() -> None:
+    least = dict.fromkeys(("nodes", "gpus_per_node", "global_batch", "sequence"), 1)
+    made = Run.model_validate(run().model_dump() | least)
+    assert (made.gpus, made.deviation, made.rounding, made.used) == (1, 0, 0, 0)
