@@ -9,6 +9,8 @@
 # make audit    outside judges of a rack's security: ssh-audit, lynis (10 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
+# What Python and Ansible compile is kept, whatever the shell says: each start would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PYTHON ?= python3
 BIN := .venv/bin
@@ -37,7 +39,7 @@ setup: .venv/installed .venv/packages
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@# An editable install compiles nothing, and who starts the program may have no right to write beside it.
 	@$(BIN)/python -m compileall -q appliance >/dev/null 2>&1 || true
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "from appliance.report.html import read_templates; read_templates()"
+	@$(BIN)/python -c "from appliance.report.html import read_templates; read_templates()"
 	@touch $@
 
 deploy: setup

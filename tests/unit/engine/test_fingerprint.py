@@ -131,6 +131,7 @@ def test_what_is_counted_is_what_ansible_would_load() -> None:
     plugins = data.root() / PLUGINS
     assert {f.name for f in plugins.iterdir() if f.is_dir()} - {"__pycache__"} == {
         "action",
+        "callback",
         "modules",
         "module_utils",
     }
