@@ -1,5 +1,6 @@
 """What a cluster offers a trial: GPU hosts, what others hold of them, and which kinds of resources it knows."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ QUEUES = "queues.scheduling.run.ai"
 GROUPS = "podgroups.scheduling.run.ai"
 CLASSES = ("train", "build", "inference")
 """Priority classes KAI ships: 50, 100 and 125; from 100 on a pod is never evicted."""
+MANY = 128
+"""GPUs from which on a trial that fills the cluster counts in hosts: KAI places and reclaims pods, whatever they hold."""
 SHUT = ("NoSchedule", "NoExecute")
 """Effects of a taint that keep pods away which do not tolerate it."""
 
@@ -58,6 +61,16 @@ class Capacity:
     def gpus(self) -> int:
         """Whole GPUs of all hosts."""
         return sum(node.gpus for node in self.nodes)
+
+    @property
+    def unit(self) -> int:
+        """GPUs of each pod where a trial fills the cluster: one; on a large one so many that every host is made of them."""
+        return math.gcd(*(node.gpus for node in self.gpu_nodes)) if self.gpus > MANY else 1
+
+    @property
+    def units(self) -> int:
+        """Such pods that fill the cluster."""
+        return self.gpus // self.unit
 
     @property
     def queues(self) -> bool:

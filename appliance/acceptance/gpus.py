@@ -16,10 +16,13 @@ PULL_S = 900.0
 
 def play_fractions(ground: Ground) -> None:
     """All GPUs but one are held: two halves must share the last one, and a third half must wait."""
-    others = ground.capacity.gpus - 1
-    if others:
-        ground.submit(Work("held", pods=others, gpus=1))
-        ground.until_placed("held", pods=others)
+    whole, single = ground.capacity.units - 1, ground.capacity.unit - 1
+    if whole:
+        ground.submit(Work("held", pods=whole, gpus=ground.capacity.unit))
+        ground.until_placed("held", pods=whole)
+    if single:
+        ground.submit(Work("held-too", pods=single, gpus=1))
+        ground.until_placed("held-too", pods=single)
     ground.phase("two")
     ground.submit(Work("half-1", part=0.5), Work("half-2", part=0.5))
     ground.until_placed("half-1", "half-2")
@@ -30,7 +33,8 @@ def play_fractions(ground: Ground) -> None:
 
 def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
     """Two share, the third waits."""
-    if seen.last("two").placed("held") < capacity.gpus - 1:
+    held = seen.last("two").placed("held") * capacity.unit + seen.last("two").placed("held-too")
+    if held < capacity.gpus - 1:
         return unknown("the other GPUs could not be held")
     if (halves := seen.last("two").placed("half-1", "half-2")) < 2:
         return broken(f"{halves} of 2 pods with half a GPU each were placed on one GPU")

@@ -70,7 +70,8 @@ PLAIN = (
 
 @dataclass(frozen=True)
 class Settings:
-    """``patience``: seconds to wait for what should happen, beside ``a_gpu`` for each GPU; ``quiet``: to watch that something does not.
+    """``patience``: seconds to wait for what should happen, beside ``a_pod`` for each pod that fills the cluster; ``quiet``: to watch
+    that something does not.
 
     KAI reclaims one pod of a job in a cycle, and looks at most once a second (v0.12 to v0.18, reclaim.go).
     """
@@ -79,7 +80,7 @@ class Settings:
     image: str = PLAIN
     gpu_image: str = ""
     patience: float = 180.0
-    a_gpu: float = 2.0
+    a_pod: float = 2.0
     quiet: float = 30.0
     beat: float = 2.0
 
@@ -102,6 +103,7 @@ class Ground:
         self._began = clock.now()
         self._phase = "start"
         self._grouped: dict[str, Resource] = {}
+        self._known: dict[Seen, Seen] = {}
 
     @property
     def settings(self) -> Settings:
@@ -201,7 +203,7 @@ class Ground:
 
     @property
     def _patience(self) -> float:
-        return self._settings.patience + self._settings.a_gpu * self.capacity.gpus
+        return self._settings.patience + self._settings.a_pod * self.capacity.units
 
     def _wait(self, reached: Callable[[Moment], bool], more: float = 0.0) -> bool:
         end = self._clock.now() + self._patience + more
@@ -222,10 +224,15 @@ class Ground:
     def _observe(self) -> Moment:
         found = self._door.find("v1", "Pod", MINE)
         self._make_again({pod["metadata"]["name"] for pod in found})
-        pods = tuple(map(_seen, found))
-        moment = Moment(self._phase, self._clock.now() - self._began, pods)
+        moment = Moment(self._phase, self._clock.now() - self._began, self._remembered(found))
         self.timeline.moments.append(moment)
         return moment
+
+    def _remembered(self, found: list[Resource]) -> tuple[Seen, ...]:
+        """What nobody moved since is kept once, however often it is looked at: a trial that waits looks a thousand times."""
+        pods = tuple(self._known.setdefault(seen, seen) for seen in map(_seen, found))
+        last = self.timeline.moments[-1].pods if self.timeline.moments else ()
+        return last if pods == last else pods
 
     def _make_again(self, there: set[str]) -> None:
         """The pods of a group have no controller: what was evicted comes back by us, as it would by one, but without its back-off."""

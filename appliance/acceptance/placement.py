@@ -13,11 +13,11 @@ SCHEDULER_LOG = "kubectl logs -n kai-scheduler deploy/kai-scheduler-default"
 
 def play_gang(ground: Ground) -> None:
     """A gang of all GPUs while one is held: none may start; then all."""
-    count = ground.capacity.gpus
+    count, unit = ground.capacity.units, ground.capacity.unit
     ground.submit(Work("held", gpus=1))
     ground.until_placed("held")
     ground.phase("too large")
-    ground.submit(Work("gang", pods=count, gpus=1, gang=count))
+    ground.submit(Work("gang", pods=count, gpus=unit, gang=count))
     ground.watch()
     ground.phase("fits")
     ground.remove("held")
@@ -28,12 +28,13 @@ def judge_gang(seen: Timeline, capacity: Capacity) -> Judgement:
     """All pods of a gang or none."""
     if not seen.last("start").placed("held"):
         return broken("a single pod with one GPU was not placed")
+    count = capacity.units
     if part := seen.most("too large", "gang"):
-        return broken(f"{part} of {capacity.gpus} pods were placed although not all could be")
-    if not seen.asked("too large", "gang", capacity.gpus):
+        return broken(f"{part} of {count} pods were placed although not all could be")
+    if not seen.asked("too large", "gang", count):
         return unasked("the gang")
-    if (placed := seen.last("fits").placed("gang")) < capacity.gpus:
-        return broken(f"{placed} of {capacity.gpus} pods were placed although all could be")
+    if (placed := seen.last("fits").placed("gang")) < count:
+        return broken(f"{placed} of {count} pods were placed although all could be")
     return KEPT
 
 
@@ -175,7 +176,7 @@ PROMISES = (
     Promise(
         "scheduler.gang",
         "All pods of a job start, or none",
-        "A gang of as many pods as there are GPUs is submitted while one GPU is held, and the GPU freed later. Pods that "
+        "A gang that needs all GPUs is submitted while one GPU is held, and the GPU freed later. Pods that "
         "start without their gang hold GPUs and wait for the others for ever.",
         lambda capacity: capacity.lacks(gpus=2),
         play_gang,

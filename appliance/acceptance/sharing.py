@@ -10,15 +10,15 @@ QUEUES = "kubectl get queues.scheduling.run.ai -o yaml; appliance queue plan sho
 
 
 def half(capacity: Capacity) -> int:
-    """GPUs of the first queue of two."""
-    return capacity.gpus // 2
+    """Pods of the first queue of two."""
+    return capacity.units // 2
 
 
 def play_quota(ground: Ground) -> None:
     """A queue that may have half asks for everything."""
-    count = half(ground.capacity)
-    ground.queue("fixed", count, limit=count)
-    ground.submit(Work("work", pods=ground.capacity.gpus, gpus=1, queue="fixed"))
+    count, unit = half(ground.capacity), ground.capacity.unit
+    ground.queue("fixed", count * unit, limit=count * unit)
+    ground.submit(Work("work", pods=ground.capacity.units, gpus=unit, queue="fixed"))
     ground.until(lambda now: now.placed("work") >= count)
     ground.phase("settled")
     ground.watch()
@@ -26,48 +26,52 @@ def play_quota(ground: Ground) -> None:
 
 def judge_quota(seen: Timeline, capacity: Capacity) -> Judgement:
     """Exactly its quota."""
+    each = capacity.unit
     wanted, most = half(capacity), max(seen.most("start", "work"), seen.most("settled", "work"))
     if most > wanted:
-        return broken(f"a queue limited to {wanted} GPUs was given {most}")
+        return broken(f"a queue limited to {wanted * each} GPUs was given {most * each}")
     if (placed := seen.last("settled").placed("work")) < wanted:
-        return broken(f"a queue with a quota of {wanted} GPUs was given {placed}")
+        return broken(f"a queue with a quota of {wanted * each} GPUs was given {placed * each}")
     return KEPT
 
 
 def play_reclaim(ground: Ground) -> None:
     """The first queue takes what is idle; then the owner of the rest comes back."""
-    total, own = ground.capacity.gpus, half(ground.capacity)
-    ground.queue("first", own)
-    ground.queue("second", total - own)
-    ground.submit(Work("lent", pods=total, gpus=1, queue="first"))
+    total, own, unit = ground.capacity.units, half(ground.capacity), ground.capacity.unit
+    ground.queue("first", own * unit)
+    ground.queue("second", (total - own) * unit)
+    ground.submit(Work("lent", pods=total, gpus=unit, queue="first"))
     ground.until_placed("lent", pods=total)
     ground.phase("owner is back")
-    ground.submit(Work("owner", pods=total - own, gpus=1, queue="second"))
+    ground.submit(Work("owner", pods=total - own, gpus=unit, queue="second"))
     ground.until(lambda now: now.placed("owner") == total - own and now.placed("lent") == own)
 
 
 def judge_reclaim(seen: Timeline, capacity: Capacity) -> Judgement:
     """Lent while idle, given back when wanted, and no more than that."""
-    total, own = capacity.gpus, half(capacity)
+    total, own, each = capacity.units, half(capacity), capacity.unit
     if (lent := seen.last("start").placed("lent")) < total:
-        return broken(f"a queue was given {lent} of {total} idle GPUs beyond its quota")
+        given = f"{lent * each} of {total * each} idle GPUs"
+        return broken(f"a queue was given {given} beyond its quota")
     end = seen.last("owner is back")
     if (back := end.placed("owner")) < total - own:
-        return broken(f"the owner got back {back} of the {total - own} GPUs of its quota")
+        given = f"{back * each} of the {(total - own) * each} GPUs"
+        return broken(f"the owner got back {given} of its quota")
     if (kept := end.placed("lent")) < own:
-        return broken(f"the other queue was left {kept} of the {own} GPUs of its own quota")
+        left = f"{kept * each} of the {own * each} GPUs"
+        return broken(f"the other queue was left {left} of its own quota")
     return KEPT
 
 
 def play_fair_share(ground: Ground) -> None:
     """Two queues with the same weight and no quota; the second comes late."""
-    total = ground.capacity.gpus
+    total, unit = ground.capacity.units, ground.capacity.unit
     for name in ("first", "second"):
         ground.queue(name, 0, weight=1)
-    ground.submit(Work("early", pods=total, gpus=1, queue="first"))
+    ground.submit(Work("early", pods=total, gpus=unit, queue="first"))
     ground.until_placed("early", pods=total)
     ground.phase("both")
-    ground.submit(Work("late", pods=total, gpus=1, queue="second"))
+    ground.submit(Work("late", pods=total, gpus=unit, queue="second"))
     ground.until(
         lambda now: (
             abs(now.placed("late") - now.placed("early")) <= total % 2
@@ -80,36 +84,38 @@ def judge_fair_share(seen: Timeline, capacity: Capacity) -> Judgement:
     """Half each."""
     end = seen.last("both")
     early, late = end.placed("early"), end.placed("late")
-    if abs(early - late) > capacity.gpus % 2:
-        return broken(f"two queues with equal weight hold {early} and {late} GPUs")
-    if early + late < capacity.gpus:
-        return broken(f"{capacity.gpus - early - late} GPUs are idle while both queues have work")
+    total, each = capacity.units, capacity.unit
+    if abs(early - late) > total % 2:
+        return broken(f"two queues with equal weight hold {early * each} and {late * each} GPUs")
+    if early + late < total:
+        idle = (total - early - late) * each
+        return broken(f"{idle} GPUs are idle while both queues have work")
     return KEPT
 
 
 def play_priority(ground: Ground) -> None:
     """More urgent work displaces a pod, which comes back; work that is never evicted stays."""
-    total = ground.capacity.gpus
-    ground.submit(Work("unattended", pods=total, gpus=1, kind="train"))
+    total, unit = ground.capacity.units, ground.capacity.unit
+    ground.submit(Work("unattended", pods=total, gpus=unit, kind="train"))
     ground.until_placed("unattended", pods=total)
     ground.phase("urgent")
-    ground.submit(Work("urgent", gpus=1, kind="inference"))
+    ground.submit(Work("urgent", gpus=unit, kind="inference"))
     ground.until_placed("urgent")
     ground.phase("resumed")
     ground.remove("urgent")
     ground.until_placed("unattended", pods=total)
     ground.phase("interactive")
     ground.remove("unattended")
-    ground.submit(Work("interactive", pods=total, gpus=1, kind="build"))
+    ground.submit(Work("interactive", pods=total, gpus=unit, kind="build"))
     ground.until_placed("interactive", pods=total)
     ground.phase("protected")
-    ground.submit(Work("intruder", gpus=1, kind="inference"))
+    ground.submit(Work("intruder", gpus=unit, kind="inference"))
     ground.watch()
 
 
 def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
     """Displaced, resumed, and only what may be."""
-    total = capacity.gpus
+    total = capacity.units
     if not seen.last("urgent").placed("urgent"):
         return broken("urgent work waits behind unattended work of the same queue")
     left = seen.last("start").uids("unattended") & seen.last("urgent").uids("unattended")
@@ -136,13 +142,13 @@ def lacks_classes(capacity: Capacity) -> str:
 
 def play_elastic(ground: Ground) -> None:
     """A job that can do with one pod gives up the rest to an owner, and grows again."""
-    total = ground.capacity.gpus
-    ground.queue("first", 1)
-    ground.queue("second", total - 1)
-    ground.submit(Work("elastic", pods=total, gang=1, gpus=1, queue="first"))
+    total, unit = ground.capacity.units, ground.capacity.unit
+    ground.queue("first", unit)
+    ground.queue("second", (total - 1) * unit)
+    ground.submit(Work("elastic", pods=total, gang=1, gpus=unit, queue="first"))
     ground.until_placed("elastic", pods=total)
     ground.phase("shrunk")
-    ground.submit(Work("owner", pods=total - 1, gang=total - 1, gpus=1, queue="second"))
+    ground.submit(Work("owner", pods=total - 1, gang=total - 1, gpus=unit, queue="second"))
     ground.until_placed("owner", pods=total - 1)
     ground.phase("grown")
     ground.remove("owner")
@@ -151,11 +157,12 @@ def play_elastic(ground: Ground) -> None:
 
 def judge_elastic(seen: Timeline, capacity: Capacity) -> Judgement:
     """It shrinks to its least, never below, and takes back what is free."""
-    total = capacity.gpus
+    total, each = capacity.units, capacity.unit
     if (placed := seen.last("start").placed("elastic")) < total:
-        return broken(f"an elastic job was given {placed} of {total} idle GPUs")
+        return broken(f"an elastic job was given {placed * each} of {total * each} idle GPUs")
     if (owner := seen.last("shrunk").placed("owner")) < total - 1:
-        return broken(f"the owner was given {owner} of {total - 1} GPUs: the job did not shrink")
+        given = f"{owner * each} of {(total - 1) * each} GPUs"
+        return broken(f"the owner was given {given}: the job did not shrink")
     if not seen.last("start").uids("elastic") & seen.last("shrunk").uids("elastic"):
         return broken("the job was ended as a whole instead of shrinking to its least")
     if (grown := seen.last("grown").placed("elastic")) < total:

@@ -37,11 +37,13 @@ class Moment:
 
     def placed(self, *workloads: str) -> int:
         """How many pods of these workloads are placed."""
-        return sum(pod.placed for pod in self.pods if pod.workload in workloads)
+        wanted = frozenset(workloads)
+        return sum(pod.placed for pod in self.pods if pod.workload in wanted)
 
     def nodes(self, *workloads: str) -> tuple[str, ...]:
         """Where they are, one name for each placed pod."""
-        return tuple(p.node for p in self.pods if p.placed and p.workload in workloads)
+        wanted = frozenset(workloads)
+        return tuple(p.node for p in self.pods if p.placed and p.workload in wanted)
 
     def uids(self, workload: str) -> set[str]:
         """Its placed pods by their identity: a pod that was made anew is another one."""

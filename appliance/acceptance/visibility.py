@@ -17,9 +17,9 @@ SERIES = {
 
 def play_cpu_only(ground: Ground) -> None:
     """Three jobs of one leader and two workers without GPUs, while every GPU is held; before, one that cannot start as a whole."""
-    total = 0 if ground.capacity.taken else ground.capacity.gpus
+    total = 0 if ground.capacity.taken else ground.capacity.units
     if total:
-        ground.submit(Work("held", pods=total, gpus=1))
+        ground.submit(Work("held", pods=total, gpus=ground.capacity.unit))
         ground.until_placed("held", pods=total)
     ground.phase("incomplete")
     ground.submit(Work("incomplete", pods=PODS, gang=PODS, nowhere=1))
@@ -41,7 +41,7 @@ def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
     if not seen.asked("incomplete", "incomplete", PODS):
         return unasked("the job that cannot start")
     end = seen.last("together")
-    full = 0 if capacity.taken else capacity.gpus
+    full = 0 if capacity.taken else capacity.units
     for name in SHAPES:
         done = sum(pod.phase == "Succeeded" for pod in end.of(name))
         if done == PODS:
@@ -50,7 +50,9 @@ def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
             return unknown("pods were placed, but the hosts ran none of them")
         return broken(f"{done} of {PODS} pods of a job without GPUs ({name}) ended well")
     if (held := end.placed("held")) < full:
-        return unknown(f"only {held} of {full} GPUs could be held meanwhile")
+        return unknown(
+            f"only {held * capacity.unit} of {full * capacity.unit} GPUs could be held meanwhile"
+        )
     return KEPT
 
 

@@ -202,7 +202,7 @@ def test_a_controller_that_is_refused_would_be_seen(cluster: Cluster) -> None:
 
 def tried(cluster: Cluster) -> dict[str, CheckResult]:
     """The verdict of each promise on Kubernetes' own scheduler."""
-    settings = Settings(scheduler=STOCK, image=IMAGE, patience=90.0, a_gpu=0.0, quiet=12.0)
+    settings = Settings(scheduler=STOCK, image=IMAGE, patience=90.0, a_pod=0.0, quiet=12.0)
     file = cluster.site / "kubeconfig"
     return {r.id: r for r in scheduler.prove(file, settings, "", lambda _: None)}
 

@@ -148,7 +148,7 @@ class KaiLike(Cluster):
             if not pod.holds or pod.queue == queue or pod.priority >= NEVER_EVICTED or not pod.gpus:
                 continue
             left = self._held(pod.queue) - sum(v.size for v in victims if v.queue == pod.queue)
-            enough = len(victims) >= need or left <= shares.get(pod.queue, 0.0)
+            enough = _size(victims) >= need or left <= shares.get(pod.queue, 0.0)
             if self._has("takes too much") or not enough:
                 victims.append(pod)
         return victims
@@ -166,10 +166,11 @@ class KaiLike(Cluster):
             and pod.priority < unit[0].priority
             and (pod.priority < NEVER_EVICTED or self._has("evicts interactive"))
         ]
-        return self._out(lower if self._has("displaces all") else lower[: int(need)], need)
+        fewest = next((n for n in range(len(lower)) if _size(lower[:n]) >= need), len(lower))
+        return self._out(lower if self._has("displaces all") else lower[:fewest], need)
 
     def _out(self, victims: list[Pod], need: float) -> bool:
-        if sum(pod.size for pod in victims) < need:
+        if _size(victims) < need:
             return False
         for pod in victims:
             self.evict(pod)
@@ -260,3 +261,7 @@ class KaiLike(Cluster):
             return {used[0][1]: size} if used else None
         whole = [slot for slot, free in enumerate(left) if free == 1.0]
         return dict.fromkeys(whole[: pod.gpus], 1.0) if len(whole) >= pod.gpus else None
+
+
+def _size(pods: list[Pod]) -> float:
+    return sum(pod.size for pod in pods)

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from appliance.acceptance import PROMISES
-from appliance.acceptance.capacity import GPU, read
+from appliance.acceptance.capacity import GPU, MANY, read
 from appliance.acceptance.ground import LEFT, Ground, Settings, survey
 from appliance.acceptance.trial import run
 from appliance.acceptance.workload import (
@@ -69,6 +69,14 @@ def tried(
     return {r.id: r for r in run(cluster, cluster, settings, series=series, promises=chosen)}
 
 
+@pytest.fixture(params=[MANY, 4], ids=["in GPUs", "in hosts"])
+def counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """From how many GPUs on a trial counts in hosts; the clusters here have 8."""
+    monkeypatch.setattr("appliance.acceptance.capacity.MANY", request.param)
+    return int(request.param)
+
+
+@pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("promise", IDS)
 def test_a_scheduler_that_keeps_its_promise_passes(promise: str) -> None:
     (verdict,) = tried(KaiLike(), promise).values()
@@ -82,6 +90,7 @@ def test_all_promises_one_after_the_other_on_one_cluster() -> None:
     assert overall(verdicts.values()) is Verdict.PASSED
 
 
+@pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize(
     ("promise", "fault"), [(promise, fault) for promise in IDS for fault in FAULTS[promise]]
 )
@@ -230,7 +239,7 @@ def test_patience_grows_with_the_gpus_for_reclaim_takes_one_pod_at_a_time() -> N
     hosts = tuple(node(f"n{number}", 8) for number in range(8))
     ids = ("scheduler.reclaim", "scheduler.fair_share")
     assert {r.status for r in tried(OneAtATime(hosts), *ids).values()} == {Status.PASS}
-    short = replace(SETTINGS, a_gpu=0.0)
+    short = replace(SETTINGS, a_pod=0.0)
     assert {r.status for r in tried(OneAtATime(hosts), *ids, settings=short).values()} == {
         Status.FAIL
     }
@@ -376,3 +385,37 @@ def test_an_evicted_pod_of_a_group_comes_back_until_the_group_is_removed() -> No
     ground.watch()
     assert not cluster.pods
     assert not cluster.find(*GROUP_FORM, "")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "unit"),
+    [((8,) * 16, 1), ((8,) * 17, 8), ((8,) * 16 + (4,), 4), ((8,) * 16 + (7,), 1)],
+    ids=["128 GPUs", "136 GPUs", "a smaller host", "a host that lost a GPU"],
+)
+def test_a_large_cluster_is_filled_with_pods_its_hosts_are_made_of(
+    sizes: tuple[int, ...], unit: int
+) -> None:
+    found = read([node(f"n{number}", gpus) for number, gpus in enumerate(sizes)], ())
+    assert (found.unit, found.units * found.unit) == (unit, sum(sizes))
+
+
+def test_patience_and_pods_of_a_trial_grow_with_the_hosts() -> None:
+    """350 hosts of 8 GPUs: pods of one GPU each would be reclaimed for an hour and a half."""
+    found = read([node(f"n{number}", 8) for number in range(350)], ())
+    cluster = KaiLike()
+    ground = Ground(cluster, cluster, SETTINGS, found)
+    assert found.units == 350
+    assert ground._patience == SETTINGS.patience + 2 * 350
+
+
+def test_what_a_long_trial_sees_again_is_kept_once() -> None:
+    cluster = KaiLike(FOUR_HOSTS)
+    ground = Ground(cluster, cluster, SETTINGS, survey(cluster, SETTINGS, metrics=False))
+    ground.open()
+    ground.submit(Work("work", pods=8, gpus=1))
+    ground.until_placed("work", pods=8)
+    ground.watch(600)
+    kept = {id(pod) for moment in ground.timeline.moments for pod in moment.pods}
+    assert len(ground.timeline.moments) > 200
+    assert len(kept) <= 3 * 8
+    assert len({id(moment.pods) for moment in ground.timeline.moments[-200:]}) == 1
