@@ -10,7 +10,7 @@ import ssl
 import stat
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from appliance.limits import web
 from appliance.limits.trouble import Conflict, Trouble
@@ -32,9 +32,15 @@ class Api:
     """``skew`` is the largest difference seen between the server's clock and ours, in seconds; None: not known."""
 
     def __init__(self, kubeconfig: str, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.server, self._token, self._context = _read(kubeconfig)
+        self.server, self._token, context = _read(kubeconfig)
+        self._wire = web.Wire(self.server, context)
+        self._path = urlsplit(self.server).path
         self._kubeconfig, self._sleep = kubeconfig, sleep
         self.skew: float | None = None
+
+    def close(self) -> None:
+        """Ends the connection that was kept for the next call."""
+        self._wire.close()
 
     def get(self, path: str) -> Resource | None:
         """One resource; None where it is not there."""
@@ -99,7 +105,7 @@ class Api:
         if body is not None:
             headers["Content-Type"] = kind
             data = json.dumps(body).encode()
-        answer = web.ask(method, self.server + path, headers, data, self._context)
+        answer = self._wire.ask(method, self._path + path, headers, data)
         if answer.skew is not None and abs(answer.skew) >= abs(self.skew or 0.0):
             self.skew = answer.skew
         return answer

@@ -105,7 +105,11 @@ def look(keeper: Keeper, kubeconfig: str) -> dict[str, Any]:
     problem = waits = ""
     try:
         if os.path.exists(kubeconfig):  # noqa: PTH110
-            keeper.round(Api(kubeconfig))
+            api = Api(kubeconfig)
+            try:
+                keeper.round(api)
+            finally:
+                api.close()
         else:
             keeper.seen, waits = (
                 {},

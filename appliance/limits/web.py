@@ -1,4 +1,4 @@
-"""One request over HTTP(S): bounded in time and size, with the answerer's clock."""
+"""Requests over HTTP(S): bounded in time and size, with the answerer's clock."""
 
 from __future__ import annotations
 
@@ -39,45 +39,85 @@ def secure(url: str) -> bool:
     return parts.scheme == "https" or parts.hostname in LOOPBACK
 
 
-def ask(
-    method: str,
-    url: str,
-    headers: Mapping[str, str],
-    body: bytes | None = None,
-    context: ssl.SSLContext | None = None,
-) -> Answer:
-    """The answer to one request. Raises NoAnswer, and Trouble for a certificate that does not verify."""
-    parts = urlsplit(url)
-    server = f"{parts.scheme}://{parts.netloc}"
-    try:
-        if parts.scheme == "https":
-            wire: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.netloc, timeout=SECONDS, context=context or ssl.create_default_context()
-            )
-        else:
-            wire = http.client.HTTPConnection(parts.netloc, timeout=SECONDS)
+class Wire:
+    """The way to one server, kept open from one request to the next: a handshake costs more than most answers."""
+
+    def __init__(self, server: str, context: ssl.SSLContext | None = None) -> None:
+        parts = urlsplit(server)
+        self._server = f"{parts.scheme}://{parts.netloc}"
+        self._place, self._context = parts.netloc, context
+        if parts.scheme == "https" and context is None:
+            self._context = ssl.create_default_context()
+        self._open: http.client.HTTPConnection | None = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it; the next request opens another."""
+        opened, self._open = getattr(self, "_open", None), None
+        if opened is not None:
+            opened.close()
+
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Answer:
+        """The answer to one request. Raises NoAnswer, and Trouble for a certificate that does not verify."""
+        opened, self._open = self._open, None
         try:
-            wire.request(
-                method, parts.path + (f"?{parts.query}" if parts.query else ""), body, dict(headers)
-            )
+            if opened is not None:
+                try:
+                    return self._answer(opened, method, path, headers, body)
+                except ConnectionError:
+                    # A server ends what was idle for long, and has not read the request then.
+                    pass
+            return self._answer(self._new(), method, path, headers, body)
+        except ssl.SSLCertVerificationError as error:
+            raise Trouble(
+                f"the certificate of {self._server} does not verify: {error.verify_message}"
+            ) from None
+        except TimeoutError:
+            raise NoAnswer(f"{self._server} did not answer in {SECONDS:g} s") from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            raise NoAnswer(f"{self._server} does not answer: {why}") from None
+
+    def _new(self) -> http.client.HTTPConnection:
+        if self._context is not None:
+            return http.client.HTTPSConnection(self._place, timeout=SECONDS, context=self._context)
+        return http.client.HTTPConnection(self._place, timeout=SECONDS)
+
+    def _answer(
+        self,
+        wire: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Answer:
+        try:
+            wire.request(method, path, body, dict(headers))
             said = wire.getresponse()
             content = said.read(MOST + 1)
+            if said.isclosed() and wire.sock is not None:
+                self._open = wire
         finally:
-            wire.close()
-    except ssl.SSLCertVerificationError as error:
-        raise Trouble(
-            f"the certificate of {server} does not verify: {error.verify_message}"
-        ) from None
-    except TimeoutError:
-        raise NoAnswer(f"{server} did not answer in {SECONDS:g} s") from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        raise NoAnswer(f"{server} does not answer: {why}") from None
-    if len(content) > MOST:
-        raise Trouble(f"{server} answered with more than {MOST >> 20} MiB")
-    return Answer(
-        said.status, content, said.headers.get("Retry-After", ""), _skew(said.headers.get("Date"))
-    )
+            if self._open is not wire:
+                wire.close()
+        if len(content) > MOST:
+            raise Trouble(f"{self._server} answered with more than {MOST >> 20} MiB")
+        skew = _skew(said.headers.get("Date"))
+        return Answer(said.status, content, said.headers.get("Retry-After", ""), skew)
+
+
+def ask(method: str, url: str, headers: Mapping[str, str]) -> Answer:
+    """The answer to one request of a server that is asked no more. Raises as Wire.ask."""
+    parts = urlsplit(url)
+    wire = Wire(url)
+    try:
+        return wire.ask(method, parts.path + (f"?{parts.query}" if parts.query else ""), headers)
+    finally:
+        wire.close()
 
 
 def _skew(date: str | None) -> float | None:

@@ -12,7 +12,7 @@ from appliance.limits.api import Api
 from appliance.limits.bundle import executable
 from appliance.limits.rules import parse, words
 from appliance.limits.trouble import Trouble, Unknown
-from tests.unit.limits.conftest import World, status
+from tests.unit.limits.conftest import Handler, World, status
 
 SETTINGS = {
     "version": 1,
@@ -96,6 +96,34 @@ def test_a_kubeconfig_that_is_careless_is_refused(
     file.chmod(mode)
     with pytest.raises(Trouble, match=told):
         Api(str(file))
+
+
+def test_calls_of_a_round_share_a_connection(world: World) -> None:
+    """A handshake for each of two calls a namespace was most of what a round of 200 projects took."""
+    api = Api(str(world.file))
+    for name in ("a", "b", "c"):
+        world.server.put(f"/api/v1/namespaces/{name}", {"metadata": {"name": name}})
+        assert api.get(f"/api/v1/namespaces/{name}") is not None
+    assert api.get("/api/v1/namespaces/nobody") is None
+    assert world.server.opened == 1
+    api.close()
+    assert api.get("/api/v1/namespaces/a") is not None
+    assert world.server.opened == 2
+
+
+def test_a_connection_the_server_has_ended_meanwhile_is_opened_anew(world: World) -> None:
+    def answer_and_go(handler: Handler) -> None:
+        handler.answer(200, {"metadata": {}})
+        handler.close_connection = True
+
+    world.server.faults.append(("GET", "/namespaces", answer_and_go))
+    api = Api(str(world.file), sleep=lambda _: pytest.fail("it waited"))
+    world.server.put("/api/v1/namespaces/a", {"metadata": {"name": "a"}})
+    assert api.get("/api/v1/namespaces/a") == {"metadata": {}}
+    found = api.get("/api/v1/namespaces/a")
+    assert found is not None
+    assert found["metadata"]["name"] == "a"
+    assert world.server.opened == 2
 
 
 def test_a_round_leaves_state_and_metrics(
