@@ -9,6 +9,7 @@ from appliance.actions.bounds import check_ids
 from appliance.actions.kubeconfig import named, of_site
 from appliance.actions.opening import Target
 from appliance.actions.queue_difference import differences
+from appliance.actions.queue_there import NAMESPACE, PRUNED, There
 from appliance.actions.queue_tree import tree
 from appliance.actions.queue_work import holds_work
 from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
@@ -17,32 +18,13 @@ from appliance.config.secrets import resolve
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
 from appliance.stages.scheduler.queues.kai import TITLE
-from appliance.stages.scheduler.queues.manifest import MANAGED_BY, OURS, SITE, Manifest
+from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.namespaces import NGC_KEY, pull_secrets
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from appliance.stages.workloads.releases import STAGE
 
 REPLACED = frozenset({"Topology", "PriorityClass"})
 """Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""
-
-PRUNED: tuple[tuple[str, str], ...] = (
-    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"),
-    ("kai.resources/v1alpha1", "Project"),
-    ("kai.resources/v1alpha1", "Department"),
-    ("scheduling.run.ai/v2", "Queue"),
-    ("kai.resources/v1alpha1", "NodePool"),
-    ("kai.scheduler/v1", "SchedulingShard"),
-    ("kai.scheduler/v1alpha1", "Topology"),
-    ("networking.k8s.io/v1", "NetworkPolicy"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
-    ("rbac.authorization.k8s.io/v1", "Role"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
-    ("scheduling.k8s.io/v1", "PriorityClass"),
-    ("v1", "ConfigMap"),
-)
-"""What is deleted when the site no longer has it, in this order. A namespace is never: people's data goes with it."""
 
 Progress = Callable[[str], None]
 
@@ -89,8 +71,9 @@ def plan(loaded: LoadedSite, wanted: Rendered, cluster: Cluster, server: str = "
         )
     changes: list[Change] = []
     unchanged = 0
+    there = There(cluster, loaded.site.name)
     for resource in wanted.resources:
-        change = _change(resource, cluster.get(Ref.of(resource)))
+        change = _change(resource, there.get(Ref.of(resource)))
         if change is None:
             unchanged += 1
         else:
@@ -101,7 +84,7 @@ def plan(loaded: LoadedSite, wanted: Rendered, cluster: Cluster, server: str = "
             unchanged += 1
         else:
             changes.append(change)
-    changes += [*_let_go(loaded, wanted, cluster), *_gone(loaded, wanted, cluster)]
+    changes += [*_let_go(loaded, wanted, cluster), *_gone(wanted, cluster, there)]
     return QueuePlan(
         site=loaded.site.name,
         server=server,
@@ -172,15 +155,14 @@ def _let_go(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[
             yield Change(step=Step.CHANGE, kind="Node", name=name, title=name, details=said)
 
 
-def _gone(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
+def _gone(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
     """What carries our labels and is not the site's any more; refused while work depends on it.
 
     What has a stage's mark is that stage's, and the queues know nothing of it.
     """
-    selector = f"{MANAGED_BY}={OURS},{SITE}={loaded.site.name}"
     kept = {_key(Ref.of(resource)) for resource in wanted.resources}
     for api_version, kind in PRUNED:
-        for resource in _leaves_first(cluster.find(api_version, kind, selector)):
+        for resource in _leaves_first(there.ours(api_version, kind)):
             if STAGE in resource["metadata"]["labels"] or _key(Ref.of(resource)) in kept:
                 continue
             if reason := holds_work(cluster, resource):
@@ -190,7 +172,7 @@ def _gone(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Ch
                 )
             else:
                 yield _step(Step.DELETE, resource, ("no longer in the site",))
-    for resource in cluster.find("v1", "Namespace", selector):
+    for resource in there.ours(*NAMESPACE):
         if STAGE not in resource["metadata"]["labels"] and _key(Ref.of(resource)) not in kept:
             name = resource["metadata"]["name"]
             details = ("no longer in the site, its content is left to you",)

@@ -259,6 +259,33 @@ def test_the_pull_secret_reaches_the_cluster_and_nothing_else(
     assert base64.b64encode(key.encode()).decode()[:12] not in shown.out + written
 
 
+def test_a_plan_asks_for_lists_and_not_for_every_resource_of_every_project(world: World) -> None:
+    """Of 200 projects 2,600 questions were asked, one after the other."""
+    more = "    - {name: team-@, queues: [{name: train, gpu: {quota: 0}}]}\n"
+
+    def asked(projects: int, *, apply: bool) -> int:
+        many = "".join(more.replace("@", str(n)) for n in range(projects))
+        world.write(SOUND.replace("  priorities:", many + "  priorities:"))
+        if apply:
+            world.apply()
+            assert world.plan().changes == ()
+        before = len(world.api.seen)
+        assert (world.plan().changes == ()) is apply
+        return len(world.api.seen) - before
+
+    # What is not there has no label: the namespace and the two queues of a new project; of one that is there its quota of objects.
+    assert asked(1, apply=False) + 4 * 3 == asked(5, apply=False)
+    assert asked(1, apply=True) + 4 * 1 == asked(5, apply=True)
+
+
+def test_what_is_called_as_ours_and_has_no_label_of_ours_is_still_seen(world: World) -> None:
+    world.apply()
+    del world.queue("lattice-train")["metadata"]["labels"]  # type: ignore[attr-defined]
+    assert [c.name for c in world.plan().changes] == ["lattice-train"]
+    assert world.apply() == 1
+    assert world.plan().changes == ()
+
+
 def test_a_killed_run_is_continued_by_the_next(world: World) -> None:
     count = len(world.plan().work)
     world.api.faults.extend([None] * (count + 40))

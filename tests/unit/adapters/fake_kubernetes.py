@@ -138,6 +138,9 @@ PLURALS = frozenset(
         "rolebindings",
         "clusterroles",
         "clusterrolebindings",
+        "configmaps",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
     ]
 )
 
