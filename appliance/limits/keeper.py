@@ -218,6 +218,7 @@ class Keeper:
         self._warned = {key: when for key, when in self._warned.items() if key in near}
         self._ended = {root: when for root, when in self._ended.items() if root in present}
         self._owners.keep(uids | {root.uid for root in present})
+        self._journal.keep({str(root) for root in present})
 
     def _jumped(self, now: float) -> bool:
         """Whether the time of day went another way than time itself since the last round."""

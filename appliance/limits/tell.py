@@ -37,17 +37,21 @@ class Journal:
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
+        self._spoken: set[str] = set()
 
     def say(self, subject: str, words: str) -> None:
         """Says it, if that is new; "" ends a trouble."""
+        self._spoken.add(subject)
         if self._said.get(subject, "") == words:
             return
         self._said[subject] = words
         sys.stderr.write(f"{subject}: {words or 'well again'}\n")
 
     def keep(self, subjects: set[str]) -> None:
-        """Forgets what is said of all others."""
-        self._said = {key: said for key, said in self._said.items() if key in subjects}
+        """Forgets what was said of all others, but for those there was something to say of since the last time."""
+        left = subjects | self._spoken
+        self._said = {key: said for key, said in self._said.items() if key in left}
+        self._spoken = set()
 
 
 def event(api: Api, about: Owner, reason: str, words: str) -> None:

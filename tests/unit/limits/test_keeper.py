@@ -46,6 +46,24 @@ def test_a_warning_was_always_given_its_time(world: World) -> None:
     ]
 
 
+def test_what_was_said_of_work_that_is_gone_is_forgotten(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cluster of 10,000 pods has other ones every day, and the program runs for years."""
+    world.pod("stays", age=100)
+    world.pod("doubtful", age=100, status={"phase": "Running", "startTime": "noon"})
+    for number in range(20):
+        path = world.pod(f"comes-{number}", age=100)
+        world.rounds(0.5)
+        del world.server.store[path]
+    world.rounds(1)
+    said = capsys.readouterr().err
+    assert len(world.keeper._journal._said) < 5
+    assert said.count(f"Pod {SPACE}/comes-7: ") == 1
+    assert said.count(f"Pod {SPACE}/stays: ") == 1
+    assert said.count(f"Pod {SPACE}/doubtful: ") == 1
+
+
 def test_a_job_ends_by_its_deadline_and_stays_to_be_read(world: World) -> None:
     path = world.owner("jobs", "batch/v1", "Job", "train", owner=("batch/v1", "CronJob", "nightly"))
     world.pod("train-x", age=100, owner=JOB)
