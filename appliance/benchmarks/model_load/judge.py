@@ -57,6 +57,9 @@ def _tensors(measured: Measured, at: Place, versions: str) -> CheckResult:
     if not measured.loads:
         why = f"no loader could be tried: {', '.join(lacking) or 'none was asked for'} missing"
         return not_assessed(at, why, fix=remedy).of(TENSORS)
+    if known and not measured.sha256:
+        why = "nobody told the digest of the model file"
+        return not_assessed(at, why, evidence=versions).of(TENSORS)
     checked = [load for load in measured.loads if load.checked and load.seconds is not None]
     if wrong := [load for load in checked if load.wrong]:
         cause = f"{_named(wrong)} delivered {wrong[0].wrong} tensors with other bytes than the file"

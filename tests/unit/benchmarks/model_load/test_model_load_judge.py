@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from appliance.benchmarks.model_load.answer import Answer, read
 from appliance.benchmarks.model_load.gates import SHARE, SPEEDUP, TENSORS
+from appliance.benchmarks.model_load.host.cold import COLD
 from appliance.benchmarks.model_load.judge import judge
 from appliance.benchmarks.model_load.reference import load as reference
 from appliance.benchmarks.model_load.tables import measurements, tables
@@ -252,3 +253,89 @@ def test_the_published_cells_are_all_there() -> None:
     assert cells == {"gp3": 12, "io2": 11, "s3": 9}
     doubtful = [c for e in reference().experiments for c in e.cells if c.doubt]
     assert len(doubtful) == 3
+
+
+def test_results_are_of_the_host_that_was_asked_and_not_of_who_answers() -> None:
+    found = list(judge(answer(place()), {}, "gpu-7"))
+    assert {r.host for r in found} == {"gpu-7"}
+    assert {r.host for r in judge(answer(place()), {})} == {"gpu-1"}
+
+
+def test_without_loads_or_the_other_loader_nothing_is_compared() -> None:
+    assert {c: r.status for c, r in verdicts(place([]), share=1.0, speedup=0.1).items()} == {
+        TENSORS: Status.NOT_ASSESSED
+    }
+    for loader in ("streamer", "safetensors"):
+        only = [load for load in GOOD if load["loader"] == loader]
+        found = verdicts(place(only), speedup=0.1)
+        assert found[SPEEDUP].status is Status.NOT_ASSESSED
+        assert found[SPEEDUP].cause.startswith("fewer than 3 loads of the streamer or")
+    no_raw = verdicts(place(raw=[]), share=0.1)
+    assert no_raw[SHARE].status is Status.NOT_ASSESSED
+
+
+def test_a_known_size_needs_the_digest_of_that_file() -> None:
+    size, digest = next(iter(reference().files.items()))
+    right = [{**load, "fetched": size} for load in GOOD]
+    assert verdicts(place(right, bytes=size, sha256=digest))[TENSORS].status is Status.PASS
+    assert verdicts(place(right, bytes=size, sha256=""))[TENSORS].status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(("limit", "status"), [(2.0, Status.PASS), (2.01, Status.FAIL)])
+def test_a_limit_of_the_site_takes_the_place_of_our_own(limit: float, status: Status) -> None:
+    twice = [*loads("safetensors", 1, 4.0, 4.0, 4.0), *loads("streamer", 16, 2.0, 2.0, 2.0)]
+    found = verdicts(place(twice), speedup=limit, share=50.0)
+    assert (found[SPEEDUP].status, found[SPEEDUP].limit) == (status, limit)
+    assert (found[SHARE].status, found[SHARE].value) == (Status.PASS, 50.0)
+    assert found[SPEEDUP].limit_source == "the contract"
+
+
+@pytest.mark.parametrize(
+    ("change", "cold"),
+    [
+        ({}, True),
+        ({"fetched": -1}, True),
+        ({"fetched": 0}, False),
+        ({"fetched": SIZE * 9 // 10}, True),
+        ({"fetched": SIZE * 9 // 10 - 1}, False),
+        ({"stayed": COLD}, True),
+        ({"stayed": COLD + 0.001}, False),
+    ],
+)
+def test_a_load_is_cold_by_what_storage_was_asked_for_and_what_stayed(
+    change: dict[str, Any], cold: bool
+) -> None:
+    found = verdicts(place([{**load, **change} for load in GOOD]))[SPEEDUP]
+    assert (found.status is Status.PASS) is cold
+
+
+def test_an_object_of_which_something_stayed_is_warm() -> None:
+    some = [{**load, "stayed": 0.5, "fetched": 0} for load in GOOD]
+    objects = place(some, kind="s3", place="s3://models")
+    assert verdicts(objects, share=0.1)[SHARE].status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"direct": False, "stayed": 0.5}, {"direct": None, "stayed": 0.5}, {"seconds": None}],
+)
+def test_what_storage_gives_by_itself_is_read_cold_and_to_the_end(change: dict[str, Any]) -> None:
+    """None: the host does not say."""
+    own = [
+        {k: v for k, v in ({**r, **change}).items() if k != "direct" or v is not None} for r in RAW
+    ]
+    assert verdicts(place(raw=own), share=0.1)[SHARE].status is Status.NOT_ASSESSED
+
+
+def test_a_load_that_does_not_say_whether_it_was_compared_was_not() -> None:
+    silent = [{k: v for k, v in load.items() if k != "checked"} for load in GOOD]
+    assert verdicts(place(silent))[TENSORS].status is Status.NOT_ASSESSED
+
+
+def test_what_broke_off_is_named_with_its_loader() -> None:
+    broken = [*GOOD, {**GOOD[0], "seconds": None, "checked": True}]
+    assert verdicts(place(broken))[TENSORS].cause == (
+        "safetensors 1 did not load: no time was told"
+    )
+    assert verdicts(place())[TENSORS].evidence.endswith("9 loads; safetensors 0.8.0")
+    assert verdicts(place())[SPEEDUP].evidence.startswith("streamer 16: 1.1 s, safetensors: 4 s")
