@@ -82,7 +82,7 @@ def _gate(
     known: Sequence[Recorded],
     waivers: Sequence[Waiver],
 ) -> Gate:
-    whole = tuple(w for w in waivers if w.covers(wanted.id, "") and not w.target)
+    whole = tuple(w for w in waivers if w.covers(wanted.id, ""))
     gate = Gate(
         id=wanted.id,
         title=wanted.title,

@@ -41,7 +41,7 @@ from appliance.models.result import CheckResult, Place, Status
 from appliance.models.run import Table
 from appliance.models.waiver import Waiver
 from tests.facts import facts_of, gpus_of
-from tests.unit.engine.world import PASSWORD
+from tests.unit.engine.world import PASSWORD, receipt_of
 
 GPU = "NVIDIA A100-SXM4-80GB"
 HOSTS = ("gpu-1", "gpu-2")
@@ -474,3 +474,129 @@ def test_a_model_that_logs_name_is_the_evidences_own(session: Session, view: Vie
     assert made.gpu == "NVIDIA H100"
     keep_evidence(session, made)
     assert _gate(session, view).why.startswith("the evidence is of NVIDIA H100, the site has")
+
+
+def test_a_gate_that_nothing_can_be_judged_for_is_closed_by_no_evidence(
+    session: Session, view: View
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    blocked = replace(_wanted(view), blocked="no figure is published", beyond=frozenset(HOSTS))
+    (gate,) = gates_of(session, view, [blocked])
+    assert (gate.state, gate.why, gate.close) == (GateState.OPEN, "no figure is published", "")
+
+
+def test_an_open_gate_says_what_would_be_asked(session: Session, view: View) -> None:
+    gate = _gate(session, view)
+    assert (gate.limit, gate.unit, gate.limit_source) == (21, "GB/s", "a table")
+    (free,) = gates_of(session, view, [replace(_wanted(view), limit=None)])
+    assert (free.limit, free.unit, free.limit_source) == (None, "", "")
+
+
+def test_a_failure_from_before_a_change_is_none_any_more(session: Session, view: View) -> None:
+    _run(session, view, [failed("gpu-1", "slow", "x").of("copy.h2d"), *_good("gpu-2")])
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
+    gate = _gate(session, view)
+    assert gate.state is GateState.OPEN
+    assert "last change of stage gpu on gpu-1" in gate.why
+
+
+def _waive(session: Session, check: str, target: str = "") -> None:
+    until = (date.today() + timedelta(days=9)).isoformat()
+    give(session, Waiver(check=check, target=target, reason="x", until=until))
+
+
+def test_a_waiver_of_a_check_beside_is_of_its_target_alone(session: Session, view: View) -> None:
+    back = failed("gpu-2", "slow back", "x").of("copy.d2h")
+    _run(session, view, [*_good(*HOSTS), back])
+    _waive(session, "copy.d2h")
+    assert _gate(session, view).holds_back
+    _waive(session, "copy.d2h", "gpu-2")
+    gate = _gate(session, view)
+    assert (gate.state, gate.holds_back) == (GateState.FAILED, False)
+
+
+def test_only_waivers_that_were_needed_are_told(session: Session, view: View) -> None:
+    slow = failed("gpu-2", "slow", "x").of("copy.h2d")
+    beside = not_assessed("gpu-1/GPU 9", "nobody asked", required=False).of("copy.d2h")
+    _run(session, view, [*_good("gpu-1"), slow, beside])
+    _waive(session, "copy.h2d", "gpu-2")
+    assert [waiver.target for waiver in _gate(session, view).waivers] == ["gpu-2"]
+
+
+def test_what_is_stale_of_the_cluster_is_no_targets_to_waive(session: Session, view: View) -> None:
+    _run(session, view, _good("cluster"), WHOLE)
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
+    for target in ("cluster", "gpu-1"):
+        _waive(session, "copy.h2d", target)
+    assert _gate(session, view, WHOLE).holds_back
+
+
+def test_a_check_beside_is_no_measurement_of_the_gates_own(session: Session, view: View) -> None:
+    beside = passed("gpu-2", 25, unit="GB/s").of("copy.d2h")
+    _run(session, view, [*_good("gpu-1"), beside])
+    gate = _gate(session, view)
+    assert (gate.state, gate.why) == (GateState.OPEN, "not measured: gpu-2")
+
+
+def test_of_several_runs_the_oldest_dates_the_gate(session: Session, view: View) -> None:
+    _run(session, view, _good(*HOSTS))
+    first = _gate(session, view).measured
+    time.sleep(0.002)
+    _run(session, view, _good("gpu-2"))
+    assert _gate(session, view).measured == first
+
+
+def test_a_run_that_never_ended_may_have_changed_the_host(session: Session, view: View) -> None:
+    """Though the same stage ran to its end there later, and changed nothing."""
+    _run(session, view, _good(*HOSTS))
+    session.journal.append("r2", "host_started", stage="gpu", host="gpu-2")
+    session.journal.append("r3", "host_started", stage="gpu", host="gpu-2")
+    session.journal.append("r3", "host_done", stage="gpu", host="gpu-2", changes=0)
+    assert "last change of stage gpu on gpu-2" in _gate(session, view).why
+
+
+@pytest.mark.parametrize("end", ["host_failed", "host_interrupted"])
+def test_a_run_that_failed_may_have_changed_the_host(
+    session: Session, view: View, end: str
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    session.journal.append("r2", "host_started", stage="gpu", host="gpu-2")
+    session.journal.append("r2", end, stage="gpu", host="gpu-2")
+    assert "last change of stage gpu on gpu-2" in _gate(session, view).why
+
+
+@pytest.mark.parametrize(("days", "fresh"), [(-1, True), (1, False)])
+def test_the_later_of_journal_and_receipt_counts(
+    session: Session, view: View, days: int, fresh: bool
+) -> None:
+    """The receipt is of another journal; this one knows an earlier change."""
+    session.journal.append("r0", "host_done", stage="gpu", host="gpu-1", changes=1)
+    _run(session, view, _good(*HOSTS))
+    written = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    receipt = receipt_of("gpu", "x", written=written, run="elsewhere")
+    told = view.facts["gpu-1"].model_copy(update={"receipts": {"gpu": receipt}})
+    now = replace(view, facts={**view.facts, "gpu-1": told})
+    assert (_gate(session, now).state is GateState.PASSED) is fresh
+
+
+def test_what_rests_on_no_gpu_counts_whichever_there_were(session: Session, view: View) -> None:
+    _kept(session, view, gpu="another", gpus_per_host=1)
+    on_processors = replace(_wanted(view, WHOLE), of_gpus=False)
+    assert gates_of(session, view, [on_processors])[0].state is GateState.PASSED
+
+
+def test_a_gate_without_a_limit_needs_no_value_and_keeps_its_unit(
+    session: Session, view: View
+) -> None:
+    free = replace(_wanted(view, WHOLE), limit=None, unit="GB/s")
+    (good,) = _good("cluster")
+    for changes, state in (
+        ({"value": None}, GateState.PASSED),
+        ({"value": "yes"}, GateState.PASSED),
+        ({"unit": "MB/s"}, GateState.OPEN),
+    ):
+        _kept(session, view, limits={}, results=(good.model_copy(update=changes),))
+        (gate,) = gates_of(session, view, [free])
+        assert gate.state is state, changes
+        assert not gate.holds_back or state is GateState.OPEN
+    assert gate.why == "cluster: it was measured in MB/s, the gate is in GB/s"

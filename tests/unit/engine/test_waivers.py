@@ -11,7 +11,7 @@ from appliance.engine.session import Session
 from appliance.engine.waivers import active, all_waivers, give, withdraw
 from appliance.models.acceptance import Accepted, GateState
 from appliance.models.result import CheckResult, Status, Verdict, overall
-from appliance.models.waiver import Waiver
+from appliance.models.waiver import Waiver, unwaivable
 from appliance.report.wording import acceptance_words
 from tests.unit.engine.measured import deployed, measured, of_real_roles, seen, with_result
 
@@ -147,3 +147,24 @@ def test_simulated_hardware_is_accepted_with_no_waiver(session: Session) -> None
     view = View(session.profile, session.site, {})
     assert acceptance_of(session, view, ()).verdict is Accepted.YES
     assert acceptance_of(session, view, ("gpu",)).verdict is Accepted.SIMULATED
+
+
+def test_a_waiver_that_is_given_anew_is_the_last_and_what_is_none_is_passed_over(
+    session: Session,
+) -> None:
+    first, second = _waiver("gpu.ecc"), _waiver("gpt3.5b")
+    for waiver in (first, second, first):
+        give(session, waiver)
+    session.journal.append("r1", "waived", waiver={"check": "gpu.xid"})
+    assert all_waivers(session) == (second, first)
+    withdraw(session, second, "Ann")
+    (entry,) = session.journal.entries("waiver_withdrawn")
+    assert (entry.data["check"], entry.data["by"]) == ("gpt3.5b", "Ann")
+    assert all_waivers(session) == (first,)
+
+
+@pytest.mark.parametrize(
+    ("check", "never"), [("stage", True), ("stage.gpu", True), ("stages", False)]
+)
+def test_no_stage_can_be_waived(check: str, never: bool) -> None:
+    assert bool(unwaivable(check)) is never
