@@ -113,7 +113,6 @@ def _of_gpus(
         elif status == "unknown":
             yield not_assessed(at, cause, **common).of(check)
     if check == HEAT and (spread := _spread(burn)) is not None:
-        bad += 1
         yield warned(host, spread, "air flow and seating of the warmest", **common).of(check)
     elif not bad and not unknown:
         yield passed(host, len(during), unit="samples", **common).of(check)

@@ -1,5 +1,6 @@
 """What a port and the fabric must reach, where neither site nor profile says so."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from appliance.benchmarks import BENCHMARKS, floors
 from appliance.checks.check import View
+from appliance.models.profile import Limit
 from appliance.stages.gpu.part import gpu_parts
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
@@ -76,3 +78,29 @@ def test_every_floor_is_of_a_figure_that_is_measured() -> None:
     measured = {check for benchmark in BENCHMARKS for check in benchmark.checks}
     assert {row.check for part in gpu_parts().parts for row in part.floors} <= measured
     assert set(floors.OF_NO_PRODUCT) <= measured
+
+
+@pytest.mark.parametrize(
+    ("check", "of"),
+    [
+        ("nccl.host", floors.floor),
+        ("perftest.write_lat", floors.floor),
+        ("nccl.cluster", floors.of_fabric),
+        ("perftest.write_bw", floors.of_port),
+    ],
+)
+def test_what_a_site_asks_for_comes_first(check: str, of: Callable[..., Limit | None]) -> None:
+    own = Limit(value=7, unit="x", source="contract")
+    seen = view(link_layer="InfiniBand", ports=8, rate_gbps=200)
+    asked = seen.site.model_copy(update={"limits": {check: own}})
+    assert of(replace(seen, site=asked), check) == own
+    assert of(seen, check) != own
+
+
+@pytest.mark.parametrize(("ports", "rate"), [(0, 200), (8, 0)])
+def test_a_fabric_needs_ports_and_a_rate(ports: int, rate: int) -> None:
+    seen = view()
+    none = seen.profile.hardware.fabric.model_copy(update={"ports": ports, "rate_gbps": rate})
+    hardware = seen.profile.hardware.model_copy(update={"fabric": none})
+    bare = replace(seen, profile=seen.profile.model_copy(update={"hardware": hardware}))
+    assert floors.of_fabric(bare, "nccl.cluster") is None

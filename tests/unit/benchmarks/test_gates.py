@@ -7,6 +7,7 @@ from appliance.benchmarks.benchmark import Requirement
 from appliance.benchmarks.burnin.gates import gates as burnin_gates
 from appliance.benchmarks.dcgm.gates import gates as dcgm_gates
 from appliance.benchmarks.dcgm.run import judge as of_dcgm
+from appliance.benchmarks.fio import run as fio
 from appliance.benchmarks.fio.gates import gates as fio_gates
 from appliance.benchmarks.hpcc.gates import gates as hpcc_gates
 from appliance.benchmarks.jobs import Said
@@ -23,6 +24,8 @@ from tests.unit.benchmarks.burnin.test_run import DONE, HOSTS
 from tests.unit.benchmarks.burnin.test_run import Cluster as BurnIn
 from tests.unit.benchmarks.burnin.test_run import view as burnin_view
 from tests.unit.benchmarks.dcgm.test_dcgm import FOUR, THREE
+from tests.unit.benchmarks.fio.test_fio_run import Hosts as Fio
+from tests.unit.benchmarks.fio.test_fio_run import view as storage_view
 from tests.unit.benchmarks.nccl.test_run import Cluster as Nccl
 from tests.unit.benchmarks.nccl.test_run import view as nccl_view
 from tests.unit.benchmarks.perftest.test_perftest import Cluster as Rails
@@ -198,3 +201,46 @@ def test_bandwidths_that_a_class_asks_for_follow_from_its_ports(name: str) -> No
         assert bound
         asked = profile.limits[check]
         assert (asked.value, asked.unit) == (bound.value, bound.unit)
+
+
+def test_what_rests_on_no_gpu_says_so_and_each_target_is_of_what_was_measured() -> None:
+    seen = asking(
+        storage_view(2),
+        fio__scratch_read=3,
+        fio__shared_create=100,
+        fio__total_write=10,
+        fio__decay=20,
+        fio__visible=1,
+        hpcc__hpl=400,
+    )
+    gates = {gate.id: gate for gate in (*fio_gates(seen), *hpcc_gates(seen))}
+    assert {name: [t.name for t in gate.targets] for name, gate in gates.items()} == {
+        "fio.scratch_read": ["gpu-1/scratch", "gpu-2/scratch"],
+        "fio.shared_create": ["gpu-1/data", "gpu-2/data"],
+        "fio.total_write": ["cluster/data 2 hosts"],
+        "fio.decay": ["cluster/data 2 hosts"],
+        "fio.visible": ["cluster/data 2 hosts"],
+        "hpcc.hpl": ["gpu-1", "gpu-2"],
+    }
+    rails = perftest_gates(asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180))
+    assert not any(gate.of_gpus for gate in (*gates.values(), *rails))
+    results = fio.run(seen, Fio()).results
+    asked_of_fio = [gate for name, gate in gates.items() if name.startswith("fio")]
+    assert [gate.id for gate in asked_of_fio if not closes(gate, results)] == ["fio.total_write"]
+
+
+def test_a_site_without_scratch_has_no_gate_of_it() -> None:
+    seen = asking(storage_view(2), fio__scratch_read=3, fio__shared_read=1)
+    storage = seen.site.storage.model_copy(update={"scratch": None})
+    bare = View(seen.profile, seen.site.model_copy(update={"storage": storage}), seen.facts)
+    assert [gate.id for gate in fio_gates(bare)] == ["fio.shared_read"]
+
+
+def test_collectives_ask_for_a_limit_and_tell_of_hosts_out_of_reach() -> None:
+    assert nccl_gates(nccl_view(4)) == ()
+    view = asking(nccl_view(2), nccl__cluster=180)
+    other = given_to_kubernetes(view, "gpu-2")
+    assert {gate.id: gate.beyond for gate in nccl_gates(other)} == {
+        "nccl.host": frozenset({"gpu-2"}),
+        "nccl.cluster": frozenset({"gpu-2"}),
+    }

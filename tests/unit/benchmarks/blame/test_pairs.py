@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.benchmarks.blame.pairs import Group, Isolated, isolate, lifted, search
+from appliance.benchmarks.blame.pairs import Group, Isolated, isolate, lifted, screens, search
 
 
 def group(*ends: str) -> Group:
@@ -120,3 +121,15 @@ def test_a_group_that_could_not_be_measured_is_not_tried_again() -> None:
     found = search(hosts(4), cluster.attempt)
     assert (found.good, found.open) == (("h00", "h01"), ("h02", "h03"))
     assert [len(batch) for batch in cluster.rounds] == [2]
+
+
+def test_a_host_with_one_part_is_not_blamed_for_it() -> None:
+    assert lifted(["h1/a", "h2/a"], ["h1/a"]) == ("h1/a",)
+    assert lifted(["h1/a", "h1/b", "h2/a"], ["h1/a", "h1/b"]) == ("h1",)
+
+
+@pytest.mark.parametrize("count", range(2, 12))
+def test_every_end_is_screened_in_a_group_of_two_at_least(count: int) -> None:
+    groups = screens(hosts(count))
+    assert sorted(end for one in groups for end in one) == hosts(count)
+    assert min(map(len, groups)) >= 2

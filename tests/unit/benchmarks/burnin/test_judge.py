@@ -446,3 +446,102 @@ def test_a_burn_in_of_no_time_is_none(seconds: int) -> None:
     found[1] = found[1] | {"seconds": seconds}
     with pytest.raises(Unread):
         read(written(found))
+
+
+def of_check(found: list[dict[str, Any]], check: str) -> list[tuple[str, Status]]:
+    """Every result of one check: a pass beside a failure would be one too many."""
+    burn = read(written(found))
+    results = judging.judge("gpu-1", burn, HOURS, 2, False)
+    return [(r.target, r.status) for r in results if r.id == check]
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "status"),
+    [
+        ({"reasons": "0x0000000000000040"}, gates.CLOCKS, Status.FAIL),
+        ({"reasons": "0x0000000000000020"}, gates.CLOCKS, Status.WARN),
+        ({"temperature": 96}, gates.HEAT, Status.FAIL),
+        ({"lost": 1}, gates.ERRORS, Status.FAIL),
+        ({"lost": "[N/A]"}, gates.ERRORS, Status.NOT_ASSESSED),
+        ({"uuid": "GPU-other"}, gates.ERRORS, Status.FAIL),
+    ],
+)
+def test_no_pass_of_the_host_stands_beside_a_gpu_that_is_not_good(
+    changes: dict[str, Any], check: str, status: Status
+) -> None:
+    assert of_check(changed(50, 1, **changes), check) == [("gpu-1/GPU 1", status)]
+
+
+def test_no_pass_stands_beside_what_was_told_of_the_host_or_not_told_at_all() -> None:
+    apart, silent, untold, logged = lines(), lines(), lines(), lines()
+    for at, row in enumerate(lines()):
+        if row["kind"] == "sample":
+            apart[at]["gpus"] = [gpu(0), gpu(1, temperature=77)]
+            silent[at]["gpus"] = [gpu(0, temperature="[N/A]"), gpu(1, temperature="[N/A]")]
+            untold[at]["gpus"] = [gpu(0), gpu(1, reasons="[N/A]")]
+    logged[60]["xids"] = [XID.format(31), XID.format(79).replace("12.3", "99.9")]
+    assert of_check(apart, gates.HEAT) == [("gpu-1", Status.WARN)]
+    (warm,) = [r for r in verdicts(apart).values() if r.status is Status.WARN]
+    assert warm.cause.endswith("GPU 1 is the warmest")
+    assert of_check(silent, gates.HEAT) == [
+        (f"gpu-1/GPU {n}", Status.NOT_ASSESSED) for n in range(2)
+    ]
+    assert of_check(untold, gates.CLOCKS) == [("gpu-1/GPU 1", Status.NOT_ASSESSED)]
+    assert of_check(logged, gates.ERRORS) == [("gpu-1/Xid 79 of 0000:10:00", Status.FAIL)]
+    logged[60]["log"] = False
+    assert of_check(logged, gates.ERRORS) == [("gpu-1/kernel log", Status.NOT_ASSESSED)]
+
+
+def test_the_gpu_that_was_idle_is_named_and_a_sample_without_its_use_is_passed_over() -> None:
+    idle = [
+        row | {"gpus": [gpu(0), gpu(1, use=40)]} if row["kind"] == "sample" else row
+        for row in lines()
+    ]
+    assert verdicts(idle)[gates.DONE, "gpu-1"].cause == "GPU 1 was at work 40 % of the time"
+    assert bad(changed(50, 1, use="[N/A]")) == {}
+    never = [
+        row | {"gpus": [gpu(0), gpu(1, use="[N/A]")]} if row["kind"] == "sample" else row
+        for row in lines()
+    ]
+    assert bad(never) == {(gates.DONE, "gpu-1"): Status.NOT_ASSESSED}
+
+
+def test_a_sample_without_a_rate_is_passed_over() -> None:
+    found = lines()
+    found[60] = found[60] | {"rates": {"0": 250.0}}
+    assert bad(found) == {}
+
+
+@pytest.mark.parametrize(("short", "status"), [(2, None), (3, Status.FAIL)])
+def test_the_time_a_job_was_given_may_be_two_seconds_short(
+    short: int, status: Status | None
+) -> None:
+    found = lines()
+    found[1] = found[1] | {"seconds": HOURS - short}
+    assert bad(found) == ({(gates.DONE, "gpu-1"): status} if status else {})
+
+
+def test_a_sample_that_does_not_say_whether_it_read_the_log_did_not() -> None:
+    found = lines()
+    found[3] = {key: value for key, value in found[3].items() if key not in {"log", "hung"}}
+    assert bad(found) == {(gates.ERRORS, "gpu-1/kernel log"): Status.NOT_ASSESSED}
+
+
+@pytest.mark.parametrize("word", ["[N/A]", "N/A", "", "[Unknown Error]"])
+def test_words_for_nothing_are_no_values(word: str) -> None:
+    found = changed(50, 1, lost=word)
+    assert bad(found) == {(gates.ERRORS, "gpu-1/GPU 1"): Status.NOT_ASSESSED}
+
+
+@pytest.mark.parametrize("index", ["1000", "-1", "x", ""])
+def test_a_gpus_number_is_one(index: str) -> None:
+    found = lines()
+    found[5] = found[5] | {"gpus": [gpu(0), gpu(1).replace("1", index, 1)]}
+    with pytest.raises(Unread, match="row is none"):
+        read(written(found))
+    found[5] = found[5] | {"gpus": [gpu(0), gpu(999)]}
+    assert len(read(written(found)).moments) == 101
+
+
+def test_empty_lines_are_none() -> None:
+    assert read(written(lines()).replace("\n", "\n\n")).done

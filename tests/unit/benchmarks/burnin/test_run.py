@@ -10,6 +10,7 @@ from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.burnin import run as burnin
 from appliance.checks.check import View
 from appliance.errors import ConnectionFailed
+from appliance.models.profile import Limit
 from appliance.models.result import Status
 from tests.profiles import profile_of
 from tests.sites import site_of
@@ -139,3 +140,25 @@ def test_the_jobs_script_is_one_a_shell_reads_and_carries_the_program() -> None:
     assert burnin.SCRIPT.read_text() in script
     checked = subprocess.run(["sh", "-n"], input=script.encode(), check=False, capture_output=True)
     assert (checked.returncode, checked.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("names", [("head",), HOSTS])
+def test_without_a_control_host_or_a_gpu_host_there_is_no_job(names: tuple[str, ...]) -> None:
+    cluster = Cluster("", samples=DONE)
+    seen = View(profile_of(gpu={"count": 2}), site_of(*names), {})
+    if names == HOSTS:
+        hosts = tuple(h for h in view().site.hosts if h.name != "head")
+        seen = View(seen.profile, view().site.model_copy(update={"hosts": hosts}), {})
+    results = cluster.outcome(site=seen).results
+    assert {(r.status, r.required) for r in results} == {(Status.NOT_ASSESSED, False)}
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(("asked", "hours"), [(None, 8), (3, 3)])
+def test_a_burn_in_lasts_as_long_as_is_asked_for(asked: int | None, hours: int) -> None:
+    seen = view()
+    limits = {"burnin.done": Limit(value=asked, unit="h", source="x")} if asked else {}
+    site = seen.site.model_copy(update={"limits": limits})
+    cluster = Cluster("RUNNING", "", samples=DONE)
+    results = cluster.outcome(0, View(seen.profile, site, {})).results
+    assert {r.limit for r in results if r.id == "burnin.done"} == {hours}

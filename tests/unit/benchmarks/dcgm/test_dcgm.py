@@ -220,3 +220,74 @@ def test_a_pass_below_the_level_that_is_asked_for_is_none(
 
 def site(limits: dict[str, Limit]) -> Site:
     return site_of("head", "gpu-1", limits=limits)
+
+
+def only(output: str, *categories: str) -> str:
+    """The document with these categories alone."""
+
+    def kept(document: dict[str, Any]) -> None:
+        (root,) = (value for key, value in document.items() if key.endswith("Diagnostic"))
+        root["test_categories"] = [
+            c for c in root["test_categories"] if c["category"] in categories
+        ]
+
+    return changed(output, kept)
+
+
+@pytest.mark.parametrize("output", [THREE, FOUR])
+def test_at_level_1_what_names_a_gpu_is_enough(output: str) -> None:
+    found = verdicts(only(output, "Deployment"), level=1)
+    assert [found[gpu].status for gpu in GPUS] == [Status.PASS, Status.PASS]
+    assert found[GPUS[0]].unit == "tests"
+
+
+def test_a_host_has_no_verdict_of_its_own_where_all_are_of_gpus() -> None:
+    assert set(verdicts(FOUR)) == set(GPUS)
+
+
+def test_a_test_that_says_nothing_is_none() -> None:
+    said = changed(FOUR, lambda d: entry(d, "software").update(results=[], test_summary=None))
+    assert {verdicts(said)[gpu].status for gpu in GPUS} == {Status.PASS}
+
+
+def test_a_failure_is_one_also_where_other_tests_are_missing() -> None:
+    failing = result(FOUR, "memory", status="Fail")
+    said = changed(failing, lambda d: entry(d, "pcie")["results"].pop())
+    assert verdicts(said)[GPUS[1]].status is Status.FAIL
+
+
+def test_gpus_on_which_nothing_ran_are_not_good() -> None:
+    rows = [{"entity_group": "GPU", "entity_id": n, "status": "Skip"} for n in range(2)]
+    tests = [{"name": "nvbandwidth", "results": rows}]
+    text = json.dumps({"DCGM Diagnostic": {"test_categories": [{"tests": tests}]}})
+    assert {verdicts(text, level=1)[gpu].status for gpu in GPUS} == {Status.NOT_ASSESSED}
+
+
+def test_a_bad_exit_code_beside_a_failure_says_nothing_more() -> None:
+    assert "gpu-1/diagnostic" not in verdicts(result(FOUR, "memory", status="Fail"), code=226)
+    assert "gpu-1/diagnostic" in verdicts(FOUR, code=226)
+    assert "gpu-1/diagnostic" not in verdicts(FOUR)
+
+
+def test_a_failure_at_a_lower_level_stays_one() -> None:
+    class Failing(OneHost):
+        def step(self, argv: Sequence[str]) -> Completed:
+            done = super().step(argv)
+            bad = json.dumps(json.loads(result(FOUR, "memory", status="Fail")))
+            lines = ["appliance-begin host=gpu-1", bad, f"appliance-end code=0 size={len(bad)}"]
+            return Completed(done.argv, 0, "\n".join(f"0: {line}" for line in lines), "")
+
+    limits = {CHECK: Limit(value=3, unit="level", source="profile")}
+    outcome = run(View(profile_of(gpu={"count": 2}), site(limits), {}), Failing(), level=2)
+    assert {r.target: r.status for r in outcome.results} == {
+        GPUS[0]: Status.NOT_ASSESSED,
+        GPUS[1]: Status.FAIL,
+    }
+    (table,) = outcome.tables
+    assert dict(zip(table.columns, table.rows[0], strict=True))["memory"] == "fail"
+
+
+def test_without_a_gpu_host_nothing_is_run() -> None:
+    view = View(profile_of(gpu={"count": 2}), site_of("head"), {})
+    (only_one,) = run(view, OneHost()).results
+    assert (only_one.status, only_one.cause) == (Status.NOT_ASSESSED, "the site has no GPU host")

@@ -8,7 +8,17 @@ import pytest
 
 from appliance.benchmarks.gpt3 import consistency
 from appliance.benchmarks.gpt3.recorded import from_logs
-from appliance.benchmarks.gpt3.steps import Log, Samples, Step, Steps, UnusableLog, select
+from appliance.benchmarks.gpt3.reference import load
+from appliance.benchmarks.gpt3.steps import (
+    Log,
+    Refusal,
+    Samples,
+    Step,
+    Steps,
+    UnusableLog,
+    select,
+)
+from appliance.benchmarks.gpt3.throughput import Formula, Run, tflops_per_gpu
 from appliance.models.result import CheckResult, Status
 from tests.unit.benchmarks.gpt3.recorded_logs import megatron, nemo1, step_times, tensorboard
 
@@ -222,3 +232,73 @@ def test_a_fifth_of_two_losses_is_enough_to_tell_a_rise(steps: int, said: str) -
     losses = [1.0] * (steps // 2) + [2.0] * (steps - steps // 2)
     made = Steps(Step(i, 0.5, i, loss) for i, loss in enumerate(losses, 1))
     assert consistency.diverged(Log(source="x", family="x", steps=made)) == said
+
+
+@pytest.mark.parametrize(("began", "ended"), [(0.1, 0.16), (0.5, 0.76), (4.0, 6.1)])
+def test_a_loss_may_rise_by_half_however_small(began: float, ended: float) -> None:
+    def said(last: float) -> str:
+        losses = [began] * 5 + [last] * 5
+        made = Steps(Step(i, 0.5, i, loss) for i, loss in enumerate(losses, 1))
+        return consistency.diverged(Log(source="x", family="x", steps=made))
+
+    assert said(ended) == f"the loss rose from {began:.3g} to {ended:.3g}"
+    assert said(began * 1.5) == ""
+
+
+def test_a_step_that_diverged_is_told_before_any_loss() -> None:
+    log = _log([1.0] * 20, None)
+    log.refused.add(Refusal(3, "value x is no number"))
+    assert consistency.diverged(log) == ""
+    log.refused.add(Refusal(7, "loss is nan", diverged=True))
+    assert consistency.diverged(log) == "loss is nan, line 7"
+
+
+@pytest.mark.parametrize(
+    ("printed", "sound"), [(1.69, True), (1.71, False), (1 / 1.69, True), (1 / 1.71, False)]
+)
+def test_printed_tflops_may_be_off_by_a_formula_and_not_by_two(printed: float, sound: bool) -> None:
+    reference = load()
+    gpt = reference.models["5b"]
+    shape: dict[str, object] = {"model": "5b", "platform": "bare-metal", "nodes": 1}
+    shape |= {"global_batch": gpt.global_batch, "sequence": gpt.sequence}
+    shape |= {"gpus_per_node": 8, "seconds": 85.7}
+    run = Run.model_validate(shape)
+    ours = tflops_per_gpu(run, gpt, Formula.CAUSAL)
+    log = replace(_log([85.7] * 20, None), tflops=ours * printed)
+    if sound:
+        consistency.throughput(log, run, reference)
+    else:
+        with pytest.raises(UnusableLog, match="TFLOPS per GPU"):
+            consistency.throughput(log, run, reference)
+
+
+@pytest.mark.parametrize(("passed", "sound"), [(2.0, True), (1.99, False)])
+def test_a_step_may_take_half_as_long_again_as_by_the_clock_and_no_longer(
+    passed: float, sound: bool
+) -> None:
+    log = _log([3.0] * 40, passed)
+    if sound:
+        assert consistency.clock(log, select(log)) == passed
+    else:
+        with pytest.raises(UnusableLog, match=r"by its clock a step took 1\.99 s"):
+            consistency.clock(log, select(log))
+
+
+@pytest.mark.parametrize(
+    ("passed", "resolution", "told"),
+    [(1.0, 1.0, True), (0.99, 1.0, False), (10.0, 10.0, True), (9.9, 10.0, False)],
+)
+def test_a_clock_is_asked_over_twenty_of_its_units(
+    passed: float, resolution: float, told: bool
+) -> None:
+    """27 steps, of which 21 count: twenty lie between the first and the last."""
+    log = replace(_log([0.5] * 27, passed), resolution=resolution)
+    assert consistency.clock(log, select(log)) == (passed if told else None)
+
+
+def test_the_clock_is_that_of_the_steps_that_count_from_first_to_last() -> None:
+    log = _log([1.0] * 40, 1.0)
+    clocks = [100.0 if i < 8 else 100.0 + (i - 7) * 2 if i < 39 else 200.0 for i in range(40)]
+    odd = Steps(replace(step, clock=clock) for step, clock in zip(log.steps, clocks, strict=True))
+    again = replace(log, steps=odd)
+    assert consistency.clock(again, select(again)) == (200.0 - 102.0) / 31

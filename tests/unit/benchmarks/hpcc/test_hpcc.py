@@ -1,5 +1,6 @@
 """HPC Challenge: a real summary is read, a cut or wrong one is not, and a slow host among equals is named."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -139,3 +140,39 @@ def test_the_matrix_takes_a_tenth_of_the_memory_of_a_host_of_its_own(
         View(profile_of(), site_of("gpu-1"), {"gpu-1": facts_of("gpu-1", **facts)}), "gpu-1"
     )
     assert (found.arguments, found.seconds) == (arguments, seconds)
+
+
+@pytest.mark.parametrize("name", ["StarSTREAM_Triad", "HPL_Tflops", "CommWorldProcs"])
+def test_a_figure_of_nought_is_no_measurement(name: str) -> None:
+    text, count = re.subn(rf"^{name}=.*$", f"{name}=0", REAL, flags=re.M)
+    assert count == 1
+    with pytest.raises(Unread, match="measured nothing"):
+        read(text)
+
+
+def test_a_host_without_hpcc_has_neither_figure_and_the_others_have() -> None:
+    class Without(Hosts):
+        def step(self, argv: Sequence[str]) -> Completed:
+            if value(argv, "--nodelist") != "gpu-1":
+                return super().step(argv)
+            lines = ("0: appliance-begin host=gpu-1", "0: appliance-missing=hpcc")
+            return Completed(tuple(argv), 0, "\n".join(lines), "")
+
+    found = results(2, Without())
+    for check in ("hpcc.stream", "hpcc.hpl"):
+        assert found[f"{check} gpu-1"].cause == "hpcc is not there"
+        assert found[f"{check} gpu-1"].status is Status.NOT_ASSESSED
+        assert found[f"{check} gpu-2"].value
+
+
+def test_hosts_of_which_one_is_a_container_are_measured_in_turn_and_it_is_marked() -> None:
+    names = ["head", "gpu-1", "gpu-2"]
+    facts = {n: facts_of(n) for n in names} | {"gpu-2": facts_of("gpu-2", os={"container": "lxc"})}
+    view = View(profile_of(), site_of(*names), facts)
+    found = {(r.id, r.host): r for r in hpcc.run(view, Hosts()).results}
+    marks = {host: found["hpcc.hpl", host].simulated for host in ("gpu-1", "gpu-2")}
+    assert marks == {"gpu-1": False, "gpu-2": True}
+    wrong = {(r.id, r.host): r for r in hpcc.run(view, Hosts(wrong="gpu-2")).results}
+    assert wrong["hpcc.hpl", "gpu-2"].simulated
+    (nobody,) = hpcc.run(View(profile_of(), site_of("head"), {}), Hosts()).results
+    assert nobody.status is Status.NOT_ASSESSED

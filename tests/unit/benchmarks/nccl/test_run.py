@@ -260,3 +260,42 @@ def test_more_hosts_have_more_time(hosts: int, limit: str) -> None:
     jobs = [j for j in cluster.jobs if f"--nodes={hosts}" in j]
     assert jobs
     assert [word for word in jobs[0] if word.startswith("--time")] == [limit]
+
+
+def test_a_host_without_the_tests_is_not_assessed() -> None:
+    class Without(Cluster):
+        def step(self, argv: Sequence[str]) -> Completed:
+            node = value(argv, "--nodelist")
+            lines = (f"0: appliance-begin host={node}", "0: appliance-missing=all_reduce_perf")
+            return Completed(tuple(argv), 0, "\n".join(lines), "")
+
+    result = found(1, Without())["nccl.host", "gpu-1"]
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert result.cause == "all_reduce_perf is not there"
+
+
+def test_hosts_that_pass_more_than_the_wire_are_no_good_ones() -> None:
+    class Hidden(Cluster):
+        def step(self, argv: Sequence[str]) -> Completed:
+            done = super().step(argv)
+            return Completed(done.argv, 0, done.stdout.replace("191.00", "250.00"), "")
+
+    results = found(2, Hidden())
+    assert {results["nccl.groups", n].status for n in ("gpu-1", "gpu-2")} == {Status.NOT_ASSESSED}
+    assert "250 GB/s is more than the wire carries (200)" in results["nccl.groups", "gpu-1"].cause
+    assert results["nccl.cluster", "cluster/2 hosts"].status is Status.NOT_ASSESSED
+
+
+def test_each_kind_of_blame_has_its_verdict() -> None:
+    told = nccl.grouped(
+        ["a"], [("b", "c")], ["d", "e"], ["b", "c"], {"d": 9.0}, {"d": "no tool"}, None
+    )
+    found = {r.target: (r.status, r.value) for r in told}
+    assert found == {
+        "a": (Status.FAIL, None),
+        "b/to c": (Status.FAIL, None),
+        "d": (Status.NOT_ASSESSED, 9.0),
+        "e": (Status.NOT_ASSESSED, None),
+        "b": (Status.PASS, None),
+        "c": (Status.PASS, None),
+    }

@@ -101,3 +101,40 @@ def test_no_cut_table_is_read(at: int, noise: str) -> None:
     with suppress(Unread):
         assert isinstance(read(HOST[:at] + noise), Collective)
         assert at > HOST.index("# Out of")
+
+
+HEAD = next(line for line in HOST.splitlines() if "count" in line and "type" in line)
+FOOT = next(line for line in HOST.splitlines() if "Out of bounds" in line)
+UNITS = next(line for line in HOST.splitlines() if "(elements)" in line)
+ROWS = [line for line in HOST.splitlines() if line.strip()[:1].isdigit()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (HEAD, f"{HEAD}\n{HEAD}", "2 tables"),
+        (FOOT, f"{FOOT}\n{FOOT}", "2 tables"),
+        (UNITS, "#", "not us and GB/s"),
+        ("\n".join(ROWS), "", "sizes do not rise"),
+        (LARGEST, LARGEST.replace("8589934592", "8589934592.5", 1), "no whole number"),
+    ],
+)
+def test_a_table_that_is_not_whole_or_twice_there_is_refused(old: str, new: str, why: str) -> None:
+    assert old in HOST
+    with pytest.raises(Unread, match=why):
+        read(HOST.replace(old, new))
+
+
+def test_lines_that_only_look_like_rows_are_none() -> None:
+    noise = f"123 of 456 done\n  a remark\n{ROWS[0]}"
+    assert len(read(HOST.replace(ROWS[0], noise)).rows) == len(ROWS)
+
+
+def test_a_curve_of_nought_has_no_dent() -> None:
+    flat = HOST
+    for row in ROWS:
+        words = row.split()
+        words[-6] = words[-2] = "0.00"
+        flat = flat.replace(row, "  " + "  ".join(words))
+    found = read(flat)
+    assert (found.peak.busbw, found.dents) == (0.0, ())

@@ -272,3 +272,107 @@ def test_rails_are_ports_of_the_fabric_that_are_active() -> None:
         "mlx5_0:"
     ]
     assert list(gates.rails_of(View(seen.profile, seen.site, {}), "gpu-1")) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (LAT.replace("1.92", "0.00"), "no message was timed"),
+        (LAT[: LAT.rindex("-----") - 200], "breaks off"),
+        (LAT.replace("1.92", "nan"), "latency"),
+        (BW, "no table"),
+    ],
+)
+def test_what_is_no_latency_is_refused(output: str, why: str) -> None:
+    with pytest.raises(Unread, match=why):
+        latency(output)
+
+
+def test_a_line_of_two_words_is_no_row() -> None:
+    row = next(line for line in BW.splitlines() if line.strip().startswith("1048576"))
+    with pytest.raises(Unread, match="breaks off"):
+        bandwidth(BW.replace(row, " 1048576  70522"))
+
+
+def test_parts_are_told_by_their_names_and_each_is_read_as_what_it_is() -> None:
+    def said(*parts: tuple[str, str]) -> str:
+        return "".join(f"appliance-part {name}\n{text}" for name, text in parts)
+
+    late = LAT.replace("1.92", "300.00")
+    values, why = perftest.parts(
+        said(
+            ("write_bw mlx5_0", BW),
+            ("write_lat mlx5_0", late),
+            ("read_bw mlx5_0", BW),
+            ("write_bw", BW),
+        ),
+        200.0,
+    )
+    assert values == {("perftest.write_bw", "mlx5_0"): 197.2, ("perftest.write_lat", "mlx5_0"): 300}
+    assert why == ""
+    values, why = perftest.parts(said(("write_bw a", "bad"), ("write_bw b", "worse")), 200.0)
+    assert values == {}
+    assert why.startswith("write_bw of a: ")
+    assert perftest.parts(said(("write_bw a", BW)))[0] == {("perftest.write_bw", "a"): 197.2}
+    assert perftest.parts(said(("write_bw a", BW)), 100.0)[0] == {}
+
+
+def test_without_a_fabric_no_port_is_measured() -> None:
+    seen = view(["gpu-1", "gpu-2"])
+    (only,) = perftest.run(View(profile_of(), seen.site, seen.facts), Cluster()).results
+    assert (only.status, only.required) == (Status.NOT_ASSESSED, False)
+
+
+def test_only_rails_that_both_hosts_have_are_measured() -> None:
+    seen = view(["gpu-1", "gpu-2"])
+    one = seen.facts["gpu-2"].model_copy(update={"ports": seen.facts["gpu-2"].ports[:1]})
+    asked: list[str] = []
+
+    class Asked(Cluster):
+        def step(self, argv: Sequence[str]) -> Completed:
+            asked.extend(word for word in argv if word.startswith("mlx5_"))
+            return super().step(argv)
+
+    perftest.run(View(seen.profile, seen.site, {**seen.facts, "gpu-2": one}), Asked())
+    assert asked == ["mlx5_0:"]
+
+
+def test_why_a_port_has_no_verdict_is_said() -> None:
+    slow = found(2, Cluster("gpu-2/mlx5_1"))
+    assert slow["perftest.write_bw", "gpu-1/mlx5_1"].cause.startswith("it is slow, and no host")
+    unlimited = list(
+        perftest.judge(
+            ["gpu-1", "gpu-2"],
+            {"gpu-1": ["a:"], "gpu-2": ["a:", "b:"]},
+            perftest.Measured(
+                {frozenset({"gpu-1", "gpu-2"}): {("perftest.write_bw", "a"): 9.0}},
+                {frozenset({"gpu-1", "gpu-3"}): "no tool"},
+            ),
+            dict.fromkeys(gates.CHECKS),
+        )
+    )
+    told = {r.target: r.cause for r in unlimited if r.id == "perftest.write_bw"}
+    assert set(told) == {"gpu-1/a", "gpu-2/a", "gpu-2/b"}
+    assert all("no limit is known" in cause for cause in told.values())
+    bound = Limit(value=5, unit="Gb/s", source="x")
+    limited = perftest.judge(
+        ["gpu-1", "gpu-2"],
+        {"gpu-1": ["a:", "c:"], "gpu-2": ["a:", "b:"]},
+        perftest.Measured(
+            {frozenset({"gpu-1", "gpu-2"}): {("perftest.write_bw", "a"): 9.0}},
+            {frozenset({"gpu-1", "gpu-3"}): "no tool"},
+        ),
+        dict.fromkeys(gates.CHECKS, bound),
+    )
+    causes = {r.target: (r.status, r.cause) for r in limited if r.id == "perftest.write_bw"}
+    assert causes == {
+        "gpu-1/a": (Status.PASS, ""),
+        "gpu-1/c": (Status.NOT_ASSESSED, "no tool"),
+        "gpu-2/a": (Status.PASS, ""),
+        "gpu-2/b": (Status.NOT_ASSESSED, "it was not measured"),
+    }
+
+
+def test_a_good_ports_best_is_shown_and_not_what_it_reached_with_a_slow_one() -> None:
+    results = found(4, Cluster("gpu-2/mlx5_1"))
+    assert results["perftest.write_bw", "gpu-1/mlx5_1"].value == 197.2

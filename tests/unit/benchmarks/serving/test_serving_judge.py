@@ -318,3 +318,61 @@ def test_nothing_asked_and_nothing_sent_are_no_verdict() -> None:
     assert [r.status for r in judge([], LIMITS)] == [Status.NOT_ASSESSED]
     none = figure(asked=0, good=0)
     assert statuses(none)[ANSWERS] is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ({"seconds": 55.5}, True),
+        ({"seconds": 55.6}, False),
+        ({"seconds": 58.8, "least": 3000.0}, True),
+        ({"seconds": 59.0, "least": 3000.0}, False),
+        ({"span": 40.0, "seconds": 44.4}, True),
+        ({"span": 40.0, "seconds": 44.5}, False),
+        ({"good": 99}, True),
+        ({"good": 98}, False),
+        ({"asked": 0, "good": 0}, False),
+    ],
+)
+def test_a_rate_is_kept_where_sending_takes_nine_tenths_of_the_time(
+    change: dict[str, Any], kept: bool
+) -> None:
+    """Two a second, a hundred of them: fifty seconds."""
+    assert figure(2.0, **{"seconds": 50.0, **change}).kept is kept
+
+
+def test_levels_without_a_rate_are_no_saturation() -> None:
+    assert saturation([figure(None)]) is None
+    assert not figure(None).kept
+    top = saturation([figure(None), figure(2.0, seconds=50.0), figure(1.0)])
+    assert top is not None
+    assert top.rate == 2.0
+    assert top.answers == 2.0
+
+
+def test_of_vllms_document_failures_are_counted() -> None:
+    bad = {**WRITTEN, "num_prompts": None, "completed": 90, "failed": 10}
+    found = vllm.read(json.dumps(bad))[1]
+    assert (found.asked, found.good) == (100, 90)
+    assert found.refused == {"told by vllm bench serve": 10}
+    assert vllm.read(json.dumps(WRITTEN))[1].refused == {}
+    silent = vllm.read(json.dumps({**WRITTEN, "num_prompts": None, "failed": None}))[1]
+    assert (silent.asked, silent.good) == (100, 100)
+    told = vllm.read(json.dumps({**WRITTEN, "failed": None, "median_e2el_ms": 900.0}))[1]
+    assert (told.least, told.ttft) == (900.0, {50: 38.0, 99: 90.0})
+    assert vllm.read(json.dumps({**WRITTEN, "p99_ttft_ms": 38.0}))[1].ttft[99] == 38.0
+    none = {"completed": 0, "failed": 100, "total_output_tokens": 0, "output_throughput": 0.0}
+    zero = dict.fromkeys(("median_ttft_ms", "p99_ttft_ms"), 0.0)
+    assert vllm.read(json.dumps({**WRITTEN, **none, **zero}))[1].good == 0
+
+
+@pytest.mark.parametrize(
+    ("rate", "sound"), [(251.0, True), (250.5, False), (261.2, True), (261.5, False)]
+)
+def test_a_rate_may_be_rounded_by_two_percent(rate: float, sound: bool) -> None:
+    text = json.dumps({**WRITTEN, "output_throughput": rate})
+    if sound:
+        assert vllm.read(text)[1].throughput == 256.0
+    else:
+        with pytest.raises(ValueError, match="output_throughput"):
+            vllm.read(text)
