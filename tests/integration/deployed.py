@@ -117,6 +117,7 @@ base:
   users: [{{name: {USER}, uid: 2001, groups: [vision], keys: ["{key}"]}}]
   groups: [{{name: vision, gid: 3001}}]
   homes: /data/home
+slurm: {{ssh_needs_job: false}}
 '''
     (site / "site.yml").write_text(f"{text.rstrip()}\n{block}")
 

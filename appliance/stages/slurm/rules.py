@@ -11,7 +11,9 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.reading import opened
 from appliance.config.rules.base import Case, Rule, named_twice, repeated
 from appliance.config.rules.reserved import SLURM_WORDS
+from appliance.models.site import Role
 from appliance.stages.slurm.site import DEFAULT_ACCOUNT
+from appliance.stages.slurm.variables.logins import concerns
 
 PARTS = ("pyxis", "enroot")
 SECTION: KeyPath = ("slurm", "containers")
@@ -66,6 +68,16 @@ def accounts(case: Case) -> Iterator[Finding]:
         (("slurm", "accounts", i, "name"), a.name) for i, a in enumerate(case.site.slurm.accounts)
     ]
     yield from named_twice(case, "account", names)
+
+
+def ssh_needs_job(case: Case) -> Iterator[Finding]:
+    """There is a host that people come to for its GPUs alone, and whom a job is asked of."""
+    if not case.site.slurm.ssh_needs_job or not case.checked.whole("hosts"):
+        return
+    if not any(concerns(host) for host in case.site.with_role(Role.GPU)):
+        message = "every GPU host is also a control or login host, where people submit jobs"
+        remedy = "leave it out, or give people a login host"
+        yield case.problem(("slurm", "ssh_needs_job"), message, remedy)
 
 
 def releases(case: Case) -> Iterator[Finding]:
@@ -145,6 +157,7 @@ RULES: tuple[Rule, ...] = (
     partitions,
     slurm_words,
     accounts,
+    ssh_needs_job,
     releases,
     files,
 )

@@ -2,7 +2,7 @@
 
 from appliance.models.site import Role
 from appliance.stages.slurm import checks
-from appliance.stages.slurm.checks import containers, watch
+from appliance.stages.slurm.checks import containers, logins, watch
 from appliance.stages.slurm.variables import variables
 from appliance.stages.stage import Stage
 
@@ -14,7 +14,7 @@ STAGE = Stage(
     facts_from=("gpu", "mig", "fabric"),
     ansible_roles=("slurm",),
     variables=variables,
-    judges=(*checks.CHECKS, *containers.CHECKS, *watch.CHECKS),
+    judges=(*checks.CHECKS, *containers.CHECKS, *watch.CHECKS, *logins.CHECKS),
     units=checks.UNITS,
     minutes=3.0,
     owns=(

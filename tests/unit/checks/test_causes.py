@@ -88,6 +88,7 @@ slurm.daemons head/slurmctld | slurm.watch gpu-2 | slurm.nodes gpu-2
 slurm.watch gpu-1 | observe.alerts cluster ~ : HostUnfitAndKept | observe.alerts cluster ~ : HostUnfitAndKept, HostDown
 slurm.munge gpu-1 | slurm.daemons gpu-1/slurmd | slurm.daemons head/slurmctld
 slurm.munge gpu-1 | base.drift gpu-1 : file /etc/munge/munge.key | base.drift gpu-1 : file /etc/munge/munge.key, file /etc/hosts
+slurm.logins gpu-1 | base.drift gpu-1 : file /etc/pam.d/sshd | base.drift gpu-1 : file /etc/pam.d/sshd, file /etc/hosts
 slurm.munge gpu-1 | base.failed_units gpu-1 : munge.service | base.failed_units gpu-1 : munge.service, smartd.service
 slurm.daemons gpu-1/slurmd | base.failed_units gpu-1 : slurmd.service | base.failed_units gpu-1 : cron.service
 slurm.daemons gpu-1/slurmd | slurm.nodes gpu-1 | slurm.nodes gpu-2

@@ -331,3 +331,39 @@ def test_the_tree_is_the_same_on_every_host() -> None:
     ]
     assert of("head", head)["slurm_switches"] == expected
     assert of("gpu-2", head)["slurm_switches"] == expected
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me"
+USERS = {"users": [{"name": "ada", "uid": 2001, "keys": [KEY]}]}
+
+
+def asking(*seen: HostFacts, hosts: list[dict[str, Any]] = HOSTS, **given: Any) -> list[str]:
+    """Hosts where ssh asks for a job."""
+    made = {h["name"]: of(h["name"], *seen, hosts=hosts, **given) for h in hosts}
+    return [name for name, each in made.items() if each["slurm_ssh_needs_job"]]
+
+
+def test_ssh_asks_for_a_job_on_gpu_hosts_where_there_is_somebody_to_ask() -> None:
+    seen = [facts("gpu-1", cgroup="v2"), facts("gpu-2", cgroup="v2")]
+    assert asking(*seen) == []
+    assert asking(*seen, base=USERS) == ["gpu-1", "gpu-2"]
+    assert asking(*seen, base=USERS, ssh_needs_job=False) == []
+    assert asking(*seen, ssh_needs_job=True) == ["gpu-1", "gpu-2"]
+
+
+@pytest.mark.parametrize("role", ["control", "login"])
+def test_ssh_asks_for_no_job_where_people_submit_jobs(role: str) -> None:
+    hosts = [
+        {**host, "roles": [role, "gpu"]} if host["name"] == "gpu-1" else host for host in HOSTS
+    ]
+    assert asking(hosts=hosts, base=USERS) == ["gpu-2"]
+
+
+def test_ssh_asks_for_no_job_where_no_control_group_holds_it() -> None:
+    seen = [facts("gpu-1", cgroup="v2", container="systemd-nspawn"), facts("gpu-2", cgroup="v2")]
+    assert asking(*seen, base=USERS) == []
+    assert asking(
+        facts("gpu-1", cgroup="v2", id="rocky", version_id="9.4"),
+        facts("gpu-2", cgroup="v2"),
+        base=USERS,
+    ) == ["gpu-2"]

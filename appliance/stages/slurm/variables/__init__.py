@@ -1,6 +1,7 @@
 """Variables of role slurm: one description of the cluster, the same on every host."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from appliance.errors import ConfigError
@@ -13,15 +14,13 @@ from appliance.stages.fabric.topology import slurm_switches
 from appliance.stages.gpu.facts import Gpu, MigPart
 from appliance.stages.slurm.site import DEFAULT_ACCOUNT
 from appliance.stages.slurm.variables.containers import containers
+from appliance.stages.slurm.variables.logins import logins, unheld
 from appliance.stages.slurm.variables.watch import watch
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 MARKETED = 0.95
 """Part of the memory a data sheet names that the kernel of a healthy host offers at least."""
-
-WITHOUT_CGROUP_V2 = frozenset({"ubuntu-22.04"})
-"""Systems whose Slurm (21.08) knows no cgroup v2, which they boot with."""
 
 WITHOUT_DISABLED_CGROUPS = frozenset({"debian-12", "ubuntu-22.04", "rhel-9"})
 """Systems whose Slurm is older than 23.11 and has no CgroupPlugin=disabled."""
@@ -75,6 +74,7 @@ def variables(context: RoleContext) -> Variables:
         "slurm_scratch": _scratch(context),
         "slurm_switches": context.once(slurm_switches),
         "slurm_containers": containers(context.site),
+        **logins(context, constrain),
         **watch(context),
     }
 
@@ -242,16 +242,13 @@ def _accounts(context: RoleContext) -> list[Variables]:
 
 def _constrains(context: RoleContext) -> bool:
     """Whether all GPU hosts can hold jobs to their share by cgroup v2; slurm.conf says it for all."""
-    seen = [context.facts.get(h.name) for h in context.site.with_role(Role.GPU)]
-    return all(_can_constrain(facts) for facts in seen if facts)
+    return holds_jobs(context.site, context.facts)
 
 
-def _can_constrain(facts: HostFacts) -> bool:
-    return (
-        not facts.os.container
-        and facts.os.cgroup == "v2"
-        and facts.os.release not in WITHOUT_CGROUP_V2
-    )
+def holds_jobs(site: Site, facts: Mapping[str, HostFacts]) -> bool:
+    """The same, of facts alone."""
+    seen = [facts.get(host.name) for host in site.with_role(Role.GPU)]
+    return not any(unheld(one) for one in seen if one)
 
 
 def _no_cgroups(context: RoleContext) -> str:

@@ -1,0 +1,58 @@
+"""Who needs a job on a GPU host to log in there, and what of a host keeps it from asking for one."""
+
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host, Role, Site
+from appliance.stages.context import RoleContext, Variables
+
+OTHERS_LOG_IN = frozenset({Role.CONTROL, Role.LOGIN})
+"""Where people submit jobs: a host that is also one of these asks nobody for a job."""
+
+WITHOUT_CGROUP_V2 = frozenset({"ubuntu-22.04"})
+"""Systems whose Slurm (21.08) knows no cgroup v2, which they boot with."""
+
+
+def is_wanted(site: Site) -> bool:
+    """The site's word; where it has none, whether there is somebody to ask."""
+    chosen = site.slurm.ssh_needs_job
+    return bool(site.base.users) if chosen is None else chosen
+
+
+def concerns(host: Host) -> bool:
+    """Whether people come to this host for its GPUs alone."""
+    return Role.GPU in host.roles and OTHERS_LOG_IN.isdisjoint(host.roles)
+
+
+def unheld(facts: HostFacts) -> str:
+    """Why this host cannot hold jobs to their share by cgroup v2; empty where it can."""
+    if facts.os.container:
+        return "is a container, whose control groups are its machine's"
+    if facts.os.cgroup != "v2":
+        return f"has control groups {facts.os.cgroup or 'of an unknown version'}, not v2"
+    if facts.os.release in WITHOUT_CGROUP_V2:
+        return "has a Slurm that knows no cgroup v2"
+    return ""
+
+
+def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> str:
+    """Why ssh to this host cannot ask for a job, though the site wants it; ``held``: as slurm.conf says of all hosts."""
+    if facts and facts.os.release.startswith("rhel"):
+        return f"{host.name} is of the RHEL family, for whose PAM nobody has written it"
+    own = unheld(facts) if facts else ""
+    if own:
+        return f"{host.name} {own}"
+    return (
+        ""
+        if held
+        else "another GPU host cannot hold jobs by control groups, and slurm.conf is one for all"
+    )
+
+
+def logins(context: RoleContext, held: bool) -> Variables:
+    """What role slurm is told of sshd."""
+    site, host = context.site, context.host
+    asked = is_wanted(site) and concerns(host)
+    needs = asked and not hindrance(site, host, context.facts.get(host.name), held)
+    return {
+        "slurm_ssh_needs_job": needs,
+        "slurm_ssh_account": site.access.user if needs else "root",
+    }
