@@ -545,3 +545,16 @@ def test_a_gpus_number_is_one(index: str) -> None:
 
 def test_empty_lines_are_none() -> None:
     assert read(written(lines()).replace("\n", "\n\n")).done
+
+
+@pytest.mark.parametrize("rates", [{}, {"0": 0.0, "1": 0.0}])
+def test_where_no_gpu_told_a_rate_none_is_judged_and_none_is_owed(rates: dict[str, float]) -> None:
+    found = [row | {"rates": rates} if row["kind"] == "sample" else row for row in lines()]
+    rate = verdicts(found)[gates.RATE, "gpu-1"]
+    assert (rate.status, rate.required) == (Status.NOT_ASSESSED, False)
+
+
+def test_one_rate_alone_varies_by_nothing_that_could_be_told() -> None:
+    found = [row | {"rates": {}} if row["kind"] == "sample" else row for row in lines()]
+    found[60]["rates"] = {"0": 250.0}
+    assert verdicts(found)[gates.RATE, "gpu-1"].status is Status.NOT_ASSESSED

@@ -8,13 +8,14 @@ import pytest
 from appliance.adapters.process import Completed
 from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.burnin import run as burnin
+from appliance.benchmarks.burnin.gates import CHECKS
 from appliance.checks.check import View
 from appliance.errors import ConnectionFailed
 from appliance.models.profile import Limit
 from appliance.models.result import Status
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.burnin.test_judge import HOURS, lines, written
+from tests.unit.benchmarks.burnin.test_judge import HOURS, gpu, lines, written
 
 HOSTS = ("gpu-1", "gpu-2")
 
@@ -30,6 +31,7 @@ class Cluster:
         self.states, self.samples, self.refused = list(states), samples, refused
         self.judged, self.begins = False, True
         self.asked: list[str] = []
+        self.submitted: tuple[str, ...] = ()
         self.now = 0.0
 
     def run(
@@ -42,6 +44,7 @@ class Cluster:
                 raise ConnectionFailed("no answer", "is it up?", host)
             return Completed(tuple(argv), 0, f"{state}\n" if state else "", "")
         if argv[0] == "sbatch":
+            self.submitted = tuple(argv)
             self.judged = self.judged and not self.begins
             code = 1 if self.refused else 0
             return Completed(tuple(argv), code, "7\n", self.refused)
@@ -162,3 +165,74 @@ def test_a_burn_in_lasts_as_long_as_is_asked_for(asked: int | None, hours: int) 
     cluster = Cluster("RUNNING", "", samples=DONE)
     results = cluster.outcome(0, View(seen.profile, site, {})).results
     assert {r.limit for r in results if r.id == "burnin.done"} == {hours}
+
+
+def test_one_that_was_shorter_than_asked_for_hides_no_failure() -> None:
+    seen = view()
+    site = seen.site.model_copy(
+        update={"limits": {"burnin.done": Limit(value=24, unit="h", source="x")}}
+    )
+    asking = View(seen.profile, site, {})
+    good = Cluster("RUNNING", "", samples=DONE).outcome(480, asking).results
+    assert {(r.id, r.status) for r in good if r.host == "gpu-1"} == {
+        *((check, Status.PASS) for check in CHECKS if check != "burnin.done"),
+        ("burnin.done", Status.NOT_ASSESSED),
+    }
+    died = written([*lines()[:-1], {**lines()[-1], "failed": 1}])
+    bad = Cluster("RUNNING", "", samples=died).outcome(480, asking).results
+    assert {r.status for r in bad if r.id == "burnin.done"} == {Status.FAIL}
+
+
+def test_one_that_broke_off_is_not_taken_up() -> None:
+    cluster = Cluster("", samples=written(lines()[:50]))
+    assert {r.status for r in cluster.outcome().results if r.id == "burnin.done"} == {Status.FAIL}
+    assert "sbatch" in cluster.asked
+
+
+def test_a_control_host_that_does_not_answer_has_no_job() -> None:
+    class Silent(Cluster):
+        def run(
+            self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+        ) -> Completed:
+            if argv[0] == "sbatch":
+                raise ConnectionFailed("no answer", "is it up?", host)
+            return super().run(host, argv, input=input, timeout=timeout)
+
+    (result,) = Silent("").outcome().results
+    assert (result.status, result.fix) == (Status.NOT_ASSESSED, "is it up?")
+    assert "no answer" in result.cause
+
+
+def test_a_job_has_twenty_minutes_more_and_whole_hosts() -> None:
+    cluster = Cluster("", samples=DONE)
+    cluster.judged = True
+    cluster.outcome()
+    assert {"--time=500", "--nodes=2", "--exclusive", "--gres=gpu:2"} <= set(cluster.submitted)
+
+
+@pytest.mark.parametrize(
+    ("state", "least", "most"), [("PENDING", 1800, 1830), ("RUNNING", HOURS + 600, HOURS + 630)]
+)
+def test_how_long_is_waited_for_a_beginning_and_an_end(
+    state: str, least: float, most: float
+) -> None:
+    cluster = Cluster("", state)
+    cluster.now = 5000.0
+    cluster.outcome()
+    assert least < cluster.now - 5000.0 <= most
+
+
+def test_heat_over_time_is_shown_of_each_gpu() -> None:
+    cut = [
+        row | {"gpus": [gpu(0), gpu(1, temperature="[N/A]" if at == 50 else 60 + at % 20)]}
+        if row["kind"] == "sample"
+        else row
+        for at, row in enumerate(lines())
+    ]
+    first, _ = Cluster("RUNNING", "", samples=written(cut)).outcome().tables
+    assert first.rows == ((0, 70, 395.2, 1410, 0), (1, 79, 395.2, 1410, 0))
+    assert first.plot is not None
+    assert [(s.label, len(s.points)) for s in first.plot.series] == [("GPU 0", 101), ("GPU 1", 100)]
+    assert first.plot.series[0].points[-1][0] == pytest.approx(8.0, abs=0.01)
+    blind = [row | {"gpus": []} if row["kind"] == "sample" else row for row in lines()]
+    assert Cluster("RUNNING", "", samples=written(blind)).outcome().tables == ()
