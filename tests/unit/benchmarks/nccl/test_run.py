@@ -299,3 +299,11 @@ def test_each_kind_of_blame_has_its_verdict() -> None:
         "b": (Status.PASS, None),
         "c": (Status.PASS, None),
     }
+
+
+def test_one_host_alone_is_measured_by_itself_and_against_nobody() -> None:
+    assert {check for check, _ in found(1, Cluster())} == {
+        "nccl.host",
+        "nccl.loopback",
+        "nccl.curve",
+    }
