@@ -1,0 +1,99 @@
+"""Gates of training: per scheduler the largest published size that a site has, and none that nothing published could judge."""
+
+import pytest
+
+from appliance.benchmarks.gpt3.gates import gates
+from appliance.checks.check import View
+from appliance.models.profile import Limit
+from appliance.models.site import Owner, Role
+from tests.facts import facts_of, gpus_of
+from tests.profiles import profile_of
+from tests.sites import site_of
+
+A100 = "NVIDIA A100-SXM4-80GB"
+LIMIT = Limit(value=5, unit="%", source="the reference")
+
+
+def view(
+    slurm: int, kubernetes: int = 0, gpu: str = A100, count: int = 8, asked: bool = True
+) -> View:
+    """So many hosts of each scheduler, the first ones Slurm's."""
+    names = [f"gpu-{n}" for n in range(1, slurm + kubernetes + 1)]
+    site = site_of("head", *names, limits={"gpt3.throughput": LIMIT} if asked else {})
+    given = set(names[slurm:])
+    hosts = tuple(
+        h.model_copy(update={"owner": Owner.KUBERNETES}) if h.name in given else h
+        for h in site.hosts
+    )
+    assert [h.name for h in hosts if Role.GPU in h.roles] == names
+    facts = {name: facts_of(name, gpus=gpus_of(gpu, count)) for name in names}
+    profile = profile_of(gpu={"count": count, "models": [gpu]})
+    return View(profile, site.model_copy(update={"hosts": hosts}), facts)
+
+
+def targets(seen: View) -> dict[str, list[str]]:
+    return {
+        gate.id: [target.name.removeprefix("cluster/") for target in gate.targets]
+        for gate in gates(seen)
+    }
+
+
+@pytest.mark.parametrize(
+    ("slurm", "kubernetes", "small", "large"),
+    [
+        (1, 0, ["bare-metal 1n"], ["bare-metal 1n"]),
+        (3, 0, ["bare-metal 2n"], ["bare-metal 2n"]),
+        (4, 0, ["bare-metal 4n"], ["bare-metal 4n"]),
+        (9, 0, ["bare-metal 4n"], ["bare-metal 4n"]),
+        (0, 4, ["kubernetes 2n"], ["kubernetes 4n"]),
+        (2, 1, ["bare-metal 2n", "kubernetes 1n"], ["bare-metal 2n", "kubernetes 1n"]),
+    ],
+)
+def test_the_largest_published_size_of_each_scheduler_is_asked_for(
+    slurm: int, kubernetes: int, small: list[str], large: list[str]
+) -> None:
+    """Four nodes of Kubernetes are no gate of 126M: that cell is doubtful."""
+    assert targets(view(slurm, kubernetes)) == {
+        "gpt3.126m": [f"126m {size}" for size in small],
+        "gpt3.5b": [f"5b {size}" for size in large],
+    }
+
+
+def test_what_a_figure_rests_on_is_that_of_the_schedulers_that_train() -> None:
+    stages = {kind: gates(view(*kind))[0].stages for kind in ((2, 0), (0, 2), (1, 1))}
+    assert stages == {
+        (2, 0): ("gpu", "mig", "fabric", "slurm"),
+        (0, 2): ("gpu", "mig", "fabric", "kubernetes"),
+        (1, 1): ("gpu", "mig", "fabric", "slurm", "kubernetes"),
+    }
+    (first, _) = gates(view(2))
+    assert (first.by_run, first.unit, first.limit) == (False, "tokens/s", LIMIT)
+    assert (first.part, first.gpus, first.blocked) == (
+        "126m",
+        frozenset({"A100-SXM4-80GB"}),
+        "",
+    )
+
+
+def test_without_a_limit_or_a_host_nothing_is_asked_for() -> None:
+    assert gates(view(2, asked=False)) == ()
+    assert gates(view(0)) == ()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "told"),
+    [
+        ("NVIDIA H100 80GB HBM3", 8, "8 x H100-SXM5-80GB"),
+        ("NVIDIA A99", 8, "8 x NVIDIA A99"),
+        (A100, 4, "4 x A100-SXM4-80GB"),
+    ],
+)
+def test_other_gpus_have_gates_that_no_log_closes(gpu: str, count: int, told: str) -> None:
+    seen = view(2, gpu=gpu, count=count)
+    assert {gate.blocked for gate in gates(seen)} == {
+        f"no figure is published for {told} a host, so no log can be judged"
+    }
+    silent = View(seen.profile, seen.site, {})
+    assert {gate.blocked for gate in gates(silent)} == {
+        f"no figure is published for {count} x {gpu} a host, so no log can be judged"
+    }
