@@ -78,10 +78,11 @@ Causes = Mapping[str, Sequence[Cause]]
 
 def explain(results: Sequence[CheckResult], causes: Causes) -> list[CheckResult]:
     """The same results; those that follow from another failure say from which."""
-    failures = _Failures(r for r in results if r.status is Status.FAIL)
+    # Members of an enumeration are looked up each time, and most results are passes.
+    bad, good = Status.FAIL, Status.PASS
+    failures = _Failures(r for r in results if r.status is bad)
     return [
-        r if r.status is Status.PASS else _explained(r, causes.get(r.id, ()), failures)
-        for r in results
+        r if r.status is good else _explained(r, causes.get(r.id, ()), failures) for r in results
     ]
 
 

@@ -1,6 +1,6 @@
 """Runs checks over facts; hosts that did not answer are findings, never gaps."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from appliance.checks.causes import explain
@@ -62,19 +62,23 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     that follows from another failure names it.
     """
     wanted = frozenset(ids)
+    hardware = wanted & OF_HARDWARE
+    by_stage = {s.name: wanted.intersection(s.checks + s.symptoms) for s in STAGES}
     results: list[CheckResult] = []
     for host in view.site.hosts:
         results.append(_reachable(found, host))
         if host.name in view.facts:
-            results += judge_host(view, host, wanted & OF_HARDWARE)
-            results += _by_stage(view, host, wanted)
+            results += judge_host(view, host, hardware)
+            results += _unread_receipts(view.facts[host.name], wanted)
+            results += _by_stage(view, host, by_stage)
     absent = {
         i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms
     }
     if view.site.external_cluster:
         absent -= OF_EXTERNAL
     results += judge_cluster(view, wanted - absent)
-    told = [_with_remedy(view, r) if r.kind is Kind.DENIED and not r.fix else r for r in results]
+    denied = Kind.DENIED
+    told = [_with_remedy(view, r) if r.kind is denied and not r.fix else r for r in results]
     return explain(told, CAUSES)
 
 
@@ -90,10 +94,10 @@ def _concerned(view: View, result: CheckResult) -> tuple[str, ...]:
     return (result.host,) if result.host else tuple(host.name for host in view.site.hosts)
 
 
-def _by_stage(view: View, host: Host, wanted: frozenset[str]) -> list[CheckResult]:
-    results = _unread_receipts(view.facts[host.name], wanted)
+def _by_stage(view: View, host: Host, wanted: Mapping[str, frozenset[str]]) -> list[CheckResult]:
+    results: list[CheckResult] = []
     for stage in STAGES:
-        ids = wanted.intersection(stage.checks + stage.symptoms)
+        ids = wanted[stage.name]
         if not ids or not stage.concerns(view.site, host):
             continue
         if _finished(view.facts[host.name], stage):

@@ -135,6 +135,8 @@ def _cell(
     facts = found.facts[host.name]
     receipt = facts.receipts.get(stage.name)
     action, why = _reason(session, view, stage, host, known, receipt, full)
+    if action is Action.SKIP:
+        return HostStage.done(stage.name, host.name, known.fingerprint)
     if action.changes and receipt is None and (lacks := _lacks(view, stage, host)):
         return HostStage(stage=stage.name, host=host.name, action=Action.BLOCKED, why=lacks)
     drifted = receipt.drift if receipt and action is Action.REPAIR else ()

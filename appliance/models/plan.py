@@ -56,6 +56,15 @@ class HostStage(Numerous):
         default=(), description="Strangers' files it moves out of places of the appliance"
     )
 
+    @classmethod
+    def done(cls, stage: str, host: str, fingerprint: str) -> "HostStage":
+        """A stage that has nothing to do on a host, as most have: its texts are the site's own, and are not looked at again."""
+        names = {"stage": stage, "host": host, "fingerprint": fingerprint}
+        return _DONE._of_values(_DONE.__dict__ | names)
+
+
+_DONE = HostStage(stage="", host="", action=Action.SKIP, known=True)
+
 
 def expected_minutes(cells: Iterable[HostStage]) -> float:
     """One stage on these hosts: those of a wave side by side, the waves one after the other."""

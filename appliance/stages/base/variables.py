@@ -1,6 +1,8 @@
 """Variables of role ``base``: what every host of a site has in common."""
 
 from base64 import b64encode
+from collections.abc import Mapping
+from functools import lru_cache
 
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
@@ -151,7 +153,22 @@ def sysctl(profile: Profile, host: Host) -> dict[str, str]:
     return {**HPC_SYSCTL, **SAFE_SYSCTL, **huge, **profile.stages.sysctl}
 
 
-def has_own(key: str) -> bool:
+Parameters = Mapping[str, str]
+
+
+def judged(profile: Profile, host: Host, *, container: bool) -> tuple[Parameters, Parameters]:
+    """Kernel parameters of a host, blanks as the kernel writes them: its own, and those that a container shares."""
+    return _judged(tuple(sysctl(profile, host).items()), container)
+
+
+@lru_cache(64)
+def _judged(items: tuple[tuple[str, str], ...], container: bool) -> tuple[Parameters, Parameters]:
+    wanted = {key: " ".join(value.split()) for key, value in items}
+    shared = {key: value for key, value in wanted.items() if container and not _has_own(key)}
+    return {key: value for key, value in wanted.items() if key not in shared}, shared
+
+
+def _has_own(key: str) -> bool:
     """Whether a container has a value of its own for this kernel parameter."""
     return key.startswith(NAMESPACED) and key not in MACHINE_WIDE
 

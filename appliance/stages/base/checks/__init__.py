@@ -1,6 +1,6 @@
 """Is the host what all stages build on: system, clock, kernel parameters, units, room and size."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from appliance.checks.causes import UNASKED, Cause, Reach, both, is_of, is_unknown
 from appliance.checks.check import (
@@ -27,7 +27,7 @@ from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
 from appliance.stages.base.checks.weekly import judge_weekly
-from appliance.stages.base.variables import has_own, sysctl
+from appliance.stages.base.variables import judged
 
 UNITS = (
     "ssh.service",
@@ -62,9 +62,8 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every kernel parameter of the stage is live; a container is asked only for its own."""
-    expected = {key: " ".join(value.split()) for key, value in sysctl(view.profile, host).items()}
-    own = {k: v for k, v in expected.items() if not facts.os.container or has_own(k)}
-    shared = sorted(set(expected) - set(own))
+    own, others = judged(view.profile, host, container=bool(facts.os.container))
+    shared = sorted(others)
     # The kernel shows some of net. only to the machine's own network namespace, so a container lacks them.
     if facts.os.container:
         shared += [key for key in own if key not in facts.sysctl]
@@ -79,7 +78,7 @@ def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         )
 
 
-def _judge_own(host: Host, facts: HostFacts, own: dict[str, str]) -> Iterable[Judgement]:
+def _judge_own(host: Host, facts: HostFacts, own: Mapping[str, str]) -> Iterable[Judgement]:
     wrong = [
         k for k, v in own.items() if k in facts.sysctl and " ".join(facts.sysctl[k].split()) != v
     ]

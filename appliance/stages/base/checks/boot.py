@@ -6,13 +6,12 @@ from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
-from appliance.stages.base.variables import has_own, sysctl
+from appliance.stages.base.variables import judged
 
 
 def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """No file that is read later sets one of them to something else."""
-    expected = {key: " ".join(value.split()) for key, value in sysctl(view.profile, host).items()}
-    own = {k: v for k, v in expected.items() if not facts.os.container or has_own(k)}
+    own, _ = judged(view.profile, host, container=bool(facts.os.container))
     at_boot = facts.sysctl_at_boot
     if at_boot is None:
         yield not_assessed(host.name, facts.gap("sysctl"))

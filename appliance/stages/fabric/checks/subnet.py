@@ -1,6 +1,7 @@
 """Judgements of the subnet as a whole: one master subnet manager, and every port found by discovery."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.facts import HostFacts, ProblemKind
@@ -165,8 +166,12 @@ class Adapters:
     """The adapters discovery met, to be looked up host by host."""
 
     def __init__(self, topology: Topology) -> None:
+        self._hcas = topology.hcas
         self._described = {node.description for node in topology.hcas}
-        self._guids = {number(node.guid) for node in topology.hcas}
+
+    @cached_property
+    def _guids(self) -> set[int]:
+        return {number(node.guid) for node in self._hcas}
 
     def unmet(self, host: Host, facts: HostFacts) -> list[Port]:
         """Ports with a link that discovery did not meet.

@@ -112,8 +112,9 @@ def _result(host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool) -> Jud
 
 def _unmeasured(host: Host, seen: Iterable[tuple[Gpu, Seen]], simulated: bool) -> list[Judgement]:
     reasons: dict[tuple[str, bool], list[str]] = {}
+    open_ = Status.NOT_ASSESSED
     for gpu, one in seen:
-        if one.status is Status.NOT_ASSESSED:
+        if one.status is open_:
             reasons.setdefault((one.cause, one.required), []).append(f"GPU {gpu.index}")
     return [
         not_assessed(

@@ -217,8 +217,8 @@ def _offered(total: int, reserve: int) -> int:
 
 def _model(profile: Profile, facts: HostFacts | None) -> str:
     devices = facts.gpus.devices if facts and facts.gpus else ()
-    seen = (device.name for device in devices if device.name in profile.hardware.gpu.models)
-    return next(seen, profile.hardware.gpu.models[0])
+    models = profile.hardware.gpu.models
+    return next((device.name for device in devices if device.name in models), models[0])
 
 
 def _partitions(context: RoleContext) -> list[Variables]:
