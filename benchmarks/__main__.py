@@ -63,11 +63,12 @@ def machine() -> dict[str, object]:
 
 def _measure(site: Path, rounds: int) -> tuple[tuple[Row, ...], int]:
     at = ("--inventory", str(site))
-    with playbooks(site) as other:
+    with playbooks(site, tuned=False) as other, playbooks(site, tuned=True) as tuned:
         tasks = other.tasks()
         works = (
             ("deploy, nothing to do", lambda: _idle(site)),
             ("ansible-playbook, nothing to do", other.run),
+            ("the same as a deployment sets it", tuned.run),
             ("plan", lambda: _program("plan", *at)),
             ("health", lambda: _program("health", *at)),
             ("start (--version)", lambda: _program("--version")),

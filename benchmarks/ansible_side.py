@@ -39,12 +39,18 @@ class Playbooks:
 
 
 @contextmanager
-def playbooks(site: Path) -> Iterator[Playbooks]:
-    """Inventory and environment of ``site`` in a private folder of memory, which is removed at the end."""
+def playbooks(site: Path, *, tuned: bool) -> Iterator[Playbooks]:
+    """Inventory and environment of ``site`` in a private folder of memory, which is removed at the end.
+
+    ``tuned``: with all that a deployment sets for speed; else ansible-core packs modules and looks for results as it comes.
+    """
     play, files = _everything(site)
     folder = leftovers.private_folder(play.mark)
     try:
         environment = stage_in(folder, play)
+        if not tuned:
+            del environment["ANSIBLE_CALLBACKS_ENABLED"]
+            Path(environment["ANSIBLE_CONFIG"]).write_text("")
         argv = ("ansible-playbook", "-i", str(folder / "inventory"), *map(str, files))
         # This process looks the program up by its own PATH, not by the child's.
         program = f"{environment['PATH'].split(':')[0]}/{argv[0]}"
