@@ -29,10 +29,12 @@ from appliance.engine.requests import ALL_CHECK_IDS, Beside
 from appliance.engine.roll import give_back_left
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
+from appliance.errors import ApplianceError
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
 from appliance.models.plan import VALIDATE, Action, Plan
 from appliance.models.result import Kind, Status, Verdict, lacking
 from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.report.wording import fold
 from appliance.stages.base.checks.room import is_of_room
 from appliance.stages.catalog import CHECKS, STAGES
 
@@ -71,11 +73,19 @@ def deploy(
     filters: Filters,
     observer: Observer,
     consent: Callable[[Plan], bool],
+    may_install: Callable[[tuple[str, ...]], bool] = lambda _: False,
 ) -> Deployed:
-    """Brings the site to its profile and proves it. ``consent`` sees the plan before anything changes."""
-    with open_session(target, "deploy", observer, changes=True) as session:
+    """Brings the site to its profile and proves it. ``consent`` sees the plan before anything changes.
+
+    ``may_install`` is asked first where hosts are bare: they are installed, and the plan is made of what they are then.
+    Raises ApplianceError where one could not be installed, KeyboardInterrupt where the user stopped that.
+    """
+    with open_session(target, "deploy", observer, changes=True, installs=True) as session:
         begun = time.monotonic()
-        _announce(session, target, names_of(select(session, filters), filters))
+        selection = select(session, filters)
+        _announce(session, target, names_of(selection, filters))
+        if not _install(session, selection.hosts, may_install):
+            return Deployed(None, 1)
         planned = plan_session(session, filters, ready_to_save)
         plan = with_validation(session, planned, filters)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in plan.pending()])
@@ -108,6 +118,42 @@ def deploy(
             )
         )
         return Deployed(record, code, report)
+
+
+def _install(
+    session: Session, limit: frozenset[str], consent: Callable[[tuple[str, ...]], bool]
+) -> bool:
+    """Gives hosts that are bare their system, to whatever stages the run is kept; False where the user declined."""
+    if session.site.provision is None:
+        return True
+    # Dear to read, and no site without an image needs them.
+    from appliance.engine.strangers import strangers
+
+    fresh = strangers(session, limit)
+    if not fresh:
+        return True
+    from appliance.actions.provision import install_bare
+
+    done = install_bare(session, fresh, consent)
+    if done is None:
+        session.journal.append(session.run, "run_finished", verdict="declined")
+        return False
+    if session.cancelled.is_set():
+        # What was cut short does not boot, and the next deployment goes on with it.
+        raise KeyboardInterrupt
+    failed = [one for one in done if one.error]
+    for one in failed:
+        assert one.error is not None
+        fix = f"; {one.error.hint}" if one.error.hint else ""
+        text = f"{one.host} was not installed: {one.error.message}{fix}"
+        session.tell(Message(text=text, level="warning"))
+    if failed:
+        session.journal.append(session.run, "run_finished", exit=1)
+        raise ApplianceError(
+            f"{fold([one.host for one in failed])}: not installed, so nothing was deployed",
+            "mend that and deploy again, which goes on there; or leave these hosts out with --limit",
+        )
+    return True
 
 
 def _announce(session: Session, target: Target, stages: tuple[str, ...]) -> None:

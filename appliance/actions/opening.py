@@ -128,19 +128,22 @@ def open_session(
     only_looks: bool = False,
     keeps: bool = False,
     by_ssh: bool = True,
+    installs: bool = False,
     run: str = "",
 ) -> Iterator[Session]:
     """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone.
 
     ``only_looks``: an ordinary user will do, who sees less. ``keeps``: the verb leaves a report. One that neither changes
     nor keeps anything needs no place to write to: what it would note in the journal is lost then, with a warning.
-    ``by_ssh``: False for verbs that speak to management controllers alone. ``run``: an earlier run that goes on; else a new one.
+    ``by_ssh``: False for verbs that speak to management controllers alone. ``installs``: the verb gives hosts their system
+    where the site names an image, and learns their keys by that. ``run``: an earlier run that goes on; else a new one.
     """
     # paramiko is dear to read, and most command lines end before a host is asked.
     from appliance.adapters.ssh import SshRemote
 
     loaded = locate(target, raise_rack=changes, observer=observer)
-    loaded.require_ready(only_looks=only_looks, by_ssh=by_ssh)
+    learns = installs and loaded.site.provision is not None
+    loaded.require_ready(only_looks=only_looks, by_ssh=by_ssh and not learns)
     secrets = resolve(loaded.site, loaded.folder)
     runs = runs_of(target)
     with ExitStack() as stack:

@@ -2,7 +2,8 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.actions.interrupt import interruptible
@@ -20,7 +21,7 @@ from appliance.engine.gather import each
 from appliance.engine.named import named
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
-from appliance.models.events import Observer
+from appliance.models.events import Message, Observer
 from appliance.models.provision import ProvisionOptions
 from appliance.models.site import Host
 from appliance.provision import build, manifest, media, programs
@@ -33,6 +34,8 @@ from appliance.provision.sources import RELEASES, machine_sources
 from appliance.report.wording import fold
 
 NO_IMAGE = "build one (appliance provision build) and name it: provision.image in site.yml"
+Consent = Callable[[tuple[str, ...]], bool]
+"""Asked with the hosts that are to be installed."""
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]{1,99}")
 """Debian Policy, 5.6.1."""
 
@@ -85,7 +88,7 @@ def install(
     hosts: tuple[str, ...],
     reinstall: tuple[str, ...],
     observer: Observer,
-    consent: Callable[[tuple[str, ...]], bool],
+    consent: Consent,
     *,
     force: bool = False,
     deadlines: Deadlines | None = None,
@@ -99,7 +102,7 @@ def install(
     failure is a value.
     """
     with open_session(target, "provision", observer, changes=True, by_ssh=False) as session:
-        options = _options(session)
+        _options(session)
         programs.require(programs.MEDIA)
         again = frozenset(
             named(reinstall, [h.name for h in session.site.hosts], flag="--reinstall")
@@ -115,52 +118,101 @@ def install(
             for name, runs in running.items()
             if runs == image.digest
         ]
-        rest = tuple(name for name in known if name not in {d.host for d in done})
+        rest = {name: known[name] for name in known if name not in {d.host for d in done}}
         if not rest:
             return done
-        if not consent(rest):
+        if not consent(tuple(rest)):
             return None
         session.journal.append(session.run, "run_started", verb="provision install")
-        here = {
-            name: (
-                options.address or source_towards(known[name].address),
-                options.address or source_towards(str(session.site.host(name).address)),
-            )
-            for name in rest
-        }
-        reports = Reports(observer)
-        with (
-            tempfile.TemporaryDirectory(prefix="appliance-media-") as folder,
-            BootServer(
-                {address for both in here.values() for address in both},
-                options.port,
-                image.path(manifest.DISK),
-                reports.take,
-            ) as server,
-            interruptible(session),
-        ):
-            work = Work(
-                session=session,
-                image=image,
-                key=key,
-                server=server,
-                here=here,
-                reports=reports,
-                folder=Path(folder),
-                reinstall=again,
-                deadlines=deadlines or Deadlines(),
-                waiting=waiting or Waiting(),
-                patience=patience or Patience(whole=600.0),
-            )
-            done += [found for _, found in each(rest, lambda name: bare.install(work, known[name]))]
-        for one in done:
-            said = one.error.message if one.error else ""
-            session.journal.append(
-                session.run, "provisioned", host=one.host, state=one.state, cause=said
-            )
+        limits = Limits(deadlines or Deadlines(), waiting or Waiting(), patience)
+        done += _side_by_side(session, image, key, rest, again, limits)
         failed = any(one.error for one in done)
         session.journal.append(session.run, "run_finished", exit=int(failed))
         return done
+
+
+def install_bare(
+    session: Session, hosts: Iterable[str], consent: Consent
+) -> list[Provisioned] | None:
+    """Installs those of these hosts (never installed from here: engine/strangers.py) whose controller says that they are off.
+
+    What its disk carries a machine's installer sees, which writes to none that carries anything. None where the user declined.
+    """
+    known = {}
+    for name, one in controllers(session, hosts).items():
+        try:
+            if state(one) == "Off":
+                known[name] = one
+        except ApplianceError as error:
+            text = f"{name}: whether it is to be installed is not known: {error.message}"
+            session.tell(Message(text=text, level="warning"))
+    if not known:
+        return []
+    programs.require(programs.MEDIA)
+    image, key = _image(session), _public_key(session)
+    if not consent(tuple(known)):
+        return None
+    limits = Limits(Deadlines(), Waiting(), None)
+    return _side_by_side(session, image, key, known, frozenset(), limits)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long things may take."""
+
+    deadlines: Deadlines
+    waiting: Waiting
+    patience: Patience | None
+
+
+def _side_by_side(
+    session: Session,
+    image: Image,
+    key: str,
+    known: Mapping[str, Controller],
+    again: frozenset[str],
+    limits: Limits,
+) -> list[Provisioned]:
+    """Installs these hosts, each for itself."""
+    options = _options(session)
+    here = {
+        name: (
+            options.address or source_towards(one.address),
+            options.address or source_towards(str(session.site.host(name).address)),
+        )
+        for name, one in known.items()
+    }
+    reports = Reports(session.observer)
+    with (
+        tempfile.TemporaryDirectory(prefix="appliance-media-") as folder,
+        BootServer(
+            {address for both in here.values() for address in both},
+            options.port,
+            image.path(manifest.DISK),
+            reports.take,
+        ) as server,
+        interruptible(session),
+    ):
+        work = Work(
+            session=session,
+            image=image,
+            key=key,
+            server=server,
+            here=here,
+            reports=reports,
+            folder=Path(folder),
+            reinstall=again,
+            deadlines=limits.deadlines,
+            waiting=limits.waiting,
+            patience=limits.patience or Patience(whole=600.0),
+        )
+        done = [found for _, found in each(known, lambda name: bare.install(work, known[name]))]
+    for one in done:
+        said = one.error.message if one.error else ""
+        session.journal.append(
+            session.run, "provisioned", host=one.host, state=one.state, cause=said
+        )
+    return done
 
 
 def _refuse_others(

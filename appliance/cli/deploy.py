@@ -31,7 +31,8 @@ def deploy(
 ) -> int:
     """Bring the site to its profile, prove it, and write the report.
 
-    Shows the plan and asks before it changes anything. What is finished is not repeated: after a failure or
+    Shows the plan and asks before it changes anything. Machines that are off and were never installed from here get
+    their system first, where the site names an image and their controllers. What is finished is not repeated: after a failure or
     an interrupt, the same command continues. Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
     """
     options.require_answer(yes, as_json)
@@ -46,12 +47,17 @@ def deploy(
             return True
         return click.confirm("\n  Change these hosts?", default=False)
 
+    def may_install(names: tuple[str, ...]) -> bool:
+        question = f"Install {', '.join(names)}, which are off and were never installed from here?"
+        return yes or click.confirm(f"\n  {question}", default=False, err=as_json)
+
     with watcher:
         done = action.deploy(
             target,
             options.filters(limit, stages, until, full),
             watcher,
             consent,
+            may_install,
         )
     if done.record is None:
         console.print("  Nothing was changed.")

@@ -1,17 +1,23 @@
 """Provision before the first machine is touched: what is refused, in one line with its remedy."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from appliance.actions import deploy
 from appliance.actions import provision as action
-from appliance.actions.opening import Target
+from appliance.actions.opening import Target, open_session
+from appliance.adapters.known_hosts import KnownHosts
 from appliance.adapters.process import run
 from appliance.adapters.redfish import Controller
 from appliance.engine import busy
+from appliance.engine.bare import Provisioned, State
 from appliance.engine.session import Session
+from appliance.engine.strangers import strangers
 from appliance.engine.work import Held
 from appliance.errors import ApplianceError, ConfigError, ConnectionFailed
 from appliance.models.events import Message
@@ -229,3 +235,101 @@ def test_what_a_host_runs_is_read_from_its_answer(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(action, "identity", asked)
     found = [action._runs(cast(Session, None), "gpu-1") for _ in range(3)]
     assert found == ["ab" * 32, "another", ""]
+
+
+@contextmanager
+def deploying(site: Path) -> Iterator[Session]:
+    with open_session(Target(site), "deploy", Silent(), changes=True, installs=True) as session:
+        yield session
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, frozenset[str]]]:
+    """Hosts that a system would be written to, each with those whose data may be lost."""
+    found: list[tuple[str, frozenset[str]]] = []
+
+    def take(session: Session, image: Image, key: str, known: dict[str, Controller], again: frozenset[str], limits: object) -> list[Provisioned]:  # fmt: skip
+        found.extend((name, again) for name in known)
+        return [Provisioned(name, State.INSTALLED) for name in known]
+
+    monkeypatch.setattr(action, "_side_by_side", take)
+    return found
+
+
+def pin(site: Path, address: str) -> None:
+    key = "AAAAC3NzaC1lZDI1NTE5AAAAIHHbPJWGn4bDmY8HVAz3PHWJe8cMS1HkHqcOSVJzYyNl"
+    (site / "known_hosts").write_text(f"{address} ssh-ed25519 {key}\n")
+
+
+def test_a_deployment_installs_who_is_off_and_was_never_installed(site: Path, made: Image, silent: list[str], written: list[object]) -> None:  # fmt: skip
+    name(site, made)
+    with deploying(site) as session:
+        assert strangers(session) == ("gpu-1",)
+        assert deploy._install(session, frozenset(), lambda names: names == ("gpu-1",))
+    assert written == [("gpu-1", frozenset())]
+
+
+def test_a_deployment_may_be_kept_from_it(site: Path, made: Image, silent: list[str], written: list[object]) -> None:  # fmt: skip
+    name(site, made)
+    with deploying(site) as session:
+        assert not deploy._install(session, frozenset(), lambda _: False)
+        assert deploy._install(session, frozenset({"gpu-2"}), lambda _: True)
+    assert written == []
+
+
+@pytest.mark.parametrize("why", ["on", "pinned", "hashed", "no image", "unreadable", "silent"])
+def test_a_deployment_installs_nobody_else(why: str, site: Path, made: Image, silent: list[str], written: list[object], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    if why != "no image":
+        name(site, made)
+    if why == "on":
+        silent.append("gpu-1")
+    if why in ("pinned", "hashed"):
+        pin(site, "10.0.0.11")
+    if why == "hashed":
+        run(("ssh-keygen", "-q", "-H", "-f", str(site / "known_hosts")))
+        assert "10.0.0.11" not in (site / "known_hosts").read_text()
+    if why == "silent":
+
+        def fails(known: Controller) -> str:
+            raise ConnectionFailed("it does not answer")
+
+        monkeypatch.setattr(action, "state", fails)
+    if why == "unreadable":
+        monkeypatch.setattr(KnownHosts, "keys", _unreadable)
+
+    def ask(names: tuple[str, ...]) -> bool:
+        raise AssertionError(f"asked for {names}")
+
+    with deploying(site) as session:
+        assert deploy._install(session, frozenset(), ask)
+    assert written == []
+
+
+def _unreadable(known: KnownHosts, name: str) -> None:
+    raise PermissionError("known_hosts")
+
+
+def test_a_machine_that_could_not_be_installed_ends_the_deployment_with_its_name(site: Path, made: Image, silent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    name(site, made)
+    error = ApplianceError("vda carries a partition table (gpt)", "--reinstall takes it")
+    failed = [Provisioned("gpu-1", State.FAILED, error=error)]
+    monkeypatch.setattr(action, "_side_by_side", lambda *_: failed)
+    with deploying(site) as session, pytest.raises(ApplianceError) as found:
+        deploy._install(session, frozenset(), lambda _: True)
+    assert "gpu-1: not installed, so nothing was deployed" in found.value.message
+
+
+def test_before_the_first_install_no_key_need_be_known(site: Path, made: Image) -> None:
+    name(site, made)
+    (site / "known_hosts").unlink()
+    with deploying(site) as session:
+        assert strangers(session) == ("gpu-1",)
+
+
+def test_who_stops_the_installing_stops_the_deployment(site: Path, made: Image, silent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    name(site, made)
+    monkeypatch.setattr(action, "_side_by_side", lambda *_: [Provisioned("gpu-1", State.FAILED)])
+    with deploying(site) as session:
+        session.cancelled.set()
+        with pytest.raises(KeyboardInterrupt):
+            deploy._install(session, frozenset(), lambda _: True)
