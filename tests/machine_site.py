@@ -1,6 +1,5 @@
 """A site of the hall's machines, and the system that they are installed with: built once, and kept with the cache."""
 
-import fcntl
 import json
 import shutil
 import socket
@@ -16,14 +15,13 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from appliance.adapters.process import Completed, run
-from appliance.config import data
-from appliance.lab import network
-from appliance.lab.spec import cache_root
-from appliance.provision.sources import machine_sources
-from tests.machine_hall import CONTROLLER_PORT, GATEWAY, NETWORK, Machine, hall, lacking
-from tests.redfish_server import PASSWORD, USER, fingerprint
+from appliance.config import known_bmcs
+from appliance.lab import hall as lab_hall
+from appliance.lab import machine_image, requirements, vms
+from appliance.lab.hall import PORT, USER
+from tests.machine_hall import NETWORK, Machine, hall
 
-IMAGE_S, INSTALL_S, START_S = 1800.0, 2400.0, 600.0
+INSTALL_S, START_S = 2400.0, 600.0
 OWN_MODULES = "/etc/initramfs-tools/conf.d/hall"
 """With every driver of its kernel, an initial RAM disk is made for 11 minutes on emulated processors at load."""
 PROGRAM = str(Path(sys.executable).with_name("appliance"))
@@ -32,7 +30,7 @@ name: hall
 profile: {profile}
 access: {{user: root, private_key: id_ed25519}}
 networks:
-  management: {{cidr: {network}.0/24, gateway: {gateway}, dns: [{dns}]}}
+  management: {{cidr: {network}, gateway: {gateway}, dns: [{dns}]}}
 provision: {{image: {image}}}
 hosts:
 {hosts}secrets: {{munge_key: {{file: secrets/any}}, slurmdbd_password: {{file: secrets/any}}}}
@@ -47,25 +45,10 @@ HOST = """  - name: {name}
 
 @contextmanager
 def kept_image() -> Iterator[Path]:
-    """The image that the present code builds, made where it is not kept; one hall at a time has it.
-
-    Beside it lies what was installed from it. What another code built is removed.
-    """
-    if packages := lacking():
-        raise AssertionError(f"not installed: apt-get install {packages}")
-    found = sorted((data.root() / "appliance/provision").rglob("*"))
-    code = [file.read_bytes() for file in found if file.is_file() and file.suffix != ".pyc"]
-    sources = repr(machine_sources(lambda _: None)).encode()
-    key = sha256(b"".join((*code, sources))).hexdigest()[:16]
-    top = cache_root() / "machines"
-    top.mkdir(parents=True, exist_ok=True)
-    with (top / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        folder = top / key / "image"
-        if not folder.exists():
-            for old in top.glob("*/"):
-                shutil.rmtree(old)
-            run((PROGRAM, "provision", "build", "--output", str(folder)), timeout=IMAGE_S)
+    """The image that the present code builds; one hall at a time has it. Beside it lies what was installed from it."""
+    if packages := requirements.missing(virtual=True):
+        raise AssertionError(f"not installed: apt-get install {' '.join(packages)}")
+    with machine_image.kept(print) as folder:
         yield folder
 
 
@@ -83,22 +66,21 @@ class Hall:
         self.folder, self.image, self.machines = folder, image, machines
         self.profile, self.more = profile, more
         self.site = folder / "site"
-        self.pem = folder
+        self.pem, self.password = folder, ""
 
-    def write(self, pem: Path) -> None:
+    def write(self, raised: lab_hall.Hall) -> None:
         """The site's folder."""
-        self.pem = pem
+        self.pem, self.password = raised.certificate, raised.password
         (self.site / "secrets").mkdir(parents=True, exist_ok=True)
-        for name, text in (("bmc", PASSWORD), ("wrong", "wrong"), ("any", "x" * 40)):
+        for name, text in (("bmc", self.password), ("wrong", "wrong"), ("any", "x" * 40)):
             file = self.site / "secrets" / name
             file.write_text(text)
             file.chmod(0o600)
         key = self.site / "id_ed25519"
         if not key.exists():
             run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)))
-        shown = fingerprint(pem)
-        lines = (f"{m.controller}:{CONTROLLER_PORT} SHA256:{shown}\n" for m in self.machines)
-        (self.site / "known_bmcs").write_text("".join(lines))
+        pinned = {f"{m.controller}:{PORT}": raised.fingerprint for m in self.machines}
+        known_bmcs.write(self.site, pinned)
         hosts = "".join(
             HOST.format(
                 name=m.name,
@@ -106,17 +88,16 @@ class Hall:
                 address=m.address,
                 mac=m.mac,
                 controller=m.controller,
-                port=CONTROLLER_PORT,
+                port=PORT,
                 user=USER,
             )
             for m, roles in self.machines.items()
         )
-        servers = network.resolver().split("nameserver ")[1:]
         text = SITE.format(
             profile=self.profile,
             network=NETWORK,
-            gateway=GATEWAY,
-            dns=", ".join(server.split()[0] for server in servers),
+            gateway=NETWORK[1],
+            dns=", ".join(vms.nameservers()),
             image=self.image,
             hosts=hosts,
             more=self.more,
@@ -169,8 +150,8 @@ class Hall:
         """An order to a machine's controller that the program knows nothing of."""
         trust = ssl.create_default_context(cafile=str(self.pem))
         trust.check_hostname = False
-        at = f"https://{machine.controller}:{CONTROLLER_PORT}"
-        way = {"Authorization": f"Basic {b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"}
+        at = f"https://{machine.controller}:{PORT}"
+        way = {"Authorization": f"Basic {b64encode(f'{USER}:{self.password}'.encode()).decode()}"}
         with urlopen(Request(f"{at}/redfish/v1/Systems", headers=way), context=trust) as answer:
             system = json.loads(answer.read())["Members"][0]["@odata.id"]
         asked = Request(
@@ -183,7 +164,7 @@ class Hall:
     @property
     def installed(self) -> Path:
         """Where the disks of these machines are kept once they have their system."""
-        told = repr([(m.name, m.number, m.disk_gb) for m in self.machines]) + NETWORK
+        told = repr([(m.name, m.number, m.disk_gb) for m in self.machines]) + "10.94.7"
         return self.image.parent / f"installed-{sha256(told.encode()).hexdigest()[:16]}"
 
     def take(self) -> bool:
@@ -230,8 +211,8 @@ def install_pair(folder: Path, image: Path) -> None:
     """The two get their system in a hall of their own, and their disks are kept."""
     folder.mkdir()
     made = Hall(folder, image, pair(folder))
-    with hall(folder, tuple(made.machines)) as pem:
-        made.write(pem)
+    with hall(folder, tuple(made.machines)) as raised:
+        made.write(raised)
         states = {name: host["state"] for name, host in made.install().items()}
         assert states == {"head": "installed", "gpu-1": "installed"}
         off = made.appliance("power", "off", "head", "gpu-1", "--force", "--yes")

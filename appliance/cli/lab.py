@@ -7,10 +7,10 @@ import click
 from rich.console import Console
 
 from appliance.errors import ConfigError
-from appliance.lab import faults, image, rack, ssh
+from appliance.lab import faults, image, machine_image, rack, ssh
 from appliance.lab import status as lab_status
 from appliance.lab.parts import parts
-from appliance.lab.spec import Rack, RackSpec
+from appliance.lab.spec import KINDS, Rack, RackSpec
 from appliance.provision.sources import RELEASES
 from appliance.report.wording import plural
 
@@ -29,7 +29,7 @@ def _fault_help() -> str:
 
 @click.group()
 def lab() -> None:
-    """A rack of container hosts on this machine. With simulated GPUs and fabric."""
+    """A rack of containers or virtual machines on this machine. With simulated GPUs and fabric."""
 
 
 @lab.command()
@@ -65,6 +65,13 @@ def lab() -> None:
     "--user", default="installer", show_default=True, help="With --plain: the hosts' account."
 )
 @click.option(
+    "--machines",
+    type=click.Choice(KINDS),
+    default=KINDS[0],
+    show_default=True,
+    help="Containers, or virtual machines that are off, with blank disks and management controllers.",
+)
+@click.option(
     "--reset-site",
     is_flag=True,
     help="Write site.yml anew, also where it was changed by hand; the file before is kept beside it.",
@@ -82,6 +89,7 @@ def up(
     plain: bool,
     debian: str,
     user: str,
+    machines: str,
     reset_site: bool,
     as_json: bool,
 ) -> None:
@@ -100,12 +108,20 @@ def up(
                 control,
                 debian if plain else "",
                 user,
+                machines=machines,
             ),
             lambda line: console.print(f"  {line}", soft_wrap=True),
             reset_site=reset_site,
         )
     if as_json:
         _print_json(lab_status.read(raised))
+        return
+    if raised.spec.is_virtual:
+        on = sum(host.state == "running" for host in lab_status.read(raised).hosts)
+        click.echo(
+            f"Rack {raised.name}: {len(raised.hosts)} virtual machines, {on} of them on; GPUs and fabric simulated."
+        )
+        click.echo(lab_status.of_machines(raised))
         return
     click.echo(f"Rack {raised.name}: {len(raised.hosts)} hosts, GPUs and fabric simulated.")
     if plain:
@@ -180,6 +196,7 @@ def down(name: str, purge_cache: bool, yes: bool) -> int:
     there_was = rack.down(name)
     if purge_cache:
         image.purge()
+        machine_image.purge()
     click.echo(f"Rack {name} is gone." if there_was else f"There is no rack named {name}.")
     return 0
 

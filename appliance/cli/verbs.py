@@ -31,7 +31,7 @@ VERBS = {
     "etcd": "Backups of the cluster's state.",
     "images": "Images of the site's cluster.",
     "queue": "Departments, projects and their queues on Kubernetes.",
-    "lab": "A rack of container hosts on this machine.",
+    "lab": "A rack of containers or virtual machines on this machine.",
     "completion": "Print the shell's completion script.",
 }
 """By name, which is that of its module, too."""

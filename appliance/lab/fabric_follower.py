@@ -1,6 +1,7 @@
 """Makes the hosts' sysfs follow the simulated fabric, and tells the simulator of clients that died."""
 
 import re
+import shlex
 import sys
 import time
 from contextlib import suppress
@@ -8,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.errors import ApplianceError
-from appliance.lab import cgroups, fabric, sysfs
+from appliance.lab import cgroups, fabric, ssh, sysfs
 from appliance.lab.netlist import hcas
 from appliance.lab.spec import Rack, RackHost, load
 
 POLL_SECONDS = 2.0
+CROWDED = 6
+"""Programs attached to the simulator, of the ten it has places for: so many, and virtual machines are asked which of theirs live."""
 LANES = {
     "50G": (50, "HDR"),
     "25G": (25, "EDR"),
@@ -73,9 +76,12 @@ def udp_ports(table: str) -> set[int]:
     return {int(line.split()[1].rpartition(":")[2], 16) for line in table.splitlines()[1:]}
 
 
-def follow(rack: Rack) -> None:
-    """Bring every mounted host's tree up to date once."""
+def follow(rack: Rack, told: dict[str, str]) -> None:
+    """Bring every host's tree up to date once. ``told``: what each virtual machine was told last."""
     now = ports(fabric.ask(rack, "Dump"))
+    if rack.spec.is_virtual:
+        _tell(rack, now, told)
+        return
     for hca in hcas(rack):
         folder = rack.host(hca.host).root / sysfs.ROOT / sysfs.port_path(hca.device)
         for name, value in now.get(hca.node_id, {}).items():
@@ -83,6 +89,28 @@ def follow(rack: Rack) -> None:
             with suppress(OSError):
                 if file.read_text(encoding="utf-8") != f"{value}\n":
                     file.write_text(f"{value}\n", encoding="utf-8")
+
+
+def _tell(rack: Rack, now: dict[str, dict[str, str]], told: dict[str, str]) -> None:
+    """By ssh, whoever answers and has not been told; one that was away may have another disk."""
+    for host in rack.hosts:
+        if not ssh.answers(host):
+            told.pop(host.name, None)
+            continue
+        line = _writing(
+            {h.device: now.get(h.node_id, {}) for h in hcas(rack) if h.host == host.name}
+        )
+        if told.get(host.name) != line and not ssh.on_host(rack, host, (line,)).returncode:
+            told[host.name] = line
+
+
+def _writing(devices: dict[str, dict[str, str]]) -> str:
+    """A shell's line that writes the files of each device's port."""
+    return "; ".join(
+        f"echo {shlex.quote(value)} >/{sysfs.ROOT}/{sysfs.port_path(device)}/{name}"
+        for device, files in devices.items()
+        for name, value in files.items()
+    )
 
 
 def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[Client]:
@@ -93,16 +121,25 @@ def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[C
     """
     owner = {hca.node_id: rack.host(hca.host) for hca in hcas(rack)}
     attached = clients(fabric.ask(rack, "Attached"))
+    if rack.spec.is_virtual and len(attached) < CROWDED:
+        return frozenset()
     lost = frozenset(
-        c for c in attached if c.node_id in owner and c.port not in _bound(owner[c.node_id])
+        c for c in attached if c.node_id in owner and c.port not in _bound(rack, owner[c.node_id])
     )
     for client in lost & suspects:
         fabric.ask(rack, f"X {client.number}")
     return lost - suspects
 
 
-def _bound(host: RackHost) -> set[int]:
-    """UDP ports in use on a host; none where it is down."""
+def _bound(rack: Rack, host: RackHost) -> set[int]:
+    """UDP ports in use on a host; none where it is down. Raises ApplianceError where a virtual machine does not say."""
+    if rack.spec.is_virtual:
+        if not ssh.answers(host):
+            return set()
+        said = ssh.on_host(rack, host, ("cat", "/proc/net/udp"))
+        if said.returncode:
+            raise ApplianceError(f"{host.name} does not say which ports it uses")
+        return udp_ports(said.stdout)
     try:
         return udp_ports(Path(f"/proc/{cgroups.init(host)}/net/udp").read_text(encoding="utf-8"))
     except OSError:
@@ -112,9 +149,10 @@ def _bound(host: RackHost) -> set[int]:
 def main(name: str) -> None:
     """Follow until the rack is gone."""
     suspects: frozenset[Client] = frozenset()
+    told: dict[str, str] = {}
     while rack := load(name):
         with suppress(ApplianceError):
-            follow(rack)
+            follow(rack, told)
             suspects = release_dead_clients(rack, suspects)
         time.sleep(POLL_SECONDS)
 

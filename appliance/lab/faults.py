@@ -32,6 +32,11 @@ def apply(
 ) -> None:
     """Inflict a fault on a host, or clear it. Raises ConfigError on wrong arguments."""
     fault = find(kind)
+    if rack.spec.is_virtual:
+        raise ConfigError(
+            "faults are made on container hosts, and these are virtual machines",
+            f"their power is cut by: appliance power off {host.name} --hard --force",
+        )
     if len(arguments) < fault.required:
         raise ConfigError(f"{kind} needs {fault.arguments}")
     (fault.clear if clear else fault.inflict)(rack, host, arguments)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab.spec import STATE_ROOT, TABLES, Rack, network_of, racks
+from appliance.lab.spec import SECONDS, STATE_ROOT, TABLES, Rack, network_of, racks
 
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 FORWARDING_BEFORE = STATE_ROOT / ".ip_forward"
@@ -26,11 +26,12 @@ def free_index() -> int:
     routes = run(("ip", "-json", "route", "show", "table", "all")).stdout
     used = {str(route.get("dst", "")) for route in json.loads(routes or "[]")}
     for index in range(1, 255):
-        wanted = {str(network_of(index, plain)) for plain in (False, True)}
+        wanted = {str(network_of(index, second)) for second in SECONDS}
         if index not in taken and not wanted & used:
             return index
     raise ApplianceError(
-        "no free network 10.77.x.0/24 and 10.93.x.0/24", "take a rack down: appliance lab down"
+        "no free network 10.77.x.0/24, 10.93.x.0/24 and 10.94.x.0/24",
+        "take a rack down: appliance lab down",
     )
 
 

@@ -54,6 +54,20 @@ def marked(rack_dir: Path) -> tuple[int, ...]:
     return tuple(found)
 
 
+def with_argument(text: str) -> int | None:
+    """A process that was started with an argument which begins like this."""
+    wanted = text.encode()
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if any(
+                    word.startswith(wanted)
+                    for word in (entry / "cmdline").read_bytes().split(b"\0")
+                ):
+                    return int(entry.name)
+    return None
+
+
 def memory_mib(pids: tuple[int, ...]) -> int:
     """Proportional share of memory of these processes, in MiB."""
     total = 0

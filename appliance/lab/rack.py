@@ -13,9 +13,11 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import (
     cgroups,
     fabric,
+    hall,
     image,
     kubernetes_build,
     machine,
+    machine_image,
     mounts,
     network,
     plain,
@@ -26,11 +28,13 @@ from appliance.lab import (
     site,
     spec,
     ssh,
+    vms,
 )
 from appliance.lab.device_plugin import bundle as device_plugin
-from appliance.lab.hardware import of_profile
+from appliance.lab.hardware import Hardware, of_profile
 from appliance.lab.spec import (
     EMBEDDED,
+    IMAGE_LAYER,
     STATE_ROOT,
     Rack,
     RackHost,
@@ -51,16 +55,21 @@ ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")
 def up(wanted: RackSpec, progress: Progress, *, reset_site: bool = False) -> Rack:
     """Raise the rack, or start whatever of it is not running; returns when every host has booted.
 
+    Virtual machines stay as they are, off at first: their controllers are started, which switch them on when they are told to.
     ``reset_site``: site.yml is written anew, also where it was changed by hand.
     Raises ConfigError when this machine cannot carry a rack, before anything is made.
     """
-    requirements.require()
+    requirements.require(virtual=wanted.is_virtual)
     with _locked(wanted.name, progress):
         rack = _existing(wanted) or _new(wanted, progress)
         network.raise_bridge(rack)
         repository.start(rack)
         public_key = site.client_key(rack)
-        started = [host for host in rack.hosts if _start(rack, host, public_key)]
+        started: list[RackHost] = []
+        if wanted.is_virtual:
+            vms.start(rack)
+        else:
+            started = [host for host in rack.hosts if _start(rack, host, public_key)]
         site.write(rack, progress, reset=reset_site)
         if rack.hardware.has_subnet:
             fabric.start(rack)
@@ -113,8 +122,11 @@ def down(name: str) -> bool:
             repository.stop(rack)
             for pid in processes.marked(rack.state_dir):
                 processes.kill(pid)
-            for host in rack.hosts:
-                machine.discard(host)
+            if rack.spec.is_virtual:
+                hall.stop(vms.hall_of(rack))
+            else:
+                for host in rack.hosts:
+                    machine.discard(host)
             network.lower_bridge(rack)
         mounts.remove(folder)
     (STATE_ROOT / f".{name}.lock").unlink(missing_ok=True)
@@ -129,6 +141,7 @@ def _existing(wanted: RackSpec) -> Rack | None:
             + (f" with {rack.spec.gpu}" if rack.spec.gpu else "")
             + (" for Kubernetes" if rack.spec.kubernetes else "")
             + (f" of plain Debian {rack.spec.plain}" if rack.spec.plain else "")
+            + (" of virtual machines" if rack.spec.is_virtual else "")
             + (f" with {rack.spec.control} control planes" if rack.spec.control > 1 else ""),
             f"appliance lab down --name {rack.name}, or give the new one another --name",
         )
@@ -137,11 +150,23 @@ def _existing(wanted: RackSpec) -> Rack | None:
 
 def _new(wanted: RackSpec, progress: Progress) -> Rack:
     hardware = of_profile(load_profile(wanted.profile), wanted.gpu)
-    layers = (
-        plain.layers(wanted.plain, progress)
-        if wanted.plain
-        else image.layers(progress, wanted.kubernetes)
-    )
+    if not wanted.is_virtual:
+        layers = (
+            plain.layers(wanted.plain, progress)
+            if wanted.plain
+            else image.layers(progress, wanted.kubernetes)
+        )
+        return _numbered(wanted, layers, hardware, progress)
+    requirements.require_room(wanted)
+    # The fabric simulator is of the containers' image, and no other class needs one.
+    layers = image.layers(progress) if hardware.has_subnet else {}
+    with machine_image.kept(progress) as folder:
+        return _numbered(wanted, layers | {IMAGE_LAYER: str(folder)}, hardware, progress)
+
+
+def _numbered(
+    wanted: RackSpec, layers: dict[str, str], hardware: Hardware, progress: Progress
+) -> Rack:
     with _locked("", progress):
         rack = spec.numbered(wanted, network.free_index(), layers, hardware)
         spec.save(rack)

@@ -102,7 +102,12 @@ def cluster_unit() -> str:
 
 def marks(rack: Rack, host: RackHost) -> dict[str, str]:
     """File by file, what tells a host's probe, tools and units of its simulated hardware."""
-    mark = simulated(host) if rack.spec.marked else simulated(host) | {"areas": []}
+    mark = simulated(host)
+    if not rack.spec.marked:
+        mark["areas"] = []
+    elif rack.spec.is_virtual:
+        # Its processors and memory are its machine's, as a container's are.
+        mark["areas"] = [*SIMULATED_AREAS, "host"]
     found = {
         "etc/tmpfiles.d/appliance-lab.conf": "d /run/appliance-lab 1777 root root -\n",
     }

@@ -12,10 +12,10 @@ from appliance.config import document
 from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import write_cluster_key, write_secrets
 from appliance.config.template import filled
-from appliance.lab import containers, kubernetes_build, repository
+from appliance.lab import containers, hall, kubernetes_build, repository, vms
 from appliance.lab.programs import KAI
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
-from appliance.lab.spec import Rack
+from appliance.lab.spec import IMAGE_LAYER, Rack
 from appliance.provision.building import Progress
 
 
@@ -36,7 +36,7 @@ WRITTEN = "site.sha256"
 
 
 def write(rack: Rack, progress: Progress, *, reset: bool = False) -> None:
-    """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted.
+    """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted, of virtual machines the hall must stand.
 
     A site.yml that was changed by hand stays, unless ``reset``. Whose a host is stays as ``appliance node assign``
     wrote it. Of plain hosts only known_hosts, for ``lab shell``.
@@ -47,7 +47,10 @@ def write(rack: Rack, progress: Progress, *, reset: bool = False) -> None:
     write_secrets(rack.site_dir / "secrets")
     if rack.spec.kubernetes:
         write_cluster_key(rack.site_dir / "secrets")
-    (rack.site_dir / "known_hosts").write_text(known_hosts(rack), encoding="utf-8")
+    if rack.spec.is_virtual:
+        vms.write_access(rack)
+    else:
+        (rack.site_dir / "known_hosts").write_text(known_hosts(rack), encoding="utf-8")
     pinned = containers.write(rack.site_dir)
     file = rack.site_dir / "site.yml"
     _write_site(rack, file, render(rack, pinned, owners(file)), progress, reset)
@@ -119,9 +122,19 @@ def render(
         key=repository.KEY,
         fingerprint=repository.fingerprint(rack),
         containers=pinned or {},
+        machines=_machines(rack),
+        image=rack.layers.get(IMAGE_LAYER, ""),
+        bmc=hall,
+        nameservers=vms.nameservers() if rack.spec.is_virtual else [],
         enroot=containers.ENROOT,
         pyxis=containers.PYXIS,
     )
+
+
+def _machines(rack: Rack) -> Mapping[str, hall.Machine]:
+    if not rack.spec.is_virtual:
+        return {}
+    return {machine.name: machine for machine in vms.hall_of(rack).machines}
 
 
 def _profile(name: str) -> str:

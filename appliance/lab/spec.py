@@ -28,6 +28,10 @@ SIMULATOR_LAYER = "simulator"
 """Beside plain hosts' image, never in it: the fabric simulator and its libraries."""
 CHARTS_LAYER = "charts"
 """The image layer that adds Helm and look-alike charts to the cluster's offline source."""
+IMAGE_LAYER = "machines"
+"""Of virtual machines: the folder of the disk image that they are installed with."""
+KINDS = ("container", "vm")
+"""What the hosts of a rack are."""
 
 
 def cache_root() -> Path:
@@ -54,6 +58,7 @@ class RackSpec:
     ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
     ``plain``: hosts as the installer of this Debian release ("12", "13") leaves them, with one account, ``user``, and no
     site; with ``kubernetes`` a cluster can be made on them, of packages and images the site brings. ``marked`` is False only in tests: the hosts do not say then that their hardware is simulated.
+    ``machines``: one of KINDS; "vm" are virtual machines without a system, off, behind management controllers.
     """
 
     name: str = EMBEDDED
@@ -67,9 +72,11 @@ class RackSpec:
     plain: str = ""
     user: str = "installer"
     marked: bool = True
+    machines: str = KINDS[0]
 
     def __post_init__(self) -> None:
         self._refuse_plain()
+        self._refuse_virtual()
         folder_of(self.name)
         if not 1 <= self.hosts <= MAX_HOSTS:
             raise ConfigError(
@@ -86,6 +93,20 @@ class RackSpec:
             raise ConfigError(
                 f"{self.slurm} hosts cannot be set aside for Slurm",
                 "only GPU hosts can, of a rack with --kubernetes; without a cluster all are Slurm's",
+            )
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the hosts are virtual machines, which ``appliance provision install`` gives their system."""
+        return self.machines == "vm"
+
+    def _refuse_virtual(self) -> None:
+        if self.machines not in KINDS:
+            raise ConfigError(f"no rack is made of {self.machines}", "one of " + ", ".join(KINDS))
+        if self.is_virtual and (self.plain or self.kubernetes or self.driver):
+            raise ConfigError(
+                "virtual machines come blank, and their rack carries no cluster",
+                "leave --plain, --kubernetes and --driver out",
             )
 
     def _refuse_plain(self) -> None:
@@ -177,7 +198,7 @@ class Rack:
 
     @property
     def network(self) -> IPv4Network:
-        return network_of(self.index, bool(self.spec.plain))
+        return network_of(self.index, _second(self.spec))
 
     @property
     def gateway(self) -> IPv4Address:
@@ -239,9 +260,17 @@ class Rack:
         return ("control",) if number < self.spec.control else ("gpu",)
 
 
-def network_of(index: int, plain: bool) -> IPv4Network:
-    """The network of the rack with this number; plain hosts have another than those of the rack's own image."""
-    return IPv4Network(f"10.{93 if plain else 77}.{index}.0/24")
+SECONDS = (77, 93, 94)
+"""The second number of a rack's network: hosts of the rack's own image, plain ones, virtual machines."""
+
+
+def _second(spec: RackSpec) -> int:
+    return SECONDS[2 if spec.is_virtual else int(bool(spec.plain))]
+
+
+def network_of(index: int, second: int) -> IPv4Network:
+    """The network of the rack with this number. ``second``: one of SECONDS."""
+    return IPv4Network(f"10.{second}.{index}.0/24")
 
 
 def numbered(

@@ -1,12 +1,12 @@
 """How a rack is at this moment: which hosts run, since when, and with how much memory."""
 
-from appliance.lab import cgroups, fabric, machine, processes, repository
+from appliance.lab import cgroups, fabric, hall, machine, processes, repository, vms
 from appliance.lab.spec import Rack, RackHost
 from appliance.models.base import Document, Model
 
 
 class HostStatus(Model):
-    """One host: "running", "frozen" or "stopped"; uptime in seconds, memory in MiB."""
+    """One host: "running", "frozen" or "stopped" (a machine that is off); uptime in seconds, memory in MiB."""
 
     name: str
     roles: tuple[str, ...]
@@ -17,7 +17,10 @@ class HostStatus(Model):
 
 
 class RackStatus(Document):
-    """A rack and its hosts; ``fabric`` is "running", "stopped", or what stands in its place."""
+    """A rack and its hosts; ``fabric`` is "running", "stopped", or what stands in its place.
+
+    ``controllers``: those of virtual machines are "running" or "stopped"; "" where the hosts are containers.
+    """
 
     name: str
     profile: str
@@ -25,11 +28,14 @@ class RackStatus(Document):
     network: str
     gpus: str
     fabric: str
+    controllers: str = ""
     hosts: tuple[HostStatus, ...]
 
     @property
     def all_up(self) -> bool:
-        return self.fabric != "stopped" and all(host.state == "running" for host in self.hosts)
+        return "stopped" not in (self.fabric, self.controllers) and all(
+            host.state == "running" for host in self.hosts
+        )
 
 
 def read(rack: Rack) -> RackStatus:
@@ -41,7 +47,8 @@ def read(rack: Rack) -> RackStatus:
         network=str(rack.network),
         gpus=f"{rack.hardware.gpus} x {rack.hardware.model.name}",
         fabric=_fabric(rack),
-        hosts=tuple(_host(host) for host in rack.hosts),
+        controllers=_controllers(rack),
+        hosts=_machines(rack) if rack.spec.is_virtual else tuple(map(_host, rack.hosts)),
     )
 
 
@@ -61,7 +68,22 @@ def table(status: RackStatus) -> str:
             f"{', '.join(host.roles):<24} {figures}".rstrip()
         )
     lines.append(f"  {'fabric':<8} {status.fabric}")
+    if status.controllers:
+        lines.append(f"  {'bmc':<8} {status.controllers}")
     return "\n".join(lines)
+
+
+def of_machines(rack: Rack) -> str:
+    """What stands after a rack of virtual machines was raised, and the commands that come next."""
+    site = f"--inventory {rack.site_dir}"
+    return "\n".join(
+        (
+            f"site  {rack.site_dir}",
+            f"next  appliance deploy {site}",
+            "      It installs machines that are off and were never installed, then deploys them; to a disk that carries",
+            f"      anything nothing is written. To install them alone: appliance provision install {site}",
+        )
+    )
 
 
 def of_plain(rack: Rack) -> str:
@@ -115,6 +137,32 @@ def _host(host: RackHost) -> HostStatus:
         state=state,
         uptime=processes.uptime_seconds(pid) if pid is not None else None,
         memory=processes.memory_mib(cgroups.members(host)) if running else None,
+    )
+
+
+def _controllers(rack: Rack) -> str:
+    if not rack.spec.is_virtual:
+        return ""
+    return "running" if hall.is_running(vms.hall_of(rack)) else "stopped"
+
+
+def _machines(rack: Rack) -> tuple[HostStatus, ...]:
+    """Virtual machines: one that is on is a process of this machine."""
+    found = vms.hall_of(rack)
+    return tuple(
+        _status(host, hall.pid(found, machine))
+        for host, machine in zip(rack.hosts, found.machines, strict=True)
+    )
+
+
+def _status(host: RackHost, pid: int | None) -> HostStatus:
+    return HostStatus(
+        name=host.name,
+        roles=host.roles,
+        address=host.address,
+        state="stopped" if pid is None else "running",
+        uptime=None if pid is None else processes.uptime_seconds(pid),
+        memory=None if pid is None else processes.memory_mib((pid,)),
     )
 
 

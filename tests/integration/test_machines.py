@@ -14,8 +14,9 @@ import pytest
 
 from appliance.adapters import signing
 from appliance.adapters.process import run
+from appliance.lab.hall import PORT
 from appliance.provision import manifest
-from tests.machine_hall import CONTROLLER_PORT, Machine, hall
+from tests.machine_hall import Machine, hall
 from tests.machine_site import INSTALL_S, Hall, await_ssh, kept_image
 
 pytestmark = pytest.mark.machines
@@ -92,8 +93,8 @@ def image() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def raised(tmp_path_factory: pytest.TempPathFactory, image: Path) -> Iterator[Bare]:
     made = Bare(tmp_path_factory.mktemp("hall"), image)
-    with hall(made.folder, tuple(made.machines)) as pem:
-        made.write(pem)
+    with hall(made.folder, tuple(made.machines)) as found:
+        made.write(found)
         yield made
 
 
@@ -125,7 +126,7 @@ def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare)
     raised.dead.disk.unlink()
     known = raised.site / "known_bmcs"
     pin = known.read_text().splitlines()[0].split("SHA256:")[1]
-    of_other = f"{raised.other.controller}:{CONTROLLER_PORT} SHA256:"
+    of_other = f"{raised.other.controller}:{PORT} SHA256:"
     with raised.edited("known_bmcs", f"{of_other}{pin}", f"{of_other}{'0' * 64}"):
         found = raised.install("one", "two", "small", "dead", "other")
 

@@ -8,7 +8,6 @@ import json
 import subprocess  # noqa: TID251 - a power cut in the middle of the program's work
 import time
 from collections.abc import Iterator
-from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,11 @@ from appliance.benchmarks.perftest import gates
 from appliance.benchmarks.perftest import run as perftest
 from appliance.config import data, document
 from appliance.config.load import load_profile
-from appliance.lab import repository, seed
+from appliance.lab import repository, vms
 from appliance.lab.hardware import of_profile
-from appliance.lab.spec import Rack, RackHost, RackSpec
+from appliance.lab.spec import RackHost
 from appliance.models.plan import Plan
-from tests.machine_hall import NETWORK, hall
+from tests.machine_hall import hall, shelf
 from tests.machine_site import Hall, await_ssh, install_pair, kept_image, pair
 
 pytestmark = pytest.mark.machines
@@ -66,18 +65,6 @@ for name in ("nvidia0", "nvidia1"):
 '"""
 
 
-class Shelf(Rack):
-    """What the lab's own tools need to know of the hall: its network, and a folder."""
-
-    @property
-    def state_dir(self) -> Path:
-        return Path(self.layers["folder"])
-
-    @property
-    def network(self) -> IPv4Network:
-        return IPv4Network(f"{NETWORK}.0/24")
-
-
 class Deployed(Hall):
     """The pair, with what stands in for GPUs and their maker's repository."""
 
@@ -87,9 +74,8 @@ class Deployed(Hall):
         self.profile_file = folder / "hall.yml"
         self.profile_file.write_text(PROFILE)
         super().__init__(folder, image, roles, profile=str(self.profile_file))
-        spec = RackSpec("metal", hosts=2, profile=self.profile)
         hardware = of_profile(load_profile(self.profile))
-        self.shelf = Shelf(spec, 0, "metal", {"folder": str(folder)}, hardware)
+        self.shelf = shelf(folder, self.profile, hardware)
 
     def offer_drivers(self) -> None:
         """NVIDIA's packages, simulated, from a repository of the hall's own."""
@@ -101,18 +87,9 @@ class Deployed(Hall):
         )
 
     def plug_in_gpus(self) -> None:
-        """What stands in for the compute machine's GPUs and for the part of its kernel that knows them."""
+        """What stands in for the compute machine's GPUs and for the part of its kernel that knows them. It is off."""
         host = RackHost(self.gpu.name, ("gpu",), self.gpu.address, self.gpu.name, self.folder)
-        root = self.folder / "gpus"
-        for name, text in seed.marks(self.shelf, host).items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-        seed.hardware(root, self.shelf, host)
-        packed = self.folder / "gpus.tar"
-        run(("tar", "-C", str(root), "--owner=0", "--group=0", "-cf", str(packed), "."))
-        unpack = "tar -C / --no-overwrite-dir -xf - && systemd-tmpfiles --create"
-        with packed.open("rb") as archive:
-            subprocess.run(self.way(self.gpu, unpack), stdin=archive, check=True)
+        self.gpu.hardware.write_text(vms.hardware(self.shelf, host))
 
     def deploy(self, *words: str) -> Completed:
         """A deployment; its time is printed."""
@@ -163,12 +140,12 @@ def site(tmp_path_factory: pytest.TempPathFactory, image: Path) -> Iterator[Depl
     if not made.take():
         install_pair(made.folder / "first", image)
         assert made.take()
-    with hall(made.folder, tuple(made.machines)) as pem:
+    made.plug_in_gpus()
+    with hall(made.folder, tuple(made.machines)) as raised:
         made.offer_drivers()
         try:
-            made.write(pem)
+            made.write(raised)
             made.start("head", "gpu-1")
-            made.plug_in_gpus()
             yield made
         finally:
             repository.stop(made.shelf)

@@ -47,8 +47,8 @@ def machines(tmp_path: Path, image: Path) -> Iterator[Path]:
     if not made.take():
         install_pair(tmp_path / "first", image)
         assert made.take()
-    with hall(tmp_path, tuple(made.machines)) as pem:
-        made.write(pem)
+    with hall(tmp_path, tuple(made.machines)) as raised:
+        made.write(raised)
         made.start(machine.name)
         inventory = tmp_path / "machines.yml"
         text = INVENTORY.format(site=made.site, name=machine.name, address=machine.address)

@@ -218,7 +218,7 @@ def _refuse(address: str, port: int, timeout: float) -> None:
     raise ConnectionFailed(f"{address} refuses port {port}", "start sshd there")
 
 
-def _no_rack() -> None:
+def _no_rack(*, virtual: bool = False) -> None:
     raise ConfigError("the virtual rack cannot stand here: a test", "none")
 
 

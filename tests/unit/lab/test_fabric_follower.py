@@ -80,7 +80,7 @@ class Places:
         monkeypatch.setattr(fabric, "ask", self.ask)
         monkeypatch.setattr(fabric_follower, "_bound", self.ports_of)
 
-    def ports_of(self, host: RackHost) -> set[int]:
+    def ports_of(self, rack: Rack, host: RackHost) -> set[int]:
         return self.bound
 
     def ask(self, rack: Rack, line: str) -> str:

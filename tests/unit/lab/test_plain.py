@@ -9,7 +9,7 @@ from appliance.errors import ConfigError
 from appliance.lab import mounts, plain, seed, spec, status
 from appliance.lab import ssh as lab_ssh
 from appliance.lab.hardware import of_profile
-from appliance.lab.spec import RackSpec, network_of, numbered
+from appliance.lab.spec import SECONDS, RackSpec, network_of, numbered
 from appliance.provision.sources import RELEASES, Sources, debian_lines, write_sources
 
 LINES = ("deb http://a/debian trixie main", "deb http://a/security trixie-security main")
@@ -24,7 +24,7 @@ def test_names_addresses_and_network_are_not_those_of_the_rack() -> None:
     assert not OLD.network.overlaps(ORDINARY.network)
     assert [host.address for host in OLD.hosts] == ["10.93.5.41", "10.93.5.42", "10.93.5.43"]
     assert [host.roles for host in OLD.hosts] == [host.roles for host in ORDINARY.hosts]
-    assert all(str(network_of(5, p)).endswith(".5.0/24") for p in (False, True))
+    assert all(str(network_of(5, s)).endswith(".5.0/24") for s in SECONDS)
 
 
 @pytest.mark.parametrize(
