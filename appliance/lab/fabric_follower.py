@@ -16,6 +16,8 @@ from appliance.lab.spec import Rack, RackHost, load
 POLL_SECONDS = 2.0
 CROWDED = 6
 """Programs attached to the simulator, of the ten it has places for: so many, and virtual machines are asked which of theirs live."""
+EMULATED_S = 5.0
+"""How long a virtual machine may take to greet: at work it takes seconds."""
 LANES = {
     "50G": (50, "HDR"),
     "25G": (25, "EDR"),
@@ -94,7 +96,7 @@ def follow(rack: Rack, told: dict[str, str]) -> None:
 def _tell(rack: Rack, now: dict[str, dict[str, str]], told: dict[str, str]) -> None:
     """By ssh, whoever answers and has not been told; one that was away may have another disk."""
     for host in rack.hosts:
-        if not ssh.answers(host):
+        if not ssh.answers(host, EMULATED_S):
             told.pop(host.name, None)
             continue
         line = _writing(
@@ -134,7 +136,7 @@ def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[C
 def _bound(rack: Rack, host: RackHost) -> set[int]:
     """UDP ports in use on a host; none where it is down. Raises ApplianceError where a virtual machine does not say."""
     if rack.spec.is_virtual:
-        if not ssh.answers(host):
+        if not ssh.answers(host, EMULATED_S):
             return set()
         said = ssh.on_host(rack, host, ("cat", "/proc/net/udp"))
         if said.returncode:

@@ -197,7 +197,7 @@ def test_machines_are_told_of_their_ports_by_ssh_once_and_again_after_they_were_
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(fabric, "ask", lambda rack, line: DUMP)
-    monkeypatch.setattr(ssh, "answers", lambda host: host.name not in away)
+    monkeypatch.setattr(ssh, "answers", lambda host, seconds: seconds > 1 and host.name not in away)
     monkeypatch.setattr(ssh, "on_host", on_host)
     told: dict[str, str] = {}
     fabric_follower.follow(rack, told)
