@@ -38,7 +38,7 @@ def kept(progress: Progress) -> Iterator[Path]:
         folder = top / key / "image"
         if not folder.exists():
             _clear(top)
-            progress("building the machines' image, once: Debian 12 (about five minutes)")
+            progress("building the machines' image, once: Debian 12 (five minutes and more)")
             build.build(Recipe(RELEASE, sources), folder, progress)
         yield folder
 
