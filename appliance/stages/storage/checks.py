@@ -128,6 +128,9 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
     if facts.os.container:
         cause = "a container has no disk of its own: its size says nothing"
         return [not_assessed(host.name, cause, value=size, required=False, **common)]
+    if "host" in facts.simulated:
+        cause = "the host is simulated: the size of its disks says nothing"
+        return [not_assessed(host.name, cause, value=size, required=False, **common)]
     root = _at(facts, "/")
     shared = bool(wanted and root and root.source == found.source)
     if size >= wanted and not shared and not is_remote(found):

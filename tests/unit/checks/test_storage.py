@@ -278,6 +278,16 @@ def test_scratch_that_cannot_be_used_fails(found: tuple[dict[str, Any], ...], ca
     assert (result.status, result.cause) == (Status.FAIL, cause)
 
 
+def test_the_scratch_of_a_simulated_host_is_of_no_class() -> None:
+    small = filesystem("/scratch", "/dev/vda2", "ext4", size=10 * GIB)
+    seen = facts("gpu-1", filesystems=(small,), simulated=("gpu", "fabric", "host"))
+    result = one("storage.scratch_size", seen)
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
+    assert "the host is simulated" in result.cause
+    gpus = seen.model_copy(update={"simulated": ("gpu", "fabric")})
+    assert one("storage.scratch_size", gpus).status is Status.FAIL
+
+
 def test_scratch_smaller_than_the_class_fails() -> None:
     exact = filesystem("/scratch", "/dev/md0", "xfs", size=3500 * GIB)
     assert one("storage.scratch_size", facts("gpu-1", filesystems=(exact,))).status is Status.PASS
