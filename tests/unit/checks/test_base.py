@@ -62,7 +62,7 @@ def facts(**changes: Any) -> HostFacts:
         "clock": {"time": 1.0, "synchronised": True, "offset": 0.0001, "source": "head"},
         "sysctl": sysctl(PROFILE, HOST),
         "sysctl_at_boot": {
-            key: {"value": value, "file": "/etc/sysctl.d/60-appliance-base.conf"}
+            key: {"value": value, "file": "/etc/sysctl.d/99-zz-appliance-base.conf"}
             for key, value in sysctl(PROFILE, HOST).items()
         },
         "receipts": {"base": receipt()},

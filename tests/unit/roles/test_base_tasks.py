@@ -34,3 +34,11 @@ def test_what_sshd_is_to_leave_out_is_what_the_probe_calls_weak() -> None:
     assert all(f"'{name}'" in by_kind for name in (*WEAK["hostkeyalgorithms"], *NIST))
     wanted = {name for name in given["__base_sshd_plain"] if name.startswith("weak ")}
     assert wanted == {f"weak {keyword}" for keyword in WEAK}
+
+
+def test_kernel_parameters_are_read_after_those_of_distributions() -> None:
+    """Debian 12's procps sets fs.protected_fifos in 99-protect-links.conf; /etc/sysctl.conf is 99-sysctl.conf."""
+    given = yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
+    ours = Path(given["__base_sysctl_file"])
+    assert ours.parent == Path("/etc/sysctl.d")
+    assert ours.name > "99-sysctl.conf" > "99-protect-links.conf"
