@@ -173,9 +173,9 @@ KERNEL = (
         (
             "gpu-1",
             H,
-            "/etc/sysctl.d/99-z.conf",
-            "echo net.core.somaxconn=128 > /etc/sysctl.d/99-z.conf",
-            "rm /etc/sysctl.d/99-z.conf",
+            "/etc/sysctl.d/99-zzz.conf",
+            "echo net.core.somaxconn=128 > /etc/sysctl.d/99-zzz.conf",
+            "rm /etc/sysctl.d/99-zzz.conf",
         ),
         (
             "gpu-2",
