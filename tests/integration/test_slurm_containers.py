@@ -11,6 +11,8 @@ pytestmark = pytest.mark.rack
 
 PLUGIN = "/usr/local/lib/slurm/spank_pyxis.so"
 STAGE = ("--stage", "slurm")
+WITHOUT_JOB = "ssh_needs_job: false"
+"""The shared rack's word on logins, which is one section with that of containers."""
 GPU_HOSTS = sorted(host for host in HOSTS if Role.GPU in ROLES[host])
 SRUN = f"srun -N{len(GPU_HOSTS)} --immediate=60"
 JOB = f"{SRUN} --container-image=a/b:1 --container-mounts=/data:/data"
@@ -35,7 +37,10 @@ def with_containers(deployed: Deployed) -> Iterator[Deployed]:
     assert mark, "the rack's site.yml has no such comment"
     title, _, rest = section.partition("\n")
     lines = [line.removeprefix("# ") for line in rest.split("\n")]
-    file.write_text("\n".join((text + mark + title, *lines)))
+    with_section = "\n".join((text + mark + title, *lines))
+    assert with_section.count(WITHOUT_JOB) == with_section.count("\nslurm:\n") == 1
+    one = with_section.replace(f"\nslurm: {{{WITHOUT_JOB}}}", "")
+    file.write_text(one.replace("\nslurm:\n", f"\nslurm:\n  {WITHOUT_JOB}\n"))
     try:
         done = deployed.deploy(*STAGE)
         assert done.returncode == 0, done.stdout + done.stderr
