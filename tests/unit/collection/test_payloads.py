@@ -66,6 +66,21 @@ def test_whole_modules_of_ours_are_kept(
     assert _given(payloads(), tmp_path / "next") == {OURS: OURS}
 
 
+def test_nobody_else_may_write_what_is_kept(
+    payloads: Callable[[], Any], used: Path, plugins: Path
+) -> None:
+    before = os.umask(0)
+    try:
+        payloads().take(used)
+    finally:
+        os.umask(before)
+    folder = plugins / "modules/__pycache__"
+    assert [oct(path.stat().st_mode & 0o777) for path in (folder, *folder.iterdir())] == [
+        "0o755",
+        "0o644",
+    ]
+
+
 @pytest.mark.parametrize(
     "source", ["modules/sysctl.py", "module_utils/outcome.py", "module_utils/new.py"]
 )

@@ -56,7 +56,8 @@ class Payloads:
 
     def take(self, used: Path) -> None:
         """Keeps what was packed, each whole or not at all; what other sources left goes."""
-        self._folder.mkdir(exist_ok=True)
+        # What runs as root on every host, nobody else may write, whatever the umask.
+        self._folder.mkdir(mode=0o755, exist_ok=True)
         for packed in used.iterdir():
             kept = self._folder / f"{packed.name}{self._end}"
             # Beside each lies its lock, and one that is being written, its part.
@@ -64,6 +65,7 @@ class Payloads:
             if whole and packed.name.startswith(KEPT) and not kept.exists():
                 content = packed.read_bytes()
                 new = self._folder / f"{packed.name}.{getpid()}"
+                new.touch(mode=0o644)
                 new.write_bytes(sha256(content).digest() + content)
                 new.replace(kept)
         for old in self._folder.glob(f"*{SUFFIX}"):
