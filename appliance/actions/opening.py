@@ -143,7 +143,7 @@ def open_session(
 
     loaded = locate(target, raise_rack=changes, observer=observer)
     learns = installs and loaded.site.provision is not None
-    loaded.require_ready(only_looks=only_looks, by_ssh=by_ssh and not learns)
+    loaded.require_ready(only_looks=only_looks, by_ssh=by_ssh, learns_keys=learns)
     secrets = resolve(loaded.site, loaded.folder)
     runs = runs_of(target)
     with ExitStack() as stack:

@@ -44,13 +44,17 @@ class LoadedSite:
         """``file:line`` of a key of the site, or of its nearest ancestor that is written down."""
         return f"{self.site_document.file}:{self.site_document.line(path)}"
 
-    def require_ready(self, *, only_looks: bool = False, by_ssh: bool = True) -> None:
+    def require_ready(
+        self, *, only_looks: bool = False, by_ssh: bool = True, learns_keys: bool = False
+    ) -> None:
         """Raises InvalidConfig while steps are still to be taken; who only looks need not be root.
 
-        ``by_ssh``: the hosts themselves are asked; without, nobody need know their keys yet.
+        ``by_ssh``: the hosts themselves are asked; without, nobody need know their keys yet. ``learns_keys``: nor where they
+        become known on the way.
         """
         later = {"access.user"} if only_looks else set()
         later |= set() if by_ssh else {"access.user", "access.known_hosts"}
+        later |= {"access.known_hosts"} if learns_keys else set()
         left = [step for step in self.todo if step.key not in later]
         if left:
             raise InvalidConfig(left)

@@ -146,6 +146,17 @@ def test_an_ordinary_user_may_look_but_not_deploy(site_folder: Path) -> None:
         loaded.require_ready()
 
 
+def test_who_installs_hosts_need_not_know_their_keys_and_must_still_be_root(
+    site_folder: Path,
+) -> None:
+    (site_folder / "known_hosts").unlink()
+    load_site(site_folder).require_ready(learns_keys=True)
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("user: root", "user: ada"))
+    with pytest.raises(InvalidConfig, match="not root"):
+        load_site(site_folder).require_ready(learns_keys=True)
+
+
 def test_sound_site_is_ready(site_folder: Path) -> None:
     load_site(site_folder).require_ready()
 
