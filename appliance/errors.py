@@ -33,6 +33,10 @@ class ConnectionFailed(ApplianceError):
     """A host could not be reached, authenticated or trusted."""
 
 
+class AnotherKey(ConnectionFailed):
+    """What answers at a host's address shows another key than the pinned one."""
+
+
 class OutOfFiles(ApplianceError):
     """This machine opens no more files for the program: nothing is known of the host it was to ask."""
 

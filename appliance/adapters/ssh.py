@@ -16,7 +16,7 @@ from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Endpoint, known_hosts_name
 from appliance.adapters.user_key import UserKeys
-from appliance.errors import ConnectionFailed, DeadlineExceeded
+from appliance.errors import AnotherKey, ConnectionFailed, DeadlineExceeded
 
 # paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -291,7 +291,7 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
             error.key.get_name() != error.expected_key.get_name()
         ):
             shown, pinned = _kind(error.key), _kind(error.expected_key)
-            return ConnectionFailed(
+            return AnotherKey(
                 f"shows an {shown} host key where an {pinned} key is pinned",
                 f"on its console see whether sshd still reads the {pinned} key (owner and mode of "
                 f"/etc/ssh/ssh_host_{pinned}_key, sshd -T); if {name} was reinstalled: appliance trust --host {name}; "
@@ -299,7 +299,7 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
                 name,
             )
         case paramiko.BadHostKeyException():
-            return ConnectionFailed(
+            return AnotherKey(
                 f"host key changed: pinned {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}",
                 f"if {name} was reinstalled, pin its new key: appliance trust --host {name}; if not, treat it as an attack",
                 name,

@@ -16,7 +16,7 @@ from appliance.bmc.power import Order, Waiting, state, switch
 from appliance.config import known_keys
 from appliance.config.public_key import complaint
 from appliance.engine.session import Session
-from appliance.errors import ApplianceError, DeadlineExceeded
+from appliance.errors import AnotherKey, ApplianceError, DeadlineExceeded
 from appliance.models.events import Message, Observer
 from appliance.models.site import Host
 from appliance.provision import media
@@ -26,6 +26,9 @@ from appliance.provision.settings import ServedFrom, settings
 
 AT_WORK = "it is on, and what runs there does not answer ssh with a known key"
 OFF_FIRST = "if nothing does: appliance power off {hosts} --hard --force"
+BOOT_ORDER = (
+    "put that disk first in the firmware's boot order, or take the old system off the other"
+)
 IDENTITY = "/etc/appliance/image.json"
 
 
@@ -243,14 +246,19 @@ def _answers(work: Work, host: Host) -> None:
             raise ApplianceError("interrupted; it is installed and was told to start")
         try:
             runs = identity(work.session, host.name)
+        except AnotherKey:
+            raise ApplianceError(
+                "what answers at its address has another key than its installer made: it started from another disk than "
+                "the one that was written, or another machine has its address",
+                BOOT_ORDER,
+            ) from None
         except ApplianceError as error:
             last = error
         else:
             if runs == work.image.digest:
                 return
             raise ApplianceError(
-                "it started from another disk than the one that was written",
-                "put that disk first in the firmware's boot order, or take the old system off the other",
+                "it started from another disk than the one that was written", BOOT_ORDER
             )
         time.sleep(work.deadlines.pause)
     why = last.message if last else "it does not answer"

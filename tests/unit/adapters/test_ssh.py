@@ -18,7 +18,7 @@ from appliance.adapters import ssh
 from appliance.adapters.remote import Endpoint, known_hosts_name
 from appliance.adapters.ssh import SshRemote
 from appliance.engine.gather import gather
-from appliance.errors import ConnectionFailed
+from appliance.errors import AnotherKey, ConnectionFailed
 from appliance.models.result import CheckResult, Status
 from appliance.report.console import findings_list
 from appliance.report.findings import findings
@@ -205,6 +205,7 @@ def test_a_host_whose_key_is_not_the_pinned_one_is_not_logged_in_to(
     with remote_to(server) as hosts, pytest.raises(ConnectionFailed) as caught:
         hosts.run("gpu-1", ["true"])
     assert said in caught.value.message
+    assert isinstance(caught.value, AnotherKey) is ("host key" in said)
     assert server.commands == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from appliance.adapters.redfish import Controller
 from appliance.engine import bare
 from appliance.engine.bare import Deadlines, Reports, Work
-from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
+from appliance.errors import AnotherKey, ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.events import Message
 from tests.unit.provision.test_media import KEY, site
 
@@ -101,6 +101,7 @@ def test_steps_are_shown_and_not_each_percent(work: Work, told: Told) -> None:
     [
         ("cd" * 32, ApplianceError, "started from another disk"),
         ("", ApplianceError, "started from another disk"),
+        (AnotherKey("host key changed"), ApplianceError, "another key than its installer made"),
         (ConnectionFailed("refused"), DeadlineExceeded, "does not answer within 0.05 s: refused"),
     ],
 )
