@@ -91,10 +91,10 @@ def _next(ends: Sequence[str], results: Results) -> tuple[Group, ...]:
 
 
 def _confirming(results: Results, found: Isolated) -> Iterable[Group]:
-    """Each blamed end with a second good one: where that is good, it was the path to the first."""
+    """Each blamed end with two good ones, where there are two: one bad pair may be its path, and a bad group hide another."""
     for end in found.ends:
-        tried = {pair for pair in results if end in pair and pair - {end} <= set(found.good)}
-        if len(tried) == 1:
+        partners = {next(iter(pair - {end})) for pair in results if end in pair and len(pair) == 2}
+        if len(partners & set(found.good)) < 2:
             yield from (frozenset((end, good)) for good in found.good)
 
 

@@ -63,7 +63,7 @@ def test_from_all_pairs_bad_paths_among_good_hosts_are_paths(
     assert {group(*path) for path in found.paths} == paths
 
 
-@given(st.data(), st.integers(4, 14))
+@given(st.data(), st.integers(3, 14))
 def test_one_bad_path_is_never_called_a_bad_host(data: st.DataObject, count: int) -> None:
     names = hosts(count)
     path = group(*data.draw(st.sampled_from(list(combinations(names, 2)))))
@@ -97,8 +97,8 @@ def test_pairs_alone_find_the_same_and_leave_no_host_out(data: st.DataObject, co
 def test_one_of_many_costs_few_rounds() -> None:
     cluster = Cluster({"h37"})
     assert search(hosts(232), cluster.attempt).ends == ("h37",)
-    # One round of groups of 15, one in which each host of the bad group has a good partner.
-    assert [len(batch) for batch in cluster.rounds] == [16, 15]
+    # One round of groups of 15, one in which each host of the bad group has a good partner, and a second for the bad one.
+    assert [len(batch) for batch in cluster.rounds] == [16, 15, 1]
 
 
 def test_two_hosts_cannot_be_told_apart() -> None:
@@ -133,3 +133,36 @@ def test_every_end_is_screened_in_a_group_of_two_at_least(count: int) -> None:
     groups = screens(hosts(count))
     assert sorted(end for one in groups for end in one) == hosts(count)
     assert min(map(len, groups)) >= 2
+
+
+def test_one_end_alone_is_in_no_group() -> None:
+    assert screens(hosts(1)) == ()
+    assert search(hosts(1), Cluster(set()).attempt).open == ("h00",)
+
+
+class Deaf(Cluster):
+    """Pairs of which nobody can say anything."""
+
+    def __init__(self, bad: set[str], deaf: Group) -> None:
+        super().__init__(bad)
+        self.deaf = deaf
+
+    def _good(self, g: Group) -> bool | None:
+        return None if g == self.deaf else super()._good(g)
+
+
+def test_a_suspect_that_could_not_be_tried_with_one_good_end_is_tried_with_another() -> None:
+    found = search(hosts(4), Deaf({"h02", "h03"}, group("h00", "h02")).attempt)
+    assert (found.ends, found.open) == (("h02", "h03"), ())
+
+
+def test_a_bad_path_to_the_first_good_end_blames_no_end_beside_a_bad_one() -> None:
+    found = search(hosts(4), Cluster({"h02"}, {group("h01", "h03")}).attempt)
+    assert (found.ends, found.paths) == (("h02",), (("h01", "h03"),))
+
+
+def test_two_bad_paths_of_one_group_blame_no_end() -> None:
+    paths = {group("h00", "h03"), group("h01", "h02")}
+    found = search(hosts(9), Cluster(set(), paths).attempt)
+    assert (found.ends, found.open) == ((), ())
+    assert found.paths == (("h00", "h03"), ("h01", "h02"))
