@@ -4,10 +4,12 @@ import hashlib
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Self
 
 import pytest
 
+from appliance import journal
 from appliance.benchmarks.benchmark import (
     Benchmark,
     Outcome,
@@ -217,6 +219,7 @@ def test_a_host_more_asks_for_the_cluster_again_and_for_that_host_alone(
     grown = replace(view, site=site)
     assert _gate(session, grown).state is GateState.PASSED
     assert _gate(session, grown, per_host([*HOSTS, "gpu-3"])).why == "not measured: gpu-3"
+    assert "site with 2 GPU hosts, this one has 3" in _gate(session, grown, both).why
     why = _gate(session, grown, of_cluster([*HOSTS, "gpu-3"])).why
     assert why == "the evidence is of a site with 2 GPU hosts, this one has 3"
 
@@ -600,3 +603,60 @@ def test_a_gate_without_a_limit_needs_no_value_and_keeps_its_unit(
         assert gate.state is state, changes
         assert not gate.holds_back or state is GateState.OPEN
     assert gate.why == "cluster: it was measured in MB/s, the gate is in GB/s"
+
+
+def test_what_the_journal_orders_needs_no_clock(
+    session: Session, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stage changed the host by a clock that was an hour ahead; then it was set back, and the host was measured."""
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(datetime.now(tz).timestamp(), tz) + timedelta(hours=1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "datetime", Ahead)
+        session.journal.append("r0", "host_done", stage="gpu", host="gpu-1", changes=1)
+    begin(session, _benchmark())
+    later = datetime.now(UTC) + timedelta(hours=1)
+    keep_run(session, view, _benchmark(), Outcome(tuple(_good(*HOSTS))), later)
+    assert _gate(session, view).state is GateState.PASSED
+
+
+@pytest.mark.parametrize(
+    ("run", "days", "fresh"), [("elsewhere", -1, True), ("elsewhere", 1, False), ("r1", 1, True)]
+)
+def test_a_receipt_counts_by_its_date_where_this_journal_does_not_know_its_run(
+    session: Session, view: View, run: str, days: int, fresh: bool
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    written = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    receipt = receipt_of("gpu", "x", written=written, run=run)
+    told = view.facts["gpu-1"].model_copy(update={"receipts": {"gpu": receipt}})
+    now = replace(view, facts={**view.facts, "gpu-1": told})
+    assert (_gate(session, now).state is GateState.PASSED) is fresh
+
+
+def test_a_host_that_has_no_gpus_is_asked_for_none(session: Session, view: View) -> None:
+    targets = per_host(["head", "gpu-1"])
+    _run(session, view, _good("head", "gpu-1"), targets)
+    assert _gate(session, view, targets).state is GateState.PASSED
+
+
+def test_gpus_of_several_models_are_told_as_such(session: Session, view: View) -> None:
+    _kept(session, view, gpu="")
+    assert _gate(session, view, WHOLE).why == (
+        f"the evidence is of GPUs of several models, the site has {GPU}"
+    )
+    unknown = replace(_wanted(view, WHOLE), gpus=frozenset())
+    (gate,) = gates_of(session, view, [unknown])
+    assert gate.state is GateState.PASSED
+
+
+def test_a_stage_that_told_no_end_of_its_kind_changed_the_host(
+    session: Session, view: View
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    session.journal.append("r2", "host_failed", stage="gpu", host="gpu-2", changes=0)
+    assert "last change of stage gpu on gpu-2" in _gate(session, view).why

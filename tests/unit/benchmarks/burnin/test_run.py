@@ -13,9 +13,12 @@ from appliance.checks.check import View
 from appliance.errors import ConnectionFailed
 from appliance.models.profile import Limit
 from appliance.models.result import Status
+from appliance.stages.slurm.site import JobContainer
 from tests.profiles import profile_of
 from tests.sites import site_of
 from tests.unit.benchmarks.burnin.test_judge import HOURS, gpu, lines, written
+from tests.unit.benchmarks.gpt3.test_gpt3_run import IMAGE
+from tests.unit.benchmarks.gpt3.test_gpt3_run import view as contained
 
 HOSTS = ("gpu-1", "gpu-2")
 
@@ -113,6 +116,7 @@ def test_a_control_host_that_went_away_leaves_it_running() -> None:
     (result,) = cluster.outcome().results
     assert (result.status, result.fix) == (Status.NOT_ASSESSED, burnin.ON)
     assert "scancel" not in cluster.asked
+    assert cluster.asked.count("squeue") == 2 + burnin.LOST
 
 
 @pytest.mark.parametrize(
@@ -236,3 +240,44 @@ def test_heat_over_time_is_shown_of_each_gpu() -> None:
     assert first.plot.series[0].points[-1][0] == pytest.approx(8.0, abs=0.01)
     blind = [row | {"gpus": []} if row["kind"] == "sample" else row for row in lines()]
     assert Cluster("RUNNING", "", samples=written(blind)).outcome().tables == ()
+
+
+def test_waiting_in_the_queue_takes_nothing_of_its_time() -> None:
+    cluster = Cluster("", *["PENDING"] * 170, "RUNNING")
+    (result,) = cluster.outcome().results
+    assert (result.status, "scancel" in cluster.asked) == (Status.ERROR, True)
+    assert cluster.now > 1700 + HOURS + burnin.LATE
+
+
+def test_a_host_that_does_not_answer_holds_no_burn_in_that_could_be_judged() -> None:
+    class Mute(Cluster):
+        def run(
+            self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
+        ) -> Completed:
+            if argv[0] == "sh" and host == "gpu-2":
+                raise ConnectionFailed("no answer", "is it up?", host)
+            return super().run(host, argv, input=input, timeout=timeout)
+
+    cluster = Mute("", samples=DONE)
+    done = {r.host: r.status for r in cluster.outcome().results if r.id == "burnin.done"}
+    assert "sbatch" in cluster.asked
+    assert done == {"gpu-1": Status.PASS, "gpu-2": Status.ERROR}
+
+
+def test_a_site_that_names_a_container_burns_in_there() -> None:
+    wanted = burnin.Wanted("head", HOSTS, 60.0)
+
+    def script(chosen: JobContainer | None) -> str:
+        seen = contained(2, container=chosen or IMAGE)
+        assert seen.site.slurm.containers
+        given = seen.site.slurm.containers.model_copy(update={"benchmark": chosen})
+        slurm = seen.site.slurm.model_copy(update={"containers": given})
+        site = seen.site.model_copy(update={"slurm": slurm})
+        return burnin.batch(View(seen.profile, site, {}), wanted)
+
+    said = script(IMAGE)
+    assert f"--container-image='{IMAGE.image}'" in said
+    mounts = ",".join((f"{burnin.FOLDER}:{burnin.FOLDER}", *IMAGE.mounts))
+    assert f"--container-mounts='{mounts}'" in said
+    assert "--container" not in script(None)
+    assert "--container" not in burnin.batch(view(), wanted)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from appliance.benchmarks.gpt3.described import Hardware
+from appliance.benchmarks.gpt3 import logs
+from appliance.benchmarks.gpt3.described import Hardware, Recorded
 from appliance.benchmarks.gpt3.judge import SCALING
-from appliance.benchmarks.gpt3.recorded import from_logs, runs_of
+from appliance.benchmarks.gpt3.recorded import from_logs, recording, run_of, runs_of
 from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.steps import UnusableLog
-from appliance.benchmarks.gpt3.throughput import cut
+from appliance.benchmarks.gpt3.throughput import Run, cut
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_profile
 from appliance.errors import ConfigError
@@ -19,6 +20,7 @@ from appliance.models.result import CheckResult, Measurement, Status, Verdict, o
 from tests.unit.benchmarks.gpt3.recorded_logs import (
     DATA,
     WRITERS,
+    bridge,
     files,
     megatron,
     step_times,
@@ -311,3 +313,90 @@ def test_a_log_of_the_future_is_no_evidence(folder: Path) -> None:
     result = _with_head(folder, "[NeMo I 2999-01-01 00:00:00 trainer:1] starting\n")
     assert result.status is Status.NOT_ASSESSED
     assert "in the future" in result.cause
+
+
+SOUND = megatron(step_times(85.7), 2048)
+
+
+def _run(folder: Path, log: bytes, hardware: Hardware | None = None, **said: object) -> Run:
+    """A log of the 5B model on one host, of which runs.yml says no more than this."""
+    file = folder / "a.log"
+    file.write_bytes(log)
+    known = {"log": "a.log", "model": "5b", "platform": "bare-metal", "nodes": 1, **said}
+    return run_of(logs.read(file), Recorded.model_validate(known), REFERENCE, hardware)
+
+
+def test_a_model_that_no_log_is_of_is_input(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="no log of model 7b") as caught:
+        recording(folder, model="7b")
+    assert caught.value.hint == "models there: 126m, 5b"
+
+
+def test_what_nobody_says_of_a_run_is_the_common_rule_and_eight_gpus(tmp_path: Path) -> None:
+    run = _run(tmp_path, SOUND)
+    assert run.rule.startswith("default:")
+    assert (run.gpus_per_node, run.gpu) == (8, None)
+    assert "" not in run.notes
+
+
+def test_a_gpu_is_assumed_only_where_nobody_names_one(tmp_path: Path) -> None:
+    def told(theirs: str | None, **said: object) -> tuple[str | None, list[str]]:
+        run = _run(tmp_path, SOUND, Hardware("site acme", A100, gpu=theirs), **said)
+        return run.gpu, [note for note in run.notes if note.startswith("GPU not named")]
+
+    assumed = "GPU not named in runs.yml: {}, as site acme has it, assumed"
+    own = "NVIDIA A100-SXM4-80GB"
+    assert told(own) == ("A100-SXM4-80GB", [assumed.format(own)])
+    assert told(own, gpu="A100-SXM4-80GB") == ("A100-SXM4-80GB", [])
+    assert told(None) == (None, [])
+    assert told("NVIDIA Voodoo2") == ("NVIDIA Voodoo2", [assumed.format("NVIDIA Voodoo2")])
+
+
+def test_a_folder_names_the_gpus_that_its_runs_name_and_none_else(folder: Path) -> None:
+    assert recording(folder).gpus == {"A100-SXM4-80GB"}
+    (folder / "runs.yml").unlink()
+    assert recording(folder).gpus == frozenset()
+
+
+def test_a_batch_that_the_configuration_alone_prints_counts(tmp_path: Path) -> None:
+    head = b"  global_batch_size ............................... 1024\n"
+    run = _run(tmp_path, head + bridge(step_times(42.85), 0))
+    assert run.global_batch == 1024
+    assert not [note for note in run.notes if "batch" in note]
+
+
+def test_of_several_sequences_runs_yml_says_which(tmp_path: Path) -> None:
+    head = "".join(ARGUMENTS.format(sequence=length) for length in (1024, 2048)).encode()
+    with pytest.raises(UnusableLog, match="several values of sequence length: 1024, 2048") as why:
+        _run(tmp_path, head + SOUND)
+    assert why.value.hint.endswith("as sequence: 2048")
+    assert _run(tmp_path, head + SOUND, sequence=2048).sequence == 2048
+
+
+def test_a_value_that_was_refused_is_told_with_its_line(tmp_path: Path) -> None:
+    *_, last = SOUND.decode().splitlines()
+    odd = last.replace("iteration       20/", "iteration       21/")
+    odd = re.sub(r"iteration \(ms\): [\d.]+", "iteration (ms): 0.0", odd)
+    run = _run(tmp_path, SOUND + odd.encode() + b"\n")
+    (note,) = [note for note in run.notes if "refused" in note]
+    assert note.startswith("1 values refused (first: line 21, ")
+    assert not [note for note in _run(tmp_path, SOUND).notes if "refused" in note]
+
+
+def test_of_repeats_the_widest_spread_and_every_divergence_are_kept(tmp_path: Path) -> None:
+    wide = [85.7 * (1 + 0.05 * (i % 3 - 1)) for i in range(20)]
+    count = iter(range(2, 100))
+    wild = re.sub(
+        r"lm loss: \S+", lambda _: f"lm loss: {next(count):.6E}", megatron(wide, 2048).decode()
+    )
+    alone = [_run(tmp_path, text) for text in (SOUND, wild.encode())]
+    cell = tmp_path / "5b" / "bare-metal"
+    cell.mkdir(parents=True)
+    (cell / "1n-a.log").write_bytes(SOUND)
+    (one,) = runs_of(tmp_path)
+    assert not [note for note in one.notes if note.startswith("mean of")]
+    (cell / "1n-b.log").write_text(wild)
+    (merged,) = runs_of(tmp_path)
+    assert merged.deviation == alone[1].deviation > alone[0].deviation
+    assert merged.diverged == alone[1].diverged != ""
+    assert merged.notes[0].startswith("mean of 2 runs")
