@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from appliance.adapters.remote import Remote
+from appliance.benchmarks import ceilings
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.ceilings import Bounded, Most
 from appliance.benchmarks.equals import Figure, in_container, judge_hosts
 from appliance.benchmarks.hpcc.gates import CHECKS, HPL, STREAM
 from appliance.benchmarks.hpcc.summary import Summary, read
@@ -22,6 +24,7 @@ SECONDS, SMALL_SECONDS = 3600.0, 240.0
 SHARE = 0.1
 """Of the memory that the matrix takes: enough to leave the caches, and an hour is not passed."""
 SMALL_ORDER = 1500
+SHARED = "the host shares its machine"
 FIXES = {
     STREAM: "there: dmidecode -t memory (a missing or slow module), numactl -H, the BIOS's NUMA and power settings",
     HPL: "there: cpupower frequency-info, temperatures, and what else runs; appliance health",
@@ -29,7 +32,8 @@ FIXES = {
 
 # $1 order of the matrix, $2 rows and $3 columns of ranks. hpcc reads its input where it runs, and writes beside it. MPI stays
 # within the host: Slurm has started this task, and no other is wanted of it.
-SCRIPT = """
+SCRIPT = (
+    """
 cat >hpccinf.txt <<END
 HPLinpack benchmark input file
 of one host
@@ -73,6 +77,8 @@ export OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1 OPENBLAS_NUM_THREA
 mpirun -np $(($2 * $3)) --oversubscribe hpcc >/dev/null || exit
 cat hpccoutf.txt
 """
+    + ceilings.ASK
+)
 
 
 def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
@@ -90,7 +96,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
             said |= on_each(view, reach, task(view, group[0]), group)
     summaries, results = _read(view, said)
     for group in _alike(view, [host for host in hosts if host in summaries]):
-        results += _compared(view, {host: summaries[host] for host in group})
+        results += _compared(view, {host: summaries[host] for host in group}, said)
     measured = tuple(
         Measurement(name=r.id, value=r.value, unit=r.unit, target=r.target, simulated=r.simulated)
         for r in results
@@ -100,13 +106,50 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     return Outcome(tuple(results), measured, raw=raw)
 
 
-def _compared(view: View, found: Mapping[str, Summary]) -> Iterator[CheckResult]:
-    evidence = {host: _evidence(one) for host, one in found.items()}
-    for check, unit, pick in ((STREAM, "GB/s", _stream), (HPL, "GFLOPS", _hpl)):
+def _compared(
+    view: View, found: Mapping[str, Summary], said: Mapping[str, Said]
+) -> Iterator[CheckResult]:
+    for check, unit, pick, bound_of in (
+        (STREAM, "GB/s", _stream, _most_memory),
+        (HPL, "GFLOPS", _hpl, _most_processors),
+    ):
         what = f"{check.partition('.')[2].upper()} of its processors"
         figure = Figure(check, what, unit, FIXES[check])
-        values = {host: pick(one) for host, one in found.items()}
+        values, evidence = {}, {}
+        for host, one in found.items():
+            bound = bound_of(view, host, said[host].output)
+            if isinstance(bound, Most) and bound.passed_by(pick(one)):
+                yield _impossible(figure, host, pick(one), bound)
+                continue
+            values[host] = pick(one)
+            evidence[host] = f"{_evidence(one)}; {ceilings.told(bound, unit)}"
         yield from judge_hosts(view, figure, values, evidence)
+
+
+def _impossible(figure: Figure, host: str, value: float, bound: Most) -> CheckResult:
+    cause = (
+        f"{figure.what} cannot be {value:.4g} {figure.unit}: {ceilings.told(bound, figure.unit)}"
+    )
+    fix = "run hpcc there by hand and look: caches that hold it all, a clock that is wrong"
+    return judged(
+        host,
+        Status.ERROR,
+        value=float(f"{value:.4g}"),
+        unit=figure.unit,
+        cause=cause,
+        fix=fix,
+    ).of(figure.check)
+
+
+def _most_memory(view: View, host: str, text: str) -> Bounded:
+    facts = view.facts.get(host)
+    if facts is None or in_container(view, host):
+        return SHARED
+    return ceilings.of_memory(text, facts.memory.total)
+
+
+def _most_processors(view: View, host: str, text: str) -> Bounded:
+    return SHARED if in_container(view, host) else ceilings.of_processors(text, _cores(view, host))
 
 
 def task(view: View, host: str) -> Task:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from appliance.adapters.pods import PodRemote
 from appliance.adapters.remote import Remote
-from appliance.benchmarks import floors
+from appliance.benchmarks import ceilings, floors
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, search
+from appliance.benchmarks.ceilings import Bounded, Most
 from appliance.benchmarks.fio.run import sizes
 from appliance.benchmarks.jobs import Reach, Said, Task, as_one, on_each
 from appliance.benchmarks.nccl.gates import ALL, CURVE, GROUPS, HOST, LOOPBACK
@@ -26,12 +27,13 @@ from appliance.report.wording import fold
 INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or name a container that has them: slurm.containers.benchmark"
 TOO_SHORT = 1 << 30
 """Bytes: a smaller largest message has not reached the plateau that limits speak of."""
-ABOVE_WIRE = 1.02
-"""More than the wire is no measurement of it: a tree over two hosts or in-network reduction hides a bad port (nccl#1576)."""
+UNWIRED = "traffic between ports of one adapter need not cross the wire"
+NO_RATE = "the class has no ports of known rate"
 OTHERS = ("all_gather", "reduce_scatter", "alltoall")
 NO_MPI = "between hosts of Kubernetes nothing starts nccl-tests: it is started by Slurm's PMIx"
 ASSIGN = "appliance node assign HOST slurm, then appliance validate nccl"
 FIX_HOST = "there: nvidia-smi nvlink -s and nvidia-smi topo -m; then appliance validate dcgm"
+FIX_HIGH = "unset NCCL_ALGO and SHARP settings of the site, and look which nccl-tests ran"
 FIX_FABRIC = "there: ibstat, port counters, ACS and GPUDirect (nvidia-peermem); then appliance validate perftest"
 
 # $1 collective, $2 GPUs of one process, $3 largest message, then variables for NCCL.
@@ -123,7 +125,8 @@ def _alone(
         found.raw.append(Raw(f"{check.partition('.')[2]}-{host}.txt", one.output or one.cause))
         measured = measured_of(one, gpu_least(view.profile, view.site), (host,))
         fix = FIX_HOST if check == HOST else FIX_FABRIC
-        found.results += judge(check, place(host), one, measured, bound, fix)
+        most = ceilings.of_collective(view, host) if check == HOST else UNWIRED
+        found.results += judge(check, place(host), one, measured, bound, fix, most)
 
 
 def measured_of(said: Said, gpus: int, hosts: Sequence[str]) -> Collective | str:
@@ -148,9 +151,9 @@ def judge(
     measured: Collective | str,
     bound: Limit | None,
     fix: str,
-    wire: float | None = None,
+    most: Bounded,
 ) -> Iterator[CheckResult]:
-    """The largest message against ``bound``, and whether the curve rises. ``wire``: GB/s that cannot be passed."""
+    """The largest message against ``bound``, and whether the curve rises. ``most``: GB/s that cannot be passed."""
     if said.trouble:
         yield said.verdict(check, at)
         return
@@ -159,18 +162,18 @@ def judge(
             check
         )
         return
-    yield _peak(check, at, measured, bound, fix, wire)
+    yield _peak(check, at, measured, bound, fix, most)
     yield _curve(at, measured, check)
 
 
 def _peak(
-    check: str, at: Place, measured: Collective, bound: Limit | None, fix: str, wire: float | None
+    check: str, at: Place, measured: Collective, bound: Limit | None, fix: str, most: Bounded
 ) -> CheckResult:
     peak = measured.peak
     shown: dict[str, object] = {
         "value": peak.busbw,
         "unit": "GB/s",
-        "evidence": f"{_size(peak.size)} messages",
+        "evidence": f"{_size(peak.size)} messages; {ceilings.told(most, 'GB/s')}",
     }
     if bound:
         shown |= {"limit": bound.value, "limit_source": bound.source}
@@ -179,13 +182,14 @@ def _peak(
         return failed(at, cause, "take it out of service; appliance validate dcgm", **shown).of(
             check
         )
-    if wire and peak.busbw > wire * ABOVE_WIRE:
-        cause = f"{peak.busbw:g} GB/s is more than the wire carries ({wire:g}): this measured something else"
+    # A tree over two hosts or in-network reduction passes the wire, and hides a bad port (nccl#1576).
+    if isinstance(most, Most) and most.passed_by(peak.busbw):
+        cause = f"{peak.busbw:g} GB/s is more than {most.why} ({most.value:.4g}): this measured something else"
         return judged(
             at,
             Status.ERROR,
             cause=cause,
-            fix="unset NCCL_ALGO and SHARP settings of the site",
+            fix=FIX_HIGH,
             **shown,
         ).of(check)
     if peak.size < TOO_SHORT:
@@ -278,10 +282,11 @@ def _over(
     found.raw.append(Raw(name, said.output or said.cause))
     measured = measured_of(said, gpu_least(view.profile, view.site), hosts)
     fabric = view.profile.hardware.fabric
-    wire = fabric.ports * fabric.rate_gbps / 8 or None
+    wire = fabric.ports * fabric.rate_gbps / 8
+    most = Most(wire, "what the wire carries") if wire else NO_RATE
     which = "" if collective == "all_reduce" else f"{collective} "
     at = place(CLUSTER, f"{which}{len(hosts)} hosts" if check == ALL else " ".join(hosts))
-    results = list(judge(check, at, said, measured, bound, FIX_FABRIC, wire))
+    results = list(judge(check, at, said, measured, bound, FIX_FABRIC, most))
     if check == ALL:
         found.results += results
     if check == ALL and isinstance(measured, Collective):

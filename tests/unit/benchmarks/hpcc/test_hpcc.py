@@ -97,7 +97,9 @@ def test_a_floor_names_the_slow_one_of_two() -> None:
 def test_hosts_of_other_hardware_are_no_equals() -> None:
     found = results(9, Hosts(slow=["gpu-9"]))
     assert found["hpcc.stream gpu-9"].status is Status.NOT_ASSESSED
-    assert found["hpcc.stream gpu-1"].evidence == "hpcc 1.5.0, 2 ranks, matrix of 1000"
+    assert found["hpcc.stream gpu-1"].evidence == (
+        "hpcc 1.5.0, 2 ranks, matrix of 1000; not bounded: the host does not list its memory modules (dmidecode)"
+    )
 
 
 def test_a_run_that_breaks_off_is_an_error_of_both_figures() -> None:
@@ -178,3 +180,57 @@ def test_hosts_of_which_one_is_a_container_are_measured_in_turn_and_it_is_marked
     assert wrong["hpcc.hpl", "gpu-2"].simulated
     (nobody,) = hpcc.run(View(profile_of(), site_of("head"), {}), Hosts()).results
     assert nobody.status is Status.NOT_ASSESSED
+
+
+class Telling(Hosts):
+    """Hosts that tell of their memory and processors, too; ``odd`` with a triad of its own."""
+
+    def __init__(self, told: str, odd: str = "69.8805") -> None:
+        super().__init__()
+        self.told, self.odd = told, odd
+
+    def step(self, argv: Sequence[str]) -> Completed:
+        node = value(argv, "--nodelist")
+        text = REAL.replace("Triad=69.8805", f"Triad={self.odd}") if node == "gpu-1" else REAL
+        text += self.told
+        lines = [f"appliance-begin host={node}", *text.splitlines()]
+        lines.append(f"appliance-end code=0 size={len(text)}")
+        return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+
+
+MODULES = "".join(
+    "appliance-memory: Memory Device\nappliance-memory: \tData Width: 64 bits\n"
+    "appliance-memory: \tSize: 2 TB\nappliance-memory: \tConfigured Memory Speed: 4800 MT/s\n"
+    for _ in range(4)
+)
+CORES = "appliance-flags: fpu sse2 avx avx2 fma\nappliance-clock: intel_pstate\nappliance-khz: {}\n"
+
+
+def test_a_figure_that_no_such_memory_gives_is_an_error_and_no_equal_of_others() -> None:
+    """Four modules of 38.4 GB/s are 153.6; two ranks of 69.9 fit, two of 80 do not."""
+    good = results(5, Telling(MODULES))
+    assert {r.status for n, r in good.items() if n.startswith("hpcc.stream")} == {Status.PASS}
+    assert "at most 153.6 GB/s (4 memory modules)" in good["hpcc.stream gpu-1"].evidence
+    bad = results(5, Telling(MODULES, odd="80"))
+    odd = bad["hpcc.stream gpu-1"]
+    assert (odd.status, odd.value) == (Status.ERROR, 160.0)
+    assert "cannot be 160 GB/s: at most 153.6 GB/s" in odd.cause
+    assert bad["hpcc.stream gpu-2"].status is Status.PASS
+    assert bad["hpcc.stream gpu-2"].limit_source.startswith("within 10 % of 4 equal hosts")
+
+
+@pytest.mark.parametrize(("khz", "status"), [(3_000_000, Status.PASS), (4_000, Status.ERROR)])
+def test_no_processor_is_faster_than_its_cores_and_clock(khz: int, status: Status) -> None:
+    """64 cores of 16 operations a cycle; HPL reached 4.598 GFLOPS."""
+    found = results(5, Telling(CORES.format(khz)))
+    assert {r.status for n, r in found.items() if n.startswith("hpcc.hpl")} == {status}
+
+
+def test_hosts_that_share_a_machine_are_bounded_by_nothing() -> None:
+    names = ["head", "gpu-1"]
+    facts = {n: facts_of(n, os={"container": "lxc"}) for n in names}
+    found = hpcc.run(
+        View(profile_of(), site_of(*names), facts), Telling(CORES.format(1000))
+    ).results
+    assert {r.status for r in found} == {Status.NOT_ASSESSED}
+    assert all("not bounded: the host shares its machine" in r.evidence for r in found)

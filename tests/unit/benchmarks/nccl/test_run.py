@@ -7,6 +7,7 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks import floors
+from appliance.benchmarks.ceilings import Most
 from appliance.benchmarks.jobs import Said
 from appliance.benchmarks.nccl import run as nccl
 from appliance.checks.check import View
@@ -19,6 +20,7 @@ from tests.unit.benchmarks.batches import Batches, value
 DATA = Path(__file__).parents[3] / "data/benchmarks/nccl"
 HOST, PAIR = (DATA / "host.txt").read_text(), (DATA / "two-hosts.txt").read_text()
 A100 = "NVIDIA A100-SXM4-80GB"
+WIRE = Most(200.0, "the wire")
 
 
 def view(count: int, gpu: str = A100) -> View:
@@ -133,7 +135,7 @@ def test_more_than_the_wire_is_an_error_and_no_pass() -> None:
     said = Said(table(["gpu-1", "gpu-2"], 487.9))
     measured = nccl.measured_of(said, 8, ("gpu-1", "gpu-2"))
     bound = floors.of_fabric(view(2), "nccl.cluster")
-    results = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", 200.0)
+    results = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", WIRE)
     assert next(iter(results)).status is Status.ERROR
 
 
@@ -170,9 +172,9 @@ def test_what_is_reached_between_floor_and_wire_is_good(busbw: float, status: St
     said = Said(table(["gpu-1", "gpu-2"], busbw))
     measured = nccl.measured_of(said, 8, ("gpu-1", "gpu-2"))
     bound = floors.of_fabric(view(2), "nccl.cluster")
-    peak, curve = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", 200.0)
+    peak, curve = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", WIRE)
     assert (peak.status, peak.value, peak.unit) == (status, busbw, "GB/s")
-    assert (peak.limit, peak.evidence) == (180.0, "8 GiB messages")
+    assert (peak.limit, peak.evidence) == (180.0, "8 GiB messages; at most 200 GB/s (the wire)")
     assert (curve.id, curve.target) == ("nccl.curve", "cluster/cluster")
 
 
@@ -183,7 +185,10 @@ def test_a_message_of_1_gib_is_long_enough() -> None:
         if int(row.split()[0]) > 1 << 30:
             shorter = shorter.replace(f"{row}\n", "")
     result = found(1, Cluster(alone=shorter))["nccl.host", "gpu-1"]
-    assert (result.status, result.evidence) == (Status.PASS, "1 GiB messages")
+    assert (result.status, result.evidence) == (
+        Status.PASS,
+        "1 GiB messages; not bounded: how fast the links of each GPU are is not known",
+    )
 
 
 def test_a_dent_fails_the_curve_with_its_size_and_the_peak_stays_good() -> None:
@@ -212,7 +217,7 @@ def test_a_program_that_fails_is_an_error_with_its_last_word() -> None:
     said = Said("half a table", 3, "NCCL WARN Cuda failure")
     measured = nccl.measured_of(said, 8, ("gpu-1",))
     assert measured == "nccl-tests ended with 3: NCCL WARN Cuda failure"
-    (result,) = nccl.judge("nccl.host", place("gpu-1"), said, measured, None, "")
+    (result,) = nccl.judge("nccl.host", place("gpu-1"), said, measured, None, "", "x")
     assert (result.status, result.cause) == (Status.ERROR, measured)
 
 
@@ -282,7 +287,9 @@ def test_hosts_that_pass_more_than_the_wire_are_no_good_ones() -> None:
 
     results = found(2, Hidden())
     assert {results["nccl.groups", n].status for n in ("gpu-1", "gpu-2")} == {Status.NOT_ASSESSED}
-    assert "250 GB/s is more than the wire carries (200)" in results["nccl.groups", "gpu-1"].cause
+    assert (
+        "250 GB/s is more than what the wire carries (200)" in results["nccl.groups", "gpu-1"].cause
+    )
     assert results["nccl.cluster", "cluster/2 hosts"].status is Status.NOT_ASSESSED
 
 
@@ -307,3 +314,18 @@ def test_one_host_alone_is_measured_by_itself_and_against_nobody() -> None:
         "nccl.loopback",
         "nccl.curve",
     }
+
+
+@pytest.mark.parametrize(("busbw", "status"), [("590.50", Status.PASS), ("600.90", Status.ERROR)])
+def test_a_host_passes_no_figure_that_its_links_cannot_carry(busbw: str, status: Status) -> None:
+    """12 links of 25 GB/s and a slot of 31.5: a GPU takes in 331.5 GB/s, of which bus bandwidth is 7/4."""
+    seen = view(1)
+    gpus = gpus_of(A100, 8)
+    told = {"pcie_max_generation": 4, "pcie_max_width": 16, "nvlinks_active": 12}
+    devices = tuple(gpu.model_copy(update=told) for gpu in gpus.devices)
+    facts = {"gpu-1": facts_of("gpu-1", gpus=gpus.model_copy(update={"devices": devices}))}
+    cluster = Cluster(alone=HOST.replace("235.58", busbw))
+    results = nccl.run(View(seen.profile, seen.site, facts), cluster).results
+    (host,) = [r for r in results if r.id == "nccl.host"]
+    assert host.status is status, host
+    assert "at most 580.1 GB/s (what links of 331.5 GB/s to a GPU allow)" in host.evidence

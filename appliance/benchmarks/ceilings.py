@@ -1,0 +1,127 @@
+"""What a figure cannot pass: by the links of a host's GPUs, its memory modules, its processors. What the host does not tell bounds nothing, and that is said."""
+
+import re
+from dataclasses import dataclass
+
+from appliance.checks.check import View
+from appliance.models.gpus import gpu_least
+from appliance.models.profile import Interconnect
+from appliance.stages.gpu.facts import Gpu
+from appliance.stages.gpu.part import gpu_parts
+
+ABOVE = 1.02
+"""So far above what is possible a figure may be: clocks of hosts and rates of links differ by less."""
+PCIE_LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+"""GB/s one way by generation (PCI-SIG: 2.5, 5, 8, 16, 32, 64 GT/s, less their encoding)."""
+PER_CYCLE = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("sse2", 4))
+"""Double precision operations of a core by the widest vectors of x86: two units, each with multiplication and addition."""
+TURBO_TOLD = ("intel_pstate", "intel_cpufreq", "amd-pstate", "amd_pstate")
+"""Drivers of cpufreq whose highest clock is that of the boost; acpi-cpufreq's may be below it."""
+BUS = 64
+"""Bits of a memory module, ECC apart; one that is told as narrower is a half of DDR5's."""
+SIZES = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+LISTED = 0.9
+"""Share of the host's memory that its list of modules must cover: what is not in it has a bandwidth, too."""
+ASK = r"""
+dmidecode -t 17 2>/dev/null | grep -E 'Memory Device$|^[[:space:]]*(Size|Data Width|Configured (Memory|Clock) Speed):' |
+  sed 's/^/appliance-memory: /'
+sed -n 's/^flags[[:space:]]*: /appliance-flags: /p' /proc/cpuinfo | head -n 1
+cd /sys/devices/system/cpu && sed -n 's/^/appliance-clock: /p' cpu0/cpufreq/scaling_driver 2>/dev/null
+cat cpu[0-9]*/cpufreq/cpuinfo_max_freq 2>/dev/null | sort -n | tail -n 1 | sed 's/^/appliance-khz: /'
+"""
+"""What a script on the host prints of it, for ``of_memory`` and ``of_processors``."""
+
+
+@dataclass(frozen=True)
+class Most:
+    """A bound, and where it comes from."""
+
+    value: float
+    why: str
+
+    def passed_by(self, value: float) -> bool:
+        """Whether no such figure is possible."""
+        return value > self.value * ABOVE
+
+
+Bounded = Most | str
+"""The bound, or why there is none."""
+
+
+def told(bound: Bounded, unit: str) -> str:
+    """For what is shown beside a figure."""
+    if isinstance(bound, str):
+        return f"not bounded: {bound}"
+    return f"at most {bound.value:.4g} {unit} ({bound.why})"
+
+
+def of_collective(view: View, host: str) -> Bounded:
+    """Bus bandwidth in GB/s of all_reduce over the GPUs of a host: each must take in the whole result by its own links, whoever adds up.
+
+    Bus bandwidth counts 2 (n - 1) / n octets for each octet of the result.
+    """
+    facts, count = view.facts.get(host), gpu_least(view.profile, view.site)
+    gpus = facts.gpus.devices if facts and facts.gpus else ()
+    ways = [_takes_in(gpu, view.profile.hardware.gpu.interconnect) for gpu in gpus]
+    known = [way for way in ways if way is not None]
+    if not known or len(known) < len(ways):
+        return "how fast the links of each GPU are is not known"
+    least = min(known)
+    return Most(2 * (count - 1) / count * least, f"what links of {least:.4g} GB/s to a GPU allow")
+
+
+def _takes_in(gpu: Gpu, interconnect: Interconnect) -> float | None:
+    """GB/s that the GPU's NVLinks and its slot can bring it, all together."""
+    lane = PCIE_LANE.get(gpu.pcie_max_generation or 0)
+    if lane is None or not gpu.pcie_max_width:
+        return None
+    slot = lane * gpu.pcie_max_width
+    if interconnect is Interconnect.PCIE:
+        return slot
+    part = gpu_parts().find(gpu.name)
+    links = gpu.nvlinks_active
+    if links is None:
+        links = part.nvlinks if part else None
+    speed = gpu.nvlink_speed or (part.nvlink_speed if part else None)
+    if links is None or (links and not speed):
+        return None
+    return slot + links * (speed or 0) / 1000
+
+
+def of_memory(text: str, total: int) -> Bounded:
+    """GB/s of all memory modules together; ``total``: bytes the host has."""
+    listed = "\n".join(re.findall(r"^appliance-memory: ?(.*)$", text, re.M))
+    rates, size = [], 0
+    for module in listed.split("Memory Device")[1:]:
+        holds = re.search(r"^\s*Size: (\d+) (kB|MB|GB|TB)$", module, re.M)
+        if holds is None:
+            continue
+        size += int(holds[1]) * SIZES[holds[2]]
+        speed = re.search(r"^\s*Configured (?:Memory|Clock) Speed: (\d+) M", module, re.M)
+        width = re.search(r"^\s*Data Width: (\d+) bits", module, re.M)
+        if speed is None or not int(speed[1]):
+            return "the host does not tell how fast its memory modules are"
+        rates.append(int(speed[1]) * max(BUS, int(width[1]) if width else BUS) / 8 / 1000)
+    if not rates:
+        return "the host does not list its memory modules (dmidecode)"
+    if size < LISTED * total:
+        return "the host has memory that it does not list as modules"
+    return Most(sum(rates), f"{len(rates)} memory modules")
+
+
+def of_processors(text: str, cores: int) -> Bounded:
+    """GFLOPS of double precision of all cores at their highest clock."""
+    flags = _said(text, "flags").split()
+    each = next((count for flag, count in PER_CYCLE if flag in flags), 0)
+    driver, clock = _said(text, "clock"), _said(text, "khz")
+    if not each or not cores:
+        return "what a core does in a cycle is known of x86 alone"
+    if not driver.startswith(TURBO_TOLD) or not clock.isdigit() or not int(clock):
+        return "the host does not tell the highest clock of its cores"
+    ghz = int(clock) / 1e6
+    return Most(cores * ghz * each, f"{cores} cores x {ghz:.3g} GHz x {each} a cycle")
+
+
+def _said(text: str, what: str) -> str:
+    found = re.search(rf"^appliance-{what}: (.*)$", text, re.M)
+    return found[1].strip() if found else ""
