@@ -220,6 +220,7 @@ def test_what_rests_on_no_gpu_says_so_and_each_target_is_of_what_was_measured() 
         "fio.total_write": ["cluster/data 2 hosts"],
         "fio.decay": ["cluster/data 2 hosts"],
         "fio.visible": ["cluster/data 2 hosts"],
+        "fio.locks": ["cluster/data 2 hosts"],
         "hpcc.hpl": ["gpu-1", "gpu-2"],
     }
     rails = perftest_gates(asking(rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180))
@@ -227,6 +228,22 @@ def test_what_rests_on_no_gpu_says_so_and_each_target_is_of_what_was_measured() 
     results = fio.run(seen, Fio()).results
     asked_of_fio = [gate for name, gate in gates.items() if name.startswith("fio")]
     assert [gate.id for gate in asked_of_fio if not closes(gate, results)] == ["fio.total_write"]
+
+
+def test_who_asks_what_hosts_see_of_each_other_asks_for_locks_too() -> None:
+    seen = asking(storage_view(2), fio__visible=1)
+    visible, locks = fio_gates(seen)
+    assert (visible.id, locks.id, locks.limit) == ("fio.visible", "fio.locks", None)
+    sound = fio.run(seen, Fio()).results
+    assert [closes(gate, sound) for gate in (visible, locks)] == [True, True]
+    bad = tuple(
+        r.model_copy(update={"status": Status.FAIL}) if r.id == "fio.locks" else r for r in sound
+    )
+    assert [closes(gate, bad) for gate in (visible, locks)] == [True, False]
+    assert fio_gates(asking(storage_view(1), fio__visible=1)) == ()
+    assert [g.id for g in fio_gates(asking(storage_view(2), fio__total_read=1))] == [
+        "fio.total_read"
+    ]
 
 
 def test_a_site_without_scratch_has_no_gate_of_it() -> None:
