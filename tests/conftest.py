@@ -35,7 +35,13 @@ SHARED_RACK = {
 SHARED_CLUSTER = {"test_kubernetes": "cluster", "test_node_assign": "cluster"}
 """Modules that follow each other on one rack with a cluster (tests/integration/kept.py)."""
 
-ON_API_SERVER = ("test_limits", "test_members", "test_queues", "test_tenants")
+ON_API_SERVER = (
+    "test_limits",
+    "test_members",
+    "test_pods_at_work",
+    "test_queues",
+    "test_tenants",
+)
 """Modules that need an API server alone. The first compiles it, where that was not done, and the others would wait."""
 
 BY_PARAMETER = ("test_molecule", "test_own_site")

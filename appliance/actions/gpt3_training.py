@@ -10,6 +10,7 @@ from appliance.errors import ConfigError
 from appliance.models.events import Observer
 from appliance.models.gpus import gpu_least
 from appliance.models.site import Owner
+from appliance.stages.slurm.site import JobContainer
 
 
 def asked(
@@ -18,12 +19,12 @@ def asked(
     nodes: Sequence[int],
     observer: Observer,
     way: Owner,
-    *,
-    contained: bool,
+    container: JobContainer | None,
 ) -> Request:
-    """The training that was asked for; ``way``: whose GPU hosts; ``contained``: a container was named. Raises ConfigError where the site cannot carry it."""
+    """The training that was asked for; ``way``: whose GPU hosts; ``container``: one that was named. Raises ConfigError where the site cannot carry it."""
     small = model is None or model.lower() == SMALL
-    request = Request(SMALL if small else model_named(model) or SMALL, tuple(nodes))
+    image = container.image if container and way is Owner.KUBERNETES else ""
+    request = Request(SMALL if small else model_named(model) or SMALL, tuple(nodes), image)
     loaded = locate(target, raise_rack=False, observer=observer)
     site, hosts = loaded.site, len(loaded.site.gpu_hosts_of(way))
     for count in nodes:
@@ -39,17 +40,12 @@ def asked(
             )
     if small:
         return request
-    if way is Owner.KUBERNETES:
-        raise ConfigError(
-            f"{request.model} is trained through slurm; through kubernetes the small model alone",
-            "leave --model out, or write the jobs to submit by hand: appliance validate gpt3 --render DIR",
-        )
     if "gpu" in site.simulated:
         raise ConfigError(
             f"the GPUs of site {site.name} are simulated, and {request.model} is trained on real ones",
             "train the small model: leave --model out",
         )
-    if site.slurm.containers is None and not contained:
+    if way is Owner.SLURM and site.slurm.containers is None and not container:
         raise ConfigError(
             f"{request.model} is trained in NeMo's container, and site {site.name} has no section slurm.containers",
             "add the section (docs/containers.md) and appliance deploy --stage slurm, or train the small model: leave --model out",

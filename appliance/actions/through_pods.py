@@ -9,6 +9,7 @@ from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.pods import PodRemote, Way
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
+from appliance.models.gpus import gpu_count
 from appliance.models.site import Owner
 
 BENCHMARKS = ("gpt3", "nccl", "fio", "hpcc")
@@ -36,5 +37,21 @@ def through(session: Session, pods: Pods | None) -> Iterator[Session]:
             "leave it out, or: appliance node assign HOST kubernetes",
         )
     with KubernetesApi(pods.kubeconfig) as api:
-        remote = PodRemote(session.remote, api, hosts, pods.way, session.cancelled.is_set)
-        yield replace(session, remote=remote)
+        door = PodRemote(
+            session.remote,
+            api,
+            hosts,
+            pods.way,
+            _whole(session),
+            cancelled=session.cancelled.is_set,
+        )
+        yield replace(session, remote=door)
+
+
+def _whole(session: Session) -> dict[str, int]:
+    """GPUs of each host of Kubernetes; none where it may offer parts of GPUs in their place."""
+    site, profile = session.site, session.profile
+    pools = site.scheduler.node_pools if site.scheduler else ()
+    divided = site.mig.declares or any(p.mig != "none" or p.mig_on_demand for p in pools)
+    hosts = () if divided else site.gpu_hosts_of(Owner.KUBERNETES)
+    return {host.name: gpu_count(profile, host) for host in hosts}

@@ -21,7 +21,7 @@ T = TypeVar("T")
 NAMESPACE = "appliance-benchmarks"
 OWN = {"appliance/benchmark": "true"}
 HOST_ROOT = "/host"
-GPU = "nvidia.com/gpu"
+GPU, FABRIC = "nvidia.com/gpu", "rdma/fabric"
 KAI, QUEUE_LABEL = "kai-scheduler", "kai.scheduler/queue"
 START_SECONDS = 60.0
 """A host that the scheduler does not free for longer is busy, which is no fault; as with Slurm."""
@@ -33,6 +33,20 @@ LOST = 30
 """Polls that the API server may leave unanswered: the Job goes on meanwhile."""
 KILLED = 128
 """Above it an exit code is a signal's."""
+BROKEN = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+    }
+)
+"""Kubelet's words for a container that waiting does not start."""
+
+
+class OtherGpus(ConnectionFailed):
+    """The cluster may give out another number of the host's GPUs than it has."""
 
 
 class Logged(Cluster, Protocol):
@@ -52,6 +66,19 @@ class Way:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What a pod does, and for at most how many s. ``image``: what it runs in; "": the host's own root.
+
+    In an image it has the host's shared memory, may lock memory, and has a share of the fabric where the host offers one.
+    """
+
+    argv: Sequence[str]
+    timeout: float
+    image: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Rank:
     """How one of several programs that work together ended; ``code`` None: it was still at work when another had failed."""
 
@@ -62,12 +89,16 @@ class Rank:
 
 @dataclass(frozen=True)
 class PodRemote:
-    """Runs on ``hosts`` through Kubernetes, on all others as ``beside`` does. Once ``cancelled`` says so it gives up."""
+    """Runs on ``hosts`` through Kubernetes, on all others as ``beside`` does. Once ``cancelled`` says so it gives up.
+
+    ``gpus``: how many a host has, where the cluster must offer just those.
+    """
 
     beside: Reachable
     cluster: Logged
     hosts: frozenset[str]
     way: Way
+    gpus: Mapping[str, int] = field(default_factory=dict)
     cancelled: Callable[[], bool] = field(default=lambda: False)
     now: Callable[[], float] = field(default=time.monotonic)
     sleep: Callable[[float], None] = field(default=time.sleep)
@@ -80,7 +111,7 @@ class PodRemote:
             return self.beside.run(host, argv, input=input, timeout=timeout)
         name = _name()
         try:
-            self._submit(name, host, argv, timeout)
+            self._submit(name, host, Work(argv, timeout))
             try:
                 return self._ended(name, host, argv, timeout)
             finally:
@@ -88,27 +119,26 @@ class PodRemote:
         except ClusterFailed as error:
             raise ConnectionFailed(error.message, error.hint, host) from error
 
-    def gang(
-        self, hosts: Sequence[str], argv: Sequence[str], timeout: float, port: int
-    ) -> tuple[Rank, ...]:
+    def gang(self, hosts: Sequence[str], work: Work, port: int) -> tuple[Rank, ...]:
         """The program on all of these hosts at once, over the network of pods, each told as torchrun would who it is and where the first is.
 
-        The first that fails ends the others. Raises ConnectionFailed where one is not placed, or DeadlineExceeded.
+        The first that fails ends the others. Raises ConnectionFailed where one is not placed or cannot start, OtherGpus, or
+        DeadlineExceeded.
         """
         names = [_name() for _ in hosts]
-        common = {"WORLD_SIZE": str(len(hosts)), "MASTER_PORT": str(port)}
+        common = {**work.variables, "WORLD_SIZE": str(len(hosts)), "MASTER_PORT": str(port)}
         begun = self.now()
         try:
             own = {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-            first = [_variable("MASTER_ADDR", own), *_variables(common | {"RANK": "0"})]
-            self._submit(names[0], hosts[0], argv, timeout, first)
-            address = self._placed(names[0], hosts[0], begun)
+            first = [_variable("MASTER_ADDR", own), *_of_rank(common, 0, hosts[0])]
+            self._submit(names[0], hosts[0], work, first)
+            address = self._placed(names[0], hosts[0], work)
             for rank, (name, host) in enumerate(zip(names[1:], hosts[1:], strict=True), 1):
-                given = common | {"RANK": str(rank), "MASTER_ADDR": address}
-                self._submit(name, host, argv, timeout, _variables(given))
+                given = common | {"MASTER_ADDR": address}
+                self._submit(name, host, work, _of_rank(given, rank, host))
             for name, host in zip(names[1:], hosts[1:], strict=True):
-                self._placed(name, host, begun)
-            return self._ranks(names, hosts, begun + START_SECONDS + timeout)
+                self._placed(name, host, work)
+            return self._ranks(names, hosts, begun + START_SECONDS + work.timeout)
         except ClusterFailed as error:
             raise ConnectionFailed(error.message, error.hint, hosts[0]) from error
         finally:
@@ -123,13 +153,18 @@ class PodRemote:
         """See Reachable."""
         self.beside.leave(host)
 
-    def _placed(self, name: str, host: str, begun: float) -> str:
-        """The pod's address. Raises ConnectionFailed where the scheduler gives it no host in time."""
+    def _placed(self, name: str, host: str, work: Work) -> str:
+        """The pod's address. Raises ConnectionFailed where the scheduler gives it no host in time, or it cannot start."""
+        begun = self.now()
+        # An image is fetched first, which takes its time; a host that has taken the pod is given.
+        patience = work.timeout if work.image else START_SECONDS
         while True:
             status = self._status(name)[1]
+            _startable(status, host)
             if status.get("podIP") and status.get("phase", "Pending") != "Pending":
                 return str(status["podIP"])
-            if self.now() - begun > START_SECONDS:
+            bound = patience if _scheduled(status) else START_SECONDS
+            if self.now() - begun > bound:
                 raise ConnectionFailed(
                     f"Kubernetes gives {host} no work: {_why(status)}",
                     f"kubectl describe node {host} says who has it, or whether it is cordoned",
@@ -181,12 +216,7 @@ class PodRemote:
             self.cluster.delete(Ref("batch/v1", "Job", name, NAMESPACE))
 
     def _submit(
-        self,
-        name: str,
-        host: str,
-        argv: Sequence[str],
-        timeout: float,
-        variables: Sequence[Mapping[str, Any]] = (),
+        self, name: str, host: str, work: Work, variables: Sequence[Mapping[str, Any]] = ()
     ) -> None:
         labels = OWN | {"pod-security.kubernetes.io/enforce": "privileged"}
         meta = {"name": NAMESPACE, "labels": labels}
@@ -196,8 +226,16 @@ class PodRemote:
             raise ConnectionFailed(
                 f"the cluster has no node {host}", "appliance node show says whose it is", host
             )
-        gpus = str(node.get("status", {}).get("allocatable", {}).get(GPU, "0"))
-        self.cluster.apply(job(name, host, argv, timeout, gpus, self.way, variables))
+        offered = node.get("status", {}).get("allocatable", {})
+        wanted = self.gpus.get(host)
+        # A cluster without a device plugin knows nothing of GPUs, and gives out what has none.
+        if wanted is not None and str(offered.get(GPU, wanted)) != str(wanted):
+            raise OtherGpus(
+                f"Kubernetes offers {offered[GPU]} GPUs of {host}, which has {wanted}",
+                "appliance health --check scheduler.gpus; the log of the device plugin there: it counts them when it starts",
+                host,
+            )
+        self.cluster.apply(job(name, host, work, offered, self.way, variables))
 
     def _ended(self, name: str, host: str, argv: Sequence[str], timeout: float) -> Completed:
         begun = self.now()
@@ -217,23 +255,25 @@ class PodRemote:
 def job(
     name: str,
     host: str,
-    argv: Sequence[str],
-    timeout: float,
-    gpus: str,
+    work: Work,
+    offered: Mapping[str, Any],
     way: Way,
     variables: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The Job: one pod on the host, with all of its GPUs where it has any, so that no work of others is beside it."""
-    asked = {"cpu": "100m", "memory": "128Mi"} | ({GPU: gpus} if gpus not in {"", "0"} else {})
+    """The Job: one pod on the host, with all of its GPUs where it has any, so that no work of others is beside it.
+
+    ``offered``: what the cluster may give out there.
+    """
+    gpus = str(offered.get(GPU, "0"))
+    whole = {GPU: gpus} if gpus not in {"", "0"} else {}
+    if work.image and str(offered.get(FABRIC, "0")) != "0":
+        whole[FABRIC] = "1"
     labels = OWN | ({QUEUE_LABEL: way.queue} if way.queue else {})
     container = {
         "name": "work",
-        "image": way.image,
-        "command": ["chroot", HOST_ROOT, *argv],
         "env": list(variables),
-        "resources": {"requests": asked, "limits": {k: v for k, v in asked.items() if k == GPU}},
-        "securityContext": {"runAsUser": 0, "privileged": True},
-        "volumeMounts": [{"name": "root", "mountPath": HOST_ROOT}],
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"} | whole, "limits": whole},
+        **(_in_image(work) if work.image else _on_root(work, way)),
     }
     spec = {
         "restartPolicy": "Never",
@@ -242,7 +282,7 @@ def job(
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
-        "volumes": [{"name": "root", "hostPath": {"path": "/"}}],
+        "volumes": [SHARED if work.image else ROOT],
         **({"schedulerName": KAI} if way.queue else {}),
     }
     return {
@@ -251,10 +291,33 @@ def job(
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
         "spec": {
             "backoffLimit": 0,
-            "activeDeadlineSeconds": int(timeout + START_SECONDS) + 1,
+            "activeDeadlineSeconds": int(work.timeout + START_SECONDS) + 1,
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": {"metadata": {"labels": labels}, "spec": spec},
         },
+    }
+
+
+ROOT = {"name": "root", "hostPath": {"path": "/"}}
+SHARED = {"name": "shared", "emptyDir": {"medium": "Memory"}}
+
+
+def _on_root(work: Work, way: Way) -> dict[str, Any]:
+    return {
+        "image": way.image,
+        "command": ["chroot", HOST_ROOT, *work.argv],
+        "securityContext": {"runAsUser": 0, "privileged": True},
+        "volumeMounts": [{"name": "root", "mountPath": HOST_ROOT}],
+    }
+
+
+def _in_image(work: Work) -> dict[str, Any]:
+    return {
+        "image": work.image,
+        "command": list(work.argv),
+        # Registered memory of RDMA is locked.
+        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+        "volumeMounts": [{"name": "shared", "mountPath": "/dev/shm"}],
     }
 
 
@@ -262,7 +325,9 @@ def _name() -> str:
     return f"bench-{uuid.uuid4().hex[:12]}"
 
 
-def _variables(given: Mapping[str, str]) -> list[dict[str, Any]]:
+def _of_rank(common: Mapping[str, str], rank: int, host: str) -> list[dict[str, Any]]:
+    """What a rank is told; ``NODE_NAME``: of its host, for a pod has a name of its own."""
+    given = {**common, "RANK": str(rank), "NODE_NAME": host}
     return [_variable(name, {"value": value}) for name, value in given.items()]
 
 
@@ -277,6 +342,26 @@ def _code(status: Mapping[str, Any]) -> int | None:
         if ended:
             return int(ended.get("exitCode", 1))
     return 1 if status.get("phase") == "Failed" else None
+
+
+def _scheduled(status: Mapping[str, Any]) -> bool:
+    """Whether a host has taken the pod."""
+    conditions = status.get("conditions", [])
+    return any(c.get("type") == "PodScheduled" and c.get("status") == "True" for c in conditions)
+
+
+def _startable(status: Mapping[str, Any], host: str) -> None:
+    """Raises ConnectionFailed where no waiting starts it."""
+    reasons = {
+        c.get("state", {}).get("waiting", {}).get("reason")
+        for c in status.get("containerStatuses", [])
+    }
+    if reasons & BROKEN:
+        raise ConnectionFailed(
+            f"Kubernetes does not start it on {host}: {_why(status)}",
+            "name an image that the host can have (--image, --container-image)",
+            host,
+        )
 
 
 def _why(status: Mapping[str, Any]) -> str:

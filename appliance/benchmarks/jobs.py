@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from appliance.adapters.pods import OtherGpus
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import NEVER, Batch, Book, Job, Memory, Unended, through
@@ -242,6 +243,8 @@ def _ssh(remote: Remote, task: Task, host: str) -> Said:
         done = remote.run(host, _words(task), timeout=task.seconds + GRACE_SECONDS)
     except DeadlineExceeded as error:
         return Said("", 0, "", Trouble.OVERDUE, error.message, "log in there: a disk or GPU hangs")
+    except OtherGpus as error:
+        return Said("", 0, "", Trouble.FAILED, error.message, error.hint)
     except ConnectionFailed as error:
         return Said("", 0, "", Trouble.SILENT, error.message, error.hint)
     if done.returncode and NOT_GIVEN in done.stderr:

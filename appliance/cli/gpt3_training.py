@@ -11,6 +11,7 @@ from appliance.actions.opening import Target
 from appliance.cli import options
 from appliance.cli.gpt3_render import WAYS, numbers
 from appliance.models.site import Owner
+from appliance.stages.slurm.site import JobContainer
 
 NAME = "gpt3"
 OPTIONS = ("model", "nodes", "through")
@@ -22,8 +23,7 @@ def settings(
     model: str | None,
     nodes: str,
     through: str,
-    *,
-    contained: bool,
+    container: JobContainer | None,
 ) -> dict[str, dict[str, Any]]:
     """What the benchmark is given; {} where nothing was asked for. Raises UsageError or ConfigError before a host is asked."""
     source = click.get_current_context().get_parameter_source
@@ -36,5 +36,5 @@ def settings(
         )
     counts = numbers(nodes) if "nodes" in given else []
     way = Owner.KUBERNETES if "through" in given and through == WAYS[1] else Owner.SLURM
-    found = action.asked(target, model, counts, options.quiet(), way, contained=contained)
+    found = action.asked(target, model, counts, options.quiet(), way, container)
     return {NAME: {"request": found}}

@@ -53,8 +53,12 @@ def asked(
         raise click.UsageError(
             f"--through is slurm or kubernetes with {words}, not {through}: give the command twice"
         )
-    if given("container_image"):
-        raise click.UsageError("--container-image goes with --through slurm")
+    if given("container_image") and not given("model"):
+        raise click.UsageError(
+            "--container-image goes with --through slurm, or with a model of GPUs: the small one runs what the hosts have"
+        )
+    if given("container_mounts"):
+        raise click.UsageError("--container-mounts goes with --through slurm")
     if not set(benchmarks) <= set(BENCHMARKS):
         raise click.UsageError(f"--through kubernetes goes with {words} alone")
     if given("queue") and not QUEUE.fullmatch(queue):

@@ -225,9 +225,7 @@ def validate(
     given = {
         "dcgm": {"level": level or 0},
         "burnin": {"minutes": minutes or 0},
-        **gpt3_training.settings(
-            target, benchmarks, model, nodes, through, contained=container is not None
-        ),
+        **gpt3_training.settings(target, benchmarks, model, nodes, through, container),
         **_measured(benchmarks, target, options_given),
     }
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()
@@ -235,7 +233,7 @@ def validate(
         target,
         benchmarks,
         watcher,
-        container,
+        None if pods else container,
         given,
         pods,
     )

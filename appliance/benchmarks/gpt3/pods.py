@@ -1,29 +1,56 @@
-"""A training of the small model through Kubernetes: a rank on each host, over the network of pods."""
+"""A training through Kubernetes over the network of pods: the small model a rank on each host, one of GPUs by torchrun in its container."""
 
-from appliance.adapters.pods import KILLED, PodRemote, Rank
+from appliance.adapters.pods import KILLED, PodRemote, Rank, Work
 from appliance.adapters.process import Completed
-from appliance.benchmarks.gpt3.launch import PORT
-from appliance.benchmarks.gpt3.trial import SCRIPT, Trial, small
+from appliance.benchmarks.gpt3.launch import GPUS, PORT, Training, arguments, launch
+from appliance.benchmarks.gpt3.trial import SCRIPT, Trial, named_by_others, small
 from appliance.text import one_line, shortened
+
+# Who a pod is and where the first one is it has from its door (adapters/pods.py).
+TORCHRUN = (
+    'exec torchrun --nnodes="$WORLD_SIZE" --node_rank="$RANK" --master_addr="$MASTER_ADDR" '
+    f'--master_port="$MASTER_PORT" --nproc_per_node={GPUS} "$@"'
+)
 
 
 def in_pods(remote: PodRemote, trial: Trial) -> Completed:
-    """The training's end, as of one program: the last rank speaks for all, and of those that failed the one to blame.
+    """The training's end, as of one program: one rank speaks for all, and of those that failed the one to blame.
 
-    Raises ConnectionFailed where a host is not given, or DeadlineExceeded.
+    Raises ConnectionFailed where a host is not given, OtherGpus, or DeadlineExceeded.
     """
-    argv = small("-c", SCRIPT.read_text(encoding="utf-8"))
-    ranks = remote.gang(trial.hosts, argv, trial.deadline, PORT)
+    work = work_of(trial)
+    ranks = remote.gang(trial.hosts, work, PORT)
     failed = [(number, rank) for number, rank in enumerate(ranks) if rank.code]
     if not failed:
-        return Completed(argv, 0, ranks[-1].said, "")
+        # NeMo's first rank prints its steps, the small model's last one.
+        speaker = ranks[0] if trial.on_gpus else ranks[-1]
+        return Completed(tuple(work.argv), 0, speaker.said, "")
     number, rank = min(failed, key=_blame)
-    return Completed(argv, rank.code or 1, rank.said, f"rank {number} on {rank.host}: {_how(rank)}")
+    words = (named_by_others(one.said, trial.hosts) for _, one in failed)
+    named = next(filter(None, words), "")
+    told = f"rank {number} on {rank.host}: {_how(rank)}"
+    if named and not _killed(rank):
+        told = named
+    return Completed(tuple(work.argv), rank.code or 1, rank.said, told)
+
+
+def work_of(trial: Trial) -> Work:
+    """What each of its pods does."""
+    if not trial.on_gpus:
+        return Work(small("-c", SCRIPT.read_text(encoding="utf-8")), trial.deadline)
+    words = (launch().script, *arguments(Training(trial.model, trial.nodes, "", "")))
+    image = trial.container.image.replace("#", "/", 1) if trial.container else ""
+    argv = ("sh", "-c", TORCHRUN, "torchrun", *words)
+    return Work(argv, trial.deadline, image, launch().environment)
+
+
+def _killed(rank: Rank) -> bool:
+    return (rank.code or 0) > KILLED
 
 
 def _blame(failed: tuple[int, Rank]) -> bool:
     """A rank that was killed before those that fail because a peer is gone."""
-    return (failed[1].code or 0) <= KILLED
+    return not _killed(failed[1])
 
 
 def _how(rank: Rank) -> str:

@@ -1,4 +1,4 @@
-"""Trains a GPT on the appliance's hosts: a small one on processors through Slurm or Kubernetes, or a published one on GPUs through Slurm.
+"""Trains a GPT on the appliance's hosts through Slurm or Kubernetes: a small one on processors, or a published one on GPUs.
 
 The small one proves launch, rendezvous and log reading there; the same steps start, bound, end and read the other.
 """
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from appliance.adapters.pods import PodRemote
+from appliance.adapters.pods import OtherGpus, PodRemote
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import Book, Job, Left, Memory, Unended, through
@@ -26,6 +26,7 @@ from appliance.benchmarks.gpt3.trial import (
     Trial,
     deadline_of,
     died,
+    named_by_others,
 )
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
@@ -114,8 +115,10 @@ def _unready(view: View) -> str:
 def _of_pods(view: View, request: Request, deadline: float) -> Iterator[Trial]:
     hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.KUBERNETES))
     bound = deadline or deadline_of(request.model)
+    image = request.image or launch.launch().image
+    container = None if request.model == SMALL else JobContainer(image=image)
     for nodes in _sizes(request, len(hosts)):
-        yield Trial("", "", nodes, "", bound, hosts=hosts[:nodes])
+        yield Trial("", "", nodes, "", bound, container, request.model, hosts[:nodes])
 
 
 def _sizes(request: Request, hosts: int) -> Iterator[int]:
@@ -164,11 +167,13 @@ def _in_pods(view: View, trial: Trial, pods: PodRemote) -> tuple[CheckResult, Ru
     """As _attempt, through Kubernetes."""
     try:
         done = in_pods(pods, trial)
+    except OtherGpus as error:
+        return _error(trial, error.message, error.hint), None, ""
     except ConnectionFailed as error:
         return not_assessed(trial.target, error.message, fix=error.hint).of(LOSS), None, ""
     except DeadlineExceeded as error:
         cause = f"not done within {trial.deadline:g} s; {error.host or 'a host'} was still at it"
-        return _error(trial, cause, TOO_SLOW), None, ""
+        return _error(trial, cause, IN_PODS if trial.on_gpus else TOO_SLOW), None, ""
     return *_judged(view, trial, done), done.stdout
 
 
@@ -185,7 +190,7 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
         fix = f"on {trial.control}: sinfo -R; on the host it names: journalctl -u slurmd"
         if trial.container:
             fix = NO_PYXIS.format(control=trial.control)
-        said = died(done.stderr) or _said(done)
+        said = _culprit(done)
         return _error(trial, f"srun ended with {done.returncode}: {said}", fix), None
     return _read(view, trial, done)
 
@@ -207,7 +212,7 @@ def _on_gpus(view: View, trial: Trial, log: steps.Log) -> Run:
     described = Recorded(
         log=log.source,
         model=trial.model,
-        platform="bare-metal",
+        platform=trial.platform,
         nodes=trial.nodes,
         gpus_per_node=gpu_least(view.profile, view.site),
     )
@@ -267,6 +272,13 @@ def _unended(trial: Trial, undone: Unended) -> CheckResult:
 
 def _error(trial: Trial, cause: str, fix: str) -> CheckResult:
     return judged(trial.target, Status.ERROR, cause=cause, fix=fix).of(LOSS)
+
+
+def _culprit(done: Completed) -> str:
+    """A task that was killed; else the rank that the others waited for; else the task that ended first."""
+    first, named = died(done.stderr), named_by_others(done.stdout)
+    by_itself = first and "Exited with" not in first
+    return (first if by_itself else named or first) or _said(done)
 
 
 def _said(done: Completed) -> str:

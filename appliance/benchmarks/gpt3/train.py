@@ -20,6 +20,8 @@ import time
 from typing import Any
 
 NO_TORCH = 75
+GIVE_UP = 10
+"""s that ranks have to say that they, too, wait in vain; who says nothing then is the one they wait for."""
 VOCABULARY = 256
 SIOCGIFADDR = 0x8915
 
@@ -130,19 +132,49 @@ def batch(torch: Any, generator: Any, sequences: int, length: int) -> Any:
     return (start + stride * torch.arange(length + 1)) % 64
 
 
-def rendezvous(torch: Any, rank: int, world: int, timeout: int) -> None:
+def rendezvous(torch: Any, rank: int, world: int, timeout: int) -> "Ranks":
     address = master_address()
     job = int(os.environ.get("SLURM_JOB_ID", "0"))
     step = int(os.environ.get("SLURM_STEP_ID", "0") or 0)
     port = int(os.environ.get("MASTER_PORT") or 20000 + (job * 16 + step) % 10000)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", interface_towards(address))
+    longest = datetime.timedelta(seconds=timeout)
+    # Who does not come is to be named, so nobody waits for all of them unseen.
+    store = torch.distributed.TCPStore(address, port, world, rank == 0, longest, False)
+    ranks = Ranks(store, rank, world)
     torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"tcp://{address}:{port}",
-        rank=rank,
-        world_size=world,
-        timeout=datetime.timedelta(seconds=timeout),
+        "gloo", store=store, rank=rank, world_size=world, timeout=longest
     )
+    return ranks
+
+
+class Ranks:
+    """Who takes part, on which host, and who of them has given up waiting; kept where they met, by the first."""
+
+    def __init__(self, store: Any, rank: int, world: int) -> None:
+        self.store, self.rank = store, rank
+        here = os.environ.get("SLURMD_NODENAME") or os.environ.get("NODE_NAME")
+        store.set(f"host-{rank}", here or socket.gethostname())
+        self.hosts = [self.of(other) for other in range(world)]
+
+    def of(self, other: int) -> str:
+        """The host of a rank, once it is there."""
+        try:
+            return str(self.store.get(f"host-{other}").decode())
+        except RuntimeError:
+            say(f"appliance: rank {other} never came")
+            raise
+
+    def silent(self) -> list[str]:
+        """Those that do not say that they wait in vain, as this one does; the first where nobody keeps the word."""
+        try:
+            self.store.set_timeout(datetime.timedelta(seconds=GIVE_UP))
+            self.store.set(f"waited-{self.rank}", "1")
+            time.sleep(GIVE_UP)
+            left = [n for n in range(len(self.hosts)) if not self.store.check([f"waited-{n}"])]
+        except RuntimeError:
+            left = [0]
+        return [f"rank {n} on {self.hosts[n]}" for n in left if n != self.rank]
 
 
 def train(torch: Any, args: argparse.Namespace, rank: int, world: int) -> None:
@@ -202,9 +234,16 @@ def main() -> int:
         say(f"appliance: no torch on {socket.gethostname()}: {error}")
         return NO_TORCH
     torch.set_num_threads(int(os.environ.get("SLURM_CPUS_PER_TASK", "1")))
-    rendezvous(torch, rank, world, args.timeout)
-    train(torch, args, rank, world)
-    torch.distributed.barrier()
+    ranks = rendezvous(torch, rank, world, args.timeout)
+    try:
+        train(torch, args, rank, world)
+        torch.distributed.barrier()
+    except RuntimeError as error:
+        # What went wrong here is no other's: gloo speaks of others.
+        for name in ranks.silent() if "gloo" in str(error) else ():
+            say(f"appliance: {name} does not go on")
+        say(str(error))
+        return 1
     torch.distributed.destroy_process_group()
     return 0
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,15 +27,20 @@ SEQUENCE, STEPS, BATCH = 32, 12, 8
 SECONDS = 240.0
 SCRIPT = Path(__file__).with_name("train.py")
 _DIED = re.compile(r"srun: error: ([\w.-]+): tasks? ([\d,-]+): (.+)")
+_NAMED = re.compile(r"^appliance: rank (\d+)(?: on ([\w.-]+))? (does not go on|never came)$", re.M)
 _TAKEN_ALONG = re.compile(r"Terminated|Exited with exit code (15|143)")
 
 
 @dataclass(frozen=True)
 class Request:
-    """Which training: a model of launch.yml on GPUs, or the small one; ``nodes`` () for 1, 2, 4 ... all hosts."""
+    """Which training: a model of launch.yml on GPUs, or the small one; ``nodes`` () for 1, 2, 4 ... all hosts.
+
+    ``image``: what pods train a model of GPUs in, "" for NeMo's.
+    """
 
     model: str = SMALL
     nodes: tuple[int, ...] = ()
+    image: str = ""
 
     def divides(self, nodes: int) -> bool:
         """Whether the global batch divides over so many hosts."""
@@ -151,3 +156,16 @@ def died(errors: str) -> str:
     killed = [one for one in own if not one[2].startswith("Exited")]
     host, task, how = next(iter(killed or own), ("", "", ""))
     return f"task {task} on {host}: {how.strip()}" if host else ""
+
+
+def named_by_others(said: str, hosts: Sequence[str] = ()) -> str:
+    """The rank that the others wait for, as one of them says: "rank 1 on gpu-2 does not go on"; "" where nobody says.
+
+    ``hosts``: by rank, for one that never came and so told nobody where it is.
+    """
+    found = _NAMED.search(said)
+    if found is None:
+        return ""
+    number = int(found[1])
+    host = found[2] or (hosts[number] if number < len(hosts) else "")
+    return f"rank {number}{f' on {host}' if host else ''} {found[3]}"

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from appliance.adapters.kubernetes import Ref
-from appliance.adapters.pods import KAI, LOST, NAMESPACE, QUEUE_LABEL, START_SECONDS, PodRemote, Way
+from appliance.adapters.pods import (
+    KAI,
+    LOST,
+    NAMESPACE,
+    QUEUE_LABEL,
+    START_SECONDS,
+    OtherGpus,
+    PodRemote,
+    Way,
+    Work,
+    job,
+)
 from appliance.adapters.process import Completed
 from appliance.benchmarks.hpcc import run as hpcc
 from appliance.benchmarks.jobs import Reach, Task, Trouble, on_each
@@ -199,7 +210,7 @@ def test_a_program_that_does_not_end_is_ended_with_its_job() -> None:
 
 def test_an_interrupted_run_takes_its_job_along() -> None:
     cluster = Cluster(status={"phase": "Running"})
-    door = PodRemote(Beside(), cluster, frozenset({"gpu-1"}), PLAIN, lambda: True)
+    door = PodRemote(Beside(), cluster, frozenset({"gpu-1"}), PLAIN, cancelled=lambda: True)
     with pytest.raises(ConnectionFailed, match="was interrupted"):
         door.run("gpu-1", ["sleep", "9"])
     assert len(cluster.deleted) == 1
@@ -300,3 +311,105 @@ def _of_kubernetes() -> View:
         for host in VIEW.site.hosts
     )
     return View(VIEW.profile, VIEW.site.model_copy(update={"hosts": hosts}), {})
+
+
+@pytest.mark.parametrize(
+    ("offered", "good"), [("8", True), ("7", False), ("0", False), ("9", False)]
+)
+def test_a_host_of_which_other_gpus_are_offered_than_it_has_is_told(
+    offered: str, good: bool
+) -> None:
+    cluster, time = Cluster(gpus=offered), Time()
+    hosts = frozenset({"gpu-1", "gpu-2"})
+    door = PodRemote(Beside(), cluster, hosts, PLAIN, {"gpu-1": 8}, now=time.now, sleep=time.sleep)
+    (said,) = on_each(_of_kubernetes(), Reach(door), _task("echo 1"), ["gpu-1"]).values()
+    assert (said.trouble is Trouble.NONE) is good
+    if not good:
+        assert (said.verdict("x.y", "gpu-1").status, said.cause) == (
+            Status.ERROR,
+            f"Kubernetes offers {offered} GPUs of gpu-1, which has 8",
+        )
+        assert [r["kind"] for r in cluster.applied] == ["Namespace"]
+    assert door.run("gpu-2", ["echo", "nobody counts"]).stdout == "nobody counts\n"
+
+
+def test_a_cluster_that_knows_nothing_of_gpus_gives_out_hosts_all_the_same() -> None:
+    class Plain(Cluster):
+        def get(self, ref: Ref) -> Resource | None:
+            return {"status": {"allocatable": {"cpu": "2"}}}
+
+    time = Time()
+    door = PodRemote(
+        Beside(), Plain(), frozenset({"gpu-1"}), PLAIN, {"gpu-1": 8}, now=time.now, sleep=time.sleep
+    )
+    assert door.run("gpu-1", ["echo", "1"]).stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked"),
+    [
+        ({"nvidia.com/gpu": "8", "rdma/fabric": "63"}, {"nvidia.com/gpu": "8", "rdma/fabric": "1"}),
+        ({"nvidia.com/gpu": "8", "rdma/fabric": "0"}, {"nvidia.com/gpu": "8"}),
+        ({}, {}),
+    ],
+)
+def test_work_in_an_image_has_its_own_root_shared_memory_and_the_fabric(
+    offered: dict[str, str], asked: dict[str, str]
+) -> None:
+    work = Work(("train", "me"), 600, "registry.example/nemo:1")
+    made = job("x", "gpu-1", work, offered, PLAIN)["spec"]["template"]["spec"]
+    (container,) = made["containers"]
+    assert (container["image"], container["command"]) == (work.image, ["train", "me"])
+    assert container["resources"]["limits"] == asked
+    assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
+    assert made["volumes"] == [{"name": "shared", "emptyDir": {"medium": "Memory"}}]
+    on_host = job("x", "gpu-1", Work(("true",), 60), offered, PLAIN)["spec"]["template"]["spec"]
+    assert "rdma/fabric" not in on_host["containers"][0]["resources"]["limits"]
+
+
+FETCHING = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "True"}],
+    "containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}],
+}
+
+
+def _broken(reason: str) -> Resource:
+    waiting = {"waiting": {"reason": reason, "message": "not found"}}
+    return {**FETCHING, "containerStatuses": [{"state": waiting}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "image", "told", "least"),
+    [
+        (FETCHING, "nemo:1", "gives gpu-1 no work: ContainerCreating", 600),
+        (PENDING, "nemo:1", "gives gpu-1 no work: 0/3 nodes", START_SECONDS),
+        (FETCHING, "", "gives gpu-1 no work: ContainerCreating", START_SECONDS),
+        (
+            _broken("ErrImagePull"),
+            "nemo:1",
+            "does not start it on gpu-1: ErrImagePull not found",
+            0,
+        ),
+        (_broken("InvalidImageName"), "", "does not start it on gpu-1: InvalidImageName", 0),
+    ],
+)
+def test_an_image_has_time_to_be_fetched_and_none_where_it_cannot_be_had(
+    status: Resource, image: str, told: str, least: float
+) -> None:
+    cluster = Cluster(status=status)
+    door = remote(cluster)
+    with pytest.raises(ConnectionFailed, match=told):
+        door.gang(("gpu-1",), Work(("true",), 600, image), 29500)
+    assert least <= door.now() < least + 5
+    assert len(cluster.deleted) == 1
+
+
+def test_a_gang_on_a_host_with_other_gpus_leaves_nothing() -> None:
+    cluster, time = Cluster(gpus="7"), Time()
+    door = PodRemote(
+        Beside(), cluster, frozenset({"gpu-1"}), PLAIN, {"gpu-1": 8}, now=time.now, sleep=time.sleep
+    )
+    with pytest.raises(OtherGpus):
+        door.gang(("gpu-1",), Work(("true",), 600), 29500)
+    assert [r["kind"] for r in cluster.applied] == ["Namespace"]

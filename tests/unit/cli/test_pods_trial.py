@@ -18,9 +18,17 @@ from tests.site_files import ready_site
         (["fio", "--through", "kubernetes", "--image", "; rm"], "--image is written as"),
         (
             ["gpt3", "--through", "kubernetes", "--container-image", "a#b"],
-            "goes with --through slurm",
+            "goes with --through slurm, or with a model of GPUs",
         ),
         (["gpt3", "--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
+        (
+            ["gpt3", "--through", "kubernetes", "--container-mounts", "/a:/a"],
+            "--container-mounts goes with --through slurm",
+        ),
+        (
+            ["gpt3", "--model", "5b", "--through", "kubernetes", "--container-image", "a/b:1"],
+            "no GPU host of site mysite is Kubernetes'",
+        ),
         (["gpt3", "--through", "kubernetes", "--nodes", "2"], "Kubernetes has 0 GPU hosts"),
         (["--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
         (["--through", "ssh"], "--through goes with: appliance validate gpt3"),

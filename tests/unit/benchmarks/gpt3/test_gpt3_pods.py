@@ -1,6 +1,8 @@
 """Training through Kubernetes: ranks that find each other, the one to blame when they fail, and hosts that are not given."""
 
+import subprocess  # noqa: TID251 - a pod's command is read by a real shell
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +11,14 @@ from appliance.adapters.kubernetes import Ref
 from appliance.adapters.pods import NAMESPACE, START_SECONDS, PodRemote
 from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.gpt3 import run as gpt3
-from appliance.benchmarks.gpt3.trial import SECONDS, Request
+from appliance.benchmarks.gpt3.launch import MINUTES, Training, arguments, launch
+from appliance.benchmarks.gpt3.trial import SECONDS, SMALL, Request
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
 from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.unit.adapters.test_pods import PENDING, PLAIN, Beside, Cluster, Resource, Time
 from tests.unit.benchmarks.gpt3.test_gpt3_run import GOOD, view
+from tests.unit.benchmarks.gpt3.test_gpt3_trial import log_of, real
 
 Codes = Sequence[int | None]
 
@@ -65,12 +69,15 @@ def host_of(job: Resource) -> str:
     return str(job["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/hostname"])
 
 
-def trained(cluster: Ranks, *nodes: int) -> tuple[CheckResult, Outcome, Time]:
-    seen, time = view(2), Time()
+def trained(
+    cluster: Ranks, *nodes: int, model: str = SMALL, seen: View | None = None, gpus: int = 8
+) -> tuple[CheckResult, Outcome, Time]:
+    seen, time = seen or view(2), Time()
     site = seen.site.model_copy(update={"kubernetes": KubernetesOptions()})
     hosts = frozenset({"gpu-1", "gpu-2"})
-    door = PodRemote(Beside(), cluster, hosts, PLAIN, now=time.now, sleep=time.sleep)
-    outcome = gpt3.run(View(seen.profile, site, {}), door, Request(nodes=nodes))
+    counts = dict.fromkeys(hosts, gpus)
+    door = PodRemote(Beside(), cluster, hosts, PLAIN, counts, now=time.now, sleep=time.sleep)
+    outcome = gpt3.run(View(seen.profile, site, seen.facts), door, Request(model, nodes))
     return next(r for r in outcome.results if r.id == "gpt3.loss"), outcome, time
 
 
@@ -143,3 +150,63 @@ def test_hosts_without_pytorch_are_told_where_to_get_it() -> None:
     loss, _, _ = trained(cluster, 2)
     assert (loss.status, loss.required) == (Status.NOT_ASSESSED, False)
     assert "python3-torch" in loss.fix
+
+
+def test_a_rank_that_the_others_wait_for_is_the_one_to_blame() -> None:
+    """It is at work still, and the others have given up."""
+    told = "appliance: rank 1 on gpu-2 does not go on\n[gloo] Timed out waiting 120000ms\n"
+    loss, _, _ = trained(Ranks((1, None), {0: told}), 2)
+    assert loss.status is Status.ERROR
+    assert loss.cause.endswith("rank 1 on gpu-2 does not go on"), loss.cause
+    killed, _, _ = trained(Ranks((1, 137), {0: told.replace("gpu-2", "gpu-9")}), 2)
+    assert killed.cause.endswith("rank 1 on gpu-2: ended by signal 9")
+
+
+def test_a_rank_that_never_came_has_the_host_it_was_sent_to() -> None:
+    told = "appliance: rank 1 never came\nTraceback\nRuntimeError: Socket Timeout\n"
+    loss, _, _ = trained(Ranks((1, None), {0: told}), 2)
+    assert loss.cause.endswith("rank 1 on gpu-2 never came"), loss.cause
+
+
+def test_a_host_whose_gpus_are_not_all_offered_fails_the_training_by_name() -> None:
+    loss, _, _ = trained(Ranks((0, 0), {1: GOOD}), 2, gpus=9)
+    assert (loss.status, loss.cause) == (
+        Status.ERROR,
+        "Kubernetes offers 8 GPUs of gpu-1, which has 9",
+    )
+
+
+def test_a_model_of_gpus_trains_by_torchrun_in_nemos_image_and_is_judged_as_its_log_is() -> None:
+    cluster = Ranks((0, 0), {0: log_of(43.0), 1: "no step is told here"})
+    loss, outcome, _ = trained(cluster, 2, model="5b", seen=real(2))
+    assert (loss.status, loss.target) == (Status.PASS, "cluster/5b kubernetes 2n"), loss
+    first, second = cluster.jobs
+    argv = container(second)["command"]
+    assert argv[:2] == ["sh", "-c"]
+    assert argv[2].startswith("exec torchrun --nnodes=")
+    assert argv[4:] == [launch().script, *arguments(Training("5b", 2, "", ""))]
+    assert container(first)["image"] == launch().image
+    told = variables(second)
+    assert {name: told[name]["value"] for name in launch().environment} == launch().environment
+    assert (told["RANK"]["value"], told["NODE_NAME"]["value"]) == ("1", "gpu-2")
+    assert first["spec"]["activeDeadlineSeconds"] == MINUTES * 60 + START_SECONDS + 1
+    found = next(r for r in outcome.results if r.id == "gpt3.throughput")
+    assert (found.status, found.target) == (Status.PASS, "cluster/5b kubernetes 2n"), found
+    assert [(raw.name, raw.part) for raw in outcome.raw] == [("5b-2n.log", "5b")]
+
+
+def test_torchrun_is_told_by_the_pods_own_variables(tmp_path: Path) -> None:
+    (tmp_path / "torchrun").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "torchrun").chmod(0o755)
+    cluster = Ranks((0, 0), {0: log_of(43.0)})
+    trained(cluster, 2, model="126m", seen=real(2))
+    argv = container(cluster.jobs[1])["command"]
+    own = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "10.9.0.0", "MASTER_PORT": "29500"}
+    path = f"{tmp_path}:/usr/bin:/bin"
+    done = subprocess.run(
+        argv, env={"PATH": path, **own}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(
+        "--nnodes=2 --node_rank=1 --master_addr=10.9.0.0 --master_port=29500 --nproc_per_node=8 "
+    )
+    assert done.stdout.rstrip().endswith(arguments(Training("126m", 2, "", ""))[-1])

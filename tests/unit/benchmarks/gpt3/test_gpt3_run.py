@@ -5,7 +5,9 @@ import re
 import shlex
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -237,6 +239,102 @@ def test_a_failing_srun_is_an_error_with_its_last_words() -> None:
     assert losses(results) == [Status.ERROR]
     assert "Invalid account" in results[0].cause
     assert measured == []
+
+
+@pytest.mark.parametrize(
+    ("errors", "blamed"),
+    [
+        ("srun: error: gpu-1: task 0: Exited with exit code 1\n", "rank 1 on gpu-2 does not go on"),
+        ("srun: error: gpu-2: task 1: Killed\n", "task 1 on gpu-2: Killed"),
+        ("", "rank 1 on gpu-2 does not go on"),
+    ],
+)
+def test_a_rank_that_hangs_is_named_by_those_that_wait_and_a_killed_one_by_srun(
+    errors: str, blamed: str
+) -> None:
+    said = "appliance: rank 1 on gpu-2 does not go on\n[gloo] Timed out\n"
+    results, _, _ = trained(view(2), FakeRemote(says(said, 1, errors)))
+    assert results[0].cause == f"srun ended with 1: {blamed}"
+
+
+def test_a_rank_that_never_came_is_named_by_its_number() -> None:
+    said = says("appliance: rank 1 never came\nTraceback\n", 1, "x: task 0: Exited with\n")
+    results, _, _ = trained(view(2), FakeRemote(said))
+    assert results[0].cause == "srun ended with 1: rank 1 never came"
+
+
+def test_who_does_not_come_is_told_by_those_that_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    class Waiting(Store):
+        def get(self, key: str) -> bytes:
+            if key not in self.left:
+                raise RuntimeError("Socket Timeout")
+            return super().get(key)
+
+    with pytest.raises(RuntimeError, match="Socket Timeout"):
+        train.Ranks(Waiting({"host-1": "gpu-2"}), 0, 3)
+    assert capsys.readouterr().out == "appliance: rank 2 never came\n"
+
+
+class Store:
+    """What ranks leave for each other where they meet."""
+
+    def __init__(self, left: dict[str, str], deaf: bool = False) -> None:
+        self.left, self.deaf = left, deaf
+
+    def set(self, key: str, value: str) -> None:
+        if self.deaf and key.startswith("waited"):
+            raise RuntimeError("Broken pipe")
+        self.left[key] = value
+
+    def get(self, key: str) -> bytes:
+        return self.left[key].encode()
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self.left for key in keys)
+
+    def set_timeout(self, _: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("more", "deaf", "error", "named"),
+    [
+        ({}, False, "[gloo/pair.cc] Timed out", ["rank 0 on gpu-1", "rank 2 on gpu-3"]),
+        ({"waited-0": "1"}, False, "[gloo/pair.cc] Timed out", ["rank 2 on gpu-3"]),
+        ({"waited-0": "1", "waited-2": "1"}, False, "[gloo/pair.cc] Timed out", []),
+        ({}, True, "[gloo/pair.cc] Connection closed by peer", ["rank 0 on gpu-1"]),
+        ({}, False, "out of memory", []),
+    ],
+)
+def test_a_rank_that_waits_in_vain_names_those_that_say_nothing(
+    more: dict[str, str],
+    deaf: bool,
+    error: str,
+    named: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(train, "GIVE_UP", 0)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    for name in ("torch", "torch.distributed"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(set_num_threads=int))
+    for name, value in {"RANK": "1", "WORLD_SIZE": "4", "NODE_NAME": "gpu-2"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("SLURM_PROCID", "SLURM_NTASKS", "SLURMD_NODENAME"):
+        monkeypatch.delenv(name, raising=False)
+    store = Store(
+        {"host-0": "gpu-1", "host-2": "gpu-3", "host-3": "x", "waited-3": "1"} | more, deaf
+    )
+    monkeypatch.setattr(train, "rendezvous", lambda *_: train.Ranks(store, 1, 4))
+
+    def fails(*_: object) -> None:
+        raise RuntimeError(error)
+
+    monkeypatch.setattr(train, "train", fails)
+    assert train.main() == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[:-1] == [f"appliance: {name} does not go on" for name in named]
+    assert said[-1] == error
+    assert store.left["host-1"] == "gpu-2"
 
 
 def test_a_job_that_never_starts_is_cancelled_and_its_reason_told() -> None:
