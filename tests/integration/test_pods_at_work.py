@@ -74,7 +74,10 @@ class Hosts:
     def look(self, pod: Resource) -> None:
         name, spec = pod["metadata"]["name"], pod["spec"]
         host = spec["nodeSelector"]["kubernetes.io/hostname"]
-        if host in self.held or pod["metadata"].get("deletionTimestamp"):
+        if pod["metadata"].get("deletionTimestamp"):
+            self.forget(name)
+            return
+        if host in self.held:
             return
         if not spec.get("nodeName"):
             self.bind(name, host)
@@ -83,6 +86,14 @@ class Hosts:
         elif pod["status"].get("phase") == "Running" and self.programs[name].poll() is not None:
             self.end(name)
 
+    def forget(self, name: str) -> None:
+        if program := self.programs.get(name):
+            program.kill()
+            program.communicate()
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+        now = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+        self.api.send("DELETE", path, "forget", now, answers=(200, 404))
+
     def bind(self, name: str, host: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": host}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
@@ -90,7 +101,7 @@ class Hosts:
         self.api.send("POST", path, "bind", body, answers=(201, 404, 409))
 
     def begin(self, name: str, container: Resource) -> None:
-        own = {v["name"]: v.get("value", "127.0.0.1") for v in container["env"]}
+        own = {v["name"]: v.get("value", "127.0.0.1") for v in container.get("env", [])}
         self.programs[name] = subprocess.Popen(
             container["command"][2:],
             env={**os.environ, **own},
@@ -119,8 +130,9 @@ class Hosts:
 
         def there() -> bool:
             pods = self.api.find("v1", "Pod", "appliance/benchmark=true")
-            found[:] = [p["metadata"]["name"] for p in pods if p["spec"].get("nodeName") == host]
-            return bool(found) and found[0] in self.programs
+            names = [p["metadata"]["name"] for p in pods if p["spec"].get("nodeName") == host]
+            found[:] = [n for n in names if n in self.programs and self.programs[n].poll() is None]
+            return bool(found)
 
         until(there)
         self.programs[found[0]].send_signal(number)
