@@ -95,6 +95,7 @@ def test_cores_clock_and_vectors_bound_the_processors(flags: str, each: int) -> 
         (processors("avx2", "acpi-cpufreq"), 64, "highest clock"),
         (processors("avx2", khz="0"), 64, "highest clock"),
         ("appliance-flags: avx2\n", 64, "highest clock"),
+        ("appliance-flags: avx2\nappliance-clock: intel_pstate\n", 64, "highest clock"),
     ],
 )
 def test_processors_that_tell_no_boost_are_not_bounded(text: str, cores: int, why: str) -> None:
@@ -142,6 +143,19 @@ def test_what_a_gpu_can_take_in_bounds_its_host(
 def test_links_that_nobody_knows_bound_nothing(gpu: str, of_gpu: dict[str, Any]) -> None:
     found = collective(Interconnect.NVSWITCH, gpu, **of_gpu)
     assert found == "how fast the links of each GPU are is not known"
+
+
+def test_a_product_nobody_knows_whose_links_are_down_has_its_slot() -> None:
+    found = collective(Interconnect.NVLINK_BRIDGE, "NVIDIA B900", **SLOT, nvlinks_active=0)
+    assert isinstance(found, Most)
+    assert found.value == pytest.approx(7 / 4 * 16 * 1.969)
+
+
+def test_one_gpu_that_tells_nothing_leaves_its_host_without_a_bound() -> None:
+    gpus = gpus_of(A100, 8)
+    devices = (*(gpu.model_copy(update=SLOT) for gpu in gpus.devices[1:]), gpus.devices[0])
+    facts = {"gpu-1": facts_of("gpu-1", gpus=gpus.model_copy(update={"devices": devices}))}
+    assert isinstance(of_collective(View(profile_of(), site_of("gpu-1"), facts), "gpu-1"), str)
 
 
 def test_a_host_that_told_no_gpus_is_not_bounded() -> None:

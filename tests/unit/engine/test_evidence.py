@@ -605,8 +605,9 @@ def test_a_gate_without_a_limit_needs_no_value_and_keeps_its_unit(
     assert gate.why == "cluster: it was measured in MB/s, the gate is in GB/s"
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
 def test_what_the_journal_orders_needs_no_clock(
-    session: Session, view: View, monkeypatch: pytest.MonkeyPatch
+    session: Session, view: View, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
     """A stage changed the host by a clock that was an hour ahead; then it was set back, and the host was measured."""
 
@@ -619,8 +620,8 @@ def test_what_the_journal_orders_needs_no_clock(
         patched.setattr(journal, "datetime", Ahead)
         session.journal.append("r0", "host_done", stage="gpu", host="gpu-1", changes=1)
     begin(session, _benchmark())
-    later = datetime.now(UTC) + timedelta(hours=1)
-    keep_run(session, view, _benchmark(), Outcome(tuple(_good(*HOSTS))), later)
+    began = datetime.now(UTC) + timedelta(hours=ahead)
+    keep_run(session, view, _benchmark(), Outcome(tuple(_good(*HOSTS))), began)
     assert _gate(session, view).state is GateState.PASSED
 
 
@@ -636,6 +637,18 @@ def test_a_receipt_counts_by_its_date_where_this_journal_does_not_know_its_run(
     told = view.facts["gpu-1"].model_copy(update={"receipts": {"gpu": receipt}})
     now = replace(view, facts={**view.facts, "gpu-1": told})
     assert (_gate(session, now).state is GateState.PASSED) is fresh
+
+
+def test_an_old_receipt_of_another_journal_hides_no_later_change(
+    session: Session, view: View
+) -> None:
+    _run(session, view, _good(*HOSTS))
+    session.journal.append("r2", "host_done", stage="gpu", host="gpu-1", changes=1)
+    written = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+    receipt = receipt_of("gpu", "x", written=written, run="elsewhere")
+    told = view.facts["gpu-1"].model_copy(update={"receipts": {"gpu": receipt}})
+    now = replace(view, facts={**view.facts, "gpu-1": told})
+    assert "last change of stage gpu on gpu-1" in _gate(session, now).why
 
 
 def test_a_host_that_has_no_gpus_is_asked_for_none(session: Session, view: View) -> None:

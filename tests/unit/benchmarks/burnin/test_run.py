@@ -133,13 +133,17 @@ def test_one_that_does_not_begin_or_end_is_cancelled(
     assert cluster.now > least
 
 
-def test_what_slurm_refuses_is_told() -> None:
-    cluster = Cluster("", refused="sbatch: error: invalid partition\n")
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("sbatch: error: invalid partition\n", "sbatch: error: invalid partition"),
+        ("\n", "no reason given"),
+    ],
+)
+def test_what_slurm_refuses_is_told(said: str, told: str) -> None:
+    cluster = Cluster("", refused=said)
     (result,) = cluster.outcome().results
-    assert (result.status, result.cause) == (
-        Status.ERROR,
-        "sbatch ended with 1: sbatch: error: invalid partition",
-    )
+    assert (result.status, result.cause) == (Status.ERROR, f"sbatch ended with 1: {told}")
 
 
 def test_the_jobs_script_is_one_a_shell_reads_and_carries_the_program() -> None:

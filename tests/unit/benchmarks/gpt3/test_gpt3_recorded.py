@@ -330,6 +330,7 @@ def test_a_model_that_no_log_is_of_is_input(folder: Path) -> None:
     with pytest.raises(ConfigError, match="no log of model 7b") as caught:
         recording(folder, model="7b")
     assert caught.value.hint == "models there: 126m, 5b"
+    assert {file.part for file in recording(folder, model="5b").files} == {"5b"}
 
 
 def test_what_nobody_says_of_a_run_is_the_common_rule_and_eight_gpus(tmp_path: Path) -> None:
