@@ -110,32 +110,6 @@ def test_a_lost_gpu_is_no_longer_offered_and_health_says_so(cluster: Cluster) ->
     offers(cluster, "gpu-1", "8")
 
 
-def test_a_benchmark_through_kubernetes_names_the_host_that_lacks_a_gpu(cluster: Cluster) -> None:
-    words = (
-        "validate",
-        "gpt3",
-        "--through",
-        "kubernetes",
-        "--image",
-        IMAGE,
-        "--nodes",
-        "2",
-        "--json",
-    )
-    try:
-        cluster.hurt("gpu-2", "gpu-lost", "3")
-        offers(cluster, "gpu-2", "7")
-        record = json.loads(cluster.program(*words).stdout)
-    finally:
-        cluster.heal("gpu-2", "gpu-lost", "3")
-    offers(cluster, "gpu-2", "8")
-    (loss,) = [r for r in record["results"] if r["id"] == "gpt3.loss"]
-    assert (loss["status"], loss["cause"]) == (
-        "error",
-        "Kubernetes offers 7 GPUs of gpu-2, which has 8",
-    )
-
-
 def test_an_unfit_host_is_cordoned_and_given_back_by_a_person(cluster: Cluster) -> None:
     def told(code: int) -> dict[str, tuple[str, str]]:
         argv = (PROGRAM, "node", "conditions", "--inventory", str(cluster.site), "--json")
