@@ -1,12 +1,13 @@
-"""An audit of the site by another program, entered into the site's record: shown beside ours, counting for no gate. No host is contacted."""
+"""What another program says of the site, entered into the site's record: shown beside ours, counting for no gate. No host is contacted."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from appliance.actions.opening import Target, open_session
-from appliance.benchmarks.benchmark import Benchmark, Outcome, Raw
-from appliance.benchmarks.foreign import clustermax
+from appliance.benchmarks.benchmark import Benchmark, Outcome
+from appliance.benchmarks.foreign import clustermax, nvcre
+from appliance.benchmarks.foreign.shown import Shown
 from appliance.engine.earlier import last_facts
 from appliance.engine.evidence import Origin, evidence_of, keep_evidence, kept_file
 from appliance.engine.gather import Round
@@ -15,22 +16,10 @@ from appliance.models.events import Observer
 from appliance.models.evidence import Source
 from appliance.models.run import Table
 
-DATED = "the audit's own clock"
-BENCHMARK = Benchmark(
-    name=clustermax.NAME,
-    title="ClusterMAX's audit",
-    checks=(),
-    run=lambda view, remote: Outcome(),
-    minutes=0,
-    explain="",
-    deploys=False,
-)
-"""What the evidence is filed under. It is none of ours: nothing runs it, and no gate asks for it."""
-
 
 @dataclass(frozen=True)
 class Entered:
-    """An audit that was entered: of what, in which run, and what it finds wrong or doubtful."""
+    """What was entered: of which site, in which run, and what it finds wrong or doubtful."""
 
     site: str
     run: str
@@ -39,17 +28,36 @@ class Entered:
 
 
 def enter(target: Target, file: Path, observer: Observer) -> Entered:
-    """Reads an audit of ClusterMAX and keeps it with its digest. Raises ConfigError; nothing is recorded then."""
-    audit = clustermax.read(file, datetime.now(UTC))
+    """Reads an audit of ClusterMAX or a report of NVCRE and keeps it with its digest. Raises ConfigError; nothing is recorded then."""
+    found = _read(file, datetime.now(UTC))
+    benchmark = _filed_under(found)
     with open_session(target, "validate", observer, only_looks=True, keeps=True) as session:
         facts = {h.name: f for h in session.site.hosts if (f := last_facts(session, h.name))}
         view = view_of(session, Round(facts, {}))
-        began = audit.values.cluster.audited_at
-        raw = (Raw("audit.values.json", audit.text), Raw("review.txt", audit.review))
-        files = tuple(kept_file(session, BENCHMARK, one, began, DATED) for one in raw)
-        where = f"audit by ClusterMAX {audit.release} in {file.absolute()}"
-        origin = Origin(Source.TOOL, where, began, DATED, files)
-        shown = clustermax.table(audit)
-        outcome = Outcome(tables=(shown,))
-        keep_evidence(session, evidence_of(session, view, BENCHMARK, outcome, origin))
-        return Entered(session.site.name, session.run, audit.counts, shown)
+        files = tuple(
+            kept_file(session, benchmark, one, found.began, found.dated_by) for one in found.raw
+        )
+        origin = Origin(Source.TOOL, found.of, found.began, found.dated_by, files)
+        outcome = Outcome(tables=(found.table,))
+        keep_evidence(session, evidence_of(session, view, benchmark, outcome, origin))
+        return Entered(session.site.name, session.run, found.counts, found.table)
+
+
+def _read(file: Path, now: datetime) -> Shown:
+    text = clustermax.text_of(file)
+    if nvcre.is_one(text):
+        return nvcre.read(file, text, now)
+    return clustermax.shown(clustermax.read(file, now), file)
+
+
+def _filed_under(found: Shown) -> Benchmark:
+    """It is none of ours: nothing runs it, and no gate asks for it."""
+    return Benchmark(
+        name=found.name,
+        title=found.of,
+        checks=(),
+        run=lambda view, remote: Outcome(),
+        minutes=0,
+        explain="",
+        deploys=False,
+    )

@@ -16,6 +16,8 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from appliance.adapters import process
+from appliance.benchmarks.benchmark import Raw
+from appliance.benchmarks.foreign.shown import Shown
 from appliance.benchmarks.reading import Foreign, Unread, document
 from appliance.config import document as documents
 from appliance.errors import CommandFailed, ConfigError, DeadlineExceeded
@@ -25,6 +27,7 @@ from appliance.models.run import Table
 from appliance.text import one_line, shortened
 
 NAME = "clustermax"
+DATED = "the audit's own clock"
 FILE = Path(__file__).with_name("clustermax.yml")
 LARGEST = 16 << 20
 """Bytes; an audit of two hosts has 53 KB."""
@@ -32,7 +35,7 @@ SECONDS = 120.0
 GET = (
     "put its program cmax on PATH: python3 -m venv audit && audit/bin/pip install clustermax==0.2.1"
 )
-GIVE = "give the file audit.values.json that cmax audit wrote"
+GIVE = "give the file audit.values.json that cmax audit wrote, or a report of nvcrectl (--results-file)"
 SHOWN = ("fail", "warning")
 ITEM = re.compile(r"(PASS|SKIPPED|WARNING|FAIL) +(\S.*?)  \[([\w.-]+)\]")
 OBSERVED = re.compile(r" +Observed: (.*)")
@@ -106,8 +109,8 @@ def mapped() -> dict[str, Ours]:
     return dict(Mapped.model_validate(documents.read(FILE).data).items)
 
 
-def read(file: Path, now: datetime) -> Audit:
-    """Raises ConfigError for what is no audit, or cannot be judged by the program that made it."""
+def text_of(file: Path) -> str:
+    """Raises ConfigError for what cannot be read."""
     try:
         with file.open("rb") as source:
             content = source.read(LARGEST + 1)
@@ -115,7 +118,20 @@ def read(file: Path, now: datetime) -> Audit:
         raise ConfigError(f"{file} cannot be read ({error.strerror})", GIVE) from None
     if len(content) > LARGEST:
         raise ConfigError(f"{file} has more than {LARGEST >> 20} MiB", GIVE)
-    text = content.decode("utf-8", "replace")
+    return content.decode("utf-8", "replace")
+
+
+def shown(audit: Audit, file: Path) -> Shown:
+    """What is kept and shown of it."""
+    of = f"audit by ClusterMAX {audit.release} in {file.absolute()}"
+    raw = (Raw("audit.values.json", audit.text), Raw("review.txt", audit.review))
+    began = audit.values.cluster.audited_at
+    return Shown(NAME, of, audit.counts, began, DATED, raw, table(audit))
+
+
+def read(file: Path, now: datetime) -> Audit:
+    """Raises ConfigError for what is no audit, or cannot be judged by the program that made it."""
+    text = text_of(file)
     try:
         values = document(Values, text)
     except Unread as error:
