@@ -169,9 +169,10 @@ class Ranks:
         """Those that do not say that they wait in vain, as this one does; the first where nobody keeps the word."""
         try:
             self.store.set_timeout(datetime.timedelta(seconds=GIVE_UP))
-            self.store.set(f"waited-{self.rank}", "1")
+            self.store.add(f"waited-{self.rank}", 1)
             time.sleep(GIVE_UP)
-            left = [n for n in range(len(self.hosts)) if not self.store.check([f"waited-{n}"])]
+            # To add nothing is to ask without waiting; PyTorch 1.13's store has no other way.
+            left = [n for n in range(len(self.hosts)) if not self.store.add(f"waited-{n}", 0)]
         except RuntimeError:
             left = [0]
         return [f"rank {n} on {self.hosts[n]}" for n in left if n != self.rank]

@@ -282,15 +282,16 @@ class Store:
         self.left, self.deaf = left, deaf
 
     def set(self, key: str, value: str) -> None:
-        if self.deaf and key.startswith("waited"):
-            raise RuntimeError("Broken pipe")
         self.left[key] = value
 
     def get(self, key: str) -> bytes:
         return self.left[key].encode()
 
-    def check(self, keys: list[str]) -> bool:
-        return all(key in self.left for key in keys)
+    def add(self, key: str, amount: int) -> int:
+        if self.deaf:
+            raise RuntimeError("Broken pipe")
+        self.left[key] = str(int(self.left.get(key, 0)) + amount)
+        return int(self.left[key])
 
     def set_timeout(self, _: object) -> None: ...
 
