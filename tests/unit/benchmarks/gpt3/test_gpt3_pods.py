@@ -112,9 +112,10 @@ def test_it_trains_on_one_host_then_on_two() -> None:
 @pytest.mark.parametrize(
     ("codes", "told"),
     [
-        ((1, 137), "rank 1 on gpu-2: ended by signal 9"),
-        ((137, None), "rank 0 on gpu-1: ended by signal 9"),
-        ((1, None), "rank 0 on gpu-1: Connection closed by peer"),
+        ((1, 137), "137: rank 1 on gpu-2: ended by signal 9"),
+        ((137, None), "137: rank 0 on gpu-1: ended by signal 9"),
+        ((1, None), "1: rank 0 on gpu-1: Connection closed by peer"),
+        ((128, 1), "128: rank 0 on gpu-1: Connection closed by peer"),
     ],
 )
 def test_the_rank_that_died_is_blamed_and_not_those_that_it_took_along(
@@ -122,7 +123,7 @@ def test_the_rank_that_died_is_blamed_and_not_those_that_it_took_along(
 ) -> None:
     cluster = Ranks(codes, {0: "Traceback\nConnection closed by peer\n"})
     loss, _, time = trained(cluster, 2)
-    assert (loss.status, told in loss.cause) == (Status.ERROR, True), loss.cause
+    assert (loss.status, loss.cause) == (Status.ERROR, f"the training ended with {told}")
     assert time.at < 10
     assert cluster.live == []
 
@@ -210,3 +211,23 @@ def test_torchrun_is_told_by_the_pods_own_variables(tmp_path: Path) -> None:
         "--nnodes=2 --node_rank=1 --master_addr=10.9.0.0 --master_port=29500 --nproc_per_node=8 "
     )
     assert done.stdout.rstrip().endswith(arguments(Training("126m", 2, "", ""))[-1])
+
+
+def test_a_rank_whose_death_is_told_a_moment_later_is_blamed_all_the_same() -> None:
+    """The other failed because of it, and was seen first."""
+
+    class Late(Ranks):
+        seen = 0
+
+        def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
+            (pod,) = super().find(api_version, kind, selector)
+            first = pod["metadata"]["name"] == "1" and pod["status"].get("containerStatuses")
+            self.seen += bool(first)
+            if first and self.seen == 1:
+                pod["status"] = {"phase": "Running", "podIP": "10.9.0.1"}
+            return [pod]
+
+    cluster = Late((1, 137), {0: "Connection closed by peer"})
+    loss, _, time = trained(cluster, 2)
+    assert loss.cause.endswith("rank 1 on gpu-2: ended by signal 9"), loss.cause
+    assert time.at >= 1
