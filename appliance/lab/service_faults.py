@@ -43,7 +43,7 @@ SERVICE_FAULTS = (
         _by(OTHER_KEY, "slurm"),
         _by(OWN_KEY, "slurm"),
         check="slurm.munge",
-        says="its key is not the site's: no other host believes what it signs",
+        says="its munge key is not the site's: no other host accepts what it signs",
     ),
     Fault(
         "clock-lost",

@@ -433,15 +433,15 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
             "base.disk",
             "head//",
             fail,
-            cause="/ has 0 % free (0 MiB); /data, /export, /srv lie on the same file system",
-            fix="du -xh -d2 / | sort -h shows what fills it",
+            cause="/ has 0 % free (0 MiB), and so have /data, /export, /srv, which lie on it",
+            fix="free space on head: du -xh -d2 / | sort -h shows what fills it",
         ),
         result("storage.export", "head", fail, explained_by="base.disk head//"),
         result(
             "slurm.munge",
             "gpu-1",
             fail,
-            cause="its key is not the site's: no other host believes what it signs",
+            cause="its munge key is not the site's: no other host accepts what it signs",
             fix="appliance deploy --inventory mysite --stage slurm --limit gpu-1, which puts the site's key back",
         ),
         result("base.drift", "gpu-1", fail, explained_by="slurm.munge gpu-1"),
@@ -450,8 +450,8 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
             "gpu-2",
             fail,
             cause="7 GPUs are on the PCI bus, the class has 8; none at 0000:4e:00.0, where the other hosts have one",
-            fix="lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable; "
-            "one that was never built in: hosts[].gpus in site.yml",
+            fix="power the host off and on; if it stays away, power off again, and reseat it and its power cable (lspci -d 10de: lists "
+            "those that are there); where it was never built in, hosts[].gpus of site.yml says how many there are",
         ),
         result("gpu.xid", "gpu-2", fail, explained_by="gpu.count gpu-2"),
     ]

@@ -115,7 +115,7 @@ def _is_same(one: Filesystem, other: Filesystem) -> bool:
 
 def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Judgement | None:
     fs, *others = found
-    also = f"; {', '.join(o.at for o in others)} lie on the same file system" if others else ""
+    also = f", and so have {', '.join(o.at for o in others)}, which lie on it" if others else ""
     percent = round(_percent(fs), 1)
     target = place(host.name, fs.at)
     common = {"value": percent, "unit": "% free", "limit": least, "limit_source": source}
@@ -124,10 +124,10 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ju
         return failed(
             target,
             cause,
-            f"du --inodes -x -d2 {fs.at} | sort -n shows where files pile up",
+            f"remove files on {host.name}: du --inodes -x -d2 {fs.at} | sort -n shows where they pile up",
             **{**common, "value": fs.inodes_free, "unit": "inodes", "limit": FAIL_INODES},
         )
-    fix = f"du -xh -d2 {fs.at} | sort -h shows what fills it"
+    fix = f"free space on {host.name}: du -xh -d2 {fs.at} | sort -h shows what fills it"
     cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB){also}"
     if percent < least:
         return failed(target, cause, fix, **common)

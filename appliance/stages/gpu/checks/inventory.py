@@ -55,7 +55,7 @@ def _on_bus(view: View, host: Host, facts: HostFacts, common: dict[str, object])
     whose = "the site says" if host.gpus else "the class has"
     cause = f"{facts.pci_gpus} GPUs are on the PCI bus, {whose} {expected}"
     cause += f"; none at {', '.join(missing)}, where the other hosts have one" if missing else ""
-    fix = "lspci -d 10de: lists them; power the host off and on, then reseat the missing one and its power cable; one that was never built in: hosts[].gpus in site.yml"
+    fix = "power the host off and on; if it stays away, power off again, and reseat it and its power cable (lspci -d 10de: lists those that are there); where it was never built in, hosts[].gpus of site.yml says how many there are"
     if (facts.pci_gpus or 0) > expected:
         fix = "lspci -d 10de: lists them; choose the profile of this hardware, or take out what does not belong to it"
     return [failed(host.name, cause, fix, value=facts.pci_gpus, **common)]

@@ -315,9 +315,9 @@ def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del view
     changed = [d for receipt in facts.receipts.values() for d in receipt.drift]
     if any((d.kind, d.name) == MUNGE_KEY for d in changed):
-        cause = "its key is not the site's: no other host believes what it signs"
+        cause = "its munge key is not the site's: no other host accepts what it signs"
         fix = f"{DEPLOY} --stage slurm --limit {host.name}, which puts the site's key back"
-        yield failed(host.name, cause, fix, value="another key")
+        yield failed(host.name, cause, fix)
     else:
         yield _unit(host.name, host, facts, "munge")
 
