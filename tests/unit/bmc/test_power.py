@@ -1,12 +1,15 @@
 """Power: orders that fit the machine's state, watched to their end, and what is said where that does not come."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from appliance.bmc import media
 from appliance.bmc.power import Order, Waiting, state, switch
+from appliance.config import data
 from appliance.errors import ApplianceError, DeadlineExceeded
 from tests.redfish_emulator import emulator
 from tests.redfish_server import QUICK, Bmc, serve, tree
@@ -130,3 +133,11 @@ def test_the_emulators_machine_comes_on_and_goes_off(tmp_path: Path, pem: Path) 
         waiting = Waiting(on=20.0, force_off=20.0, pause=0.2)
         switch(bmc.known(), (Order.ON, Order.FORCE_OFF), waiting, QUICK, never)
         assert state(bmc.known(), QUICK) == "Off"
+
+
+def test_the_profile_for_validators_asks_for_what_machines_are_told() -> None:
+    asked = json.loads((data.root() / "docs/redfish-profile.json").read_text())["Resources"]
+    reset = asked["ComputerSystem"]["ActionRequirements"]["Reset"]["Parameters"]["ResetType"]
+    assert set(reset["ParameterValues"]) == set(Order)
+    actions = {f"#VirtualMedia.{name}" for name in asked["VirtualMedia"]["ActionRequirements"]}
+    assert actions == {media.INSERT, media.EJECT}
