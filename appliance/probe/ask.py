@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MARKER = "/etc/appliance/simulated.json"
 SYSTEMCTL_S = (5.0, 10.0)
 """Seconds systemctl may take when it is asked, and when it is asked once more."""
+SLOW_S = 15.0
+"""To this a slow host's programs get more time than those of another."""
 
 
 class Refused(Exception):
@@ -40,6 +42,7 @@ class Ask:
         self.keys = _lists(request, "keys")
         self.deep = request.get("deep") is True
         self.patience = 500.0
+        self.slowness = 1.0
         self.rack: list[str] = []
         self.errors: dict[str, str] = {}
         self.problems: list[dict[str, str]] = []
@@ -85,10 +88,11 @@ class Ask:
             return False
 
     def run(self, argv: Sequence[str], timeout: float = 5.0, ok: Sequence[int] = (0,)) -> str:
-        """Output of a program (see command.run). Raises Absent or Unreadable."""
+        """Output of a program (see command.run), which may take longer on a slow host. Raises Absent or Unreadable."""
         from appliance.probe import command
 
-        return command.run([self.tool(argv[0]), *argv[1:]], timeout, ok)
+        given = max(timeout, min(timeout * self.slowness, SLOW_S))
+        return command.run([self.tool(argv[0]), *argv[1:]], given, ok)
 
     def systemctl(self, *words: str) -> str:
         """What systemctl says. It is asked twice: a first process answers nobody while it reads its units anew, which takes a busy host seconds.

@@ -49,9 +49,13 @@ AREAS = {
     "posture": ("appliance.probe.posture", 40.0),
 }
 """Area -> its collector and the seconds it may take, of the 45 that the engine gives the whole. sacctmgr takes longest of all, so Slurm is
-asked first; where systemctl is asked twice there is time for it."""
+asked first; where systemctl is asked twice there is time for it. A slow host gets more: where processors are emulated or busy, reading a few files takes seconds."""
 DEEP = 550.0
 """Seconds the posture may take that reads every file."""
+USUAL_S = 0.5
+"""A host that works well has read the collectors long before; one that takes longer is slow in all else, too."""
+WHOLE_S = 35.0
+"""From the first question on: a slow host gets no more time beyond the seconds above."""
 ALWAYS = ("os", "cpu", "clock")
 """Facts without these are none."""
 NAMED_ONLY = frozenset({"topology", "posture"})
@@ -97,20 +101,24 @@ def chosen(ask: Ask) -> list[str]:
 def document(ask: Ask) -> Facts:
     """Facts of the host, version 1 of HostFacts; areas that failed are named in ``errors``."""
     shared = Shared(ask)
+    began = time.monotonic()
     first, *others = chosen(ask)
     _load(first)
-    running = [(first, *_start(ask, shared, first))]
+    ask.slowness = _slowness(began)
+    running = [_start(ask, shared, first)]
     # Its programs work meanwhile: to read all collectors takes as long as most of them do.
     _load(*others)
-    running += [(area, *_start(ask, shared, area)) for area in others]
+    ask.slowness = _slowness(began)
+    running += [_start(ask, shared, area) for area in others]
+    for one in running:
+        one.wait(ask, began)
     facts: Facts = {}
-    for area, began, thread, answer in running:
-        patience = DEEP if ask.deep and area == "posture" else AREAS[area][1]
-        thread.join(max(0.0, began + patience - time.monotonic()))
-        if thread.is_alive():
-            ask.problem(area, f"no answer within {patience:g} s")
+    for one in running:
+        # What came while others were waited for is no later than they are.
+        if one.thread.is_alive():
+            ask.problem(one.area, f"no answer within {one.patience:.3g} s")
         else:
-            facts.update(answer)
+            facts.update(one.answer)
     return {**_fallback(), **facts, **_frame(ask)}
 
 
@@ -121,12 +129,32 @@ def _load(*areas: str) -> None:
         import_module(AREAS[area][0])
 
 
-def _start(ask: Ask, shared: Shared, area: str) -> tuple[float, threading.Thread, Facts]:
-    """Its time counts from here: a busy host may take seconds to read the collectors."""
+class Running:
+    """An area at work. Its time counts from here: a busy host may take seconds to read the collectors."""
+
+    def __init__(self, area: str, thread: threading.Thread, answer: Facts) -> None:
+        self.area, self.thread, self.answer = area, thread, answer
+        self.patience = 0.0
+        self._began = time.monotonic()
+
+    def wait(self, ask: Ask, began: float) -> None:
+        """For its answer, and the longer the slower the host is; ``began``: the whole."""
+        due = DEEP if ask.deep and self.area == "posture" else AREAS[self.area][1]
+        left = began + WHOLE_S - self._began
+        self.patience = max(due, min(due * ask.slowness, left))
+        self.thread.join(max(0.0, self._began + self.patience - time.monotonic()))
+
+
+def _slowness(began: float) -> float:
+    """How many times as long this host takes as one that works well, by what it has done since; 1 at least."""
+    return max(1.0, (time.monotonic() - began) / USUAL_S)
+
+
+def _start(ask: Ask, shared: Shared, area: str) -> Running:
     answer: Facts = {}
     worker = threading.Thread(target=_guarded, args=(ask, shared, area, answer), daemon=True)
     worker.start()
-    return time.monotonic(), worker, answer
+    return Running(area, worker, answer)
 
 
 def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:

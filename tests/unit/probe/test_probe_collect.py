@@ -1,6 +1,7 @@
 """Areas fail alone: one that hangs, breaks or lacks privilege leaves the others their facts."""
 
 import shlex
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from appliance.engine.gather import DEADLINE
 from appliance.probe import ask as asking
 from appliance.probe import collect, command
 from appliance.probe.ask import Ask, Once
-from appliance.probe.collectors import cpu, disks, filesystems
+from appliance.probe.collectors import clock, cpu, disks, filesystems
 from appliance.probe.problems import Absent, Unreadable
 
 Grow = Callable[[dict[str, Any]], str]
@@ -50,8 +51,85 @@ def test_the_time_of_an_area_counts_from_its_own_start(
     load = collect._load
     planted(monkeypatch, lambda _: {})
     monkeypatch.setitem(collect.AREAS, "disks", ("appliance.probe.collectors.disks", 1.0))
+    monkeypatch.setattr(collect, "USUAL_S", 60.0)
     monkeypatch.setattr(collect, "_load", slowly)
     assert "disks" not in collect.document(ask(grow({})))["errors"]
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that takes a hundred times as long as another to read the collectors."""
+    monkeypatch.setattr(collect, "USUAL_S", 0.005)
+    monkeypatch.setattr(collect, "_load", lambda *_: time.sleep(0.25))
+
+
+def lately(seconds: float) -> Callable[[Ask], Any]:
+    def collected(_: Ask) -> dict[str, Any]:
+        time.sleep(seconds)
+        return {"disks": [], "late": True}
+
+    return collected
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_slow_host_has_more_time(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch, lately(1.0))
+    monkeypatch.setitem(collect.AREAS, "disks", ("appliance.probe.collectors.disks", 0.2))
+    facts = collect.document(ask(grow({})))
+    assert facts["late"]
+    assert "disks" not in facts["errors"]
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_slow_host_is_not_waited_for_beyond_the_whole(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted(monkeypatch, lambda _: time.sleep(60))
+    monkeypatch.setitem(collect.AREAS, "disks", ("appliance.probe.collectors.disks", 0.2))
+    monkeypatch.setattr(collect, "WHOLE_S", 1.5)
+    began = time.monotonic()
+    facts = collect.document(ask(grow({})))
+    assert time.monotonic() - began < 30
+    assert facts["errors"]["disks"].startswith("no answer within ")
+    assert "disks" not in facts
+
+
+def test_an_answer_that_came_while_others_were_waited_for_counts(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came = threading.Event()
+
+    def late(_: Ask) -> dict[str, Any]:
+        came.wait(20)
+        return {"disks": [], "late": True}
+
+    def longer(_: Ask) -> dict[str, Any]:
+        time.sleep(1.0)
+        came.set()
+        time.sleep(1.0)
+        return {}
+
+    planted(monkeypatch, late)
+    monkeypatch.setattr(clock, "collect", longer)
+    monkeypatch.setitem(collect.AREAS, "disks", ("appliance.probe.collectors.disks", 0.2))
+    facts = collect.document(ask(grow({})))
+    assert facts["late"]
+    assert "disks" not in facts["errors"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slowness", "given"),
+    [(5.0, 1.0, 5.0), (5.0, 2.0, 10.0), (5.0, 9.0, 15.0), (25.0, 9.0, 25.0)],
+)
+def test_a_slow_hosts_programs_have_more_time(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch, seconds: float, slowness: float, given: float
+) -> None:
+    bounds: list[float] = []
+    monkeypatch.setattr(command, "run", lambda _argv, timeout, _ok: bounds.append(timeout))
+    asked = ask(grow({"/usr/bin/tool": {"text": "", "mode": "0755"}}))
+    asked.slowness = slowness
+    asked.run(["tool"], seconds)
+    assert bounds == [given]
 
 
 def test_an_area_with_a_defect_names_it(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,5 +284,6 @@ def test_one_that_fails_is_not_asked_again(grow: Grow) -> None:
 
 def test_there_is_time_to_ask_systemctl_twice() -> None:
     twice = sum(asking.SYSTEMCTL_S)
+    assert 2 * asking.SLOW_S < collect.WHOLE_S < DEADLINE
     given = {area: collect.AREAS[area][1] for area in ("os", "units", "receipts", "resources")}
     assert {area: seconds for area, seconds in given.items() if not twice < seconds < DEADLINE} == {}  # fmt: skip
