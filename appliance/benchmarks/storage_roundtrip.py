@@ -41,7 +41,9 @@ def run(view: View, remote: Remote) -> Outcome:
         found = routes(view, wanted)
         results += [_no_way(wanted, h, why) for h, why in found.items() if isinstance(why, str)]
         usable = [route for route in found.values() if isinstance(route, Route)]
-        cleaner = next((route for route in usable if route.way is not Way.LIBNFS), None)
+        with_path = [route for route in usable if route.way is not Way.LIBNFS]
+        # Root of a client is nobody, who may not remove what the server's own root has written.
+        cleaner = min(with_path, key=lambda route: route.way is not Way.LOCAL, default=None)
         if cleaner is None:
             cause = "no host here could remove the files again"
             results += [_no_way(wanted, route.host, cause) for route in usable]

@@ -10,20 +10,25 @@ from appliance.models.site import Host
 from appliance.stages.storage.site import NfsMount
 from appliance.stages.storage.variables import server_host, source
 
-# Both print the nanoseconds the copy took and the digest of what was to be written, taken before it left the host.
+# Prints the nanoseconds the copy took and the digest of what was to be written, taken before it left the host.
 # "$1" is the file, "$2" its size in bytes.
 WRITE = """set -e
+umask 022
 t=$(mktemp); trap 'rm -f "$t"' EXIT
 head -c "$2" /dev/urandom >"$t"
-s=$(date +%s%N); {put}; e=$(date +%s%N)
+{before}s=$(date +%s%N); {put}; e=$(date +%s%N){after}
 echo "$((e - s)) $(sha256sum <"$t")"
 """
 READ = 'for f; do printf "%s " "$f"; {get} | sha256sum; done'
 TIME = "s=$(date +%s%N); {get} >/dev/null && e=$(date +%s%N) && echo $((e - s))"
 # Files an hour old are those of a run that was killed; younger ones may belong to one still at work.
-REMOVE = """cd "$1" && rm -f -- "$2"-* &&
-find . -maxdepth 1 -type f -name '.appliance-*-*' -mmin +60 -delete
+REMOVE = """cd "$1" && rm -rf -- "$2"-* &&
+find . -maxdepth 1 -type f -name '.appliance-*-*' -mmin +60 -delete &&
+find . -maxdepth 1 -type d -name '.appliance-*-*.d' -mmin +60 -exec rm -rf {} +
 """
+# Root is nobody on the server. In a directory that is open to all and sticky, fs.protected_regular lets root of a client make no file, for it would be
+# another's; a directory of its own it may make, and in there a file.
+BEFORE, AFTER = 'mkdir "$1.d"\n', '\nmv "$1.d/file" "$1"; rmdir "$1.d"'
 
 
 class Way(StrEnum):
@@ -36,7 +41,7 @@ class Way(StrEnum):
 
 PUT = {
     Way.LOCAL: 'dd if="$t" of="$1" bs=1M conv=fsync status=none',
-    Way.KERNEL: 'dd if="$t" of="$1" bs=1M conv=fsync status=none',
+    Way.KERNEL: 'dd if="$t" of="$1.d/file" bs=1M conv=fsync status=none',
     Way.LIBNFS: 'nfs-cp "$t" "$1" >&2',
 }
 # Direct reads ask the server; the page cache would only repeat what this host wrote.
@@ -62,7 +67,8 @@ class Route:
 
     def write(self, token: str, kind: str, size: int) -> Sequence[str]:
         """Writes ``size`` random bytes; prints nanoseconds and digest."""
-        script = WRITE.format(put=PUT[self.way])
+        before, after = (BEFORE, AFTER) if self.way is Way.KERNEL else ("", "")
+        script = WRITE.format(put=PUT[self.way], before=before, after=after)
         return ["sh", "-c", script, "write", self.file(token, self.host, kind), str(size)]
 
     def read(self, token: str, kind: str, writers: Sequence[str]) -> Sequence[str]:

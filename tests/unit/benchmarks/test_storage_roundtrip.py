@@ -207,6 +207,30 @@ def test_a_defect_on_the_way_still_removes_the_files() -> None:
     assert hosts.files == {}
 
 
+def test_the_server_itself_removes_the_files_wherever_it_stands_in_the_site() -> None:
+    hosts = Hosts()
+    rounds(hosts, view(SITE.model_copy(update={"hosts": SITE.hosts[::-1]})))
+    assert [host for host, step in hosts.asked if step == "remove"] == ["nas1"]
+
+
+@pytest.mark.parametrize("way", [Way.LOCAL, Way.KERNEL])
+def test_what_was_written_lies_at_its_name_alone(way: Way, tmp_path: Path) -> None:
+    route = Route("gpu-1", way, str(tmp_path))
+    said = process.run(route.write(".appliance-1", "proof", 5000)).stdout.split()
+    (file,) = tmp_path.iterdir()
+    assert str(file) == route.file(".appliance-1", "gpu-1", "proof")
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == said[1]
+    assert file.stat().st_size == 5000
+    assert int(said[0]) > 0
+
+
+def test_root_of_a_client_makes_no_file_in_a_directory_that_is_open_to_all(tmp_path: Path) -> None:
+    """The kernel refuses whatever is opened to be made there and is another's, as root's own files on a server are."""
+    script = Route("gpu-1", Way.KERNEL, str(tmp_path)).write(".appliance-1", "proof", 1)[2]
+    made = [word for word in script.split() if word.startswith("of=")]
+    assert made == ['of="$1.d/file"']
+
+
 def test_a_site_without_mounts_has_nothing_to_prove() -> None:
     bare = SITE.model_copy(update={"storage": SITE.storage.model_validate({})})
     assert run(view(bare), Hosts()) == Outcome()
@@ -219,8 +243,12 @@ def test_files_a_killed_run_left_are_removed_once_they_are_old(tmp_path: Path) -
     )
     for file in (old, young, own, other):
         file.write_text("x")
-    os.utime(old, (0, 0))
-    os.utime(other, (0, 0))
+    half, ours = tmp_path / ".appliance-1-speed-a.d", tmp_path / ".appliance-3-proof-b.d"
+    for folder in (half, ours):
+        folder.mkdir()
+        (folder / "file").write_text("x")
+    for path in (old, other, half):
+        os.utime(path, (0, 0))
     route = Route("head", Way.LOCAL, str(tmp_path))
     process.run(route.remove(".appliance-3"))
     assert sorted(p.name for p in tmp_path.iterdir()) == [young.name, other.name]
