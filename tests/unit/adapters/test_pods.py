@@ -145,6 +145,7 @@ def test_a_program_runs_as_a_job_on_its_host_and_leaves_nothing() -> None:
     assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 151)
     assert spec["ttlSecondsAfterFinished"] > 0
     assert pod["automountServiceAccountToken"] is False
+    assert pod["containers"][0]["securityContext"] == {"runAsUser": 0, "privileged": True}
     assert [ref.name for ref in cluster.deleted] == [job["metadata"]["name"]]
 
 
@@ -369,8 +370,21 @@ def test_work_in_an_image_has_its_own_root_shared_memory_and_the_fabric(
 
 FETCHING = {
     "phase": "Pending",
-    "conditions": [{"type": "PodScheduled", "status": "True"}],
+    "conditions": [
+        {"type": "PodScheduled", "status": "True", "message": "nobody asks"},
+        {"type": "Ready", "status": "False"},
+    ],
     "containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}],
+}
+
+
+UNPLACED = {
+    "phase": "Pending",
+    "conditions": [
+        {"type": "Initialized", "status": "True", "message": "nobody asks"},
+        {"type": "PodScheduled", "status": "False", "message": "0/3 nodes: no GPU"},
+    ],
+    "containerStatuses": [{"state": {"waiting": {}}}],
 }
 
 
@@ -384,6 +398,7 @@ def _broken(reason: str) -> Resource:
     [
         (FETCHING, "nemo:1", "gives gpu-1 no work: ContainerCreating", 600),
         (PENDING, "nemo:1", "gives gpu-1 no work: 0/3 nodes", START_SECONDS),
+        (UNPLACED, "nemo:1", "gives gpu-1 no work: 0/3 nodes: no GPU", START_SECONDS),
         (FETCHING, "", "gives gpu-1 no work: ContainerCreating", START_SECONDS),
         (
             _broken("ErrImagePull"),

@@ -162,6 +162,11 @@ def test_a_host_without_hpcc_has_neither_figure_and_the_others_have() -> None:
             lines = ("0: appliance-begin host=gpu-1", "0: appliance-missing=hpcc")
             return Completed(tuple(argv), 0, "\n".join(lines), "")
 
+    names = ["head", "gpu-1", "gpu-2"]
+    view = View(profile_of(), site_of(*names), {n: facts_of(n) for n in names})
+    raw = {one.name: one.text for one in hpcc.run(view, Without()).raw}
+    assert raw["gpu-1.txt"] == "hpcc is not there"
+    assert raw["gpu-2.txt"].startswith(REAL[:200].lstrip())
     found = results(2, Without())
     for check in ("hpcc.stream", "hpcc.hpl"):
         assert found[f"{check} gpu-1"].cause == "hpcc is not there"
