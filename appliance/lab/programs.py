@@ -137,6 +137,14 @@ KUBE_ROUTER = Module(
     (("kube-router", f"{_KUBE_ROUTER}/cmd/kube-router"),),
     (f"{_KUBE_ROUTER}/pkg/version.Version",),
 )
+_KWOK = "sigs.k8s.io/kwok"
+KWOK = Module(
+    "kwok",
+    _KWOK,
+    (("kwok", f"{_KWOK}/cmd/kwok"),),
+    (f"{_KWOK}/pkg/consts.Version",),
+)
+"""Nodes and pods without machines: of use to a benchmark alone, no rack has it."""
 _KAI = "github.com/NVIDIA/KAI-scheduler"
 KAI_PREFIX = "kai-"
 """Before the names of its programs, one of which is called scheduler."""

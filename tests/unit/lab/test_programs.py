@@ -20,11 +20,15 @@ from appliance.lab.programs import (
     KAI,
     KUBE_ROUTER,
     KUBERNETES,
+    KWOK,
     REGISTRY,
     Module,
 )
 
-ALL = (KUBERNETES, ETCD, COREDNS, KUBE_ROUTER, CONTAINERD, REGISTRY, HELM, HELM_BEFORE, KAI)
+ALL = (
+    *(KUBERNETES, ETCD, COREDNS, KUBE_ROUTER, CONTAINERD, REGISTRY, HELM, HELM_BEFORE, KAI),
+    KWOK,
+)
 FAKE = """#!/bin/sh
 echo "$PWD $*" >>{log}
 case $1 in
