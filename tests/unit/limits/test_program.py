@@ -3,7 +3,9 @@
 import json
 import subprocess  # noqa: TID251 - runs the program as a host does
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -124,6 +126,62 @@ def test_a_connection_the_server_has_ended_meanwhile_is_opened_anew(world: World
     assert found is not None
     assert found["metadata"]["name"] == "a"
     assert world.server.opened == 2
+
+
+def listing(
+    world: World, answers: list[tuple[int, dict[str, object]]]
+) -> tuple[Api, list[dict[str, str]]]:
+    """A server that answers lists so, and what it was asked."""
+    asked: list[dict[str, str]] = []
+
+    def one(status: int, body: dict[str, object]) -> Callable[[Handler], None]:
+        def act(handler: Handler) -> None:
+            query = parse_qs(urlsplit(handler.path).query)
+            asked.append({key: values[0] for key, values in query.items() if key != "limit"})
+            handler.answer(status, body)
+
+        return act
+
+    world.server.faults.extend(("GET", "/pods", one(*answer)) for answer in answers)
+    return Api(str(world.file), sleep=lambda _: None), asked
+
+
+SINCE_7 = {"resourceVersion": "7", "resourceVersionMatch": "NotOlderThan"}
+
+
+def test_only_the_first_list_of_a_round_waits_for_the_newest(world: World) -> None:
+    """With a wait of 0.1 s for each list a round of 200 projects took over 20 s, whatever was in them."""
+    page: dict[str, object] = {
+        "items": [],
+        "metadata": {"resourceVersion": "7", "continue": "there is more"},
+    }
+    end: dict[str, object] = {"items": [], "metadata": {"resourceVersion": "9"}}
+    api, asked = listing(
+        world,
+        [(200, end | {"metadata": {"resourceVersion": "7"}}), (200, page), (200, end), (200, end)],
+    )
+    for _ in range(3):
+        assert list(api.items("/api/v1/namespaces/a/pods")) == []
+    assert asked == [{}, SINCE_7, {"continue": "there is more"}, SINCE_7]
+
+
+def test_a_server_that_counts_otherwise_is_asked_as_before(world: World) -> None:
+    known: dict[str, object] = {"items": [], "metadata": {"resourceVersion": "7"}}
+    refusal: dict[str, object] = {"message": "Too large resource version: 7, current: 3"}
+    api, asked = listing(world, [(200, known), *[(504, refusal)] * 3, (200, known), (200, known)])
+    for _ in range(3):
+        assert list(api.items("/api/v1/namespaces/a/pods")) == []
+    assert asked == [{}, *[SINCE_7] * 3, {}, {}]
+
+
+def test_a_list_that_is_refused_either_way_is_a_trouble(world: World) -> None:
+    known: dict[str, object] = {"items": [], "metadata": {"resourceVersion": "7"}}
+    refusal: dict[str, object] = {"message": "no"}
+    api, asked = listing(world, [(200, known), (403, refusal), (403, refusal)])
+    assert list(api.items("/api/v1/namespaces/a/pods")) == []
+    with pytest.raises(Trouble, match="no"):
+        list(api.items("/api/v1/namespaces/a/pods"))
+    assert asked == [{}, SINCE_7, {}]
 
 
 def test_a_round_leaves_state_and_metrics(
