@@ -4,8 +4,10 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,6 +221,90 @@ def test_fio_runs_as_jobs_of_the_cluster_and_leaves_a_cordoned_host_alone(cluste
     assert left == ""
     for host in ("gpu-1", "gpu-2"):
         cluster.said(host, "apt-get purge -y fio >/dev/null", 120)
+
+
+TRAINING = ("validate", "gpt3", "--through", "kubernetes", "--image", BUSYBOX, "--json")
+SIGNAL = """
+for i in $(seq 1 900); do
+  p=$(pgrep -f '^python3 -u -c .*[-]-steps=12' | head -1)
+  [ -n "$p" ] && grep -q libtorch_cpu "/proc/$p/maps" && sleep {after} && kill -{number} "$p" && exit 0
+  sleep 0.1
+done
+exit 1
+"""
+"""To the program of a pod, once it has loaded PyTorch."""
+ENDED = """
+for i in $(seq 1 60); do
+  pgrep -f '^python3 -u -c .*[-]-steps=12' >/dev/null || exit 0
+  sleep 1
+done
+exit 1
+"""
+
+
+def _losses(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {r["target"]: r for r in record["results"] if r["id"] == "gpt3.loss"}
+
+
+def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(cluster: Cluster) -> None:
+    """PyTorch is the hosts' own, the network that of pods."""
+    assert cluster.program("kubeconfig", "--days", "1").returncode == 0
+    record = json.loads(cluster.program(*TRAINING).stdout)
+    losses = _losses(record)
+    assert {target: r["status"] for target, r in losses.items()} == {
+        "cluster/cpu-3m kubernetes 1n": "pass",
+        "cluster/cpu-3m kubernetes 2n": "pass",
+    }, losses
+    rates = [m["value"] for m in record["measurements"] if m["unit"] == "tokens/s"]
+    assert len(rates) == 2
+    assert all(rate > 0 for rate in rates)
+    kept = cluster.site / "runs" / record["run"] / "evidence" / "gpt3" / "cpu-3m-2n.log"
+    assert kept.read_text().count("elapsed time per iteration") == 12
+    assert cluster.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (9, "rank 1 on gpu-2: ended by signal 9"),
+        (19, r"rank 1 on gpu-2 (does not go on|never came)"),
+    ],
+    ids=["killed", "stopped"],
+)
+def test_the_rank_that_dies_or_hangs_in_its_pod_is_named(
+    cluster: Cluster, number: int, told: str
+) -> None:
+    """One that is stopped keeps the other waiting, which gives up after two minutes."""
+    with ThreadPoolExecutor(1) as pool:
+        script = SIGNAL.format(after=0.5, number=number)
+        sent = pool.submit(cluster.said, "gpu-2", script, 120)
+        record = json.loads(cluster.program(*TRAINING, "--nodes", "2").stdout)
+        sent.result()
+    (loss,) = _losses(record).values()
+    assert (loss["status"], bool(re.search(told, loss["cause"]))) == ("error", True), loss
+    assert cluster.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
+    # A Job is gone before its pods, and what is stopped hears no signal but kubelet's last.
+    cluster.said("gpu-2", ENDED, 90)
+
+
+def test_a_host_that_is_held_is_named_and_nobody_trains(cluster: Cluster) -> None:
+    cluster.kubectl("cordon gpu-2")
+    try:
+        record = json.loads(cluster.program(*TRAINING, "--nodes", "2").stdout)
+    finally:
+        cluster.kubectl("uncordon gpu-2")
+    (loss,) = _losses(record).values()
+    assert loss["status"] == "not_assessed"
+    assert "Kubernetes gives gpu-2 no work" in loss["cause"]
+
+
+def test_nccl_says_what_its_hosts_lack(cluster: Cluster) -> None:
+    """There is no GPU to measure: the tool is looked for on the host, through its pod."""
+    words = ("validate", "nccl", "--through", "kubernetes", "--image", BUSYBOX, "--json")
+    record = json.loads(cluster.program(*words).stdout)
+    found = {r["host"]: r["cause"] for r in record["results"] if r["id"] == "nccl.host"}
+    assert set(found) == {"gpu-1", "gpu-2"}
+    assert all(cause.startswith("all_reduce_perf") for cause in found.values()), found
 
 
 def test_a_host_that_was_lost_joins_again(cluster: Cluster) -> None:
