@@ -140,8 +140,9 @@ class Hosts:
     def close(self) -> None:
         self.over.set()
         for program in self.programs.values():
-            program.kill()
-            program.wait()
+            # Its pipe is closed, too: a test after this one would be told that it was not.
+            with program:
+                program.kill()
 
 
 class Place(NamedTuple):
