@@ -173,7 +173,7 @@ def _room(target: Place | str, found: Filesystem, evidence: str) -> Judgement:
         return passed(target, percent, **common)
     short = "no inodes" if full else f"{found.free // GIB} GiB"
     cause = f"{found.at} has {short} left"
-    fix = f"du {'--inodes' if full else '-h'} -x -d2 {found.at} | sort {'-n' if full else '-h'} shows what fills it"
+    fix = f"free space there: du {'--inodes' if full else '-h'} -x -d2 {found.at} | sort {'-n' if full else '-h'} shows what fills it"
     return failed(target, cause, fix, value=percent, **common)
 
 

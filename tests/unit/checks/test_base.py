@@ -409,7 +409,7 @@ def test_one_full_file_system_is_one_failure_wherever_it_is_seen() -> None:
     }
     found = judge("base.disk", facts(filesystems=[root, *bound, other]))
     assert [r.target for r in found] == ["gpu-1//", "gpu-1//var"]
-    assert found[0].cause.endswith("/export, /scratch, /srv, which lie on it")
+    assert found[0].cause.endswith("/export, /scratch, /srv: one file system")
 
 
 def test_every_stages_changes_are_named_and_none_that_another_check_judges() -> None:

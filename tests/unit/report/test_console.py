@@ -433,7 +433,7 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
             "base.disk",
             "head//",
             fail,
-            cause="/ has 0 % free (0 MiB), and so have /data, /export, /srv, which lie on it",
+            cause="/ has 0 % free (0 MiB), and so have /data, /export, /srv: one file system",
             fix="free space on head: du -xh -d2 / | sort -h shows what fills it",
         ),
         result("storage.export", "head", fail, explained_by="base.disk head//"),

@@ -115,7 +115,7 @@ def _is_same(one: Filesystem, other: Filesystem) -> bool:
 
 def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Judgement | None:
     fs, *others = found
-    also = f", and so have {', '.join(o.at for o in others)}, which lie on it" if others else ""
+    also = f", and so have {', '.join(o.at for o in others)}: one file system" if others else ""
     percent = round(_percent(fs), 1)
     target = place(host.name, fs.at)
     common = {"value": percent, "unit": "% free", "limit": least, "limit_source": source}

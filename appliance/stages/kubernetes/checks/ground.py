@@ -149,7 +149,7 @@ def _room(host: Host, facts: HostFacts) -> Iterator[Judgement]:
         yield failed(
             at,
             cause,
-            f"du -xh -d2 {held.at} | sort -h shows what fills it",
+            f"free space on {host.name}: du -xh -d2 {held.at} | sort -h shows what fills it",
             value=held.free,
         )
 
