@@ -87,6 +87,14 @@ def cluster(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     return kept.of(NAME, lambda: made(tmp_path_factory.mktemp(NAME)))
 
 
+@pytest.fixture(scope="module")
+def opened(cluster: Cluster) -> Cluster:
+    """With the access by which benchmarks submit their pods."""
+    done = cluster.program("kubeconfig", "--days", "1")
+    assert done.returncode == 0, done.stderr
+    return cluster
+
+
 def test_a_killed_deployment_went_on_and_every_host_is_ready(cluster: Cluster) -> None:
     assert cluster.ready() == set(cluster.hosts)
     done = cluster.program("health", "--json", "--check", "kubernetes")
@@ -195,32 +203,31 @@ def test_people_get_a_certificate_of_their_own_and_nodes_their_place_in_the_fabr
     assert {k: v for k, v in again.items() if k.startswith(FAMILY)} == tiers["gpu-1"]
 
 
-def test_fio_runs_as_jobs_of_the_cluster_and_leaves_a_cordoned_host_alone(cluster: Cluster) -> None:
+def test_fio_runs_as_jobs_of_the_cluster_and_leaves_a_cordoned_host_alone(opened: Cluster) -> None:
     """What is installed on the host is what runs: first fio is not there, then it is, then the scheduler places nothing on one."""
     words = ("validate", "fio", "--through", "kubernetes", "--image", BUSYBOX, "--json")
 
     def told() -> dict[str, dict[str, object]]:
-        done = cluster.program(*words)
+        done = opened.program(*words)
         record = json.loads(done.stdout)
         return {r["host"]: r for r in record["results"] if r["id"] == "fio.scratch_read"}
 
-    assert cluster.program("kubeconfig", "--days", "1").returncode == 0
     assert {r["cause"] for r in told().values()} == {"fio is not there"}
     for host in ("gpu-1", "gpu-2"):
-        cluster.said(host, "apt-get install -y --no-install-recommends fio >/dev/null", 240)
+        opened.said(host, "apt-get install -y --no-install-recommends fio >/dev/null", 240)
     found = told()
     assert set(found) == {"gpu-1", "gpu-2"}
     assert all(isinstance(r["value"], float) and r["value"] > 0 for r in found.values())
-    cluster.kubectl("cordon gpu-2")
+    opened.kubectl("cordon gpu-2")
     busy = told()
-    cluster.kubectl("uncordon gpu-2")
+    opened.kubectl("uncordon gpu-2")
     assert "Kubernetes gives it no work" in str(busy["gpu-2"]["cause"])
     assert busy["gpu-2"]["status"] == "not_assessed"
     assert isinstance(busy["gpu-1"]["value"], float)
-    left = cluster.kubectl(f"-n {NAMESPACE} get jobs -o name")
+    left = opened.kubectl(f"-n {NAMESPACE} get jobs -o name")
     assert left == ""
     for host in ("gpu-1", "gpu-2"):
-        cluster.said(host, "apt-get purge -y fio >/dev/null", 120)
+        opened.said(host, "apt-get purge -y fio >/dev/null", 120)
 
 
 TRAINING = ("validate", "gpt3", "--through", "kubernetes", "--image", BUSYBOX, "--json")
@@ -246,10 +253,9 @@ def _losses(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {r["target"]: r for r in record["results"] if r["id"] == "gpt3.loss"}
 
 
-def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(cluster: Cluster) -> None:
+def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(opened: Cluster) -> None:
     """PyTorch is the hosts' own, the network that of pods."""
-    assert cluster.program("kubeconfig", "--days", "1").returncode == 0
-    record = json.loads(cluster.program(*TRAINING).stdout)
+    record = json.loads(opened.program(*TRAINING).stdout)
     losses = _losses(record)
     assert {target: r["status"] for target, r in losses.items()} == {
         "cluster/cpu-3m kubernetes 1n": "pass",
@@ -258,9 +264,9 @@ def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(cluster: Cluster) -> 
     rates = [m["value"] for m in record["measurements"] if m["unit"] == "tokens/s"]
     assert len(rates) == 2
     assert all(rate > 0 for rate in rates)
-    kept = cluster.site / "runs" / record["run"] / "evidence" / "gpt3" / "cpu-3m-2n.log"
+    kept = opened.site / "runs" / record["run"] / "evidence" / "gpt3" / "cpu-3m-2n.log"
     assert kept.read_text().count("elapsed time per iteration") == 12
-    assert cluster.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
+    assert opened.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
 
 
 @pytest.mark.parametrize(
@@ -272,36 +278,36 @@ def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(cluster: Cluster) -> 
     ids=["killed", "stopped"],
 )
 def test_the_rank_that_dies_or_hangs_in_its_pod_is_named(
-    cluster: Cluster, number: int, told: str
+    opened: Cluster, number: int, told: str
 ) -> None:
     """One that is stopped keeps the other waiting, which gives up after two minutes."""
     with ThreadPoolExecutor(1) as pool:
         script = SIGNAL.format(after=0.5, number=number)
-        sent = pool.submit(cluster.said, "gpu-2", script, 120)
-        record = json.loads(cluster.program(*TRAINING, "--nodes", "2").stdout)
+        sent = pool.submit(opened.said, "gpu-2", script, 120)
+        record = json.loads(opened.program(*TRAINING, "--nodes", "2").stdout)
         sent.result()
     (loss,) = _losses(record).values()
     assert (loss["status"], bool(re.search(told, loss["cause"]))) == ("error", True), loss
-    assert cluster.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
+    assert opened.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
     # A Job is gone before its pods, and what is stopped hears no signal but kubelet's last.
-    cluster.said("gpu-2", ENDED, 90)
+    opened.said("gpu-2", ENDED, 90)
 
 
-def test_a_host_that_is_held_is_named_and_nobody_trains(cluster: Cluster) -> None:
-    cluster.kubectl("cordon gpu-2")
+def test_a_host_that_is_held_is_named_and_nobody_trains(opened: Cluster) -> None:
+    opened.kubectl("cordon gpu-2")
     try:
-        record = json.loads(cluster.program(*TRAINING, "--nodes", "2").stdout)
+        record = json.loads(opened.program(*TRAINING, "--nodes", "2").stdout)
     finally:
-        cluster.kubectl("uncordon gpu-2")
+        opened.kubectl("uncordon gpu-2")
     (loss,) = _losses(record).values()
     assert loss["status"] == "not_assessed"
     assert "Kubernetes gives gpu-2 no work" in loss["cause"]
 
 
-def test_nccl_says_what_its_hosts_lack(cluster: Cluster) -> None:
+def test_nccl_says_what_its_hosts_lack(opened: Cluster) -> None:
     """There is no GPU to measure: the tool is looked for on the host, through its pod."""
     words = ("validate", "nccl", "--through", "kubernetes", "--image", BUSYBOX, "--json")
-    record = json.loads(cluster.program(*words).stdout)
+    record = json.loads(opened.program(*words).stdout)
     found = {r["host"]: r["cause"] for r in record["results"] if r["id"] == "nccl.host"}
     assert set(found) == {"gpu-1", "gpu-2"}
     assert all(cause.startswith("all_reduce_perf") for cause in found.values()), found
