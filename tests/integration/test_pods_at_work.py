@@ -57,6 +57,12 @@ else:
 """
 
 
+def killed(program: subprocess.Popen[str]) -> None:
+    """With its pipe closed: a later test would be told that it was not. Harmless twice."""
+    with program:
+        program.kill()
+
+
 class Hosts:
     """Scheduler and kubelets of all hosts. ``held``: hosts on which no pod is placed."""
 
@@ -88,8 +94,7 @@ class Hosts:
 
     def forget(self, name: str) -> None:
         if program := self.programs.get(name):
-            program.kill()
-            program.communicate()
+            killed(program)
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
         now = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
         self.api.send("DELETE", path, "forget", now, answers=(200, 404))
@@ -138,11 +143,9 @@ class Hosts:
         self.programs[found[0]].send_signal(number)
 
     def close(self) -> None:
-        self.over.set()
+        """Once ``work`` has ended."""
         for program in self.programs.values():
-            # Its pipe is closed, too: a test after this one would be told that it was not.
-            with program:
-                program.kill()
+            killed(program)
 
 
 class Place(NamedTuple):
@@ -222,8 +225,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             try:
                 yield Place(api, hosts)
             finally:
-                hosts.close()
+                hosts.over.set()
                 thread.join()
+                hosts.close()
 
 
 @pytest.fixture(autouse=True)
