@@ -1,6 +1,6 @@
 """A certification by NVIDIA's Cluster Readiness Engine: the JSON that nvcrectl writes to --results-file, each category set against ours.
 
-The form is that of its page "Validation Results" (v0.8): one report, or a list of them. A report bears no time of its own.
+The form is that of its page "Validation Results" and of its source: one report, or a list of them. A report bears no time of its own.
 """
 
 import re
@@ -65,6 +65,8 @@ class Category(Foreign):
     failureReason: Word = ""
     nodesPerJob: Count = 0
     mnnvl: Word = ""
+    targetNodes: Count = 0
+    exercisedNodes: Count = 0
     bandwidth: Annotated[tuple[Bandwidth, ...] | None, Field(max_length=MOST)] = None
     domains: Annotated[tuple[Domain, ...] | None, Field(max_length=MOST)] = None
     failedGroups: Annotated[tuple[Group, ...] | None, Field(max_length=MOST)] = None
@@ -103,6 +105,11 @@ class Mapped(Model):
     categories: dict[Line, Ours]
 
 
+SAYS = {"Succeeded": "passed", "Failed": "failed"}
+"""A category that is neither (Pending, Running) did not come to its end, whatever became of the others: nothing is known of it."""
+NOT_TESTED = "not tested"
+
+
 @dataclass(frozen=True)
 class _Row:
     says: str
@@ -137,7 +144,7 @@ def read(file: Path, text: str, now: datetime) -> Shown:
         raise ConfigError(f"{file} is of the future ({began:%Y-%m-%d %H:%M})", "set the clocks")
     rows = tuple(row for report in reports for row in _rows(report))
     found = Counter(row.says for row in rows)
-    counts = ", ".join(f"{found[word]} {word}" for word in ("passed", "failed", "not tested"))
+    counts = ", ".join(f"{found[word]} {word}" for word in (*SAYS.values(), NOT_TESTED))
     names = first_few([_clean(report.name) for report in reports])
     hosts = sum(report.totalNodes for report in reports)
     table = Table(
@@ -161,24 +168,36 @@ def _reports(text: str) -> Iterator[Report]:
 
 def _rows(report: Report) -> Iterator[_Row]:
     for category in report.categories or ():
-        good = category.status == "Succeeded"
-        observed = _measured(category) if good else _failed(category)
+        says = SAYS.get(category.status, NOT_TESTED)
+        observed = _measured(category) if says == "passed" else _failed(category)
         ours = next((o for key, o in mapped().items() if re.fullmatch(key, category.key)), None)
-        mnnvl = f", MNNVL {category.mnnvl}" if category.mnnvl else ""
-        of = f"{category.key}, {category.nodesPerJob} hosts a job{mnnvl}"
-        yield _Row("passed" if good else "failed", _clean(of), observed, ours)
+        yield _Row(says, _clean(_tried(category)), observed, ours)
     told = {n for c in report.categories or () for g in c.failedGroups or () for n in g.nodes or ()}
     if alone := [node for node in report.failedNodes or () if node not in told]:
         yield _Row("failed", "hosts", _clean(first_few(alone)), HOSTS)
+    ended = any(category.status == "Failed" for category in report.categories or ())
+    if report.result == "FAILED" and not ended and not report.failedNodes:
+        yield _Row("failed", _clean(report.name), "it failed, and no category did", WHOLE)
     if report.excludedNodes:
         why = f": {report.exclusionReason}" if report.exclusionReason else ""
-        yield _Row("not tested", "hosts", _clean(f"{first_few(report.excludedNodes)}{why}"), LEFT)
+        yield _Row(NOT_TESTED, "hosts", _clean(f"{first_few(report.excludedNodes)}{why}"), LEFT)
 
 
 HOSTS = Ours(
     by="appliance health", why="a host is judged by its own checks, and by pairs with good ones"
 )
 LEFT = Ours(by="appliance accept", why="a host that was not measured keeps its gates open")
+WHOLE = Ours(by="appliance accept", why="what was not measured keeps its gates open")
+
+
+def _tried(category: Category) -> str:
+    """What, and on how many hosts: one job that Kubernetes placed where it liked speaks of its own hosts alone."""
+    job = f", {category.nodesPerJob} hosts a job" if category.nodesPerJob else ""
+    part = (
+        f" on {category.exercisedNodes} of {category.targetNodes}" if category.targetNodes else ""
+    )
+    mnnvl = f", MNNVL {category.mnnvl}" if category.mnnvl else ""
+    return f"{category.key}{job}{part}{mnnvl}"
 
 
 def _measured(category: Category) -> str:
@@ -194,6 +213,8 @@ def _failed(category: Category) -> str:
         f"{first_few(g.nodes or ())}: {g.reason}".strip(": ") for g in category.failedGroups or ()
     ]
     said = "; ".join(filter(None, (category.failureReason, *groups[:3])))
+    if category.status not in SAYS:
+        said = f"it did not end: {category.status}"
     return _clean(said or category.status)
 
 

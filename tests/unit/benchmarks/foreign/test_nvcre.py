@@ -86,6 +86,48 @@ def test_a_list_of_reports_is_read_as_one_and_null_is_an_empty_list(tmp_path: Pa
     assert "8 hosts" in found.table.note
 
 
+@pytest.mark.parametrize("status", ["Pending", "Running", "Tomorrow's"])
+def test_a_category_that_did_not_end_is_not_tested_and_nothing_else(
+    tmp_path: Path, status: str
+) -> None:
+    waits = REDUCE | {"status": status, "failureReason": "of another day"}
+    found = read(tmp_path / "x.json", REPORT | {"categories": [waits, TRAINED]})
+    assert found.counts == "0 passed, 2 failed, 2 not tested"
+    assert found.table.rows[0][0] == "not tested"
+    assert found.table.rows[0][2] == f"it did not end: {status}"
+
+
+def test_a_certification_that_failed_without_a_category_is_failed(tmp_path: Path) -> None:
+    waits = {"domain": "communication", "variant": "nccl-all-reduce", "status": "Pending"}
+    bare = {"name": "cert", "platform": "", "gpu": "", "totalNodes": 0, "failedNodes": None}
+    bare |= {"result": "FAILED", "excludedNodes": None}
+    for categories, counts in (([waits], "1 failed, 1 not"), (None, "1 failed, 0 not")):
+        found = read(tmp_path / "x.json", bare | {"categories": categories})
+        assert counts in found.counts
+        assert found.table.rows[-1][:2] == ("failed", "cert")
+        assert found.table.rows[-1][2] == "it failed, and no category did"
+
+
+def test_one_job_speaks_of_its_own_hosts_alone(tmp_path: Path) -> None:
+    placed = REDUCE | {"placement": "Unpinned", "targetNodes": 16, "exercisedNodes": 4}
+    found = read(tmp_path / "x.json", REPORT | {"categories": [placed]})
+    assert "4 hosts a job on 4 of 16, MNNVL" in str(found.table.rows[0][1])
+
+
+@pytest.mark.parametrize(
+    ("variant", "by"),
+    [
+        ("nccl-loopback", "nccl.loopback"),
+        ("nccl-loopback-nvswitch", "nccl.host"),
+        ("nccl-alltoall", "nccl.cluster"),
+        ("another", "nccl.groups"),
+    ],
+)
+def test_each_category_has_the_answer_of_its_kind(tmp_path: Path, variant: str, by: str) -> None:
+    found = read(tmp_path / "x.json", REPORT | {"categories": [REDUCE | {"variant": variant}]})
+    assert found.table.rows[0][3] == by
+
+
 def test_a_training_shows_its_rate(tmp_path: Path) -> None:
     good = TRAINED | {"status": "Succeeded", "domains": [{"name": "a", "tflops": 539.8}]}
     found = read(tmp_path / "x.json", REPORT | {"categories": [good]})
