@@ -6,7 +6,7 @@ from pathlib import Path
 
 from appliance.actions.opening import Target, open_session
 from appliance.benchmarks.benchmark import Benchmark, Outcome
-from appliance.benchmarks.foreign import clustermax, nvcre
+from appliance.benchmarks.foreign import clustermax, isvctl, nvcre
 from appliance.benchmarks.foreign.shown import Shown
 from appliance.engine.earlier import last_facts
 from appliance.engine.evidence import Origin, evidence_of, keep_evidence, kept_file
@@ -28,7 +28,7 @@ class Entered:
 
 
 def enter(target: Target, file: Path, observer: Observer) -> Entered:
-    """Reads an audit of ClusterMAX or a report of NVCRE and keeps it with its digest. Raises ConfigError; nothing is recorded then."""
+    """Reads an audit of ClusterMAX or a report of NVCRE or isvctl and keeps it with its digest. Raises ConfigError; nothing is recorded then."""
     found = _read(file, datetime.now(UTC))
     benchmark = _filed_under(found)
     with open_session(target, "validate", observer, only_looks=True, keeps=True) as session:
@@ -45,6 +45,8 @@ def enter(target: Target, file: Path, observer: Observer) -> Entered:
 
 def _read(file: Path, now: datetime) -> Shown:
     text = clustermax.text_of(file)
+    if isvctl.is_one(text):
+        return isvctl.read(file, text, now)
     if nvcre.is_one(text):
         return nvcre.read(file, text, now)
     return clustermax.shown(clustermax.read(file, now), file)

@@ -130,7 +130,7 @@ OPTIONS_OF = {
     "--foreign",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Enter an audit by ClusterMAX's program (audit.values.json) or a report of NVIDIA's nvcrectl (--results-file): shown in reports, counting for no gate.",
+    help="Enter an audit by ClusterMAX's program (audit.values.json) or a report of NVIDIA's nvcrectl (--results-file) or isvctl (--junitxml): shown in reports, counting for no gate.",
 )
 @click.option(
     "--resume",

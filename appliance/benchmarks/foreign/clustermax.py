@@ -35,7 +35,7 @@ SECONDS = 120.0
 GET = (
     "put its program cmax on PATH: python3 -m venv audit && audit/bin/pip install clustermax==0.2.1"
 )
-GIVE = "give the file audit.values.json that cmax audit wrote, or a report of nvcrectl (--results-file)"
+GIVE = "give the file audit.values.json that cmax audit wrote, or a report of nvcrectl (--results-file) or isvctl (--junitxml)"
 SHOWN = ("fail", "warning")
 ITEM = re.compile(r"(PASS|SKIPPED|WARNING|FAIL) +(\S.*?)  \[([\w.-]+)\]")
 OBSERVED = re.compile(r" +Observed: (.*)")

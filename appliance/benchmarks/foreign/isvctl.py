@@ -1,0 +1,215 @@
+"""A run of NVIDIA's AI Cloud Validation Suite: the JUnit XML that isvctl writes (--junitxml), each item set against ours.
+
+The form is that of isvctl 0.11.0: a suite for each phase of a platform, a case for each validation, ``NAME::PART`` for its parts. A
+report names neither its release nor the site, and nothing in it tells a run against stand-ins (its demo mode) from one against
+machines. Validations are counted as its own last lines count them; the counts of a suite have each part that ran twice.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from appliance.adapters import elements
+from appliance.adapters.elements import Element
+from appliance.benchmarks.benchmark import Raw
+from appliance.benchmarks.foreign.shown import Shown
+from appliance.benchmarks.reading import Unread
+from appliance.config import document as documents
+from appliance.errors import ConfigError
+from appliance.models.base import Model
+from appliance.models.line import Line
+from appliance.models.run import Table
+from appliance.text import first_few, one_line, quoted, shortened
+
+NAME = "isvctl"
+FILE = Path(__file__).with_name("isvctl.yml")
+GIVE = "give what isvctl test run --junitxml FILE wrote, once it has ended"
+ITS_OWN, OF_THE_FILE = "the report's own clock", "the file's own time"
+ROOT = "isvctl validation tests"
+SUITE = re.compile(r"([\w.-]{1,40})/[\w.-]{1,40}", re.ASCII)
+COUNT = re.compile(r"[0-9]{1,7}")
+SAYS = {"error": "errored", "failure": "failed", "skipped": "skipped"}
+"""Worst first: a case with a failure in it is failed, whatever else it bears, and a skipped one has not passed."""
+RAISED = "Validation raised exception: "
+REASON = re.compile(
+    r"(?:AssertionError: Validation failed: |Failed: )?(.*?)(?:\nOutput:.*)?", re.DOTALL
+)
+BESIDE = {"properties", "system-out", "system-err"}
+FAILURES = ("error", "failure")
+WORDS = ("passed", "failed", "errored", "skipped")
+ORDER = ("errored", "failed", "skipped", "passed")
+
+
+class Ours(Model):
+    """What answers an item here: a check, a gate or a page; ``why``: what differs."""
+
+    by: Line
+    why: Line
+
+
+class Mapped(Model):
+    """The file: by pattern of an item's name, the first that fits."""
+
+    version: Literal[1]
+    items: dict[Line, Ours]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One case. ``bears``: the worst tag in it, ``says``: one of ``WORDS``."""
+
+    name: str
+    bears: str
+    says: str
+    observed: str
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of a validation that has a case of its own."""
+        return "::" in self.name
+
+
+@cache
+def mapped() -> dict[str, Ours]:
+    """What answers each item here."""
+    return dict(Mapped.model_validate(documents.read(FILE).data).items)
+
+
+def is_one(text: str) -> bool:
+    """Whether it is meant to be such a report: it is XML."""
+    return text.lstrip("\ufeff \t\r\n").startswith("<")
+
+
+def read(file: Path, text: str, now: datetime) -> Shown:
+    """Raises ConfigError for what is no such report, does not add up, or is of the future."""
+    try:
+        suites = _suites(text)
+        platform = _platform(suites)
+        items = tuple(item for suite in suites for item in _items(suite))
+        began, dated_by = _began(suites, file)
+    except ValueError as error:
+        raise ConfigError(f"{file} is no report of isvctl: {_clean(str(error))}", GIVE) from None
+    if began > now:
+        raise ConfigError(f"{file} is of the future ({began:%Y-%m-%d %H:%M})", "set the clocks")
+    found = Counter(item.says for item in items if not item.is_part)
+    counts = ", ".join(f"{found[word]} {word}" for word in WORDS)
+    table = Table(
+        title=f"NVIDIA's AI Cloud Validation Suite, {platform}, foreign: {counts}",
+        columns=("it says", "of", "observed", "here", "because"),
+        rows=tuple(_rows(items)),
+        note=f"another program's word of {began:%Y-%m-%d %H:%M %Z} by {dated_by}; its demo mode, without a machine, reports alike; it counts for no gate",
+    )
+    of = f"run of isvctl on {platform} in {file.absolute()}"
+    return Shown(
+        f"{NAME}-{platform}", of, counts, began, dated_by, (Raw("junit.xml", text),), table
+    )
+
+
+def _suites(text: str) -> Sequence[Element]:
+    """Raises ValueError for another document."""
+    top = elements.root(text.lstrip("\ufeff"))
+    name = top.attributes.get("name", "")
+    if (top.tag, name) != ("testsuites", ROOT):
+        raise Unread(f"it begins with {quoted(top.tag)} named {quoted(name)}, not with {ROOT!r}")
+    if strays := {child.tag for child in top.children} - {"testsuite"}:
+        raise Unread(f"it has {quoted(min(strays))} beside its suites")
+    if not any(suite.children for suite in top.children):
+        raise Unread("no item stands in it")
+    return top.children
+
+
+def _platform(suites: Sequence[Element]) -> str:
+    """What was tried, as each suite names it before its phase. Raises Unread where they do not agree."""
+    names = [suite.attributes.get("name", "") for suite in suites]
+    found = {match[1] if (match := SUITE.fullmatch(name)) else "" for name in names}
+    if len(found) != 1 or "" in found:
+        raise Unread(f"its suites are not named PLATFORM/PHASE of one platform: {first_few(names)}")
+    return found.pop()
+
+
+def _items(suite: Element) -> Sequence[Item]:
+    """Raises Unread where the suite's own counts are others, whether it counts its parts once or twice."""
+    of = quoted(suite.attributes["name"])
+    if strays := {child.tag for child in suite.children} - {"testcase", *BESIDE}:
+        raise Unread(f"suite {of} has {quoted(min(strays))}, a word that is not known here")
+    items = [_item(case) for case in suite.named("testcase")]
+    once = _counted(items)
+    twice = _counted([*items, *(i for i in items if i.is_part and i.bears != "skipped")])
+    for word, count in once.items():
+        told = suite.attributes.get(word, "")
+        if not COUNT.fullmatch(told) or int(told) not in (count, twice[word]):
+            raise Unread(f"suite {of} tells {word}={quoted(told)}, and {count} stand in it")
+    return items
+
+
+def _counted(items: Sequence[Item]) -> dict[str, int]:
+    """By the words of a suite."""
+    found = Counter(item.bears for item in items)
+    words = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    return {"tests": len(items), **{word: found[tag] for word, tag in words.items()}}
+
+
+def _item(case: Element) -> Item:
+    name = case.attributes.get("name", "")
+    if not name:
+        raise Unread("a case without a name")
+    if strays := {child.tag for child in case.children} - {*SAYS, *BESIDE}:
+        raise Unread(
+            f"case {quoted(name)} has {quoted(min(strays))}, a word that is not known here"
+        )
+    for tag, says in SAYS.items():
+        if found := [*case.named(tag)]:
+            reason = _reason(found[-1])
+            raised = tag == "failure" and reason.startswith(RAISED)
+            return Item(name, tag, "errored" if raised else says, _clean(reason))
+    return Item(name, "", "passed", "")
+
+
+def _reason(element: Element) -> str:
+    """A validation's own comes after those of its parts."""
+    said = element.attributes.get("message") or element.text.strip()
+    match = REASON.fullmatch(said)
+    return (match[1] if match else said) or element.attributes.get("type", "")
+
+
+def _began(suites: Sequence[Element], file: Path) -> tuple[datetime, str]:
+    """When, and by whose word: a suite that ran nothing bears no time. One without a zone is of the control machine's."""
+    told = [suite.attributes["timestamp"] for suite in suites if "timestamp" in suite.attributes]
+    if not told:
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC), OF_THE_FILE
+    try:
+        return min(datetime.fromisoformat(text).astimezone(UTC) for text in told), ITS_OWN
+    except OverflowError:
+        raise Unread(f"{quoted(told)} is no time") from None
+
+
+def _rows(items: Sequence[Item]) -> Iterator[tuple[str, str, str, str, str]]:
+    """What failed one by one, with its parts; the rest in one row for each answer, by the names of whole validations."""
+    rest: dict[tuple[str, str, str], list[Item]] = {}
+    for item in sorted(items, key=lambda item: ORDER.index(item.says)):
+        by, why = _answer(item.name.partition("::")[0])
+        if item.bears in FAILURES:
+            yield item.says, _clean(item.name), item.observed, by, why
+        elif not item.is_part:
+            rest.setdefault((item.says, by, why), []).append(item)
+    for (says, by, why), found in rest.items():
+        names = first_few([item.name for item in found], 6)
+        reasons = first_few([*dict.fromkeys(filter(None, (i.observed for i in found)))], 1)
+        yield says, shortened(one_line(names), 320), _clean(reasons), by, why
+
+
+def _answer(name: str) -> tuple[str, str]:
+    if len(name) <= 128:
+        for pattern, ours in mapped().items():
+            if re.fullmatch(pattern, name):
+                return ours.by, ours.why
+    return "", "an item that this program does not know"
+
+
+def _clean(text: str) -> str:
+    return shortened(one_line(text), 160)
