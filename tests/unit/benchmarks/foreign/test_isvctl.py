@@ -58,6 +58,7 @@ def test_each_item_is_told_as_its_program_told_it(tmp_path: Path) -> None:
     ("inside", "says"),
     [
         ("<skipped/>", "skipped"),
+        ("<skipped message='Validation raised exception: but did not run'/>", "skipped"),
         ("<failure message='f'/><skipped message='s'/>", "failed"),
         ("<skipped message='s'/><failure message='f'/><error message='e'/>", "errored"),
         ("<system-out>FAILED</system-out><properties/>", "passed"),
@@ -79,6 +80,34 @@ def test_the_worst_that_a_case_bears_is_what_it_is(tmp_path: Path, inside: str, 
 def test_a_suite_that_counts_its_parts_once_is_read_too(tmp_path: Path) -> None:
     once = REPORT.replace('tests="12"', 'tests="10"').replace('failures="4"', 'failures="3"')
     assert read(tmp_path, once).counts == read(tmp_path).counts
+
+
+def test_it_began_with_its_first_phase(tmp_path: Path) -> None:
+    early = REPORT.replace(
+        'skipped="1" time', 'skipped="1" timestamp="2026-11-24T12:30:00+03:00" time'
+    )
+    assert read(tmp_path, early).began == RAN - timedelta(minutes=30)
+
+
+def test_a_reason_is_told_once_and_the_others_are_counted(tmp_path: Path) -> None:
+    cases = "".join(
+        f'<testcase name="SlurmPartition-{n}"><skipped message="{why}"/></testcase>'
+        for n, why in enumerate(["no step", "no step", "", "another"])
+    )
+    found = read(
+        tmp_path,
+        f'<testsuites name="{isvctl.ROOT}"><testsuite name="slurm/test" tests="4" failures="0" '
+        f'errors="0" skipped="4">{cases}</testsuite></testsuites>',
+    )
+    (row,) = found.table.rows
+    assert row[2:4] == ("no step and 1 more", "slurm.nodes")
+    assert str(row[1]).startswith("SlurmPartition-0, SlurmPartition-1")
+
+
+@pytest.mark.parametrize("name", ["NotBmGpusPresentCheck", "SlurmPartition-" + "x" * 128])
+def test_a_name_that_only_resembles_one_has_no_answer(tmp_path: Path, name: str) -> None:
+    found = read(tmp_path, REPORT.replace("TomorrowsCheck", name))
+    assert found.table.rows[-1][4] == "an item that this program does not know"
 
 
 def test_text_of_others_moves_no_cursor(tmp_path: Path) -> None:

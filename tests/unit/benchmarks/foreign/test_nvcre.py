@@ -112,6 +112,20 @@ def test_one_job_speaks_of_its_own_hosts_alone(tmp_path: Path) -> None:
     placed = REDUCE | {"placement": "Unpinned", "targetNodes": 16, "exercisedNodes": 4}
     found = read(tmp_path / "x.json", REPORT | {"categories": [placed]})
     assert "4 hosts a job on 4 of 16, MNNVL" in str(found.table.rows[0][1])
+    placed["exercisedNodes"] = 0
+    found = read(tmp_path / "x.json", REPORT | {"categories": [placed]})
+    assert "on 0 of 16" in str(found.table.rows[0][1])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"categories": [REDUCE]}, {"categories": [TRAINED], "failedNodes": []}]
+)
+def test_a_failure_that_has_its_row_is_not_told_twice(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    found = read(tmp_path / "x.json", REPORT | changes)
+    assert [row[0] for row in found.table.rows].count("failed") == 1
+    assert "no category did" not in str(found.table.rows)
 
 
 @pytest.mark.parametrize(
