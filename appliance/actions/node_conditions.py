@@ -30,6 +30,7 @@ CHECKS = (
     *("gpu.count", "gpu.driver", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.pcie", "gpu.nvlink"),
     *("gpu.xid", "gpu.fabric_manager"),
     *("fabric.ports", "fabric.state", "fabric.active", "fabric.rate"),
+    *("base.memory_errors", "base.pcie_errors", "base.nvme"),
     *("storage.mount", "storage.scratch", "base.disk", "base.clock"),
 )
 """What takes a host of Slurm out by its own watch (appliance/watch/rules.py), but what is Slurm's own."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.errors import ConfigError
 from appliance.lab import cgroups, machine, seed
+from appliance.lab.board_faults import BOARD_FAULTS
 from appliance.lab.fabric_faults import FABRIC_FAULTS
 from appliance.lab.fault import Fault
 from appliance.lab.gpu_faults import GPU_FAULTS
@@ -136,5 +137,6 @@ FAULTS = (
     ),
     *FABRIC_FAULTS,
     *GPU_FAULTS,
+    *BOARD_FAULTS,
     *SERVICE_FAULTS,
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError, ConfigError
-from appliance.lab import cgroups, kernel_log, nvml, sysfs
+from appliance.lab import board, cgroups, kernel_log, nvml, sysfs
 from appliance.lab.fault import Fault
 from appliance.lab.hardware import DRIVERS
 from appliance.lab.nvml import State, Value
@@ -139,6 +139,15 @@ SYMPTOMS = (
         {"current_link_speed": sysfs.SPEEDS[1]},
         check="gpu.pcie",
         says="it runs at Gen1 under load (98 % busy), the class has Gen4",
+    ),
+    Symptom(
+        "aer-fatal",
+        "the GPU's PCIe link was lost for a moment",
+        sysfs=board.pcie_counters(aer_dev_fatal={"SDES": 1}),
+        check="base.pcie_errors",
+        target="HOST/0000:4e:00.0",
+        says="1 fatal PCIe errors of the GPU since it came up: its link was lost or reset",
+        drains=True,
     ),
 )
 

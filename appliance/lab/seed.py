@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from appliance.adapters.process import run
-from appliance.lab import kernel_log, network, nvml, repository, sysfs
+from appliance.lab import board, kernel_log, network, nvml, repository, sysfs
 from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.driver.packages import modprobe
 from appliance.lab.hardware import Hardware
@@ -62,10 +62,12 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
 
 
 def hardware(root: Path, rack: Rack, host: RackHost) -> None:
-    """Write below ``root`` what stands in for the host's adapters, GPUs and kernel."""
+    """Write below ``root`` what stands in for the host's adapters, GPUs, memory, drives and kernel."""
     for tool in FABRIC_TOOLS if rack.hardware.has_subnet else ():
         _write(root / "usr/local/sbin" / tool, _read("fabric-tool"), 0o755)
     sysfs.write(root, rack, host)
+    for index in range(board.DRIVES):
+        _write(root / board.PAGES / f"nvme{index}", board.health_page())
     if host.is_gpu:
         bare = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
         nvml.write(root, bare)
@@ -132,6 +134,7 @@ def simulated(host: RackHost) -> dict[str, object]:
         "by": "appliance lab",
         "areas": list(SIMULATED_AREAS),
         "sysfs": f"/{sysfs.ROOT}",
+        "nvme": f"/{board.PAGES}",
     }
     return mark | ({"kmsg": f"/{kernel_log.FILE}"} if host.is_gpu else {})
 

@@ -1,4 +1,4 @@
-"""The part of /sys a rack host pretends to have: GPUs and adapters on the PCI bus, and their RDMA ports."""
+"""The part of /sys a rack host pretends to have: GPUs and adapters on the PCI bus, their RDMA ports, memory and drives."""
 
 import os
 import shutil
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.lab import board
 from appliance.lab.hardware import Hardware, PciAddress
 from appliance.lab.netlist import Hca, hcas
 from appliance.lab.spec import Rack, RackHost
@@ -122,7 +123,7 @@ def files(rack: Rack, host: RackHost) -> dict[str, str]:
         found |= _gpu(hardware, index)
     for hca in _own(rack, host):
         found |= _adapter_files(hardware, _place(rack, host, hca), hca)
-    return found
+    return found | board.memory(hardware) | board.drives()
 
 
 def links(rack: Rack, host: RackHost) -> dict[str, str]:
@@ -229,6 +230,7 @@ def _pci(place: PciAddress, vendor: str, device: int, kind: str, generation: int
         "current_link_width": "16",
         "max_link_speed": SPEEDS[generation],
         "max_link_width": "16",
+        **board.pcie_counters(),
     }
     return {f"{_device(place)}/{name}": value for name, value in values.items()}
 

@@ -26,8 +26,11 @@ from appliance.models.facts_host import (
     Interface,
     KernelModule,
     Memory,
+    MemoryErrors,
     NumaNode,
+    Nvme,
     Os,
+    PcieErrors,
 )
 from appliance.models.gap import Gap
 from appliance.models.result import Kind
@@ -159,6 +162,15 @@ class HostFacts(Numerous):
     filesystems: tuple[Filesystem, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     clock: Clock
+    memory_errors: Annotated[MemoryErrors, AfterValidator(shared)] | None = Field(
+        default=None, description="None: not read"
+    )
+    pcie_errors: Annotated[PcieErrors, AfterValidator(shared)] | None = Field(
+        default=None, description="None: not read"
+    )
+    nvme: Annotated[Nvme, AfterValidator(shared)] | None = Field(
+        default=None, description="None: not read"
+    )
     sysctl: dict[SysctlKey, Line] = Field(default_factory=dict)
     sysctl_at_boot: dict[SysctlKey, Assignment] | None = Field(
         default=None, description="What the next boot makes of them; None: not read"

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from appliance.models.base import Numerous
 from appliance.models.fact_types import (
+    BusId,
     Count,
     DeviceName,
     InterfaceName,
@@ -51,6 +52,7 @@ class Cpu(Numerous):
     sockets: Count
     cores: Count
     threads: Count
+    virtual: bool = Field(default=False, description="A virtual machine's, as x86 tells it")
 
 
 class Memory(Numerous):
@@ -77,6 +79,65 @@ class Disk(Numerous):
     model: Line = ""
     serial: Line = ""
     transport: Line = ""
+
+
+class MemoryModule(Numerous):
+    """A memory module with errors; its label names its slot."""
+
+    label: Line
+    corrected: Count
+    uncorrected: Count
+
+
+class MemoryErrors(Numerous):
+    """What EDAC counts of all memory controllers, and the modules that have errors."""
+
+    controllers: Count = Field(description="0: no driver counts")
+    corrected: Count
+    uncorrected: Count
+    since_s: Real | None = Field(default=None, description="Age of the counts, where there are any")
+    modules: tuple[MemoryModule, ...] = ()
+
+
+class PcieDevice(Numerous):
+    """A device of the PCI bus with errors: a GPU, an adapter or drive by its name, or a bridge above one."""
+
+    at: BusId
+    device: Line
+    fatal: Count
+    nonfatal: Count
+    correctable: Count
+
+
+class PcieErrors(Numerous):
+    """What the kernel counts (AER) of GPUs, adapters, NVMe drives and the bridges above them."""
+
+    devices: Count = Field(description="How many are counted")
+    uncounted: tuple[BusId, ...] = Field(
+        default=(), description="GPUs, adapters and drives that are not"
+    )
+    errors: tuple[PcieDevice, ...] = ()
+
+
+class Drive(Numerous):
+    """What an NVMe drive says of itself; ``warning`` as the bits of its health page, ``used`` and spare in percent."""
+
+    name: DeviceName
+    dead: bool = Field(default=False, description="The kernel has given its controller up")
+    warning: Count = 0
+    spare: Count = 100
+    spare_least: Count = 0
+    used: Count
+    media_errors: Count = 0
+
+
+class Nvme(Numerous):
+    """NVMe drives on the host's bus; named are those that say something worth a look."""
+
+    drives: Count
+    most_used: Count | None = Field(default=None, description="Percent of the drive most worn")
+    unasked: tuple[DeviceName, ...] = ()
+    notable: tuple[Drive, ...] = ()
 
 
 class Filesystem(Numerous):

@@ -49,6 +49,7 @@ class Ask:
         self.simulated: list[str] = []
         self.sys = root + "/sys"
         self.kmsg = "/dev/kmsg"
+        self.nvme = ""
         self._lock = threading.Lock()
         self._read_marker()
 
@@ -115,6 +116,7 @@ class Ask:
             self.rack = _texts(marker, "files")
             self.sys = self.root + str(marker.get("sysfs") or "/sys")
             self.kmsg = str(marker.get("kmsg") or "/dev/kmsg")
+            self.nvme = str(marker.get("nvme") or "")
         except (FileNotFoundError, NotADirectoryError):
             return
         except (OSError, ValueError, AttributeError, Refused) as error:

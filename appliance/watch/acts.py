@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from appliance.watch.scontrol import Node, Slurm
     from appliance.watch.verdict import Verdict
 
-BY_PERSONS = ("gpu.count", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.xid", "gpu.pcie")
+BY_PERSONS = (
+    *("gpu.count", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.xid", "gpu.pcie"),
+    *("base.memory_errors", "base.pcie_errors", "base.nvme"),
+)
 """Faults that a reboot or a reset hides, and does not mend: a person gives the host back, or has stage slurm prove it."""
 WRITTEN = re.compile(PREFIX + r"([a-z_]+\.[a-z_]+) .*\[root@[^\]]*\]$")
 """A reason as this program writes it, as root, as whom slurmd runs it; one that only begins alike is a person's."""

@@ -1,4 +1,5 @@
-"""What the host says of itself, by the same collectors as the probe's: NVML, the kernel log, ports, mounts, units."""
+"""What the host says of itself, by the same collectors as the probe's: NVML, the kernel log, ports, mounts, units, errors
+of memory, PCIe and drives."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-AREAS = ["gpus", "xids", "filesystems"]
+AREAS = ["gpus", "xids", "filesystems", "edac", "aer", "nvme"]
 UNITS = ("munge.service", "nvidia-fabricmanager.service")
 
 

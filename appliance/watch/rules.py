@@ -23,6 +23,8 @@ FELL_OFF = 79
 PROCESS = re.compile(r"\bpid=.*?, (?:name=.*?, )?")
 """Whose name a user chooses; it has no business in a reason."""
 SRAM_MOST = 4
+LOST = 0x04 | 0x08
+"""Warnings of an NVMe drive after which work on it fails: reliability degraded, read-only."""
 CLOCK_SECONDS = 150.0
 """Half of what munge bears between two hosts."""
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "overlay"})
@@ -33,6 +35,7 @@ def causes(facts: Facts, expects: Facts) -> Iterator[Cause]:
     yield from _gpus(facts, expects)
     yield from _xids(facts, expects)
     yield from _devices(expects)
+    yield from _board(facts)
     yield from _units(facts, expects)
     yield from _ports(facts, expects)
     yield from _mounts(facts, expects)
@@ -116,6 +119,24 @@ def _devices(expects: Facts) -> Iterator[Cause]:
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         yield Cause("slurm.gres", f"the device {gone[0]}{more} is missing")
+
+
+def _board(facts: Facts) -> Iterator[Cause]:
+    """What memory, PCIe and drives have lost; what they still correct or wear is told by health alone."""
+    memory = facts.get("memory_errors")
+    if memory and memory["uncorrected"]:
+        bad = [module["label"] for module in memory["modules"] if module["uncorrected"]]
+        said = f"{memory['uncorrected']} memory errors could not be corrected"
+        yield Cause("base.memory_errors", said, ", ".join(bad))
+    for device in (facts.get("pcie_errors") or {}).get("errors", ()):
+        if device["fatal"]:
+            said = f"{device['fatal']} fatal PCIe errors of {device['device']}"
+            yield Cause("base.pcie_errors", said, device["at"])
+    for drive in (facts.get("nvme") or {}).get("notable", ()):
+        if drive.get("dead"):
+            yield Cause("base.nvme", "the kernel has given it up", drive["name"])
+        elif drive["warning"] & LOST:
+            yield Cause("base.nvme", "it is read-only, or calls itself unreliable", drive["name"])
 
 
 def _units(facts: Facts, expects: Facts) -> Iterator[Cause]:

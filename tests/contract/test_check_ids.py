@@ -20,6 +20,7 @@ OTHERS = {
     "appliance/lab/gpu_faults.py": "which check tells of a fault of the rack",
     "appliance/lab/fabric_faults.py": "the same",
     "appliance/lab/service_faults.py": "the same",
+    "appliance/lab/board_faults.py": "the same",
     "appliance/stages/base/alerts.py": "an alert that another stage's check explains",
     "appliance/stages/observe/alerts.py": "the same",
     "appliance/stages/slurm/variables/watch.py": "hosts watch themselves by limits of these checks",

@@ -76,6 +76,24 @@ CASES = (
         ),
     ),
     Case(
+        "MemoryErrorsUncorrected",
+        {"instance": "h", "controller": "0"},
+        (
+            'node_edac_uncorrectable_errors_total{instance="h",controller="0"}',
+            "0x10 1x400",
+            "0" + STEADY,
+        ),
+    ),
+    Case(
+        "MemoryErrorsCorrected",
+        {"instance": "h", "controller": "0"},
+        (
+            'node_edac_correctable_errors_total{instance="h",controller="0"}',
+            "0x10 50x400",
+            "3" + STEADY,
+        ),
+    ),
+    Case(
         "MemoryLow",
         {"instance": "h"},
         ('node_memory_MemAvailable_bytes{instance="h"}', "4" + STEADY, "6" + STEADY),

@@ -67,6 +67,9 @@ def facts(**changes: Any) -> HostFacts:
         },
         "receipts": {"base": receipt()},
         "foreign": [],
+        "memory_errors": {"controllers": 2, "corrected": 3, "uncorrected": 0, "since_s": 86400.0},
+        "pcie_errors": {"devices": 40},
+        "nvme": {"drives": 4, "most_used": 7},
         "weekly": {"age_s": 3 * 86400.0, "seconds": 30},
         "units": dict.fromkeys(
             ("ssh.service", "chrony.service", "appliance-firewall.service"), UNIT
@@ -99,6 +102,7 @@ def test_a_good_host_passes(check: HostCheck) -> None:
 
 
 CHANGED = {"kind": "package file", "name": "/usr/bin/nproc", "now": "content c79bf4424282"}
+FATAL = {"at": "0000:17:00.0", "device": "the GPU", "fatal": 1, "nonfatal": 0, "correctable": 0}
 FAULTS: dict[str, dict[str, Any]] = {
     "base.os": {"os": {"version_id": "11"}},
     "base.clock": {"clock": {"offset": -0.2}},
@@ -112,6 +116,9 @@ FAULTS: dict[str, dict[str, Any]] = {
     "base.purge": {"foreign": [STRANGER]},
     "base.weekly": {"weekly": {"changes": [CHANGED]}},
     "base.disk": {"filesystems": [{**ROOT, "free": 4 * GIB}]},
+    "base.memory_errors": {"memory_errors": {"uncorrected": 1}},
+    "base.pcie_errors": {"pcie_errors": {"errors": [FATAL]}},
+    "base.nvme": {"nvme": {"notable": [{"name": "nvme0", "warning": 8, "used": 3}]}},
     "base.cpu": {"cpu": {"cores": 48}},
     "base.memory_size": {"memory": {"total": 900 * GIB}},
     "base.numa": {"numa": [{"node": 0, "cpus": "0", "memory": GIB}]},
@@ -140,6 +147,9 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.weekly": {"weekly": None, "errors": {"weekly": "needs root to read last.json"}},
     "base.disk": {"filesystems": []},
     "base.memory": {"memory": {"total": 0, "available": 0}},
+    "base.memory_errors": {"memory_errors": None},
+    "base.pcie_errors": {"pcie_errors": None, "errors": {"aer": "no answer within 5 s"}},
+    "base.nvme": {"nvme": None, "errors": {"nvme": "needs root to read /dev/nvme0"}},
     "base.cpu": {"cpu": {"cores": 0}},
     "base.memory_size": {"memory": {"total": 0}},
     "base.numa": {"numa": []},

@@ -52,6 +52,7 @@ gpu.driver gpu-1 = 535.247.01 | gpu.driver_spread cluster : gpu-1, gpu-2 | gpu.d
 gpu.driver gpu-1 | slurm.gres gpu-1 | slurm.gres gpu-2
 gpu.error gpu-1/GPU 3 | gpu.ecc gpu-1/GPU 3,5 ? | gpu.ecc gpu-1/GPU 5 ?
 gpu.error gpu-1/GPU 3 | gpu.count gpu-1/0000:47:00.0 | gpu.count gpu-1
+base.pcie_errors gpu-1/0000:47:00.0 | gpu.count gpu-1/0000:47:00.0 | gpu.count gpu-1/0000:07:00.0
 gpu.error gpu-1/GPU 3 | gpu.vbios_spread cluster ? : gpu-1/GPU 3 | gpu.vbios_spread cluster ~ : gpu-1/GPU 3
 gpu.error gpu-1/GPU 3 | gpu.xid gpu-1/0000:47:00.0 = 79 Xid | gpu.xid gpu-1/0000:47:00.0 = 95 Xid
 gpu.count gpu-1 = 7 | gpu.xid gpu-1/0000:47:00.0 = 79 Xid | gpu.xid gpu-1/GPU 3 = 48 Xid

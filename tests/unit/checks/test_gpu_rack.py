@@ -23,7 +23,7 @@ from tests.unit.checks.gpu_world import ABSENT, facts, site
 pytestmark = pytest.mark.skipif(
     shutil.which("gcc") is None, reason="needs gcc to build the rack's NVML library"
 )
-UNREAD = {"gpu.count", "gpu.xid"}
+UNREAD = {"gpu.count", "gpu.xid", "base.pcie_errors"}
 """What the library does not tell: the PCI bus and the kernel log are the rack's own files."""
 
 

@@ -67,6 +67,15 @@ def xid(code: int, age: float | None = 60.0, bus: str = "0000:01:00") -> dict[st
     return {"code": code, "bus_id": bus, "age": age, "text": text}
 
 
+def link(**counts: int) -> dict[str, Any]:
+    none = {"fatal": 0, "nonfatal": 0, "correctable": 0}
+    return {"at": "0000:17:00.0", "device": "mlx5_0", **none, **counts}
+
+
+def drive(**said: Any) -> dict[str, Any]:
+    return {"name": "nvme0", "warning": 0, "used": 3, "media_errors": 0, **said}
+
+
 SOUND: dict[str, Any] = {
     "pci_gpus": 2,
     "gpus": {"devices": [gpu(0), gpu(1)]},
@@ -76,6 +85,9 @@ SOUND: dict[str, Any] = {
     "filesystems": [disk("/"), disk("/scratch"), disk("/shared", "nfs4", 0)],
     "units": {"munge.service": ACTIVE, "nvidia-fabricmanager.service": ACTIVE},
     "clock": {"offset": 0.001},
+    "memory_errors": {"corrected": 0, "uncorrected": 0, "modules": []},
+    "pcie_errors": {"devices": 20, "errors": []},
+    "nvme": {"drives": 2, "notable": []},
     "errors": {},
 }
 FATAL = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 28"
@@ -134,6 +146,21 @@ def test_a_sound_host_is_fit() -> None:
         ({"filesystems.0.turned": True}, "base.disk / can only be read"),
         ({"filesystems.0.free": 4, "filesystems.1.free": 4}, "base.disk / has 4.0 % free"),
         ({"clock.offset": -200.0}, "base.clock the clock is 200 s off"),
+        (
+            {"memory_errors.uncorrected": 2},
+            "base.memory_errors 2 memory errors could not be corrected",
+        ),
+        (
+            {"memory_errors": {"uncorrected": 2, "modules": [{"label": "A1", "uncorrected": 2}]}},
+            "base.memory_errors A1: 2 memory errors could not be corrected",
+        ),
+        (
+            {"pcie_errors.errors": [link(fatal=1)]},
+            "base.pcie_errors 0000:17:00.0: 1 fatal PCIe errors of mlx5_0",
+        ),
+        ({"nvme.notable": [drive(dead=True)]}, "base.nvme nvme0: the kernel has given it up"),
+        ({"nvme.notable": [drive(warning=0x08)]}, "base.nvme nvme0: it is read-only"),
+        ({"nvme.notable": [drive(warning=0x04)]}, "base.nvme nvme0: it is read-only, or calls"),
     ],
 )
 def test_a_fault_is_one_cause(change: dict[str, Any], cause: str) -> None:
@@ -162,6 +189,10 @@ def test_a_fabric_manager_that_stopped_and_a_device_that_is_gone() -> None:
         {"gpus.devices.1.temperature": 99},
         {"gpus.devices.1.nvlinks_active": 0, "gpus.devices.1.mig_enabled": True},
         {"clock.offset": 3.0},
+        {"memory_errors.corrected": 9000},
+        {"pcie_errors.errors": [link(nonfatal=3, correctable=9000)]},
+        {"nvme.notable": [drive(used=120, warning=0x01, media_errors=4)]},
+        {"memory_errors": None, "pcie_errors": None, "nvme": None},
         {"filesystems": None, "ports": None, "gpus.devices.1.pcie_width": None},
     ],
 )

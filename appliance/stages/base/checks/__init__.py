@@ -24,6 +24,9 @@ from appliance.stages.base.checks.boot import judge_boot
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
 from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
+from appliance.stages.base.checks.memory_errors import MEMORY_ERRORS, judge_memory_errors
+from appliance.stages.base.checks.nvme import LEAST, NVME, judge_nvme
+from appliance.stages.base.checks.pcie_errors import PCIE_ERRORS, judge_pcie_errors
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
 from appliance.stages.base.checks.weekly import judge_weekly
@@ -306,6 +309,41 @@ CHECKS: tuple[Check, ...] = (
         judge_memory,
         "Memory the kernel could give out now. Little of it on an idle host means a leak or left-over processes of a job.",
         limit="5 % available warns (own choice)",
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        MEMORY_ERRORS,
+        "Memory without errors",
+        ALL_ROLES,
+        judge_memory_errors,
+        "Errors of the host's memory as the kernel's EDAC drivers count them. One that could not be corrected has ended a process, or the host: it fails, "
+        "and Slurm and Kubernetes give the host no more work. Corrected ones warn where a module has more than sound ones do. Without a driver nobody counts: load "
+        "the one of the processor. Usual fault: a module, or a slot that is dirty.",
+        limit="0 uncorrected since the host was started; 10 corrected of a module in 24 h (mcelog's own limits)",
+        bound=Bound("corrected errors of a module a day", most=1e6, whole=True),
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        PCIE_ERRORS,
+        "PCIe without errors",
+        ALL_ROLES,
+        judge_pcie_errors,
+        "Errors on the links of GPUs, adapters and NVMe drives and of the bridges above them, as the kernel counts them (AER); the far end of a link often "
+        "counts what its device does not. Fatal ones fail, and Slurm and Kubernetes give the host no more work. Others warn, and only what is new of them counts, so that "
+        "two looks more than a minute apart are needed. Usual faults: a board or riser that sits badly, a cable.",
+        limit="0 fatal since the device came up, 0 new non-fatal ones (own choice); 8 corrected a minute (NVIDIA DCGM's limit of replays)",
+        bound=Bound("corrected errors of a device a minute", most=1e6),
+        nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        NVME,
+        "NVMe drives",
+        ALL_ROLES,
+        judge_nvme,
+        "What each NVMe drive says of itself: warnings, spare blocks, how much of its life is used, data it could not give back. All of it warns; one that can only be read, "
+        "calls itself unreliable or is dead fails, and Slurm and Kubernetes give the host no more work. Asking needs root.",
+        limit="no warning of the drive's own (NVM Express); 90 % of its life used (10 below the limit); 0 losses of data (own choice)",
+        bound=Bound("% of its life", least=LEAST, most=255),
         nature=Nature.SYMPTOM,
     ),
     HostCheck(

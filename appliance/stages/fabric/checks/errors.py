@@ -2,42 +2,27 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.growth import NONE, Rate, duration, elapsed, unusable
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
 from appliance.stages.fabric.facts import Port
 
 ID = "fabric.errors"
-LEAST_SECONDS = 60.0
 SOURCE = "NVSentinel's InfiniBand limits"
 
 
-@dataclass(frozen=True)
-class Bound:
-    """A counter may grow by ``count`` within ``seconds``; over a shorter time by no more than ``count`` either."""
-
-    count: int
-    seconds: float
-    words: str
-
-    def exceeded(self, growth: int, elapsed: float) -> bool:
-        """Whether it grew more than it may."""
-        return growth > self.count * max(1.0, elapsed / self.seconds) if self.count else growth > 0
-
-
-NONE = Bound(0, 1.0, "none")
-BOUNDS: Mapping[str, Bound] = {
+BOUNDS: Mapping[str, Rate] = {
     "link_downed": NONE,
     "local_link_integrity_errors": NONE,
     "excessive_buffer_overrun_errors": NONE,
     "rnr_nak_retry_err": NONE,
-    "symbol_error": Bound(120, 3600.0, "120/h"),
-    "link_error_recovery": Bound(5, 60.0, "5/min"),
-    "port_rcv_errors": Bound(10, 1.0, "10/s"),
-    "port_xmit_discards": Bound(100, 1.0, "100/s"),
+    "symbol_error": Rate(120, 3600.0, "120/h"),
+    "link_error_recovery": Rate(5, 60.0, "5/min"),
+    "port_rcv_errors": Rate(10, 1.0, "10/s"),
+    "port_xmit_discards": Rate(100, 1.0, "100/s"),
 }
 
 
@@ -120,7 +105,7 @@ def _counted(
     if not total:
         return [passed(host.name, 0, evidence=f"{len(ports)} ports", **common)]
     before = view.before.get(host.name)
-    problem = _unusable(before, facts)
+    problem = unusable(before, facts)
     if before is None or problem:
         shown = ", ".join(_largest(ports))
         return [not_assessed(host.name, problem, value=total, evidence=shown, **common)]
@@ -134,12 +119,12 @@ def _grown(
     ports: list[Port],
     common: Mapping[str, object],
 ) -> list[Judgement]:
-    elapsed = _seconds(before, facts)
+    seconds = elapsed(before, facts)
     earlier = {(p.device, p.port): p for p in before.ports}
     grown = [g for port in ports for g in _growths(earlier.get((port.device, port.port)), port)]
     reset = [g for g in grown if g.count < 0]
-    bad = [g for g in grown if g.count > 0 and BOUNDS[g.name].exceeded(g.count, elapsed)]
-    results = [_growing(host, growth, elapsed, common) for growth in bad]
+    bad = [g for g in grown if g.count > 0 and BOUNDS[g.name].exceeded(g.count, seconds)]
+    results = [_growing(host, growth, seconds, common) for growth in bad]
     if reset:
         cause = f"{reset[0].name} of {reset[0].port.device} went backwards: counters were cleared in between"
         results.append(not_assessed(host.name, cause, **common))
@@ -153,7 +138,7 @@ def _grown(
     if results:
         return results
     total = sum(growth.count for growth in grown)
-    evidence = f"{len(ports)} ports in {_duration(elapsed)}"
+    evidence = f"{len(ports)} ports in {duration(seconds)}"
     return [passed(host.name, total, evidence=evidence, **common)]
 
 
@@ -166,23 +151,6 @@ def _growths(before: Port | None, now: Port) -> list[Growth]:
         for name in BOUNDS
         if name in now.counters and name in before.counters
     ]
-
-
-def _unusable(before: HostFacts | None, now: HostFacts) -> str:
-    """Why there is no difference to be taken; "" where there is."""
-    if before is None:
-        return "needs two readings: counters tell what came since they were last cleared, not when"
-    if before.os.boot_id != now.os.boot_id:
-        return "the host was started anew since the reading before; the next look can tell"
-    if _seconds(before, now) < LEAST_SECONDS:
-        return "the reading before is less than a minute old; look again later"
-    return ""
-
-
-def _seconds(before: HostFacts, now: HostFacts) -> float:
-    return (
-        datetime.fromisoformat(now.taken) - datetime.fromisoformat(before.taken)
-    ).total_seconds()
 
 
 def _largest(ports: list[Port]) -> list[str]:
@@ -206,19 +174,15 @@ def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> Judgement
     )
 
 
-def _growing(host: Host, growth: Growth, elapsed: float, common: Mapping[str, object]) -> Judgement:
+def _growing(host: Host, growth: Growth, seconds: float, common: Mapping[str, object]) -> Judgement:
     port, bound = growth.port, BOUNDS[growth.name]
     usual = CABLE if port.link_layer == "InfiniBand" else ETHERNET_CABLE
     return failed(
         place(host.name, port.device),
-        f"{growth.name} grew by {growth.count} in {_duration(elapsed)}: {MEANINGS[growth.name]}",
+        f"{growth.name} grew by {growth.count} in {duration(seconds)}: {MEANINGS[growth.name]}",
         REMEDIES.get(growth.name, usual).format(device=port.device),
         value=growth.count,
         limit=bound.words,
         limit_source=SOURCE,
         **{**common, "required": True, "unit": ""},
     )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
                 "the GPU that is missing from the count is the one that does not answer",
                 when=counted_at_address,
             ),
+            Cause("base.pcie_errors", "the GPU's PCIe link was lost", Reach.PART),
         ),
     ),
     HostCheck(

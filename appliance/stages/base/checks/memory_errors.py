@@ -1,0 +1,102 @@
+"""Memory modules that err: what could not be corrected, and what is corrected too often."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from appliance.checks.check import View, failed, not_assessed, passed, warned
+from appliance.checks.growth import Rate, duration, elapsed, unusable
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import MemoryErrors
+from appliance.models.result import Judgement, place
+from appliance.models.site import Host
+
+MEMORY_ERRORS = "base.memory_errors"
+DAY = 86400.0
+A_DAY = 10
+SOURCE = "mcelog's limits of a module: 1 uncorrected, 10 corrected in 24 h"
+BORROWED = "container host shares its machine's hardware"
+DRIVER = (
+    "lsmod | grep edac on the host; modprobe the one of its processor (amd64_edac; i10nm_edac or skx_edac of Intel; "
+    "ghes_edac where the firmware keeps the errors), and name it in /etc/modules-load.d"
+)
+REPLACE = "drain it, and replace the module: dmidecode -t memory on the host names the slots. A reboot takes the count away, not the fault"
+SOON = "replace the module at the next occasion: dmidecode -t memory on the host names the slots"
+ELSEWHERE = "a module the driver does not name"
+
+
+def judge_memory_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """None uncorrected since the host was started, and corrected ones no oftener than a sound module has them."""
+    found = facts.memory_errors
+    told: dict[str, Any] = {"unit": "errors", "simulated": bool(facts.simulated)}
+    if found is None:
+        return [unread(host, facts, "edac", **told)]
+    if not found.controllers:
+        why = "no driver of the kernel counts memory errors (EDAC)"
+        is_real = not facts.cpu.virtual
+        return [not_assessed(host.name, why, fix=DRIVER, required=is_real, **told)]
+    results: list[Judgement] = []
+    if found.corrected or found.uncorrected:
+        results += _uncorrected(host, found, told)
+        results += _corrected(view, host, facts, found, told)
+    return results or [passed(host.name, found.corrected, **told)]
+
+
+def unread(host: Host, facts: HostFacts, area: str, **told: Any) -> Judgement:
+    """What is said where the probe says nothing; a container's hardware is its machine's."""
+    is_lent = bool(facts.os.container) and area not in facts.errors
+    why = BORROWED if is_lent else facts.gap(area)
+    return not_assessed(host.name, why, required=not is_lent, **told)
+
+
+def _rate(view: View) -> Rate:
+    own = view.number(MEMORY_ERRORS)
+    count, source = own or (A_DAY, SOURCE)
+    return Rate(count, DAY, source)
+
+
+def _uncorrected(host: Host, found: MemoryErrors, told: Mapping[str, Any]) -> Iterator[Judgement]:
+    for label, count in _by_module(found, "uncorrected").items():
+        yield failed(
+            place(host.name, *filter(None, [label])),
+            f"{count} memory errors of {label or ELSEWHERE} could not be corrected since the host was started",
+            REPLACE,
+            value=count,
+            limit=0,
+            limit_source=SOURCE,
+            **told,
+        )
+
+
+def _corrected(
+    view: View, host: Host, facts: HostFacts, found: MemoryErrors, told: Mapping[str, Any]
+) -> Iterator[Judgement]:
+    """Over all the time they are counted, and since the reading before, where there is one to compare with."""
+    before, rate = view.before.get(host.name), _rate(view)
+    known = before.memory_errors if before and not unusable(before, facts) else None
+    earlier = _by_module(known, "corrected") if known else {}
+    for label, count in _by_module(found, "corrected").items():
+        spans = [(count, found.since_s or DAY)]
+        if known and before:
+            grown = count - earlier.get(label, 0)
+            spans.append((grown, elapsed(before, facts)))
+        for errors, seconds in spans:
+            if rate.exceeded(errors, seconds):
+                yield warned(
+                    place(host.name, *filter(None, [label])),
+                    f"{errors} memory errors of {label or ELSEWHERE} were corrected in {duration(seconds)}: the next may be beyond that",
+                    SOON,
+                    value=errors,
+                    limit=rate.count,
+                    limit_source=rate.words,
+                    **told,
+                )
+                break
+
+
+def _by_module(found: MemoryErrors, kind: str) -> dict[str, int]:
+    """Counts above zero by label; under "" what the driver could not lay to one."""
+    counts: dict[str, int] = {}
+    for module in found.modules:
+        counts[module.label] = counts.get(module.label, 0) + getattr(module, kind)
+    counts[""] = getattr(found, kind) - sum(counts.values())
+    return {label: count for label, count in counts.items() if count > 0}

@@ -1,0 +1,80 @@
+"""NVMe drives by their own word: worn, out of spare blocks, read-only, or dead."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from appliance.checks.check import View, failed, not_assessed, passed, warned
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import Drive
+from appliance.models.result import Judgement, place
+from appliance.models.site import Host
+from appliance.stages.base.checks.memory_errors import unread
+
+NVME = "base.nvme"
+USED_UP = 100
+NEAR = 10
+"""Percent below the limit from which on it warns."""
+LEAST = 60
+"""Hosts name drives from 50 % on."""
+SOURCE = "NVM Express base specification, health information (log page 02h)"
+LOST = {0x04: "it calls itself unreliable (reliability degraded)", 0x08: "it can only be read"}
+"""Bits of its warnings after which work on it fails."""
+WARNINGS = {
+    0x01: "its spare blocks ({spare} %) are below its own threshold ({least} %)",
+    **LOST,
+    0x10: "its backup of volatile memory has failed",
+    0x20: "its persistent memory can only be read",
+    0x02: "it warns of its temperature",
+}
+SMART = "smartctl -a /dev/{name} on the host shows all it says"
+REPLACE = f"save what is on it and replace it; {SMART}"
+IS_HOT = 0x02
+HOT = f"look at the host's fans and blanking plates; {SMART}"
+DEAD = "journalctl -k -g {name} on the host says why; power the host off and on, seat the drive anew, else replace it"
+
+
+def judge_nvme(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """No drive warns of itself, none is at the end of its life; a host without NVMe drives is not judged."""
+    found = facts.nvme
+    told: dict[str, Any] = {"simulated": bool(facts.simulated)}
+    if found is None:
+        return [unread(host, facts, "nvme", **told)]
+    if not found.drives:
+        return []
+    own = view.number(NVME)
+    most, source = own or (USED_UP, SOURCE)
+    results = [result for d in found.notable for result in _drive(host, d, most, source, told)]
+    if found.unasked:
+        why = facts.gap("nvme", "it did not answer")
+        results.append(not_assessed(place(host.name, *found.unasked), why, **told))
+    if results:
+        return results
+    said = {"unit": "% used", "limit": most, "limit_source": source}
+    return [passed(host.name, found.most_used, evidence=f"{found.drives} drives", **said, **told)]
+
+
+def _drive(
+    host: Host, drive: Drive, most: float, source: str, told: dict[str, Any]
+) -> Iterator[Judgement]:
+    """One result, the gravest."""
+    at, name = place(host.name, drive.name), drive.name
+    fix = REPLACE.format(name=name)
+    said = [words for bit, words in WARNINGS.items() if drive.warning & bit]
+    shown: dict[str, Any]
+    if drive.dead:
+        yield failed(at, "the kernel has given it up", DEAD.format(name=name), **told)
+    elif said:
+        judge = failed if any(drive.warning & bit for bit in LOST) else warned
+        cause = "; ".join(said).format(spare=drive.spare, least=drive.spare_least)
+        shown = {"value": f"{drive.warning:#04x}", "limit": "0x00", "limit_source": SOURCE}
+        yield judge(
+            at, cause, HOT.format(name=name) if drive.warning == IS_HOT else fix, **shown, **told
+        )
+    elif drive.used >= most - NEAR:
+        cause = f"{drive.used} % of the life its maker gives it is used up"
+        shown = {"value": drive.used, "unit": "%", "limit": most, "limit_source": source}
+        yield warned(at, cause, fix, **shown, **told)
+    elif drive.media_errors:
+        cause = f"{drive.media_errors} times in its life it could not give back what was written"
+        shown = {"value": drive.media_errors, "unit": "errors", "limit": 0}
+        yield warned(at, cause, fix, **shown, limit_source="own choice", **told)

@@ -1,0 +1,117 @@
+"""PCIe errors of GPUs, adapters, drives and the bridges above them: fatal ones fail, others warn by their growth."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from appliance.checks.check import View, failed, not_assessed, passed, warned
+from appliance.checks.growth import Rate, duration, elapsed, unusable
+from appliance.models.facts import HostFacts
+from appliance.models.facts_host import PcieDevice, PcieErrors
+from appliance.models.result import Judgement, place
+from appliance.models.site import Host
+from appliance.stages.base.checks.memory_errors import unread
+
+PCIE_ERRORS = "base.pcie_errors"
+A_MINUTE = 8
+SOURCE = "NVIDIA DCGM: PCIe replays of a link"
+OWN = "own choice"
+COUNTERS = "grep . /sys/bus/pci/devices/{at}/aer_dev_* on the host says of what kind"
+SEAT = (
+    f"{COUNTERS}; drain it, power it off, and seat {{device}} and its riser or cable anew; "
+    "where it comes again replace them. A reboot takes the count away, not the fault"
+)
+AER = (
+    "journalctl -k -g AER on the host; take pci=noaer off its kernel command line, and let the system have the errors in the "
+    "firmware's setup (AER: OS native)"
+)
+
+
+def judge_pcie_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """No fatal one since the device came up; the others do not grow faster than they may."""
+    found = facts.pcie_errors
+    told: dict[str, Any] = {"unit": "errors", "simulated": bool(facts.simulated)}
+    if found is None:
+        return [unread(host, facts, "aer", **told)]
+    if not found.devices and not found.uncounted:
+        return []  # No GPU, no adapter, no drive.
+    if not found.devices:
+        why = f"the kernel counts no PCIe errors (AER) of its {len(found.uncounted)} GPUs, adapters and drives"
+        is_real = not facts.cpu.virtual
+        return [not_assessed(host.name, why, fix=AER, required=is_real, **told)]
+    results: list[Judgement] = []
+    if found.errors:
+        results += _fatal(host, found, told)
+        results += _others(view, host, facts, found, told)
+    if found.uncounted:
+        why = f"the kernel counts no PCIe errors of {', '.join(found.uncounted)}"
+        gap = not_assessed(place(host.name, *found.uncounted), why, required=False, **told)
+        return [*results, gap]
+    return results or [passed(host.name, 0, evidence=f"{found.devices} devices", **told)]
+
+
+def _fatal(host: Host, found: PcieErrors, told: Mapping[str, Any]) -> Iterator[Judgement]:
+    for device in found.errors:
+        if device.fatal:
+            yield failed(
+                place(host.name, device.at),
+                f"{device.fatal} fatal PCIe errors of {device.device} since it came up: its link was lost or reset",
+                SEAT.format(at=device.at, device=device.device),
+                value=device.fatal,
+                limit=0,
+                limit_source=OWN,
+                **told,
+            )
+
+
+def _others(
+    view: View, host: Host, facts: HostFacts, found: PcieErrors, told: Mapping[str, Any]
+) -> Iterator[Judgement]:
+    """By their growth since the reading before; without one, only a zero can be judged."""
+    counting = [device for device in found.errors if device.nonfatal or device.correctable]
+    if not counting:
+        return
+    before = view.before.get(host.name)
+    problem = unusable(before, facts)
+    known = before.pcie_errors if before else None
+    if before is None or known is None or problem:
+        total = sum(device.nonfatal + device.correctable for device in counting)
+        why = problem or "the reading before has none of them"
+        shown = ", ".join(f"{d.device} {d.at} {d.nonfatal + d.correctable}" for d in counting[:3])
+        yield not_assessed(host.name, why, required=False, value=total, evidence=shown, **told)
+        return
+    earlier = {device.at: device for device in known.errors}
+    own = view.number(PCIE_ERRORS)
+    count, source = own or (A_MINUTE, SOURCE)
+    rate, seconds = Rate(count, 60.0, source), elapsed(before, facts)
+    grown = [_growth(host, d, earlier.get(d.at), rate, seconds, told) for d in counting]
+    bad = [result for result in grown if result]
+    if not bad and not any(device.fatal for device in found.errors) and not found.uncounted:
+        yield passed(host.name, 0, evidence=f"{found.devices} devices", **told)
+    yield from bad
+
+
+def _growth(
+    host: Host,
+    now: PcieDevice,
+    then: PcieDevice | None,
+    rate: Rate,
+    seconds: float,
+    told: Mapping[str, Any],
+) -> Judgement | None:
+    lost = _grown(now.nonfatal, then.nonfatal if then else 0)
+    repeated = _grown(now.correctable, then.correctable if then else 0)
+    fix = SEAT.format(at=now.at, device=now.device)
+    if lost:
+        cause = f"{lost} PCIe transfers of {now.device} were lost in {duration(seconds)} (non-fatal errors)"
+        limits = {"value": lost, "limit": 0, "limit_source": OWN}
+        return warned(place(host.name, now.at), cause, fix, **limits, **told)
+    if rate.exceeded(repeated, seconds):
+        cause = f"{repeated} PCIe errors of {now.device} were corrected in {duration(seconds)}: a bad link"
+        limits = {"value": repeated, "limit": rate.count, "limit_source": f"{rate.words}, a minute"}
+        return warned(place(host.name, now.at), cause, fix, **limits, **told)
+    return None
+
+
+def _grown(now: int, then: int) -> int:
+    """A device that was taken off the bus and came back counts from zero."""
+    return now - then if now >= then else now
