@@ -47,9 +47,15 @@ def remote_words(argv: Sequence[str]) -> tuple[str, ...]:
     return (shlex.join(argv),) if len(argv) > 1 else tuple(argv)
 
 
-def on_host(rack: Rack, host: RackHost, argv: Sequence[str], timeout: float = 60.0) -> Completed:
+def on_host(
+    rack: Rack,
+    host: RackHost,
+    argv: Sequence[str],
+    timeout: float = 60.0,
+    input: str | None = None,
+) -> Completed:
     """Run one command on a host; its exit code is in the result."""
-    return run(command(rack, host, argv), timeout=timeout, check=False)
+    return run(command(rack, host, argv), input=input, timeout=timeout, check=False)
 
 
 def answers(host: RackHost, timeout: float = 0.3) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from appliance.adapters.process import Completed, run
 from appliance.journal import Entry, Journal
+from appliance.lab import ssh
+from appliance.lab.spec import load
 from appliance.models.plan import Plan
 from appliance.models.run import RunRecord
 from appliance.models.site import Role
@@ -70,8 +72,10 @@ class Deployed:
         return Plan.model_validate_json(done.stdout)
 
     def shell(self, host: str, script: str, *, input: str | None = None) -> Completed:
-        """A line for the shell of a host, by ``appliance lab shell``."""
-        return appliance("lab", "shell", "--name", self.name, host, "--", script, input=input)
+        """A line for the shell of a host, over the ssh that ``appliance lab shell`` becomes."""
+        rack = load(self.name)
+        assert rack is not None
+        return ssh.on_host(rack, rack.host(host), (script,), timeout=120, input=input)
 
     def said(self, host: str, script: str) -> str:
         """What a line for the shell printed; it must end with 0."""

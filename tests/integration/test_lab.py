@@ -22,7 +22,7 @@ from appliance.lab import (
     status,
 )
 from appliance.lab.spec import Rack, RackHost, RackSpec, racks
-from tests.integration.rack import own_name, traces
+from tests.integration.rack import PROGRAM, own_name, traces
 
 pytestmark = pytest.mark.rack
 
@@ -54,6 +54,12 @@ def _state(found: Rack, host: RackHost) -> str:
 def _began(found: Rack, host: RackHost) -> str:
     """When the host's first process began, in ticks since the machine's start: field 22 of proc(5)'s stat."""
     return _on(found, host, "cat", "/proc/1/stat").stdout.rpartition(")")[2].split()[19]
+
+
+def test_a_shell_of_a_host_is_fed_and_its_exit_code_passed_on(up: Rack) -> None:
+    argv = (PROGRAM, "lab", "shell", "--name", NAME, "gpu-1", "--", "cat; id -un; exit 7")
+    done = run(argv, input="word\n", check=False)
+    assert (done.returncode, done.stdout) == (7, "word\nroot\n"), done.stderr
 
 
 def test_up_again_changes_nothing(up: Rack, gpu: RackHost) -> None:

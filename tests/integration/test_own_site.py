@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.rack, pytest.mark.slow]
 MARK = "etc/appliance/simulated.json"
 ORDINARY_USER = pwd.getpwnam("nobody").pw_uid
 OWN_NAMES = {"head": "node-a17", "gpu-1": "node-b03"}
-HPC = RackSpec(own_name("own-hpc"), 4, "hpc", plain="12")
+HPC = RackSpec(own_name("own-hpc"), 3, "hpc", plain="12")
 BALANCED = RackSpec(own_name("own-bal"), 2, "balanced", plain="13")
 COST = RackSpec(own_name("own-cost"), 2, "cost-efficient", plain="12")
 

@@ -38,8 +38,7 @@ def on_all(rack: Deployed, scripts: Mapping[str, str]) -> dict[str, str]:
     """What each host's shell printed, side by side."""
 
     def one(host: str) -> str:
-        argv = ("lab", "shell", "--name", rack.name, host, "--", "bash -s")
-        done = appliance(*argv, input=scripts[host])
+        done = rack.shell(host, "bash -s", input=scripts[host])
         assert done.returncode == 0, f"{host}: {done.stderr}"
         return done.stdout
 
