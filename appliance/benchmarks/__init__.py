@@ -12,6 +12,7 @@ from appliance.benchmarks.gpt3 import gates as gpt3
 from appliance.benchmarks.hpcc import gates as hpcc
 from appliance.benchmarks.model_load import gates as model_load
 from appliance.benchmarks.nccl import gates as nccl
+from appliance.benchmarks.nvbandwidth import gates as nvbandwidth
 from appliance.benchmarks.perftest import gates as perftest
 from appliance.benchmarks.serving import gates as serving
 from appliance.checks.check import View
@@ -79,6 +80,19 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "seconds, 2 two minutes, 3 a quarter of an hour, 4 hours. What it skips or does not know is never called good.",
         bounds=dcgm.BOUNDS,
         gates=dcgm.gates,
+        deploys=False,
+        submits=True,
+    ),
+    Benchmark(
+        name="nvbandwidth",
+        title="Copies between each GPU, its host and its peers",
+        checks=nvbandwidth.CHECKS,
+        run=_run_of("nvbandwidth.run"),
+        minutes=5.0,
+        explain="nvbandwidth copies between each GPU and its host's memory, both ways, and between every two GPUs. A GPU behind a slot of fewer "
+        "lanes, a lost NVLink or a bridge that keeps GPUs apart shows here by name. More than the link carries is an error.",
+        bounds=nvbandwidth.BOUNDS,
+        gates=nvbandwidth.gates,
         deploys=False,
         submits=True,
     ),

@@ -5,20 +5,20 @@ A benchmark that acceptance asks for declares its gates: ``Benchmark.gates`` is 
 ``appliance accept`` and every report say what is open, why, and which command closes it. Of a benchmark per host::
 
     def gates(view: View) -> tuple[Requirement, ...]:
-        bound = view.limit("nvbandwidth.h2d")          # site, else profile; None: this class asks for none
+        bound = view.limit("copy.rate")                # site, else profile; None: this class asks for none
         if bound is None:
             return ()
         hosts = [host.name for host in view.site.with_role(Role.GPU)]
         return (
             Requirement(
-                id="nvbandwidth.h2d",
-                title="Host to GPU bandwidth of every GPU",
+                id="copy.rate",
+                title="Copies of every host",
                 level=Level.HOST,
-                benchmark="nvbandwidth",               # Benchmark.name
-                check="nvbandwidth.h2d",               # id of the CheckResult that must pass ...
+                benchmark="copy",                      # Benchmark.name
+                check="copy.rate",                     # id of the CheckResult that must pass ...
                 targets=per_host(hosts),               # ... on each of these targets
-                also=("nvbandwidth.d2h",),             # other ids: a failure of one fails the gate, too
-                close="appliance validate nvbandwidth",
+                also=("copy.errors",),                 # other ids: a failure of one fails the gate, too
+                close="appliance validate copy",
                 limit=bound,
                 stages=("gpu", "mig"),                 # a change of one on a host makes that host's evidence stale
                 gpus=gpu_models(view),                 # evidence of other GPUs does not count

@@ -22,6 +22,8 @@ BUS = 64
 SIZES = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 LISTED = 0.9
 """Share of the host's memory that its list of modules must cover: what is not in it has a bandwidth, too."""
+JOINED = ("GH200", "GB200", "GB300")
+"""GPUs that reach their processor by more than a slot (NVLink-C2C)."""
 ASK = r"""
 dmidecode -t 17 2>/dev/null | grep -E 'Memory Device$|^[[:space:]]*(Size|Data Width|Configured (Memory|Clock) Speed):' |
   sed 's/^/appliance-memory: /'
@@ -70,14 +72,53 @@ def of_collective(view: View, host: str) -> Bounded:
     return Most(2 * (count - 1) / count * least, f"what links of {least:.4g} GB/s to a GPU allow")
 
 
+def of_slot(view: View, host: str, index: int) -> Bounded:
+    """GB/s one way between this GPU and the memory of its host."""
+    gpu = _gpu(view, host, index)
+    if gpu is not None and any(name in gpu.name for name in JOINED):
+        return "its processor reaches it by more than a slot"
+    slot = _slot(gpu) if gpu else None
+    if gpu is None or slot is None:
+        return "how fast its slot is, is not known"
+    return Most(slot, f"PCIe {gpu.pcie_max_generation} x{gpu.pcie_max_width}")
+
+
+def of_pair(view: View, host: str, one: int, other: int) -> Bounded:
+    """GB/s one way between two GPUs of a host: a copy goes by NVLink or by the slots, not by both."""
+    ways = []
+    for index in (one, other):
+        gpu = _gpu(view, host, index)
+        slot = _slot(gpu) if gpu else None
+        links = _links(gpu, view.profile.hardware.gpu.interconnect, told=True) if gpu else None
+        if slot is None or links is None:
+            return "how fast the links of both GPUs are is not known"
+        ways.append((max(slot, links), "NVLinks" if links > slot else "slot"))
+    least, by = min(ways)
+    return Most(least, f"the {by} of a GPU")
+
+
+def _gpu(view: View, host: str, index: int) -> Gpu | None:
+    facts = view.facts.get(host)
+    devices = facts.gpus.devices if facts and facts.gpus else ()
+    return next((gpu for gpu in devices if gpu.index == index), None)
+
+
 def _takes_in(gpu: Gpu, interconnect: Interconnect) -> float | None:
     """GB/s that the GPU's NVLinks and its slot can bring it, all together."""
+    slot, links = _slot(gpu), _links(gpu, interconnect)
+    return None if slot is None or links is None else slot + links
+
+
+def _slot(gpu: Gpu) -> float | None:
+    """GB/s one way."""
     lane = PCIE_LANE.get(gpu.pcie_max_generation or 0)
-    if lane is None or not gpu.pcie_max_width:
-        return None
-    slot = lane * gpu.pcie_max_width
-    if interconnect is Interconnect.PCIE:
-        return slot
+    return None if lane is None or not gpu.pcie_max_width else lane * gpu.pcie_max_width
+
+
+def _links(gpu: Gpu, interconnect: Interconnect, *, told: bool = False) -> float | None:
+    """GB/s one way of all NVLinks together. ``told``: links that the GPU says it has count in a class of PCIe, too."""
+    if interconnect is Interconnect.PCIE and not (told and gpu.nvlinks_active):
+        return 0.0
     part = gpu_parts().find(gpu.name)
     links = gpu.nvlinks_active
     if links is None:
@@ -85,7 +126,7 @@ def _takes_in(gpu: Gpu, interconnect: Interconnect) -> float | None:
     speed = gpu.nvlink_speed or (part.nvlink_speed if part else None)
     if links is None or (links and not speed):
         return None
-    return slot + links * (speed or 0) / 1000
+    return links * (speed or 0) / 1000
 
 
 def of_memory(text: str, total: int) -> Bounded:

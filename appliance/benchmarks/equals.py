@@ -1,4 +1,4 @@
-"""Judges one figure of each host: against the limit of site or profile, and against the other hosts of its kind."""
+"""Judges one figure of each host, or of each part of hosts: against the limit of site or profile, and against the others of its kind."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from typing import Any
 from appliance.benchmarks.blame.outliers import Compared, compare
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.profile import Limit
-from appliance.models.result import CheckResult, place
+from appliance.models.result import CheckResult, Place, place
 
 
 @dataclass(frozen=True)
 class Figure:
     """What is measured of each host. ``least``: percent behind the equals that make an outlier, from experience with ``what``.
 
-    ``parts``: what of a host it is about; ``fix``: where to look first when it is too low.
+    ``parts``: what of a host it is about; ``fix``: where to look first when it is too low; ``equals``: what is compared.
     """
 
     check: str
@@ -25,6 +25,7 @@ class Figure:
     least: float = 10.0
     more_is_better: bool = True
     parts: tuple[str, ...] = ()
+    equals: str = "hosts"
 
 
 def judge_hosts(
@@ -38,25 +39,41 @@ def judge_hosts(
 
     ``limit``: a floor (a ceiling where less is better); where None, that of site or profile.
     """
+    at = {host: place(host, *figure.parts) for host in values}
+    told = {
+        at[host]: evidence if isinstance(evidence, str) else evidence.get(host, "") for host in at
+    }
+    yield from judge_places(view, figure, {at[host]: v for host, v in values.items()}, told, limit)
+
+
+def judge_places(
+    view: View,
+    figure: Figure,
+    values: Mapping[Place, float],
+    evidence: Mapping[Place, str],
+    limit: Limit | None = None,
+) -> Iterator[CheckResult]:
+    """The same of parts of hosts, all of which are equals."""
     bound = view.limit(figure.check) or limit
-    compared = compare(values, least=figure.least, more_is_better=figure.more_is_better)
-    for host, value in values.items():
-        said = evidence if isinstance(evidence, str) else evidence.get(host, "")
-        yield _judged(view, figure, host, value, said, bound, compared, len(values))
+    named = {str(at): value for at, value in values.items()}
+    compared = compare(named, least=figure.least, more_is_better=figure.more_is_better)
+    for at, value in values.items():
+        told = evidence.get(at, "")
+        yield _judged(view, figure, at, value, told, bound, compared, len(values))
 
 
 def _judged(
     view: View,
     figure: Figure,
-    host: str,
+    at: Place,
     value: float,
     evidence: str,
     bound: Limit | None,
     compared: Compared,
     equals: int,
 ) -> CheckResult:
-    at = place(host, *figure.parts)
-    outlier = next((o for o in compared.outliers if o.name == host), None)
+    host = at.host or ""
+    outlier = next((o for o in compared.outliers if o.name == str(at)), None)
     shown: dict[str, Any] = {
         "value": _rounded(value),
         "unit": figure.unit,
@@ -77,9 +94,9 @@ def _judged(
             return failed(at, cause + apart, figure.fix, **shown).of(figure.check)
     if outlier:
         if bound is None:
-            source = f"median of {equals} hosts, less {figure.least:g} %"
+            source = f"median of {equals} {figure.equals}, less {figure.least:g} %"
             shown |= {"limit": _rounded(outlier.median), "limit_source": source}
-        cause = f"{figure.what} is {outlier.percent:.0f} % worse than the median of {equals} equal hosts"
+        cause = f"{figure.what} is {outlier.percent:.0f} % worse than the median of {equals} equal {figure.equals}"
         return failed(at, cause, figure.fix, names=(host,), **shown).of(figure.check)
     if bound is None and compared.why:
         cause = f"no limit is set ({figure.check}), and of {compared.why}"
@@ -87,7 +104,7 @@ def _judged(
     if bound is not None and compared.why.startswith("they differ"):
         return warned(at, compared.why, figure.fix, **shown).of(figure.check)
     if bound is None:
-        source = f"within {figure.least:g} % of {equals} equal hosts; no limit is set"
+        source = f"within {figure.least:g} % of {equals} equal {figure.equals}; no limit is set"
         shown |= {"limit_source": source}
     return passed(at, **shown).of(figure.check)
 

@@ -47,7 +47,7 @@ MISSING, SAID = "appliance-missing=", "appliance-said="
 # $1 tools, $2 seconds, $3 script, then its arguments. The script's own time is bounded on the host, too, so that nothing
 # is left at work when the connection is gone.
 WRAP = f"""
-export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/opt/nccl-tests/build:$PATH"
+export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/opt/nccl-tests/build:/opt/nvbandwidth:$PATH"
 echo "appliance-begin host=${{SLURMD_NODENAME:-$(hostname -s)}}"
 for tool in $1; do
   command -v $(echo "$tool" | tr '|' ' ') >/dev/null 2>&1 || {{ echo "{MISSING}$tool"; exit 0; }}

@@ -1,4 +1,4 @@
-"""appliance validate gpt3 nccl fio hpcc --through kubernetes: on hosts of Kubernetes through its own scheduler."""
+"""appliance validate gpt3 nvbandwidth nccl fio hpcc --through kubernetes: on hosts of Kubernetes through its own scheduler."""
 
 from pathlib import Path
 

@@ -10,7 +10,9 @@ from appliance.benchmarks.ceilings import (
     Most,
     of_collective,
     of_memory,
+    of_pair,
     of_processors,
+    of_slot,
     told,
 )
 from appliance.checks.check import View
@@ -177,6 +179,74 @@ def test_the_slowest_gpu_bounds_its_host_and_one_alone_moves_nothing() -> None:
     none = of_collective(View(alone, site_of("gpu-1"), facts), "gpu-1")
     assert isinstance(none, Most)
     assert none.value == 0
+
+
+def pair(interconnect: Interconnect, gpu: str = A100, **of_gpu: Any) -> Most | str:
+    gpus = gpus_of(gpu, 2)
+    first, second = (one.model_copy(update=SLOT) for one in gpus.devices)
+    devices = (first, second.model_copy(update=of_gpu))
+    facts = {"gpu-1": facts_of("gpu-1", gpus=gpus.model_copy(update={"devices": devices}))}
+    profile = profile_of(gpu={"interconnect": interconnect, "count": 2})
+    return of_pair(View(profile, site_of("gpu-1"), facts), "gpu-1", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("interconnect", "of_gpu", "most"),
+    [
+        (Interconnect.NVSWITCH, {}, Most(300.0, "the NVLinks of a GPU")),
+        (Interconnect.NVSWITCH, {"nvlinks_active": 11}, Most(275.0, "the NVLinks of a GPU")),
+        (Interconnect.NVLINK_BRIDGE, {"nvlinks_active": 0}, Most(31.504, "the slot of a GPU")),
+        (Interconnect.PCIE, {}, Most(31.504, "the slot of a GPU")),
+        (Interconnect.PCIE, {"pcie_max_width": 8}, Most(15.752, "the slot of a GPU")),
+        (Interconnect.PCIE, {"nvlinks_active": 12}, Most(31.504, "the slot of a GPU")),
+    ],
+)
+def test_a_pair_is_bounded_by_the_worse_of_both(
+    interconnect: Interconnect, of_gpu: dict[str, Any], most: Most
+) -> None:
+    assert pair(interconnect, **of_gpu) == most
+
+
+@pytest.mark.parametrize(
+    ("gpu", "of_gpu"),
+    [
+        (A100, {"pcie_max_generation": None}),
+        ("NVIDIA B900", {}),
+        ("NVIDIA B900", {"nvlinks_active": 18}),
+    ],
+)
+def test_a_pair_whose_links_nobody_knows_is_not_bounded(gpu: str, of_gpu: dict[str, Any]) -> None:
+    assert isinstance(pair(Interconnect.NVSWITCH, gpu, **of_gpu), str)
+
+
+def test_links_that_a_gpu_of_a_pcie_class_tells_of_count_for_its_pairs() -> None:
+    gpus = gpus_of(A100, 2)
+    devices = tuple(
+        one.model_copy(update=SLOT | {"nvlinks_active": 4, "nvlink_speed": 25000})
+        for one in gpus.devices
+    )
+    facts = {"gpu-1": facts_of("gpu-1", gpus=gpus.model_copy(update={"devices": devices}))}
+    profile = profile_of(gpu={"interconnect": Interconnect.PCIE, "count": 2})
+    seen = View(profile, site_of("gpu-1"), facts)
+    assert of_pair(seen, "gpu-1", 0, 1) == Most(100.0, "the NVLinks of a GPU")
+    assert isinstance(of_pair(seen, "gpu-1", 0, 2), str)
+    assert isinstance(of_pair(seen, "gpu-9", 0, 1), str)
+
+
+def slot(gpu: str = A100, **of_gpu: Any) -> Most | str:
+    gpus = gpus_of(gpu, 1)
+    devices = (gpus.devices[0].model_copy(update=SLOT | of_gpu),)
+    facts = {"gpu-1": facts_of("gpu-1", gpus=gpus.model_copy(update={"devices": devices}))}
+    return of_slot(View(profile_of(), site_of("gpu-1"), facts), "gpu-1", 0)
+
+
+def test_a_slot_bounds_what_passes_between_a_gpu_and_its_host() -> None:
+    assert slot() == Most(16 * 1.969, "PCIe 4 x16")
+    assert slot(pcie_max_generation=5, pcie_max_width=8) == Most(8 * 3.938, "PCIe 5 x8")
+    assert slot(pcie_max_width=None) == "how fast its slot is, is not known"
+    assert slot("NVIDIA GH200 480GB") == "its processor reaches it by more than a slot"
+    bare = View(profile_of(), site_of("gpu-1"), {})
+    assert of_slot(bare, "gpu-1", 0) == "how fast its slot is, is not known"
 
 
 def test_a_figure_may_be_two_percent_above_and_no_more() -> None:

@@ -13,6 +13,9 @@ from appliance.benchmarks.hpcc.gates import gates as hpcc_gates
 from appliance.benchmarks.jobs import Said
 from appliance.benchmarks.nccl import run as nccl
 from appliance.benchmarks.nccl.gates import gates as nccl_gates
+from appliance.benchmarks.nvbandwidth import run as nvbandwidth
+from appliance.benchmarks.nvbandwidth.gates import CHECKS as COPIES
+from appliance.benchmarks.nvbandwidth.gates import gates as copies_gates
 from appliance.benchmarks.perftest import run as perftest
 from appliance.benchmarks.perftest.gates import gates as perftest_gates
 from appliance.checks.check import View
@@ -28,6 +31,9 @@ from tests.unit.benchmarks.fio.test_fio_run import Hosts as Fio
 from tests.unit.benchmarks.fio.test_fio_run import view as storage_view
 from tests.unit.benchmarks.nccl.test_run import Cluster as Nccl
 from tests.unit.benchmarks.nccl.test_run import view as nccl_view
+from tests.unit.benchmarks.nvbandwidth.test_nvbandwidth import EIGHT, cell
+from tests.unit.benchmarks.nvbandwidth.test_nvbandwidth import Cluster as Copies
+from tests.unit.benchmarks.nvbandwidth.test_nvbandwidth import view as copies_view
 from tests.unit.benchmarks.perftest.test_perftest import Cluster as Rails
 from tests.unit.benchmarks.perftest.test_perftest import view as rails_view
 
@@ -62,10 +68,12 @@ def closes(gate: Requirement, results: tuple[CheckResult, ...]) -> bool:
 
 def test_without_a_limit_nothing_is_asked_for() -> None:
     chosen = [
-        b for b in BENCHMARKS if b.name in {"dcgm", "nccl", "perftest", "fio", "hpcc", "burnin"}
+        b
+        for b in BENCHMARKS
+        if b.name in {"dcgm", "nvbandwidth", "nccl", "perftest", "fio", "hpcc", "burnin"}
     ]
-    assert len(chosen) == 6
-    assert [b.gates(rails_view(["gpu-1", "gpu-2"])) for b in chosen] == [()] * 6
+    assert len(chosen) == 7
+    assert [b.gates(rails_view(["gpu-1", "gpu-2"])) for b in chosen] == [()] * 7
 
 
 def test_a_sound_cluster_closes_the_gates_of_collectives_and_a_slow_host_none() -> None:
@@ -186,6 +194,19 @@ def test_what_dcgm_says_of_sound_gpus_closes_its_gate(said: str) -> None:
     assert closes(gate, tuple(results))
     silent = f"{HOSTS[-1]}/GPU 1"
     assert not closes(gate, tuple(r for r in results if r.target != silent))
+
+
+def test_sound_copies_close_their_gates_and_one_slow_way_leaves_one_open() -> None:
+    seen = asking(copies_view(2), nvbandwidth__h2d=20, nvbandwidth__d2h=20, nvbandwidth__peer=200)
+    asked = copies_gates(seen)
+    assert [gate.id for gate in asked] == list(COPIES)
+    sound = nvbandwidth.run(seen, Copies(EIGHT)).results
+    assert [closes(gate, sound) for gate in asked] == [True] * 3
+    slow = cell(EIGHT, nvbandwidth.CASES[COPIES[-1]][1], 3, 0, "199")
+    bad = nvbandwidth.run(seen, Copies({"gpu-2": slow})).results
+    assert [closes(gate, bad) for gate in asked] == [True, True, False]
+    none = nvbandwidth.run(seen, Copies({"gpu-2": ""})).results
+    assert [closes(gate, none) for gate in asked] == [False] * 3
 
 
 @pytest.mark.parametrize("name", ["hpc", "dgx-a100"])

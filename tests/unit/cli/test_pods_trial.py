@@ -12,7 +12,10 @@ from tests.site_files import ready_site
     ("words", "told"),
     [
         (["fio", "--through", "kubernetes,slurm"], "--through is slurm or kubernetes"),
-        (["fio", "dcgm", "--through", "kubernetes"], "goes with gpt3, nccl, fio, hpcc alone"),
+        (
+            ["fio", "dcgm", "--through", "kubernetes"],
+            "goes with gpt3, nvbandwidth, nccl, fio, hpcc alone",
+        ),
         (["dcgm", "--through", "kubernetes"], "--through goes with: appliance validate gpt3"),
         (["fio", "--through", "kubernetes", "--queue", "A b"], "the name of a queue of KAI"),
         (["fio", "--through", "kubernetes", "--image", "; rm"], "--image is written as"),

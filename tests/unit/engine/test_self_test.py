@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ from appliance.models.acceptance import Level
 from appliance.models.profile import Limit
 from appliance.models.site import Role
 from tests.command_line import run
+from tests.site_files import ready_site
 
 PROFILES = {
     "hpc": {
@@ -35,6 +37,8 @@ PROFILES = {
     "balanced": {"dcgm.diag", "burnin.done"},
 }
 PROFILES |= {"dgx-a100": PROFILES["hpc"], "cost-efficient": PROFILES["balanced"]}
+
+COPIES = ("nvbandwidth.h2d", "nvbandwidth.d2h", "nvbandwidth.peer")
 
 LIMIT = Limit(value=21, unit="GB/s", source="a table")
 
@@ -75,6 +79,21 @@ def test_every_declared_gate_passes_honest_evidence_and_nothing_else(profile: st
     assert [one for one in tested.tried if not one.as_it_should] == []
     assert {one.gate for one in tested.tried} == PROFILES[profile]
     assert tested.blocked == {}
+
+
+def test_gates_that_only_a_site_asks_for_are_closed_too(tmp_path: Path) -> None:
+    folder = ready_site(tmp_path / "site", hosts=2)
+    with (folder / "site.yml").open("a") as text:
+        text.write("limits:\n")
+        for check in COPIES:
+            text.write(f"  {check}: {{value: 20, unit: GB/s, source: contract}}\n")
+    tested = try_gates(Target(inventory=folder))
+    assert [one for one in tested.tried if not one.as_it_should] == []
+    of_copies = [one.case for one in tested.tried if one.gate == "nvbandwidth.peer"]
+    assert {"in another unit", "judged by another limit", "older than an exchanged GPU"} <= set(
+        of_copies
+    )
+    assert {one.gate for one in tested.tried} == PROFILES["hpc"] | set(COPIES)
 
 
 @pytest.mark.usefixtures("every_shape")

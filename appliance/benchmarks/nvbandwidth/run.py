@@ -1,0 +1,351 @@
+"""Runs nvbandwidth on each GPU host, and judges each GPU's way to its host and each pair of GPUs."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from appliance.adapters.remote import Remote
+from appliance.benchmarks import ceilings, floors
+from appliance.benchmarks.batch import Book, Memory
+from appliance.benchmarks.benchmark import Outcome, Raw
+from appliance.benchmarks.ceilings import Bounded, Most
+from appliance.benchmarks.equals import Figure, in_container, judge_places
+from appliance.benchmarks.gating import gpu_hosts
+from appliance.benchmarks.jobs import Reach, Said, Task, on_each
+from appliance.benchmarks.nvbandwidth.gates import CHECKS, FROM_GPU, PEER, TO_GPU, places
+from appliance.benchmarks.nvbandwidth.report import Matrix, Report, Word, corrupted, read
+from appliance.benchmarks.reading import Unread
+from appliance.checks.check import View, failed, judged, not_assessed
+from appliance.models.gpus import gpu_count
+from appliance.models.profile import Interconnect
+from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status
+from appliance.models.run import Table
+from appliance.stages.gpu.facts import Gpu
+from appliance.text import first_few
+
+CASES = {
+    TO_GPU: ("host_to_device_memcpy_ce",),
+    FROM_GPU: ("device_to_host_memcpy_ce",),
+    PEER: ("device_to_device_memcpy_write_ce", "device_to_device_memcpy_read_ce"),
+}
+"""Copies by the GPU's copy engines, one at a time. Of two GPUs each writes to the other and reads from it."""
+TOOLS = {
+    "nvbandwidth": "put nvbandwidth (github NVIDIA/nvbandwidth, 0.7 or newer, built with CUDA) into /opt/nvbandwidth there, "
+    "or into the container of slurm.containers.benchmark where the site names one"
+}
+NEWER = "take nvbandwidth 0.7 or newer"
+SECONDS = 900.0
+"""Of eight GPUs that reach each other by PCIe alone: 112 pairs and directions of 24 GiB, at some 12 GB/s four minutes."""
+BUSY = "appliance-at-work="
+# MiB of a copy: 0.5 takes fewer by itself. Numbers of CUDA are those of NVML in the order of the bus. Elsewhere than in a job of Slurm's somebody may be at work.
+SCRIPT = f"""
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+at_work=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | grep -c '^ *[0-9]')
+[ "$at_work" -gt 0 ] && {{ echo "{BUSY}$at_work"; exit 0; }}
+exec nvbandwidth --json --bufferSize 512 --testcase "$@"
+"""
+FIX_SLOT = "appliance health: gpu.pcie there; then dmesg for AER errors, the slot, the riser, power settings of the BIOS"
+FIX_PEER = "there: nvidia-smi nvlink -s, nvidia-smi topo -m, ACS of the bridges; then appliance validate dcgm"
+FIX_HIGH = "run it there by hand and look: another nvbandwidth, or a clock that is wrong"
+FIX_HAND = "run it there by hand and look: nvbandwidth --json; dmesg for Xid messages"
+FIX_CORRUPT = "take it out of service; appliance validate dcgm"
+FIX_WAIVED = "there: nvidia-smi topo -p2p r; IOMMU and ACS of the bridges keep GPUs apart"
+WHAT = {
+    TO_GPU: "the rate from the host's memory",
+    FROM_GPU: "the rate to the host's memory",
+    PEER: "the slowest rate between the two",
+}
+DIVIDED = "its GPUs are divided (MIG): programs see one part of one of them"
+
+
+@dataclass
+class Figures:
+    """Rates by check and place, of a pair those of all ways; the release by host; and results of all that is no rate."""
+
+    rates: dict[str, dict[Place, tuple[float, ...]]] = field(
+        default_factory=lambda: {check: {} for check in CHECKS}
+    )
+    releases: dict[str, str] = field(default_factory=dict)
+    results: list[CheckResult] = field(default_factory=list)
+
+    def error(self, check: str, at: Place | str, cause: str, fix: str = FIX_HAND) -> None:
+        """No rate: something is wrong with what was said."""
+        self.results.append(judged(at, Status.ERROR, cause=cause, fix=fix).of(check))
+
+
+def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
+    """Each host by itself; then every GPU and every pair against its limit, its links and its equals."""
+    counts = {name: gpu_count(view.profile, view.site.host(name)) for name in gpu_hosts(view)}
+    if not counts:
+        return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(TO_GPU),))
+    found, raw, reach = Figures(), [], Reach(remote, book or Memory())
+    whole = {host: count for host, count in counts.items() if not _divided(view, host)}
+    for host in counts.keys() - whole.keys():
+        for check in _asked(counts[host]):
+            required = view.limit(check) is not None
+            found.results.append(not_assessed(host, DIVIDED, required=required).of(check))
+    for count in sorted(set(whole.values())):
+        hosts = [host for host, its in whole.items() if its == count]
+        for host, said in on_each(view, reach, task(count), hosts).items():
+            raw.append(Raw(f"{host}.json", said.output or said.cause))
+            take(view, host, count, said, found)
+    results = (*found.results, *_judged(view, found))
+    order = {host: at for at, host in enumerate(counts)}
+    ordered = sorted(results, key=lambda r: (order.get(r.host or "", -1), CHECKS.index(r.id)))
+    return Outcome(tuple(ordered), tuple(_measured(ordered)), tuple(_tables(ordered)), tuple(raw))
+
+
+def _asked(count: int) -> tuple[str, ...]:
+    """The checks of a host: one GPU has no peer."""
+    return CHECKS if count > 1 else (TO_GPU, FROM_GPU)
+
+
+def task(count: int) -> Task:
+    """All testcases in one run, on a host of so many GPUs."""
+    names = tuple(name for check in _asked(count) for name in CASES[check])
+    return Task("nvbandwidth", SCRIPT, SECONDS, TOOLS, "", names, gpus=count, contained=True)
+
+
+def _devices(view: View, host: str) -> tuple[Gpu, ...]:
+    facts = view.facts.get(host)
+    return facts.gpus.devices if facts and facts.gpus else ()
+
+
+def _divided(view: View, host: str) -> bool:
+    return any(gpu.mig_enabled for gpu in _devices(view, host))
+
+
+def take(view: View, host: str, count: int, said: Said, found: Figures) -> None:
+    """Reads what one host said into ``found``: each check of it has a result or rates."""
+    asked, simulated = _asked(count), in_container(view, host)
+    if said.trouble:
+        found.results += [said.verdict(check, host, simulated=simulated) for check in asked]
+        return
+    if busy := re.fullmatch(rf"{BUSY}(\d{{1,6}})\s*", said.output):
+        why = f"programs are at work on its GPUs: {busy[1]}"
+        fix = "nvidia-smi there says which; then run it again"
+        found.results += [not_assessed(host, why, fix=fix).of(check) for check in asked]
+        return
+    try:
+        report = read(said.output)
+    except Unread as refused:
+        cause, fix = _unread(said, str(refused))
+        for check in asked:
+            if corrupted(said.output):
+                why = "data was corrupted on the way, and its report cannot be read"
+                found.results.append(failed(host, why, FIX_CORRUPT).of(check))
+            else:
+                found.error(check, host, cause, fix)
+        return
+    names = [name for check in asked for name in CASES[check]]
+    ended = all(_whole(report.cases.get(name)) for name in names)
+    for check in asked:
+        bad = [name for name in CASES[check] if not _whole(report.cases.get(name))]
+        if corrupted(said.output) and (bad or ended):
+            cause = f"data was corrupted on the way, in {first_few(bad or names)}"
+            found.results.append(failed(host, cause, FIX_CORRUPT).of(check))
+        elif bad:
+            found.results.append(_left(view, host, check, bad[0], report, said))
+        elif ended and (said.code or report.error):
+            found.error(check, host, _why("", None, report, said))
+        else:
+            _rates(view, host, count, check, report, found)
+
+
+def _whole(case: Matrix | None) -> bool:
+    return case is not None and case.word is Word.PASSED
+
+
+def _unread(said: Said, refused: str) -> tuple[str, str]:
+    """What to say where there is no document."""
+    if not said.code and not said.output.strip():
+        return "it printed nothing, as release 0.6 does with --json", NEWER
+    if said.code and "Invalid Arguments" in said.output:
+        return "it does not know --json, as releases before 0.5", NEWER
+    ended = f"; it ended with {said.code}: {said.last or 'no reason given'}" if said.code else ""
+    return f"{refused}{ended}", FIX_HAND
+
+
+def _why(name: str, case: Matrix | None, report: Report, said: Said) -> str:
+    """Of a testcase that did not pass."""
+    what = f"{name} did not end" if case else f"it says nothing of {name}" if name else ""
+    told = (case.said if case else "") or report.error or said.last
+    ended = f"nvbandwidth ended with {said.code}" if said.code else ""
+    return "; ".join(filter(None, (what, ended, told))) or "it did not end well"
+
+
+def _left(view: View, host: str, check: str, name: str, report: Report, said: Said) -> CheckResult:
+    """Of a testcase that did not pass. One that was not run is missed where a limit asks for it."""
+    case = report.cases.get(name)
+    if case is not None and case.word is Word.UNKNOWN:
+        return not_assessed(host, f"{name}: no verdict ({case.said})", fix=FIX_HAND).of(check)
+    if case is not None and case.word is Word.WAIVED:
+        cause = f"{name} was waived: no GPU reaches another's memory"
+        required = view.limit(check) is not None
+        return not_assessed(host, cause, fix=FIX_WAIVED, required=required).of(check)
+    cause = _why(name, case, report, said)
+    return judged(host, Status.ERROR, cause=cause, fix=FIX_HAND).of(check)
+
+
+def _rates(view: View, host: str, count: int, check: str, report: Report, found: Figures) -> None:
+    """The rates of a check, by GPU or pair; an odd one is an error of its own."""
+    matrices = [report.cases[name].rows for name in CASES[check]]
+    try:
+        order = _order(view, host, count, report, len(matrices[0][0]))
+    except Unread as refused:
+        found.error(check, host, str(refused))
+        return
+    height = len(order) if check == PEER else 1
+    if any(len(rows) != height or len(rows[0]) != len(order) for rows in matrices):
+        found.error(check, host, "its matrices are of different GPUs")
+        return
+    index = {gpu: at for at, gpu in enumerate(order)}
+    for at in places(check, host, count):
+        gpus = [int(part.rpartition(" ")[2]) for part in at.parts]
+        if lost := [gpu for gpu in gpus if gpu not in index]:
+            found.error(check, at, f"nvbandwidth did not see GPU {lost[0]}")
+            continue
+        columns = [index[gpu] for gpu in gpus]
+        values = _cells(check, matrices, columns)
+        got = [value for value in values if value is not None]
+        if len(got) < len(values):
+            found.results.append(_unmeasured(view, check, at))
+        elif not min(got):
+            found.error(check, at, f"{WHAT[check]} cannot be 0 GB/s")
+        else:
+            found.rates[check][at] = tuple(got)
+            found.releases[host] = report.version or "of unknown release"
+
+
+def _unmeasured(view: View, check: str, at: Place) -> CheckResult:
+    if check != PEER:
+        return not_assessed(at, "it was not measured (N/A)", fix=FIX_HAND).of(check)
+    cause = "a way between them was not measured (N/A): one may not reach the other's memory"
+    required = view.limit(check) is not None
+    return not_assessed(at, cause, fix=FIX_WAIVED, required=required).of(check)
+
+
+def _cells(
+    check: str, matrices: Sequence[Sequence[Sequence[float | None]]], columns: Sequence[int]
+) -> list[float | None]:
+    if check != PEER:
+        return [rows[0][columns[0]] for rows in matrices]
+    one, other = columns
+    return [rows[y][x] for rows in matrices for y, x in ((one, other), (other, one))]
+
+
+def _order(view: View, host: str, count: int, report: Report, width: int) -> list[int]:
+    """NVML's numbers of the GPUs, in the order of the matrices. Raises Unread."""
+    devices = {_address(gpu): gpu.index for gpu in _devices(view, host)}
+    if report.gpus and devices:
+        if len(report.gpus) != width:
+            raise Unread(f"it lists {len(report.gpus)} GPUs, and measured {width}")
+        strange = [at for at in report.gpus if at not in devices]
+        if strange:
+            raise Unread(f"it measured a GPU at {strange[0]} that the host does not have")
+        return [devices[at] for at in report.gpus]
+    if width != count:
+        raise Unread(f"it measured {width} GPUs, and {count} are there")
+    return list(range(count))
+
+
+def _address(gpu: Gpu) -> str:
+    """Domain of eight digits, bus and device: as nvbandwidth writes it."""
+    domain, _, rest = gpu.bus_id.lower().partition(":")
+    return f"{domain:0>8}:{rest.partition('.')[0]}"
+
+
+def _judged(view: View, found: Figures) -> Iterator[CheckResult]:
+    for check, rates in found.rates.items():
+        fix = FIX_PEER if check == PEER else FIX_SLOT
+        of = "pairs" if check == PEER else "GPUs"
+        figure = Figure(check, WHAT[check], "GB/s", fix, equals=of)
+        sound: dict[object, dict[Place, float]] = {}
+        told = {}
+        for at, ways in rates.items():
+            most = _most(view, check, at)
+            told[at] = _evidence(found, at, ways, most)
+            if isinstance(most, Most) and most.passed_by(max(ways)):
+                yield _impossible(view, check, at, max(ways), most)
+            else:
+                sound.setdefault(_kind(view, check, at), {})[at] = min(ways)
+        for equals in sound.values():
+            yield from judge_places(view, figure, equals, told, floors.floor(view, check))
+
+
+def _evidence(found: Figures, at: Place, ways: Sequence[float], most: Bounded) -> str:
+    release = f"nvbandwidth {found.releases[at.host or '']}"
+    told = ceilings.told(most, "GB/s")
+    if len(ways) == 1:
+        return f"{release}; {told}"
+    shown = [f"{way:.4g}" for way in ways]
+    return f"{release}; written {shown[0]} and {shown[1]}, read {shown[2]} and {shown[3]}; {told}"
+
+
+def _most(view: View, check: str, at: Place) -> Bounded:
+    gpus = [int(part.rpartition(" ")[2]) for part in at.parts]
+    host = at.host or ""
+    if check == PEER:
+        return ceilings.of_pair(view, host, gpus[0], gpus[1])
+    return ceilings.of_slot(view, host, gpus[0])
+
+
+def _kind(view: View, check: str, at: Place) -> object:
+    """What must be the same in equals: products; of pairs that no switch joins, which two of a host they are, too."""
+    models = {f"GPU {gpu.index}": gpu.name for gpu in _devices(view, at.host or "")}
+    names = tuple(models.get(part, "") for part in at.parts)
+    switched = view.profile.hardware.gpu.interconnect is Interconnect.NVSWITCH
+    return names, at.parts if check == PEER and not switched else ()
+
+
+def _impossible(view: View, check: str, at: Place, rate: float, most: Most) -> CheckResult:
+    what = "a rate between the two" if check == PEER else WHAT[check]
+    cause = f"{what} cannot be {rate:.4g} GB/s: {ceilings.told(most, 'GB/s')}"
+    return judged(
+        at,
+        Status.ERROR,
+        value=float(f"{rate:.4g}"),
+        unit="GB/s",
+        cause=cause,
+        fix=FIX_HIGH,
+        simulated=in_container(view, at.host or ""),
+    ).of(check)
+
+
+def _measured(results: Sequence[CheckResult]) -> Iterator[Measurement]:
+    """Of each host and check the lowest rate that is possible."""
+    least: dict[tuple[str, str], CheckResult] = {}
+    for one in results:
+        if isinstance(one.value, float) and one.status is not Status.ERROR and one.host:
+            key = (one.id, one.host)
+            known = least.get(key)
+            if known is None or one.value < float(str(known.value)):
+                least[key] = one
+    for (check, host), one in least.items():
+        yield Measurement(
+            name=check,
+            value=float(str(one.value)),
+            unit=one.unit,
+            target=host,
+            simulated=one.simulated,
+        )
+
+
+def _tables(results: Sequence[CheckResult]) -> Iterator[Table]:
+    """Each GPU: to it, from it, and with its slowest peer."""
+    rows: dict[tuple[str, str], dict[str, float]] = {}
+    for one in results:
+        if not isinstance(one.value, float):
+            continue
+        for part in one.parts:
+            row = rows.setdefault((one.host or "", part), {})
+            row[one.id] = min(row.get(one.id, one.value), one.value)
+    if rows:
+        yield Table(
+            title="Copies of each GPU, GB/s",
+            columns=("host", "GPU", "from host", "to host", "slowest peer"),
+            rows=tuple(
+                (host, part, *(row.get(check, "") for check in CHECKS))
+                for (host, part), row in rows.items()
+            ),
+        )
