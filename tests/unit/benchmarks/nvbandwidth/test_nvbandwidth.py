@@ -141,6 +141,25 @@ def test_a_gpu_below_what_the_site_asks_is_named(check: str, name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("gpu", "interconnect", "slot", "peer"),
+    [
+        (A100, Interconnect.NVSWITCH, 21, 235),
+        ("NVIDIA H100 80GB HBM3", Interconnect.NVSWITCH, 48, 335),
+        ("NVIDIA A100 80GB PCIe", Interconnect.NVLINK_BRIDGE, 21, None),
+    ],
+)
+def test_without_a_limit_of_the_site_that_of_the_product_counts(
+    gpu: str, interconnect: Interconnect, slot: int, peer: int | None
+) -> None:
+    results = found(EIGHT, view(gpu=gpu, interconnect=interconnect, limits={}))
+    for check in (TO_GPU, FROM_GPU):
+        one = results[check, "gpu-1/GPU 0"]
+        assert one.limit == slot
+        assert "Azure NHC" in one.limit_source
+    assert results[PEER, "gpu-1/GPU 0,1"].limit == peer
+
+
 def test_without_a_limit_a_gpu_is_compared_with_its_equals() -> None:
     seen = view(hosts=2, gpu=UNKNOWN, nvlinks_active=12, nvlink_speed=25000)
     results = found({"gpu-2": cell(EIGHT, CASES[TO_GPU][0], 0, 1, "13.0")}, seen)
