@@ -12,7 +12,7 @@ from appliance.errors import ConfigError
 from appliance.models.gpus import gpu_count
 from appliance.models.site import Owner
 
-BENCHMARKS = ("gpt3", "nvbandwidth", "nccl", "fio", "hpcc")
+BENCHMARKS = ("gpt3", "nvbandwidth", "gemm", "nccl", "fio", "hpcc")
 """Those whose work on a host is one script, and gpt3, whose ranks meet over the network of pods."""
 
 

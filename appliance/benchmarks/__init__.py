@@ -8,6 +8,7 @@ from appliance.benchmarks.benchmark import Benchmark, Outcome, Workload
 from appliance.benchmarks.burnin import gates as burnin
 from appliance.benchmarks.dcgm import gates as dcgm
 from appliance.benchmarks.fio import gates as fio
+from appliance.benchmarks.gemm import gates as gemm
 from appliance.benchmarks.gpt3 import gates as gpt3
 from appliance.benchmarks.hpcc import gates as hpcc
 from appliance.benchmarks.model_load import gates as model_load
@@ -93,6 +94,19 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "lanes, a lost NVLink or a bridge that keeps GPUs apart shows here by name. More than the link carries is an error.",
         bounds=nvbandwidth.BOUNDS,
         gates=nvbandwidth.gates,
+        deploys=False,
+        submits=True,
+    ),
+    Benchmark(
+        name="gemm",
+        title="Matrix products and memory of each GPU by itself",
+        checks=gemm.CHECKS,
+        run=_run_of("gemm.run"),
+        minutes=8.0,
+        explain="PyTorch of the host multiplies square matrices of several sizes and types on each GPU, and copies through its memory: warm, "
+        "the best of the sweep, every value checked. A GPU that computes falsely, or is slower than its equals, is named by index and UUID.",
+        bounds=gemm.BOUNDS,
+        gates=gemm.gates,
         deploys=False,
         submits=True,
     ),

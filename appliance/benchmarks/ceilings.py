@@ -1,4 +1,4 @@
-"""What a figure cannot pass: by the links of a host's GPUs, its memory modules, its processors. What the host does not tell bounds nothing, and that is said."""
+"""What a figure cannot pass: by the links of a host's GPUs, the GPUs' own data sheets, its memory modules, its processors. What the host does not tell bounds nothing, and that is said."""
 
 import re
 from dataclasses import dataclass
@@ -127,6 +127,29 @@ def _links(gpu: Gpu, interconnect: Interconnect, *, told: bool = False) -> float
     if links is None or (links and not speed):
         return None
     return links * (speed or 0) / 1000
+
+
+def of_product(name: str, dtype: str) -> Bounded:
+    """TFLOPS of dense matrix products of one type on a GPU of this name, at its highest clock."""
+    part = gpu_parts().find(name)
+    rates = part.rates if part else None
+    if rates is None:
+        return f"no row says what a {name or 'GPU without a name'} can do"
+    peak = rates.tf32 if dtype == "tf32" else rates.fp64 if dtype == "fp64" else rates.half
+    if dtype not in {"fp64", "tf32", "fp16", "bf16"} or peak is None:
+        return f"what it can do in {dtype} is not published"
+    if rates.clock and rates.highest:
+        why = f"{rates.source}, {peak:g} at {rates.clock} MHz, up to {rates.highest}"
+        return Most(peak * rates.highest / rates.clock, why)
+    return Most(peak, rates.source)
+
+
+def of_gpu_memory(name: str) -> Bounded:
+    """GB/s of the own memory of a GPU of this name."""
+    part = gpu_parts().find(name)
+    if part is None or part.rates is None:
+        return f"no row says what a {name or 'GPU without a name'} can do"
+    return Most(part.rates.memory, part.rates.source)
 
 
 def of_memory(text: str, total: int) -> Bounded:

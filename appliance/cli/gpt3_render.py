@@ -34,7 +34,7 @@ def render_options(command: F) -> F:
             "--through",
             default="slurm,kubernetes",
             show_default=True,
-            help="gpt3, nvbandwidth, nccl, fio, hpcc: by whom; named alone: what needs no GPU.",
+            help="gpt3, nvbandwidth, gemm, nccl, fio, hpcc: by whom; named alone: what needs no GPU.",
         ),
         click.option(
             "--nodes", default="1,2,4", show_default=True, help="gpt3 only: on how many hosts."

@@ -1,4 +1,4 @@
-"""appliance validate gpt3 nvbandwidth nccl fio hpcc --through kubernetes: on hosts of Kubernetes through its own scheduler."""
+"""appliance validate gpt3 nvbandwidth gemm nccl fio hpcc --through kubernetes: on hosts of Kubernetes through its own scheduler."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ __all__ = ["BENCHMARKS", "asked", "named"]
 
 SLURM, KUBERNETES = WAYS
 WITHOUT_GPU = {
-    SLURM: ("storage", "slurm", "gpt3", "fio", "hpcc"),
-    KUBERNETES: ("gpt3", "fio", "hpcc"),
+    SLURM: ("storage", "slurm", "gpt3", "gemm", "fio", "hpcc"),
+    KUBERNETES: ("gpt3", "gemm", "fio", "hpcc"),
 }
 """What measures something where there is no GPU."""
 

@@ -21,6 +21,22 @@ class Peak(Model):
     source: str
 
 
+class Rates(Model):
+    """The most that one GPU does: dense matrix products in TFLOPS, its own memory in GB/s; None: not published.
+
+    ``half``: FP16, and BF16 where it has ``tf32``. ``clock``: MHz that the matrix rates are published at, where the product
+    goes up to ``highest``; None: they are published at its highest.
+    """
+
+    fp64: float = Field(gt=0)
+    tf32: float | None = Field(default=None, gt=0)
+    half: float = Field(gt=0)
+    memory: float = Field(gt=0)
+    clock: int | None = Field(default=None, gt=0)
+    highest: int | None = Field(default=None, gt=0)
+    source: str
+
+
 class Floor(Model):
     """What a benchmark reached in a published trial; ``interconnect``: where it holds only there."""
 
@@ -35,8 +51,8 @@ class Floor(Model):
 class GpuPart(Model):
     """One product by its NVML name. TDP in W, speed of one NVLink in MB/s; None: not an SXM board.
 
-    ``mig``: the name of its geometry in the table of stage mig; "": its placements are not known. ``bf16`` and
-    ``floors`` are for benchmarks, ``shown`` for docs/support.md. ``rack``: what lets a virtual rack simulate it, as the lab
+    ``mig``: the name of its geometry in the table of stage mig; "": its placements are not known. ``bf16``, ``rates``
+    and ``floors`` are for benchmarks, ``shown`` for docs/support.md. ``rack``: what lets a virtual rack simulate it, as the lab
     reads it; None: no rack has it.
     """
 
@@ -48,6 +64,7 @@ class GpuPart(Model):
     source: str
     date: str
     bf16: Peak | None = None
+    rates: Rates | None = None
     floors: tuple[Floor, ...] = ()
     shown: str = "unit"
     rack: dict[str, Any] | None = None

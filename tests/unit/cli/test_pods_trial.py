@@ -14,7 +14,7 @@ from tests.site_files import ready_site
         (["fio", "--through", "kubernetes,slurm"], "--through is slurm or kubernetes"),
         (
             ["fio", "dcgm", "--through", "kubernetes"],
-            "goes with gpt3, nvbandwidth, nccl, fio, hpcc alone",
+            "goes with gpt3, nvbandwidth, gemm, nccl, fio, hpcc alone",
         ),
         (["dcgm", "--through", "kubernetes"], "--through goes with: appliance validate gpt3"),
         (["fio", "--through", "kubernetes", "--queue", "A b"], "the name of a queue of KAI"),

@@ -22,6 +22,7 @@ from appliance.benchmarks.benchmark import (
     per_pair,
 )
 from appliance.checks.check import View
+from appliance.config.load import load_profile
 from appliance.engine import acceptance, self_test, stale
 from appliance.models.acceptance import Level
 from appliance.models.profile import Limit
@@ -94,6 +95,22 @@ def test_gates_that_only_a_site_asks_for_are_closed_too(tmp_path: Path) -> None:
         of_copies
     )
     assert {one.gate for one in tested.tried} == PROFILES["hpc"] | set(COPIES)
+
+
+def test_every_gate_of_gpus_that_somebody_asks_for_is_closed_by_every_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No profile that ships asks for them."""
+    asked = {
+        "gemm.rate": Limit(value=240, unit="TFLOPS", source="contract"),
+        "gemm.memory": Limit(value=1500, unit="GB/s", source="contract"),
+    }
+    plain = load_profile("balanced")
+    more = plain.model_copy(update={"limits": {**plain.limits, **asked}})
+    monkeypatch.setattr(action, "load_profile", lambda *_: more)
+    tested = try_gates(Target(profile="balanced"))
+    assert [one for one in tested.tried if not one.as_it_should] == []
+    assert {one.gate for one in tested.tried} == PROFILES["balanced"] | set(asked)
 
 
 @pytest.mark.usefixtures("every_shape")
