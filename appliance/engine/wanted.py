@@ -10,7 +10,10 @@ from appliance.text import first_few
 Managed = Mapping[tuple[str, str], Mapping[str, object]]
 """The (kind, name) pairs of resources a playbook reported on one host, with what was wanted of each."""
 SETTLED = frozenset(
-    {"user", "group", "link", "sysctl", "nftables", "sshd", "unit file", "mount options"}
+    {
+        *("user", "group", "link", "sysctl", "nftables", "sshd", "keyword"),
+        *("unit file", "mount options"),
+    }
 )
 """Kinds whose state is wholly a role's. A package may have no earlier version any more, a file be its program's own,
 and a folder be one that lies on another host's disk."""

@@ -178,4 +178,5 @@ WORDS = {
     "module": _module,
     "nftables": _table,
     "sshd": _value,
+    "keyword": _value,
 }

@@ -143,6 +143,8 @@ class Posture:
             for state in receipt.get("resources", ()):
                 if state["kind"] in OWN_KINDS:
                     yield OWN_KINDS[state["kind"]] + state["name"]
+                if state["kind"] == "keyword":
+                    yield state["name"].partition(" ")[0]
                 if state["kind"] == "unit":  # of which a mask is told as its state
                     yield f"{UNITS}/{state['name']}"
 

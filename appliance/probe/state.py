@@ -61,6 +61,7 @@ class Observer:
             "module": self._module,
             "nftables": lambda name: table(ask, name),
             "sshd": lambda name: {"value": self._sshd.get().get(name, "")},
+            "keyword": self._keyword,
         }
 
     def look(self, kind: str, name: str) -> Facts:
@@ -136,6 +137,14 @@ class Observer:
             "type": mount.type,
             "flags": mount.flags,
         }
+
+    def _keyword(self, name: str) -> Facts:
+        """Whatever the file says of it: which line counts is for whoever reads the file, and not the same for all."""
+        path, _, word = name.partition(" ")
+        at = self._ask.path(path)
+        lines = files.read(at).splitlines() if files.exists(at) else []
+        found = [line.split(None, 1)[1:] for line in lines if line.split(None, 1)[:1] == [word]]
+        return {"value": ", ".join("".join(rest).strip() for rest in found)}
 
     def _module(self, name: str) -> Facts:
         return {"loaded": files.exists(self._ask.path("/sys/module/" + name.replace("-", "_")))}

@@ -61,7 +61,7 @@ def test_a_new_group_and_user_are_made(run: Run, host: Host, database: Database)
     assert answer["changed"]
     assert host.calls == [
         "groupadd -g 900 ops",
-        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -u 1500 -U -G ops ada",
+        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -K PASS_MIN_DAYS=0 -K PASS_MAX_DAYS=99999 -u 1500 -U -G ops ada",
     ]
     wanted = {"groups": ["ops"], "uid": 1500, "shell": "/bin/bash", "password": "locked"}
     assert answer["resources"] == [
@@ -82,8 +82,8 @@ def test_who_comes_back_gets_the_number_of_the_home(
     monkeypatch.setattr(module.os, "stat", lambda path: SimpleNamespace(st_uid=0))
     run("accounts", users=[{"name": "ada"}])
     assert host.calls == [
-        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -u 54321 -U ada",
-        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -U ada",
+        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -K PASS_MIN_DAYS=0 -K PASS_MAX_DAYS=99999 -u 54321 -U ada",
+        "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -K PASS_MIN_DAYS=0 -K PASS_MAX_DAYS=99999 -U ada",
     ]
 
 
@@ -213,7 +213,9 @@ def test_keys_apart_are_a_file_of_roots_and_the_home_is_left_alone(
     assert not run("accounts", users=[bob], keys_in=str(folder))["changed"]
     del database.users["bob"]
     run("accounts", users=[bob], keys_in=str(folder))
-    assert host.calls == ["useradd -s /bin/bash -p * -M -U bob"]
+    assert host.calls == [
+        "useradd -s /bin/bash -p * -M -K PASS_MIN_DAYS=0 -K PASS_MAX_DAYS=99999 -U bob"
+    ]
 
 
 def test_an_absent_user_is_removed_once(run: Run, host: Host, database: Database) -> None:

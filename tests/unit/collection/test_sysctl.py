@@ -53,6 +53,16 @@ def test_a_parameter_the_kernel_lacks_is_an_error_on_a_machine(run: Run, kernel:
     assert not (kernel / "f.conf").exists()
 
 
+def test_ipv6_is_left_out_where_the_kernel_has_none(run: Run, kernel: Path) -> None:
+    wanted = {"net.ipv6.conf.all.accept_redirects": 0, "vm.swappiness": 1}
+    answer = run("sysctl", settings=wanted, file=str(kernel / "f.conf"))
+    assert answer["not_settable"] == ["net.ipv6.conf.all.accept_redirects"]
+    assert "ipv6" not in (kernel / "f.conf").read_text()
+    assert [item["name"] for item in answer["resources"][1:]] == ["vm.swappiness"]
+    (kernel / "sys/net/ipv6/conf").mkdir(parents=True)
+    assert "no such parameter" in run("sysctl", settings=wanted, file=str(kernel / "f.conf"))["msg"]
+
+
 def test_a_container_leaves_its_machines_parameters_alone(
     run: Run, plugin: Plugin, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

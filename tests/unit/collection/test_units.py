@@ -252,6 +252,29 @@ def test_an_unknown_unit_is_an_error_unless_it_is_unwanted(run: Run, host: Host)
     assert (answer["changed"], answer["resources"]) == (False, [])
 
 
+def test_one_that_is_kept_is_restarted_for_a_newer_file_and_else_let_be(
+    run: Run, host: Host, tmp_path: Path
+) -> None:
+    kept = {"name": "a", "state": "kept", "watches": [str(tmp_path)]}
+    os.utime(tmp_path, (0, 0))
+    host.answer(SHOW, RUNNING)
+    answer = run("units", units=[kept])
+    assert (answer["changed"], answer["resources"]) == (False, [])
+    (tmp_path / "new").touch()
+    assert run("units", units=[kept])["units"] == {"a.service": ["restart"]}
+    assert f"{CALL} restart a.service" in host.calls
+
+
+@pytest.mark.parametrize("changed", [{"ActiveState": "inactive"}, {"LoadState": "not-found"}])
+def test_one_that_is_kept_is_neither_started_nor_missed(
+    run: Run, host: Host, tmp_path: Path, changed: dict[str, str]
+) -> None:
+    host.answer(SHOW, (0, state(**changed, SubState="dead", UnitFileState="disabled"), ""))
+    kept = {"name": "a", "state": "kept", "watches": [str(tmp_path)]}
+    answer = run("units", units=[kept])
+    assert (answer["changed"], answer["resources"]) == (False, [])
+
+
 def test_without_systemd_units_are_only_enabled(
     run: Run, plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ HOST = {
     "/etc/chrony/chrony.conf": "pool x\n",
     "/etc/app/.keep": "",
     "/etc/alias": {"link": "chrony/chrony.conf"},
+    "/etc/login.defs": "#UMASK 022\n#appliance UMASK: UMASK\t022\nUMASK\t027\nUID_MIN 1000\n",
     "/proc/sys/kernel/pid_max": "4194304\n",
     "/proc/self/mountinfo": "42 25 0:60 / /data rw - nfs4 nas:/export rw\n",
     "/sys/module/rdma_cm/.keep": "",
@@ -45,6 +46,7 @@ MANAGED = [
     ("user", "op"),
     ("group", "op"),
     ("module", "rdma-cm"),
+    ("keyword", "/etc/login.defs UMASK"),
 ]
 
 
@@ -167,6 +169,10 @@ CHANGES: list[tuple[Callable[[Path], object], tuple[str, str, str, str]]] = [
     (
         lambda r: (r / "sys/module/rdma_cm").rename(r / "sys/x"),
         ("module", "rdma-cm", "loaded", "not loaded"),
+    ),
+    (
+        lambda r: (r / "etc/login.defs").write_text("UMASK 027\nUMASK\t022\n"),
+        ("keyword", "/etc/login.defs UMASK", "027", "027, 022"),
     ),
 ]
 

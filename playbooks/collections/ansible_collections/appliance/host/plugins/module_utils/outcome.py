@@ -6,6 +6,9 @@ import errno
 import os
 import re
 
+# What a role makes has the modes it names, also where the site's sessions close files to others (base.strict). Each module runs by itself.
+os.umask(0o022)
+
 _NO_SPACE = re.compile(r"no space left on device|enough free space|more space needed on", re.I)
 
 

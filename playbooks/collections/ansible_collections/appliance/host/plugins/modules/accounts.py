@@ -270,6 +270,9 @@ def _new(item: dict[str, Any]) -> list[str]:
     # Without a mode of its own useradd leaves a home open to all (Debian's login.defs).
     closed = ["-m", "-K", "HOME_MODE=0700"]
     options += closed if item["make_home"] and not item["system"] else ["-M"]
+    # A password that nobody has grows no older (base.strict): PAM would refuse the key, too, and ask for a new one.
+    ageless = ["-K", "PASS_MIN_DAYS=0", "-K", "PASS_MAX_DAYS=99999"]
+    options += [] if item["system"] else ageless
     if item["uid"] is None and (number := _number_left(item)):
         options += ["-u", str(number)]
     for flag, key in (("-u", "uid"), ("-g", "group"), ("-d", "home")):

@@ -36,6 +36,7 @@ options:
         default: ""
       secret: {description: Keep content out of diffs and of a validation's reason., type: bool, default: false}
       state: {description: Presence., type: str, choices: [file, absent], default: file}
+      ours: {description: "Absent, only where its first line says that it is managed by appliance.", type: bool, default: false}
   directories:
     description: Directories.
     type: list
@@ -46,6 +47,17 @@ options:
       mode: {description: Octal., type: str, default: "0755"}
       owner: {description: User., type: str, default: root}
       group: {description: Group., type: str, default: root}
+  keywords:
+    description:
+      - Lines of files that are somebody else's, each a keyword, blanks and a value, as in login.defs(5). A line that says otherwise is kept as a
+        remark before ours, and comes back when the keyword is no longer given; what nobody gave here is never touched.
+      - A file that is not there is an error only where a keyword is wanted of it.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path., type: str, required: true}
+      values: {description: Keyword to value., type: dict, default: {}}
   links:
     description: Symbolic links.
     type: list
@@ -99,8 +111,10 @@ from ansible_collections.appliance.host.plugins.module_utils.disk import (
     read,
     set_attributes,
 )
+from ansible_collections.appliance.host.plugins.module_utils.keywords import settled
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
+OURS = b"# Managed by appliance"
 PLACE = {"owner": {"default": "root"}, "group": {"default": "root"}}
 SPEC = {
     "files": {
@@ -113,6 +127,7 @@ SPEC = {
             "validate": {"default": ""},
             "secret": {"type": "bool", "default": False, "no_log": False},
             "state": {"default": "file", "choices": ["file", "absent"]},
+            "ours": {"type": "bool", "default": False},
             **PLACE,
         },
     },
@@ -121,6 +136,12 @@ SPEC = {
         "elements": "dict",
         "default": [],
         "options": {"path": {"required": True}, "mode": {"default": "0755"}, **PLACE},
+    },
+    "keywords": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"path": {"required": True}, "values": {"type": "dict", "default": {}}},
     },
     "links": {
         "type": "list",
@@ -192,6 +213,8 @@ class Tree:
             return
         if os.path.isdir(path) and not os.path.islink(path):
             raise Problem(f"{path}: is a directory, only files are removed")
+        if item["ours"] and not (read(path) or b"").startswith(OURS):
+            return
         before = "" if item["secret"] else _text(read(path) or b"")
         self._note(path, before, "", ["file -> absent"])
         if not self.check:
@@ -224,6 +247,29 @@ class Tree:
             make_parents(wanted.path)
             self.staged.append(Staged(self.module, wanted))
             self.staged[-1].validate()
+
+    def keywords(self, item: dict[str, Any]) -> None:
+        """Stage a file of somebody else's whose keywords are not as wanted; its mode and owner stay."""
+        path = item["path"]
+        values = {word: str(value) for word, value in item["values"].items()}
+        old = read(path)
+        if old is None:
+            if values:
+                raise Problem(f"{path}: is not there, and {', '.join(values)} is to be set in it")
+            return
+        for word, value in values.items():
+            wanted = {"value": value}
+            self.resources.append({"kind": "keyword", "name": f"{path} {word}", "wanted": wanted})
+        before = old.decode("utf-8", "surrogateescape")
+        after = settled(before, values)
+        if after == before:
+            return
+        self._note(path, _text(old), after, [])
+        if not self.check:
+            now = os.lstat(path)
+            data = after.encode("utf-8", "surrogateescape")
+            place = (stat.S_IMODE(now.st_mode), str(now.st_uid), str(now.st_gid))
+            self.staged.append(Staged(self.module, Wanted(path, data, *place)))
 
     def commit(self) -> None:
         """Put every staged file in its place."""
@@ -286,7 +332,7 @@ def _fields(wanted: Wanted) -> dict[str, str]:
 
 
 def _apply(tree: Tree, parameters: dict[str, Any]) -> None:
-    for kind in ("directories", "links", "files"):
+    for kind in ("directories", "links", "files", "keywords"):
         for item in parameters[kind]:
             if not item["path"].startswith("/"):
                 raise Problem(f"{item['path']}: the path must be absolute")
@@ -296,6 +342,8 @@ def _apply(tree: Tree, parameters: dict[str, Any]) -> None:
         tree.link(item)
     for item in parameters["files"]:
         tree.absent(item) if item["state"] == "absent" else tree.stage(item)
+    for item in parameters["keywords"]:
+        tree.keywords(item)
     tree.commit()
 
 

@@ -8,7 +8,7 @@ module: sysctl
 short_description: Kernel parameters of a role, on disk and live
 description:
   - Values that differ are set live, then all are written to one file.
-  - In a container, keys that belong to the machine's kernel are not touched and left out of the file.
+  - In a container, keys that belong to the machine's kernel are not touched and left out of the file; so are those of IPv6 where the kernel has none.
 options:
   settings: {description: Key to value., type: dict, required: true}
   file: {description: Absolute path below /etc/sysctl.d., type: str, required: true}
@@ -22,7 +22,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-not_settable: {description: Keys left out in a container., type: list, returned: always}
+not_settable: {description: "Keys left out: the machine's in a container, IPv6's without IPv6.", type: list, returned: always}
 resources: {description: What is managed, as kind and name., type: list, returned: always}
 """
 
@@ -49,6 +49,7 @@ SPEC = {"settings": {"type": "dict", "required": True}, "file": {"required": Tru
 ROOT = "/proc/sys"
 # Keys with a value of their own per network or IPC namespace; all others are the machine's
 # (namespaces(7), and "Sysctl" in the kernel's Documentation/admin-guide/sysctl).
+IPV6 = "net.ipv6."
 OWN = re.compile(r"(net|fs\.mqueue)\.|kernel\.(shm|msg|sem)")
 
 
@@ -89,6 +90,9 @@ class Kernel:
         if found == value:
             return
         if self.container and not (OWN.match(key) and os.access(place(key), os.W_OK)):
+            self.refused.append(key)
+            return
+        if key.startswith(IPV6) and not os.path.exists(place(IPV6 + "conf")):
             self.refused.append(key)
             return
         if found is None and not os.path.exists(place(key)):

@@ -19,7 +19,11 @@ options:
     suboptions:
       name: {description: Unit., type: str, required: true}
       enabled: {description: At boot; true unless state is stopped., type: bool}
-      state: {description: Now., type: str, choices: [started, stopped, restarted, reloaded], default: started}
+      state:
+        description: Now. One that is kept is nobody's here, and need not be there; it is restarted where it runs and what it watches is newer.
+        type: str
+        choices: [started, stopped, restarted, reloaded, kept]
+        default: started
       masked: {description: Forbidden., type: bool, default: false}
       watches:
         description: Files; a started unit is restarted when one of them is newer than its start, so that a run which was cut
@@ -68,7 +72,7 @@ SPEC = {
             "enabled": {"type": "bool"},
             "state": {
                 "default": "started",
-                "choices": ["started", "stopped", "restarted", "reloaded"],
+                "choices": ["started", "stopped", "restarted", "reloaded", "kept"],
             },
             "masked": {"type": "bool", "default": False},
             "watches": {"type": "list", "elements": "str", "default": []},
@@ -80,6 +84,9 @@ GRACE_SECONDS = 0.3
 
 def verbs(item: dict[str, Any], state: State, live: bool) -> list[str]:
     """What systemctl must do to the unit, in order."""
+    if item["state"] == "kept":
+        stale = live and state.running and _outdated(item["watches"], state)
+        return ["restart"] if stale else []
     enabled = item["state"] != "stopped" if item["enabled"] is None else item["enabled"]
     if item["masked"]:
         stop = ["stop"] if live and not state.stopped else []
@@ -135,12 +142,14 @@ class Manager:
         return None
 
     def _treat(self, item: dict[str, Any], name: str, state: State) -> None:
+        kept = item["state"] == "kept"
         unwanted = item["masked"] or (item["state"] == "stopped" and not item["enabled"])
-        if not state.known and unwanted:
+        if not state.known and (unwanted or kept):
             return
         if not state.known and not self.module.check_mode:
             raise Problem(f"{name}: there is no such unit on this host")
-        self.resources.append({"kind": "unit", "name": name})
+        if not kept:
+            self.resources.append({"kind": "unit", "name": name})
         for verb in verbs(item, state, live=True):
             self.done.setdefault(name, []).append(verb)
             if not self.module.check_mode:
@@ -163,6 +172,8 @@ class Manager:
 
     def _offline(self, items: list[dict[str, Any]], names: list[str]) -> None:
         for item, name in zip(items, names):
+            if item["state"] == "kept":
+                continue
             _, out, _ = self.systemctl.run("is-enabled", name)
             state = State("loaded", "", "", out.strip(), False, "", "", True, 0.0, "")
             self.resources.append({"kind": "unit", "name": name})
