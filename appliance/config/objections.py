@@ -43,6 +43,10 @@ PATTERNS: Mapping[str, tuple[str, str]] = {
     texts.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
     texts.DURATION: ("a duration", "a number and m, h or d, as 30m or 8h"),
     texts.SHA256: ("a SHA-256 digest", "64 hexadecimal digits, as sha256sum prints them"),
+    texts.CERTIFICATES: (
+        "certificates in PEM",
+        "as a block: ca: |, then the lines from BEGIN CERTIFICATE to END CERTIFICATE",
+    ),
     texts.LINE: ("plain text", "one line, without braces and control characters"),
     texts.LABEL_VALUE: (
         "a name that can be a label's value",

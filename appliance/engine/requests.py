@@ -32,7 +32,7 @@ def request_for(session: Session, host: str, beside: Beside = Beside.NOTHING) ->
         "areas": [a for a in AREAS if a in extra or a not in NAMED_ONLY],
         "deep": beside is Beside.DEEP,
         "units": list(WATCHED_UNITS),
-        "sysctl": sorted(sysctl(session.profile, session.site.host(host))),
+        "sysctl": sorted(sysctl(session.profile, session.site, session.site.host(host))),
         "owned": owned(session.site, host),
         "keys": {"/root": list(known)} if (known := keys_of(session)) is not None else {},
     }

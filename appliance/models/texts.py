@@ -102,6 +102,7 @@ MIRROR = (
     r"(/[A-Za-z0-9_~-][A-Za-z0-9._~:+-]*)*/?$"
 )
 SHA256 = r"^[0-9a-f]{64}$"
+CERTIFICATES = r"^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n -]*-----END CERTIFICATE-----\n?$"
 
 AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH, max_length=PATH_LENGTH)]
 AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]

@@ -58,6 +58,7 @@ SITE: Document = {
         "keep": ["/etc/cron.d/*", "account ops"],
         "banner": ["For staff alone."],
         "strict": True,
+        "logs": {"to": "logs.example.org"},
         "ntp_servers": ["ntp.example.org"],
         "admins": [{"name": "ada", "keys": [f"ssh-ed25519 {KEY} ada"]}],
         "users": [

@@ -138,10 +138,16 @@ def time(case: Case) -> Iterator[Finding]:
         yield from server(case, ("base", "ntp_servers", i), name)
 
 
+def logs(case: Case) -> Iterator[Finding]:
+    """Who takes the logs is a name or an address."""
+    if case.site.base.logs:
+        yield from server(case, ("base", "logs", "to"), case.site.base.logs.to)
+
+
 @cache
 def _zones() -> frozenset[str]:
     """Of this machine; looked up once, for it reads some hundred files."""
     return frozenset(available_timezones())
 
 
-RULES: tuple[Rule, ...] = (admins, names, numbers, users, homes, time)
+RULES: tuple[Rule, ...] = (admins, names, numbers, users, homes, time, logs)

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.texts import (
+    CERTIFICATES,
     AbsolutePath,
     AccountName,
     Few,
@@ -49,6 +50,19 @@ class User(Model):
     shell: AbsolutePath = Field(default="/bin/bash", description="Shell")
 
 
+class Logs(Model):
+    """Where the hosts send what they log, by syslog over TCP (RFC 5424, RFC 5425)."""
+
+    to: Server = Field(description="Who takes them")
+    port: int = Field(default=6514, ge=1, le=65535, description="Its port")
+    ca: str | None = Field(
+        default=None,
+        pattern=CERTIFICATES,
+        max_length=16_000,
+        description="Certificates of its authority, PEM: sent by TLS, to that name alone; none: unencrypted",
+    )
+
+
 class BaseOptions(Model):
     """Stage base."""
 
@@ -69,7 +83,10 @@ class BaseOptions(Model):
     )
     strict: bool = Field(
         default=False,
-        description="Also what people notice: no core files, umask 027, shells end when idle for 15 minutes, ssh forwards no agent and no port of the host, three keys a login",
+        description="Also what people notice: no core files, umask 027, shells end when idle for 15 minutes, ssh lets in the site's accounts alone, forwards no agent and no port of the host, three keys a login; rules for passwords, no sticks, nothing is started from /dev/shm, AIDE once a week",
+    )
+    logs: Logs | None = Field(
+        default=None, description="Where logs go, too; none: they stay on the hosts"
     )
     firewall: bool = Field(default=True, description="Let in only what the site needs")
     keep: Many[Kept] = Field(

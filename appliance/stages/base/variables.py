@@ -44,6 +44,10 @@ SAFE_SYSCTL = {
     "net.ipv4.conf.default.send_redirects": "0",
     "net.ipv4.conf.all.accept_source_route": "0",
     "net.ipv4.conf.default.accept_source_route": "0",
+    "net.ipv6.conf.all.accept_redirects": "0",
+    "net.ipv6.conf.default.accept_redirects": "0",
+    "net.ipv6.conf.all.accept_source_route": "0",
+    "net.ipv6.conf.default.accept_source_route": "0",
     # Nobody opens a file or pipe of another's in a folder like /tmp by accident (kernel.org, admin-guide/sysctl/fs).
     "fs.protected_symlinks": "1",
     "fs.protected_hardlinks": "1",
@@ -54,6 +58,21 @@ SAFE_SYSCTL = {
     "kernel.ctrl-alt-del": "0",
     "kernel.core_uses_pid": "1",
 }
+STRICT_SYSCTL = {
+    # Packets from where no answer can go are told (CIS Debian Linux 12 Benchmark 3.3); the kernel tells a few of many.
+    "net.ipv4.conf.all.log_martians": "1",
+    "net.ipv4.conf.default.log_martians": "1",
+    # No core file of a program that has more rights than who started it.
+    "fs.suid_dumpable": "0",
+    "kernel.randomize_va_space": "2",
+    "kernel.dmesg_restrict": "1",
+}
+IPV6 = "net.ipv6."
+"""Parameters a kernel without IPv6 has none of; nothing is to be guarded there."""
+NOT_LOADED = ("cramfs", "freevxfs", "hfs", "hfsplus", "jffs2")
+USB_STORAGE = ("uas", "usb-storage")
+"""Of strict sites no module is loaded for these: file systems nobody has, and sticks (CIS 1.1.1)."""
+OF_THE_SYSTEM = frozenset({"/", "/boot", "/boot/efi", "/usr", "/var"})
 KERNEL_MODULES = ("ipmi_devintf",)
 """In-band access to the management controller; loads where there is none, too."""
 HELD_PACKAGES = (
@@ -88,11 +107,15 @@ def variables(context: RoleContext) -> Variables:
         "base_ssh_port": site.access.port,
         "base_ntp_servers": time_servers(site, host),
         "base_ntp_clients": time_clients(site, host),
-        "base_sysctl": sysctl(context.profile, host),
+        "base_sysctl": sysctl(context.profile, site, host),
         "base_open_files": 1048576,
         "base_kernel_modules": [] if container else list(KERNEL_MODULES),
         "base_banner": list(base.banner),
         "base_strict": base.strict,
+        "base_modules_off": _modules_off(context.facts.get(host.name)) if base.strict else [],
+        "base_log_server": base.logs.to if base.logs else "",
+        "base_log_port": base.logs.port if base.logs else 6514,
+        "base_log_ca": (base.logs.ca or "") if base.logs else "",
         "base_firewall": base.firewall,
         "base_mirror": base.mirror or "",
         "base_security_mirror": base.security_mirror or base.mirror or "",
@@ -124,6 +147,14 @@ def _users(context: RoleContext) -> list[Variables]:
     ]
 
 
+def _modules_off(facts: HostFacts | None) -> list[str]:
+    """What a strict host loads nowhere; that for sticks stays where the system itself lies on one."""
+    disks = [f"/dev/{d.name}" for d in facts.disks if d.transport == "usb"] if facts else []
+    mounts = facts.filesystems if facts else ()
+    on_usb = any(m.at in OF_THE_SYSTEM and m.source.startswith(tuple(disks)) for m in mounts)
+    return [*NOT_LOADED, *(() if on_usb else USB_STORAGE)]
+
+
 def _weekly(context: RoleContext) -> str:
     del context
     return b64encode(executable("appliance.probe.weekly")).decode()
@@ -146,19 +177,25 @@ def in_container(site: Site, facts: HostFacts | None) -> bool:
     return bool(facts.os.container) if facts else bool(site.simulated)
 
 
-def sysctl(profile: Profile, host: Host) -> dict[str, str]:
+def sysctl(profile: Profile, site: Site, host: Host) -> dict[str, str]:
     """Kernel parameters of a host; the profile's word comes before ours."""
     pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
     huge = {"vm.nr_hugepages": str(pages)} if pages else {}
-    return {**HPC_SYSCTL, **SAFE_SYSCTL, **huge, **profile.stages.sysctl}
+    strict = STRICT_SYSCTL if site.base.strict else {}
+    return {**HPC_SYSCTL, **SAFE_SYSCTL, **strict, **huge, **profile.stages.sysctl}
 
 
 Parameters = Mapping[str, str]
 
 
-def judged(profile: Profile, host: Host, *, container: bool) -> tuple[Parameters, Parameters]:
+def judged(
+    profile: Profile, site: Site, host: Host, facts: HostFacts
+) -> tuple[Parameters, Parameters]:
     """Kernel parameters of a host, blanks as the kernel writes them: its own, and those that a container shares."""
-    return _judged(tuple(sysctl(profile, host).items()), container)
+    wanted = sysctl(profile, site, host)
+    if facts.sysctl and not any(key.startswith(IPV6) for key in facts.sysctl):
+        wanted = {key: value for key, value in wanted.items() if not key.startswith(IPV6)}
+    return _judged(tuple(wanted.items()), bool(facts.os.container))
 
 
 @lru_cache(64)

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from appliance.models.base import Model
 from appliance.models.texts import (
     ABSOLUTE_PATH,
+    CERTIFICATES,
     CHART_VERSION,
     PATH_LENGTH,
     SHA256,
@@ -30,7 +31,6 @@ ISSUER = (
 CLIENT = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,252}$"
 CLAIM = r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$"
 PREFIX = r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?[:/#-]$"
-CERTIFICATES = r"^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n -]*-----END CERTIFICATE-----\n?$"
 
 Registry = Annotated[str, Field(pattern=REGISTRY)]
 SourcePart = Literal["packages", "images", "charts", "manifests"]
@@ -259,10 +259,6 @@ WORDS = {
     CLIENT: ("a client's name", "as kubernetes"),
     CLAIM: ("a claim", "as email, preferred_username or groups"),
     PREFIX: ("a prefix", "as sso: with a sign at its end"),
-    CERTIFICATES: (
-        "certificates in PEM",
-        "as a block: ca: |, then the lines from BEGIN CERTIFICATE to END CERTIFICATE",
-    ),
     REGISTRY: (
         "a registry",
         "its host name and port, as registry.example.com:5000",

@@ -60,10 +60,10 @@ def facts(**changes: Any) -> HostFacts:
         "numa": [{"node": n, "cpus": "0-95", "memory": 500 * GIB} for n in (0, 1)],
         "filesystems": [ROOT],
         "clock": {"time": 1.0, "synchronised": True, "offset": 0.0001, "source": "head"},
-        "sysctl": sysctl(PROFILE, HOST),
+        "sysctl": sysctl(PROFILE, SITE, HOST),
         "sysctl_at_boot": {
             key: {"value": value, "file": "/etc/sysctl.d/99-zz-appliance-base.conf"}
-            for key, value in sysctl(PROFILE, HOST).items()
+            for key, value in sysctl(PROFILE, SITE, HOST).items()
         },
         "receipts": {"base": receipt()},
         "foreign": [],
@@ -324,12 +324,30 @@ def test_the_spread_is_unknown_while_a_host_is_silent() -> None:
 
 
 def test_parameters_of_the_machine_are_not_assessed_in_a_container() -> None:
-    live = {**sysctl(PROFILE, HOST), "vm.swappiness": "60"}
+    live = {**sysctl(PROFILE, SITE, HOST), "vm.swappiness": "60"}
     found = facts(os={"container": "systemd-nspawn"}, sysctl=live)
     own, shared = judge("base.sysctl", found)
     assert own.status is Status.PASS
     assert (shared.status, shared.required) == (Status.NOT_ASSESSED, False)
     assert "vm.swappiness" in shared.evidence
+
+
+def test_a_kernel_without_ipv6_lacks_nothing() -> None:
+    live = {k: v for k, v in sysctl(PROFILE, SITE, HOST).items() if "ipv6" not in k}
+    found = facts()
+    found = found.model_copy(update={"sysctl": live})
+    assert statuses(judge("base.sysctl", found)) == {Status.PASS}
+    opened = {"net.ipv6.conf.all.accept_redirects": "1"}
+    assert statuses(judge("base.sysctl", facts(sysctl=opened))) == {Status.FAIL}
+
+
+def test_a_strict_site_asks_for_more_parameters() -> None:
+    strict = SITE.model_copy(update={"base": SITE.base.model_copy(update={"strict": True})})
+    (result,) = judge("base.sysctl", facts(), site=strict)
+    assert result.status is Status.NOT_ASSESSED
+    assert "log_martians" in result.cause
+    live = {**sysctl(PROFILE, strict, HOST), "net.ipv4.conf.all.log_martians": "0"}
+    assert statuses(judge("base.sysctl", facts(sysctl=live), site=strict)) == {Status.FAIL}
 
 
 def test_a_containers_own_parameter_is_judged() -> None:

@@ -65,7 +65,7 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every kernel parameter of the stage is live; a container is asked only for its own."""
-    own, others = judged(view.profile, host, container=bool(facts.os.container))
+    own, others = judged(view.profile, view.site, host, facts)
     shared = sorted(others)
     # The kernel shows some of net. only to the machine's own network namespace, so a container lacks them.
     if facts.os.container:

@@ -11,7 +11,7 @@ from appliance.stages.base.variables import judged
 
 def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """No file that is read later sets one of them to something else."""
-    own, _ = judged(view.profile, host, container=bool(facts.os.container))
+    own, _ = judged(view.profile, view.site, host, facts)
     at_boot = facts.sysctl_at_boot
     if at_boot is None:
         yield not_assessed(host.name, facts.gap("sysctl"))
