@@ -265,6 +265,22 @@ def test_a_gpu_that_was_not_measured_is_not_assessed() -> None:
     assert (one.status, one.required) == (Status.NOT_ASSESSED, True)
 
 
+def test_one_dead_way_is_an_error_of_that_pair() -> None:
+    results = found(cell(EIGHT, WRITE, 1, 0, "0"))
+    bad = {key: r.status for key, r in results.items() if r.status is not Status.PASS}
+    assert bad == {(PEER, "gpu-1/GPU 0,1"): Status.ERROR}
+
+
+def test_rates_of_more_than_one_processor_are_not_taken_for_those_of_the_host() -> None:
+    def twice(body: dict[str, Any]) -> None:
+        rows = case(body, CASES[TO_GPU][0])["bandwidth_matrix"]
+        rows.append(rows[0])
+
+    results = found(changed(EIGHT, twice))
+    assert results[TO_GPU, "gpu-1"].cause == "its matrices are of different GPUs"
+    assert results[FROM_GPU, "gpu-1/GPU 0"].status is Status.PASS
+
+
 def test_nothing_at_all_is_an_error_of_that_gpu() -> None:
     results = found(cell(EIGHT, CASES[FROM_GPU][0], 0, 2, "0"))
     bad = {key: r for key, r in results.items() if r.status is not Status.PASS}
@@ -343,7 +359,8 @@ def test_data_that_arrived_wrong_fails_in_releases_that_say_so_within_the_docume
 
 @pytest.mark.parametrize("code", [0, 134])
 def test_data_that_arrived_wrong_fails_whatever_else_was_said(code: int) -> None:
-    for text in (" Invalid value when checking the pattern at 0x7f0\n{", EIGHT + "h_errorFlag"):
+    told = " Invalid value when checking the pattern at 0x7f0\n"
+    for text in (told + "{", told + EIGHT, EIGHT + "h_errorFlag"):
         assert {r.status for r in found(text, code=code).values()} == {Status.FAIL}
 
 
@@ -423,6 +440,7 @@ def test_gpus_are_told_apart_by_their_address_and_not_by_their_order() -> None:
         ),
         (lambda b: b["GPU Device list"].pop(), "it lists 3 GPUs, and measured 4"),
         (lambda b: b["GPU Device list"].__setitem__(1, "GPU one"), "list of GPUs cannot be read"),
+        (lambda b: b["GPU Device list"].reverse(), "list of GPUs cannot be read"),
         (
             lambda b: b["GPU Device list"].__setitem__(1, b["GPU Device list"][0].replace("0:", "1:", 1)),
             "its list names a GPU twice",
@@ -431,7 +449,7 @@ def test_gpus_are_told_apart_by_their_address_and_not_by_their_order() -> None:
         (lambda b: case(b, WRITE)["bandwidth_matrix"][0].pop(), f"matrix of {WRITE} is not whole"),
         (lambda b: case(b, WRITE).update(bandwidth_matrix=[]), f"matrix of {WRITE} is not whole"),
         (lambda b: case(b, WRITE).pop("bandwidth_matrix"), f"matrix of {WRITE} is not whole"),
-        (lambda b: case(b, READ).update(bandwidth_description="latency (ns)"), "is not in GB/s"),
+        (lambda b: case(b, READ).update(bandwidth_description="memcpy CE GPU(row) -> GPU(column) bandwidth (MB/s)"), "is not in GB/s"),
         (lambda b: case(b, READ)["bandwidth_matrix"][1].__setitem__(2, "nan"), "row 1, column 2 cannot be 'nan'"),
         (lambda b: case(b, READ)["bandwidth_matrix"][1].__setitem__(2, "-3"), "row 1, column 2 cannot be '-3'"),
         (lambda b: case(b, READ)["bandwidth_matrix"][1].__setitem__(2, "much"), "row 1, column 2 is no number"),
