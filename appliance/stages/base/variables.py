@@ -104,6 +104,7 @@ def variables(context: RoleContext) -> Variables:
         "base_homes_here": site.storage.mount_of(base.homes) is None,
         "base_sudoers": [admin.name for admin in base.admins if admin.sudo],
         "base_root_login": site.access.user == "root",
+        "base_account": site.access.user,
         "base_ssh_port": site.access.port,
         "base_ntp_servers": time_servers(site, host),
         "base_ntp_clients": time_clients(site, host),
