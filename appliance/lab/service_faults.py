@@ -1,4 +1,4 @@
-"""What can be made to go wrong with the services of a rack host: real daemons, stopped or led astray."""
+"""What can be made to go wrong with the services of a rack host: real daemons, stopped or led astray, and what keeps it safe."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,8 @@ from appliance.lab.spec import Rack, RackHost
 
 KEY = "/etc/munge/munge.key"
 KEPT = "/var/lib/appliance-lab/munge.key"
+PROLOG = "/etc/slurm/prolog.d/99-stranger"
+SETTINGS = "/etc/ssh/sshd_config.d/00-stranger.conf"
 OTHER_KEY = f"""set -e
 [ -e {KEPT} ] || cp -p {KEY} {KEPT}
 head -c 128 /dev/urandom | base64 -w0 > {KEY}
@@ -62,5 +64,39 @@ SERVICE_FAULTS = (
         check="storage.scratch",
         says="nothing is mounted at /scratch",
         drains=True,
+    ),
+    Fault(
+        "firewall-gone",
+        "somebody has flushed the firewall's rules",
+        _by("nft flush ruleset", "base"),
+        _by("systemctl restart appliance-firewall", "base"),
+        check="base.drift",
+        says="changed since it was deployed: nftables inet appliance (loaded → not loaded)",
+    ),
+    Fault(
+        "mount-options",
+        "no program runs from scratch any more",
+        _by("mount -o remount,bind,noexec /scratch", "storage"),
+        _by("mount -o remount,bind,exec /scratch", "storage"),
+        check="base.drift",
+        says="changed since it was deployed: mount options /scratch (none → noexec)",
+    ),
+    Fault(
+        "foreign-prolog",
+        "somebody's own prolog lies beside the appliance's",
+        _by(f"echo '# somebody' > {PROLOG}", "slurm"),
+        _by(f"rm -f {PROLOG}", "slurm"),
+        check="base.foreign",
+        target=f"HOST{PROLOG}",
+        says=f'{PROLOG} is not the appliance\'s (of root, * UTC): "# somebody"',
+    ),
+    Fault(
+        "sshd-open",
+        "a file that sshd reads first allows empty passwords",
+        _by(f"echo 'PermitEmptyPasswords yes' > {SETTINGS}", "base"),
+        _by(f"rm -f {SETTINGS}", "base"),
+        check="base.foreign",
+        target=f"HOST{SETTINGS}",
+        says=f'{SETTINGS} is not the appliance\'s (of root, * UTC): "PermitEmptyPasswords yes"',
     ),
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
+from appliance.engine.remaining import DRIFT
 from appliance.lab.board_faults import REPEATED
 from appliance.lab.fabric_faults import LINK_LOSSES, SYMBOL_ERRORS
 from appliance.lab.fault import Fault
@@ -165,10 +166,12 @@ def plan(deployed: Deployed) -> Plan:
 
 
 def is_mended(planned: Plan, told: CheckResult) -> bool:
-    """Whether the plan lets a stage that proves it run on that host, says why, and finds nothing else wrong."""
+    """Whether the plan lets a stage that proves it, or puts it back, run on that host, says why, and finds nothing else wrong."""
     proofs = {stage.name: stage.checks for stage in STAGES}
     cells = [c for c in planned.by_host(told.host or "") if c.action.changes and c.why]
-    return any(told.id in proofs.get(c.stage, ()) for c in cells) and not wrong(planned.results)
+    is_put_back = told.id == DRIFT and bool(cells)
+    is_proved = any(told.id in proofs.get(c.stage, ()) for c in cells)
+    return (is_put_back or is_proved) and not wrong(planned.results)
 
 
 def assert_says(told: CheckResult, fault: Fault) -> None:
