@@ -177,14 +177,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._file()
 
     def do_POST(self) -> None:
-        guest = self._guest()
-        if guest is None or self.path != "/report":
-            return self._refused()
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LARGEST_REPORT:
             return self._answer(413)
+        # Read whoever sent it: what lies unread is taken for the next request, or resets the line before the answer is read.
+        body = self.rfile.read(int(length))
+        guest = self._guest()
+        if guest is None or self.path != "/report":
+            return self._refused()
         try:
-            said = json.loads(self.rfile.read(int(length)))
+            said = json.loads(body)
         except ValueError:
             return self._answer(400)
         if not isinstance(said, dict):

@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -108,6 +108,17 @@ def test_a_token_works_until_its_host_is_installed(hall: Hall) -> None:
     with pytest.raises(Refused, match="answers 404"):
         machine.report({"state": "installed", "host_key": "another"})
     assert hall.as_machine(hall.two.token).report({"state": "started"})
+
+
+def test_who_is_refused_may_ask_again_on_the_same_line(hall: Hall) -> None:
+    context = ssl.create_default_context(cadata=hall.server.certificate)
+    line = http.client.HTTPSConnection(str(HERE), hall.port, context=context, timeout=10)
+    with closing(line):
+        for _ in range(2):
+            line.request("POST", "/report", b'{"state": "started"}', {"Authorization": "Bearer x"})
+            answer = line.getresponse()
+            answer.read()
+            assert answer.status == 404
 
 
 def test_a_token_works_for_its_time(hall: Hall) -> None:
