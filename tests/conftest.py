@@ -32,7 +32,11 @@ SHARED_RACK = {
 }
 """Modules that work on one deployed rack. Those that hurt it get one of their own."""
 
-SHARED_CLUSTER = {"test_kubernetes": "cluster", "test_node_assign": "cluster"}
+SHARED_CLUSTER = {
+    "test_kubernetes": "cluster",
+    "test_node_assign": "cluster",
+    "test_pods_measured": "cluster",
+}
 """Modules that follow each other on one rack with a cluster (tests/integration/kept.py)."""
 
 ON_API_SERVER = (

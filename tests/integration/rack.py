@@ -129,10 +129,10 @@ class Bench:
         self.started.append(Deployment(self.logs, argv, env or {}))
         return self.started[-1]
 
-    def program(self, verb: str, *flags: str) -> Completed:
+    def program(self, verb: str, *flags: str, seconds: float = 300) -> Completed:
         """Another verb of the program on this site, to its end."""
         argv = (PROGRAM, verb, "--inventory", str(self.site), *flags)
-        return run(argv, timeout=300, check=False)
+        return run(argv, timeout=seconds, check=False)
 
     def etcd(self, *words: str) -> str:
         """What ``appliance etcd`` printed; it must end with 0."""

@@ -1,4 +1,4 @@
-"""Makes what a daemon of one host starts slow, by a control group of the machine (version 1, as the rack's own): a bound on its disk or its processors."""
+"""Makes what a daemon or a kubelet of one host starts slow, by a control group of the machine (version 1, as the rack's own): a bound on its disk or its processors; and limits that a site asks of it meanwhile."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def slow_disk(rack: Rack, host: str, rate: int) -> Iterator[None]:
     disk = rack.host(host).disk.stat().st_dev
     bound = f"{os.major(disk)}:{os.minor(disk)} {rate}"
     files = {f"blkio.throttle.{way}_bps_device": bound for way in ("read", "write")}
-    with _limited(rack, host, "blkio", files):
+    with _in_group(rack, host, "blkio", files):
         yield
 
 
@@ -27,12 +27,44 @@ def slow_disk(rack: Rack, host: str, rate: int) -> Iterator[None]:
 def slow_processors(rack: Rack, host: str, share: float, daemon: str = "slurmd") -> Iterator[None]:
     """``daemon`` and what it starts have together so much of one processor's time."""
     files = {"cpu.cfs_period_us": str(PERIOD), "cpu.cfs_quota_us": str(int(PERIOD * share))}
-    with _limited(rack, host, "cpu", files, daemon):
+    with _in_group(rack, host, "cpu", files, daemon):
         yield
 
 
 @contextmanager
-def _limited(
+def slow_pods(rack: Rack, host: str, share: float) -> Iterator[None]:
+    """Pods of ``host`` have together so much of one processor's time."""
+    (pods,) = (ROOT / "cpu" / cgroups.PARENT / rack.host(host).machine).glob("kubepods*")
+    quota = pods / "cpu.cfs_quota_us"
+    before = quota.read_text()
+    (pods / "cpu.cfs_period_us").write_text(str(PERIOD))
+    quota.write_text(str(int(PERIOD * share)))
+    try:
+        yield
+    finally:
+        quota.write_text(before)
+
+
+@contextmanager
+def limited(
+    site: Path, *checks: str, value: float = 0.02, unit: str = "GB/s", source: str = "any disk"
+) -> Iterator[None]:
+    """The site asks this of each check; its own limits stand above the profile's."""
+    file = site / "site.yml"
+    before = file.read_text()
+    assert "\nlimits:" not in before
+    floor = f"{{value: {value:g}, unit: {unit}, source: {source}}}"
+    file.write_text(
+        f"{before.rstrip()}\nlimits:\n" + "".join(f"  {check}: {floor}\n" for check in checks)
+    )
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+@contextmanager
+def _in_group(
     rack: Rack, host: str, controller: str, files: dict[str, str], daemon: str = "slurmd"
 ) -> Iterator[None]:
     top = ROOT / controller

@@ -4,15 +4,12 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from appliance.adapters.kubernetes import KubernetesApi
-from appliance.adapters.pods import NAMESPACE
 from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
 from appliance.stages.fabric.switch_tree import FAMILY
@@ -85,14 +82,6 @@ def made(logs: Path) -> Iterator[Cluster]:
 def cluster(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """The cluster that test_node_assign goes on with."""
     return kept.of(NAME, lambda: made(tmp_path_factory.mktemp(NAME)))
-
-
-@pytest.fixture(scope="module")
-def opened(cluster: Cluster) -> Cluster:
-    """With the access by which benchmarks submit their pods."""
-    done = cluster.program("kubeconfig", "--days", "1")
-    assert done.returncode == 0, done.stderr
-    return cluster
 
 
 def test_a_killed_deployment_went_on_and_every_host_is_ready(cluster: Cluster) -> None:
@@ -201,116 +190,6 @@ def test_people_get_a_certificate_of_their_own_and_nodes_their_place_in_the_fabr
     cluster.brought_up()
     again = json.loads(cluster.kubectl("get node gpu-1 -o json"))["metadata"]["labels"]
     assert {k: v for k, v in again.items() if k.startswith(FAMILY)} == tiers["gpu-1"]
-
-
-def test_fio_runs_as_jobs_of_the_cluster_and_leaves_a_cordoned_host_alone(opened: Cluster) -> None:
-    """What is installed on the host is what runs: first fio is not there, then it is, then the scheduler places nothing on one."""
-    words = ("validate", "fio", "--through", "kubernetes", "--image", BUSYBOX, "--json")
-
-    def told() -> dict[str, dict[str, object]]:
-        done = opened.program(*words)
-        record = json.loads(done.stdout)
-        return {r["host"]: r for r in record["results"] if r["id"] == "fio.scratch_read"}
-
-    assert {r["cause"] for r in told().values()} == {"fio is not there"}
-    for host in ("gpu-1", "gpu-2"):
-        opened.said(host, "apt-get install -y --no-install-recommends fio >/dev/null", 240)
-    found = told()
-    assert set(found) == {"gpu-1", "gpu-2"}
-    assert all(isinstance(r["value"], float) and r["value"] > 0 for r in found.values())
-    opened.kubectl("cordon gpu-2")
-    busy = told()
-    opened.kubectl("uncordon gpu-2")
-    assert "Kubernetes gives it no work" in str(busy["gpu-2"]["cause"])
-    assert busy["gpu-2"]["status"] == "not_assessed"
-    assert isinstance(busy["gpu-1"]["value"], float)
-    left = opened.kubectl(f"-n {NAMESPACE} get jobs -o name")
-    assert left == ""
-    for host in ("gpu-1", "gpu-2"):
-        opened.said(host, "apt-get purge -y fio >/dev/null", 120)
-
-
-TRAINING = ("validate", "gpt3", "--through", "kubernetes", "--image", BUSYBOX, "--json")
-SIGNAL = """
-for i in $(seq 1 900); do
-  p=$(pgrep -f '^python3 -u -c .*[-]-steps=12' | head -1)
-  [ -n "$p" ] && grep -q libtorch_cpu "/proc/$p/maps" && sleep {after} && kill -{number} "$p" && exit 0
-  sleep 0.1
-done
-exit 1
-"""
-"""To the program of a pod, once it has loaded PyTorch."""
-ENDED = """
-for i in $(seq 1 60); do
-  pgrep -f '^python3 -u -c .*[-]-steps=12' >/dev/null || exit 0
-  sleep 1
-done
-exit 1
-"""
-
-
-def _losses(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {r["target"]: r for r in record["results"] if r["id"] == "gpt3.loss"}
-
-
-def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(opened: Cluster) -> None:
-    """PyTorch is the hosts' own, the network that of pods."""
-    record = json.loads(opened.program(*TRAINING).stdout)
-    losses = _losses(record)
-    assert {target: r["status"] for target, r in losses.items()} == {
-        "cluster/cpu-3m kubernetes 1n": "pass",
-        "cluster/cpu-3m kubernetes 2n": "pass",
-    }, losses
-    rates = [m["value"] for m in record["measurements"] if m["unit"] == "tokens/s"]
-    assert len(rates) == 2
-    assert all(rate > 0 for rate in rates)
-    kept = opened.site / "runs" / record["run"] / "evidence" / "gpt3" / "cpu-3m-2n.log"
-    assert kept.read_text().count("elapsed time per iteration") == 12
-    assert opened.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
-
-
-@pytest.mark.parametrize(
-    ("number", "told"),
-    [
-        (9, "rank 1 on gpu-2: ended by signal 9"),
-        (19, r"rank 1 on gpu-2 (does not go on|never came)"),
-    ],
-    ids=["killed", "stopped"],
-)
-def test_the_rank_that_dies_or_hangs_in_its_pod_is_named(
-    opened: Cluster, number: int, told: str
-) -> None:
-    """One that is stopped keeps the other waiting, which gives up after two minutes."""
-    with ThreadPoolExecutor(1) as pool:
-        script = SIGNAL.format(after=0.5, number=number)
-        sent = pool.submit(opened.said, "gpu-2", script, 120)
-        record = json.loads(opened.program(*TRAINING, "--nodes", "2").stdout)
-        sent.result()
-    (loss,) = _losses(record).values()
-    assert (loss["status"], bool(re.search(told, loss["cause"]))) == ("error", True), loss
-    assert opened.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
-    # A Job is gone before its pods, and what is stopped hears no signal but kubelet's last.
-    opened.said("gpu-2", ENDED, 90)
-
-
-def test_a_host_that_is_held_is_named_and_nobody_trains(opened: Cluster) -> None:
-    opened.kubectl("cordon gpu-2")
-    try:
-        record = json.loads(opened.program(*TRAINING, "--nodes", "2").stdout)
-    finally:
-        opened.kubectl("uncordon gpu-2")
-    (loss,) = _losses(record).values()
-    assert loss["status"] == "not_assessed"
-    assert "Kubernetes gives gpu-2 no work" in loss["cause"]
-
-
-def test_nccl_says_what_its_hosts_lack(opened: Cluster) -> None:
-    """There is no GPU to measure: the tool is looked for on the host, through its pod."""
-    words = ("validate", "nccl", "--through", "kubernetes", "--image", BUSYBOX, "--json")
-    record = json.loads(opened.program(*words).stdout)
-    found = {r["host"]: r["cause"] for r in record["results"] if r["id"] == "nccl.host"}
-    assert set(found) == {"gpu-1", "gpu-2"}
-    assert all(cause.startswith("all_reduce_perf") for cause in found.values()), found
 
 
 def test_a_host_that_was_lost_joins_again(cluster: Cluster) -> None:
