@@ -195,7 +195,7 @@ def test_a_host_that_lacks_processor_time_fails_its_limit_and_no_other(
     least = min(sound["hpcc.hpl", host]["value"] for host in GPU_HOSTS)
     with (
         limited(with_hpcc.site, "hpcc.hpl", value=least / 3, unit="GFLOPS"),
-        slow_processors(rack, "gpu-2", 0.1),
+        slow_processors(rack, "gpu-2", 0.06),
     ):
         found, _ = results_of(with_hpcc, 1, "hpcc", seconds=600)
     assert {host: found["hpcc.hpl", host]["status"] for host in GPU_HOSTS} == {
