@@ -23,6 +23,8 @@ DAYS = 7
 LARGEST_REPORT = 8 << 10
 BLOCK = 1 << 20
 IDLE_S = 60.0
+POLL_S = 0.05
+"""Between two looks whether it is to end; each server is waited for."""
 TOLD = 300
 
 Report = Mapping[str, object]
@@ -82,7 +84,7 @@ class BootServer:
 
     def __enter__(self) -> Self:
         for server in self._servers:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()
         return self
 
     def __exit__(
