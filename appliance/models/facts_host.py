@@ -52,7 +52,6 @@ class Cpu(Numerous):
     sockets: Count
     cores: Count
     threads: Count
-    virtual: bool = Field(default=False, description="A virtual machine's, as x86 tells it")
 
 
 class Memory(Numerous):

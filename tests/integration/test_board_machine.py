@@ -176,7 +176,6 @@ def test_a_virtual_machine_without_a_driver_for_its_memory_is_not_called_good(
 ) -> None:
     assert said.memory_errors is not None
     assert said.memory_errors.controllers == 0
-    assert said.cpu.virtual
     view = View(profile_of(), site_of("head", "gpu-1"), {"gpu-1": said})
     (told,) = said_by("base.memory_errors", view, "gpu-1")
     assert (told.status, told.required) == (Status.NOT_ASSESSED, False)

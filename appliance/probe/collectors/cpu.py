@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 UNKNOWN_CPU = {"model": "", "sockets": 0, "cores": 0, "threads": 0}
-HYPERVISOR = "hypervisor"
-"""The flag by which a processor of x86 says that it is a virtual machine's."""
 UNKNOWN_MEMORY = {"total": 0, "available": 0}
 CPUS = "/sys/devices/system/cpu"
 NODES = "/sys/devices/system/node"
@@ -37,19 +35,17 @@ def _cpu(ask: Ask) -> dict[str, object]:
         if cpu not in in_socket:
             sockets += 1
             in_socket.update(expand(files.text(at + "core_siblings_list", str(cpu))))
-    counts = {"sockets": sockets, "cores": cores, "threads": len(online)}
-    return {**_first(ask), **counts}
+    return {"model": _model(ask), "sockets": sockets, "cores": cores, "threads": len(online)}
 
 
-def _first(ask: Ask) -> dict[str, object]:
-    """Name of the first processor, of Arm its part number, for its kernels print no name; and whether it is a virtual one."""
+def _model(ask: Ask) -> str:
+    """Name of the first processor; Arm kernels print none, so there its part number."""
     fields: dict[str, str] = {}
     for line in files.read(ask.path("/proc/cpuinfo"), 4096).splitlines():
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), value.strip())
     part = fields.get("CPU implementer", "") + " " + fields.get("CPU part", "")
-    model = fields.get("model name") or part.strip()
-    return {"model": model, "virtual": HYPERVISOR in fields.get("flags", "").split()}
+    return fields.get("model name") or part.strip()
 
 
 def _memory(ask: Ask) -> dict[str, int]:

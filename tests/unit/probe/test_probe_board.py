@@ -13,7 +13,7 @@ from appliance.lab.board import CORRECTABLE, UNCORRECTABLE, health_page, pcie_co
 from appliance.models.facts_host import MemoryErrors, Nvme, PcieErrors
 from appliance.probe.__main__ import answer
 from appliance.probe.ask import Ask
-from appliance.probe.collectors import aer, cpu, edac, nvme
+from appliance.probe.collectors import aer, edac, nvme
 from appliance.probe.problems import Unreadable
 
 Grow = Callable[[dict[str, Any]], str]
@@ -257,15 +257,3 @@ def test_who_may_not_ask_learns_that_he_needs_root(
         "kind": "denied",
         "at": "",
     } in said["problems"]
-
-
-@pytest.mark.parametrize(("flags", "virtual"), [("fpu hypervisor lm", True), ("fpu lm", False)])
-def test_a_virtual_processor_says_so(grow: Grow, flags: str, virtual: bool) -> None:
-    root = grow(
-        {
-            "/proc/cpuinfo": f"processor\t: 0\nmodel name\t: A\nflags\t\t: {flags}\n",
-            "/proc/meminfo": "MemTotal: 8 kB\n",
-            "/sys/devices/system/cpu/online": "0\n",
-        }
-    )
-    assert cpu.collect(Ask({}, root))["cpu"]["virtual"] is virtual
