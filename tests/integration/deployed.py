@@ -8,8 +8,8 @@ from pathlib import Path
 
 from appliance.adapters.process import Completed, run
 from appliance.journal import Entry, Journal
-from appliance.lab import faults, ssh
-from appliance.lab.spec import Rack, load
+from appliance.lab import ssh
+from appliance.lab.spec import load
 from appliance.models.plan import Plan
 from appliance.models.run import RunRecord
 from appliance.models.site import Role
@@ -73,7 +73,8 @@ class Deployed:
 
     def shell(self, host: str, script: str, *, input: str | None = None) -> Completed:
         """A line for the shell of a host, over the ssh that ``appliance lab shell`` becomes."""
-        rack = self._rack()
+        rack = load(self.name)
+        assert rack is not None
         return ssh.on_host(rack, rack.host(host), (script,), timeout=120, input=input)
 
     def said(self, host: str, script: str) -> str:
@@ -84,13 +85,9 @@ class Deployed:
 
     def fault(self, host: str, kind: str, *arguments: str, clear: bool = False) -> None:
         """Plants a fault, or clears it."""
-        rack = self._rack()
-        faults.apply(rack, rack.host(host), kind, arguments, clear=clear)
-
-    def _rack(self) -> Rack:
-        found = load(self.name)
-        assert found is not None
-        return found
+        flags = ("--clear",) if clear else ()
+        done = appliance("lab", "fault", "--name", self.name, *flags, host, kind, *arguments)
+        assert done.returncode == 0, done.stderr
 
     def runs(self) -> list[str]:
         """Ids of the runs that left a report, oldest first."""
