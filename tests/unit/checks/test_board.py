@@ -230,6 +230,8 @@ def test_the_sites_own_limit_of_corrected_errors_counts() -> None:
             WARN,
             "(4 %) are below its own threshold (10 %)",
         ),
+        ({"spare": 4, "spare_least": 10}, WARN, "(4 %) are below its own threshold (10 %)"),
+        ({"warning": 0x40}, WARN, "does not know (0x40)"),
         ({"warning": 0x10}, WARN, "backup of volatile"),
         ({"warning": 0x04}, FAIL, "unreliable"),
         ({"warning": 0x0A, "used": 140}, FAIL, "it can only be read"),

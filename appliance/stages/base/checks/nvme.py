@@ -19,13 +19,15 @@ LEAST = 60
 SOURCE = "NVM Express base specification, health information (log page 02h)"
 LOST = {0x04: "it calls itself unreliable (reliability degraded)", 0x08: "it can only be read"}
 """Bits of its warnings after which work on it fails."""
+SPENT = 0x01
 WARNINGS = {
-    0x01: "its spare blocks ({spare} %) are below its own threshold ({least} %)",
+    SPENT: "its spare blocks ({spare} %) are below its own threshold ({least} %)",
     **LOST,
     0x10: "its backup of volatile memory has failed",
     0x20: "its persistent memory can only be read",
     0x02: "it warns of its temperature",
 }
+KNOWN = sum(WARNINGS)
 SMART = "smartctl -a /dev/{name} on the host shows all it says"
 REPLACE = f"save what is on it and replace it; {SMART}"
 IS_HOT = 0x02
@@ -59,17 +61,19 @@ def _drive(
     """One result, the gravest."""
     at, name = place(host.name, drive.name), drive.name
     fix = REPLACE.format(name=name)
-    said = [words for bit, words in WARNINGS.items() if drive.warning & bit]
+    # The two lengths of spare blocks say so, too, where a drive forgets the bit.
+    warning = drive.warning | (SPENT if drive.spare < drive.spare_least else 0)
+    said = [words for bit, words in WARNINGS.items() if warning & bit]
+    if warning & ~KNOWN:
+        said.append(f"it warns of what this program does not know ({warning & ~KNOWN:#04x})")
     shown: dict[str, Any]
     if drive.dead:
         yield failed(at, "the kernel has given it up", DEAD.format(name=name), **told)
     elif said:
-        judge = failed if any(drive.warning & bit for bit in LOST) else warned
+        judge = failed if any(warning & bit for bit in LOST) else warned
         cause = "; ".join(said).format(spare=drive.spare, least=drive.spare_least)
-        shown = {"value": f"{drive.warning:#04x}", "limit": "0x00", "limit_source": SOURCE}
-        yield judge(
-            at, cause, HOT.format(name=name) if drive.warning == IS_HOT else fix, **shown, **told
-        )
+        shown = {"value": f"{warning:#04x}", "limit": "0x00", "limit_source": SOURCE}
+        yield judge(at, cause, HOT.format(name=name) if warning == IS_HOT else fix, **shown, **told)
     elif drive.used >= most - NEAR:
         cause = f"{drive.used} % of the life its maker gives it is used up"
         shown = {"value": drive.used, "unit": "%", "limit": most, "limit_source": source}
