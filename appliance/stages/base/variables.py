@@ -1,5 +1,6 @@
 """Variables of role ``base``: what every host of a site has in common."""
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
@@ -150,10 +151,17 @@ def _users(context: RoleContext) -> list[Variables]:
 
 def _modules_off(facts: HostFacts | None) -> list[str]:
     """What a strict host loads nowhere; that for sticks stays where the system itself lies on one."""
-    disks = [f"/dev/{d.name}" for d in facts.disks if d.transport == "usb"] if facts else []
-    mounts = facts.filesystems if facts else ()
-    on_usb = any(m.at in OF_THE_SYSTEM and m.source.startswith(tuple(disks)) for m in mounts)
-    return [*NOT_LOADED, *(() if on_usb else USB_STORAGE)]
+    return [*NOT_LOADED, *(() if facts and _may_lie_on_usb(facts) else USB_STORAGE)]
+
+
+def _may_lie_on_usb(facts: HostFacts) -> bool:
+    """A volume or an array names no disk: beside a disk on USB it may lie there, and the host would start no more."""
+    if all(disk.transport != "usb" for disk in facts.disks):
+        return False
+    others = "|".join(re.escape(d.name) for d in facts.disks if d.transport != "usb")
+    elsewhere = re.compile(rf"/dev/({others})(p?[0-9]+)?") if others else None
+    system = [m.source for m in facts.filesystems if m.at in OF_THE_SYSTEM]
+    return any(elsewhere is None or not elsewhere.fullmatch(source) for source in system)
 
 
 def _weekly(context: RoleContext) -> str:

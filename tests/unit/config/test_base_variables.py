@@ -38,6 +38,29 @@ def test_a_system_that_lies_on_a_stick_can_still_start(at: str, kept_out: bool) 
     assert "cramfs" in found
 
 
+@pytest.mark.parametrize(
+    ("source", "kept_out"),
+    [
+        ("/dev/sdb1", True),
+        ("/dev/nvme0n1p2", True),
+        ("/dev/sda1", False),
+        ("/dev/mapper/vg-root", False),
+        ("/dev/md0", False),
+        ("/dev/sdba1", False),
+    ],
+)
+def test_beside_a_stick_a_system_that_may_lie_there_can_still_start(
+    source: str, kept_out: bool
+) -> None:
+    others = [{**DISK, "name": name, "transport": "sata"} for name in ("sdb", "nvme0n1")]
+    disks = [{**DISK, "transport": "usb"}, *others]
+    mounted = {"at": "/", "source": source, **ROOM}
+    known = facts_of("gpu-1", disks=disks, filesystems=[mounted])
+    site = site_of("head", "gpu-1", base={"strict": True})
+    found = variables(RoleContext(profile_of(), site, site.host("gpu-1"), {}, {"gpu-1": known}))
+    assert ("usb-storage" in cast(list[str], found["base_modules_off"])) is kept_out
+
+
 def test_a_host_nobody_has_asked_yet_has_its_strict_modules() -> None:
     site = site_of("head", "gpu-1", base={"strict": True})
     found = variables(RoleContext(profile_of(), site, site.host("gpu-1"), {}, {}))
