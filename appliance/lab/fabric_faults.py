@@ -1,6 +1,7 @@
 """What can be made to go wrong with a rack's simulated fabric: cables, ports, adapters, counters."""
 
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from appliance.adapters.process import run
 from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import cables, cgroups, fabric, sysfs
 from appliance.lab.cables import End, home, plug
+from appliance.lab.fabric_follower import ports
 from appliance.lab.fault import Action, Fault
 from appliance.lab.netlist import LEAVES, SPINE_SWITCHES, Hca, Switch, hcas
 from appliance.lab.spec import Rack, RackHost
@@ -17,6 +19,9 @@ SYMBOL_ERRORS, LINK_LOSSES = "500", "3"
 MOST = {"SymbolErrorCounter": 0xFFFF, "LinkDownedCounter": 0xFF}
 HALF_WIDTH, FULL_WIDTH = "16", "3"
 """Width enabled as PortInfo codes it: 2x; 1x and 4x."""
+LANES = {HALF_WIDTH: "(2X ", FULL_WIDTH: "(4X "}
+"""As the kernel ends a rate."""
+ATTEMPTS, SWEPT_S = 5, 2.0
 
 
 def _port_down(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
@@ -45,7 +50,10 @@ def _widen(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 
 def _set_width(rack: Rack, host: RackHost, hca: Hca, width: str) -> None:
-    """At both ends, for the subnet manager writes to both what it finds there, and ibsim takes the last."""
+    """At both ends, for the subnet manager writes to both what it finds there, and ibsim takes the last.
+
+    One that was at its sweep had read both before, and writes that: then again.
+    """
     _needs_infiniband(rack)
     now = cables.wiring(rack)
     far = now.cables.get(plug(hca))
@@ -57,7 +65,16 @@ def _set_width(rack: Rack, host: RackHost, hca: Hca, width: str) -> None:
                 f"{hca.device} of {host.name} has no address yet",
                 "the subnet manager gives it: appliance deploy --until fabric",
             )
-        _on(host, ("ibportstate", str(now.lids[end.node]), str(end.port), "width", width))
+    for _ in range(ATTEMPTS):
+        for end in (plug(hca), far):
+            _on(host, ("ibportstate", str(now.lids[end.node]), str(end.port), "width", width))
+        time.sleep(SWEPT_S)
+        if LANES[width] in ports(fabric.ask(rack, "Dump"))[hca.node_id].get("rate", ""):
+            return
+    raise ApplianceError(
+        f"the subnet manager undoes the width of {hca.device} of {host.name}",
+        "once it is at rest try again; its log: /var/log/opensm.*.log of the host it runs on",
+    )
 
 
 def _swap(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
