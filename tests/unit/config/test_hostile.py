@@ -8,6 +8,7 @@ import copy
 import json
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -125,6 +126,8 @@ DANGEROUS = (
     "\t",
     "~",
 )
+ESCAPED = re.compile(r"\\+x2d")
+"""A dash, as systemd writes it in the name of a mount's unit; a list in JSON doubles the backslash."""
 QUOTED, QUOTED_TOO = ("workloads", "jupyter", "config"), ("{{", "{%", "{#")
 """Settings of JupyterHub are texts of JSON to Helm: any character may stand in one, but no template's marks."""
 KINDS = ("infiniband", "ethernet", *profile_names())
@@ -265,7 +268,8 @@ def tokens(made: Made) -> Counter[str]:
     variables, files = made
     found: Counter[str] = Counter()
     for text in (*texts(variables), *(text for of in files.values() for text in of.values())):
-        found.update({token: n for token in DANGEROUS if (n := text.count(token))})
+        plain = ESCAPED.sub("-", text)
+        found.update({token: n for token in DANGEROUS if (n := plain.count(token))})
         found["hidden"] += sum(not c.isprintable() and c not in "\n\t" for c in text)
         found["not ASCII"] += not text.isascii()
     return found
@@ -332,7 +336,15 @@ def test_hostile_sites_and_profiles_are_refused_or_harmless(folder: Path) -> Non
         for case in some_cases(folder, COUNT, SEED)
         if (why := verdict(folder, case, data[case.kind], sound[case.kind]))
     ]
-    assert not wrong, "\n".join(wrong)
+    also = "a new key draws other cases, so one may be older than your change"
+    assert not wrong, "\n".join([*wrong, also])
+
+
+def test_a_dash_in_the_name_of_a_mounts_unit_is_harmless(folder: Path) -> None:
+    kind = "infiniband"
+    sound = made(load(folder, Case(kind, (), None), document(folder, kind)))
+    case = Case(kind, ("storage", "scratch", "at"), "/lo-cal", text=True)
+    assert verdict(folder, case, read(document(folder, kind)).data, sound) == ""
 
 
 def test_the_full_sites_are_sound(folder: Path) -> None:
