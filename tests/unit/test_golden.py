@@ -1,5 +1,6 @@
 """What the program makes of known sites is what it made before; where that shall change, the change is read and recorded."""
 
+import json
 from difflib import unified_diff
 from pathlib import Path
 
@@ -24,3 +25,12 @@ def test_nothing_changed_that_was_not_recorded(name: str, tmp_path: Path) -> Non
     ]
     shown = "\n".join(changed[:MOST])
     assert not changed, f"if this is meant: make golden\n{shown}"
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_the_recorded_facts_hold_what_is_judged(name: str) -> None:
+    said = json.loads((RECORD / name / "health.json").read_text())
+    unread = {(one["id"], one["host"]) for one in said if one.get("cause") == "not read"}
+    assert unread == set(), (
+        "add what these checks read to tests/data/golden/facts, then: make golden"
+    )
