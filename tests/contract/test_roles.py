@@ -72,7 +72,8 @@ def test_an_option_is_read_by_a_task_a_template_or_a_list(role: Path) -> None:
     kinds = ("tasks", "templates", "vars")
     texts = [f.read_text() for kind in kinds for f in (role / kind).rglob("*") if f.is_file()]
     read_ = {name for text in texts for name in re.findall(r"\w+", text)}
-    assert [name for name in options(role) if name not in read_] == []
+    unread = [name for name in options(role) if name not in read_]
+    assert unread == [], "no task, template or list of vars/ reads these options of the role"
 
 
 @each_role
@@ -204,7 +205,7 @@ def test_what_the_program_gives_a_role_is_what_it_accepts(
     made = list(variables_of(stage, site, example.profile, seen))
     assert made
     for given in made:
-        assert set(given) <= set(spec), "an option the role does not have"
+        assert set(given) <= set(spec), "the role's meta/argument_specs.yml lacks these options"
         assert {name for name, o in spec.items() if o.get("required")} <= set(given)
         assert ArgumentSpecValidator(spec).validate(given).error_messages == []
 

@@ -218,7 +218,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_each_key_of_a_site_changes_what_is_made_of_it(found: set[str]) -> None:
-    assert lost(found) == [], "nothing reads these, or ELSEWHERE lacks what does"
+    assert lost(found) == [], (
+        "no site of tests/data/full_sites sets these, or nothing reads them, or ELSEWHERE lacks what does"
+    )
 
 
 def test_a_key_is_said_to_go_elsewhere_only_where_nothing_shows_it(found: set[str]) -> None:

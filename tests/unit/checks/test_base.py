@@ -98,7 +98,10 @@ def statuses(results: list[CheckResult]) -> set[Status]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
 def test_a_good_host_passes(check: HostCheck) -> None:
-    assert statuses(judge(check.id, facts(), facts())) == {Status.PASS}
+    results = judge(check.id, facts(), facts())
+    assert statuses(results) == {Status.PASS}, (
+        "facts() above is a good host: give it what is judged"
+    )
 
 
 CHANGED = {"kind": "package file", "name": "/usr/bin/nproc", "now": "content c79bf4424282"}
@@ -169,7 +172,10 @@ def test_a_missing_measurement_is_never_a_pass(check_id: str, gap: dict[str, Any
 
 def test_every_check_has_its_fault_and_its_gap_and_proves_the_stage() -> None:
     ids = {check.id for check in CHECKS}
-    assert ids == set(MISSING) == set(FAULTS) | {"base.memory"}
+    assert ids == set(MISSING), "MISSING has a case for each check"
+    assert ids == set(FAULTS) | {"base.memory"}, (
+        "FAULTS has a case for each check; the set beside it names those that only warn"
+    )
     assert {*STAGE.checks, *STAGE.symptoms} == ids
 
 
