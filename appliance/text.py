@@ -24,6 +24,31 @@ def lines(text: str) -> str:
     return "\n".join(map(one_line, text.split("\n")))
 
 
+def plural(count: int, noun: str, many: str = "") -> str:
+    """``1 host``, ``2 hosts``; ``noun`` and ``many`` may hold a verb, too: ``plural(n, "pod waits", "pods wait")``."""
+    return f"{count} {noun if count == 1 else many or noun + 's'}"
+
+
+def was(count: int) -> str:
+    """``1 error was``, ``2 errors were``."""
+    return "was" if count == 1 else "were"
+
+
+def counted(count: int, unit: str) -> str:
+    """A count with its unit, which stands in the plural: ``1 error``, ``2 errors``."""
+    return f"{count} {of_one(unit) if count == 1 else unit}"
+
+
+def of_one(unit: str) -> str:
+    """A unit as it follows a 1, where it counts things: ``error`` of ``errors``; others, as ``GB/s``, as they are."""
+    words = unit.split(" ")
+    for index, noun in enumerate(words):
+        if len(noun) > 2 and noun.isalpha() and noun.endswith("s"):
+            words[index] = f"{noun[:-3]}y" if noun.endswith("ies") else noun[:-1]
+            break
+    return " ".join(words)
+
+
 def cleaned(value: object) -> object:
     """A document with every text in it, keys too, on one line."""
     match value:

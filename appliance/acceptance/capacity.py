@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appliance.stages.scheduler.queues.kai import OWN_POOL_LABEL, POOL_LABEL
+from appliance.text import plural
 
 Resource = dict[str, Any]
 
@@ -90,7 +91,7 @@ class Capacity:
         if self.gpus < gpus:
             return f"needs {gpus} GPUs, {self._where} has {self.gpus}"
         if self.taken:
-            return f"{self.taken} pods of others hold GPUs: try again on a quiet cluster"
+            return f"{plural(self.taken, 'pod of others holds', 'pods of others hold')} GPUs: try again on a quiet cluster"
         if queues and not self.queues:
             return f"the cluster knows no queues ({QUEUES})"
         return ""

@@ -5,6 +5,7 @@ from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import ALLOCATE, SUCCEEDED_OVER_CAP, Work
+from appliance.text import plural
 
 MEMORY = "nvidia.com/gpu.memory"
 """MiB of one GPU, a label GPU feature discovery puts on hosts."""
@@ -111,7 +112,9 @@ def judge_mig(seen: Timeline, capacity: Capacity) -> Judgement:
     profile, count = instances(capacity)
     end = seen.last("full")
     if (placed := end.placed("instances")) != count:
-        return broken(f"{placed} pods were placed on {count} instances {profile}")
+        return broken(
+            f"{plural(placed, 'pod was', 'pods were')} placed on {plural(count, 'instance')} {profile}"
+        )
     strangers = set(end.nodes("instances")) - {n.name for n in capacity.nodes if profile in n.mig}
     if strangers:
         return broken(f"placed on {', '.join(sorted(strangers))}, which have no {profile}")

@@ -8,6 +8,7 @@ from appliance.acceptance.workload import QUEUE_LABEL
 from appliance.checks.check import judged
 from appliance.errors import ApplianceError
 from appliance.models.result import CLUSTER, CheckResult, Status
+from appliance.text import plural
 
 PATIENCE_S, GONE_S, BEAT_S = 600.0, 180.0, 3.0
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
@@ -93,7 +94,7 @@ def _judged(
         cause = f"no pod of it was seen in {seconds:.0f} s"
         return _result(hello, Status.NOT_ASSESSED if ended else Status.FAIL, cause, look)
     if ended:
-        evidence = f"{len(pods)} pods through queue {where.queue} in {seconds:.0f} s"
+        evidence = f"{plural(len(pods), 'pod')} through queue {where.queue} in {seconds:.0f} s"
         return _result(hello, Status.PASS, evidence=evidence)
     waiting = [p for p in pods if not p["spec"].get("nodeName")]
     if waiting:

@@ -5,6 +5,7 @@ from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import Work
+from appliance.text import plural
 
 QUEUES = "kubectl get queues.scheduling.run.ai -o yaml; appliance queue plan shows what differs from the site"
 
@@ -29,9 +30,11 @@ def judge_quota(seen: Timeline, capacity: Capacity) -> Judgement:
     each = capacity.unit
     wanted, most = half(capacity), max(seen.most("start", "work"), seen.most("settled", "work"))
     if most > wanted:
-        return broken(f"a queue limited to {wanted * each} GPUs was given {most * each}")
+        return broken(f"a queue limited to {plural(wanted * each, 'GPU')} was given {most * each}")
     if (placed := seen.last("settled").placed("work")) < wanted:
-        return broken(f"a queue with a quota of {wanted * each} GPUs was given {placed * each}")
+        return broken(
+            f"a queue with a quota of {plural(wanted * each, 'GPU')} was given {placed * each}"
+        )
     return KEPT
 
 
@@ -120,7 +123,7 @@ def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
         return broken("urgent work waits behind unattended work of the same queue")
     left = seen.last("start").uids("unattended") & seen.last("urgent").uids("unattended")
     if len(left) < total - 1:
-        return broken(f"one urgent pod displaced {total - len(left)} others")
+        return broken(f"one urgent pod displaced {plural(total - len(left), 'other')}")
     if (back := seen.last("resumed").placed("unattended")) < total:
         return broken(f"{back} of {total} pods are back after the urgent work had ended")
     if (placed := seen.last("interactive").placed("interactive")) < total:
@@ -128,7 +131,9 @@ def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
     before = seen.last("interactive").uids("interactive")
     gone = len(before - seen.last("protected").uids("interactive"))
     if gone := max(gone, total - seen.least("protected", "interactive")):
-        return broken(f"{gone} interactive pods were evicted, which must never be")
+        return broken(
+            f"{plural(gone, 'interactive pod was', 'interactive pods were')} evicted, which must never be"
+        )
     return KEPT if seen.asked("protected", "intruder") else unasked("the more urgent work")
 
 

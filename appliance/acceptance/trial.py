@@ -10,6 +10,7 @@ from appliance.acceptance.workload import NAMESPACE
 from appliance.checks.check import judged
 from appliance.errors import ApplianceError
 from appliance.models.result import CLUSTER, CheckResult, Status
+from appliance.text import plural
 
 Series = Callable[[str], bool]
 Told = Callable[[Promise], None]
@@ -64,7 +65,7 @@ def _tried(promise: Promise, ground: Ground, capacity: Capacity) -> CheckResult:
     if kept is None:
         return result(promise, Status.NOT_ASSESSED, cause)
     seconds = ground.timeline.moments[-1].at
-    evidence = f"{len(ground.timeline.moments)} observations in {seconds:.0f} s"
+    evidence = f"{plural(len(ground.timeline.moments), 'observation')} in {seconds:.0f} s"
     if kept:
         return result(promise, Status.PASS, evidence=evidence)
     return result(promise, Status.FAIL, cause, promise.fix, evidence)

@@ -20,6 +20,7 @@ from appliance.models.events import Observer
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Site
+from appliance.text import plural
 
 WHOLE = "capture from a host whose GPUs are all there and alike: appliance health"
 
@@ -90,7 +91,7 @@ def _lack(facts: HostFacts) -> str:
     named_ones = [gpu.name for gpu in facts.gpus.devices if gpu.name] if facts.gpus else []
     if len(set(named_ones)) > 1:
         return f"different GPUs: {', '.join(sorted(set(named_ones)))}"
-    return f"{facts.pci_gpus} GPUs on its PCI bus, and its driver names {len(named_ones)}"
+    return f"{plural(facts.pci_gpus, 'GPU')} on its PCI bus, and its driver names {len(named_ones)}"
 
 
 def _head(

@@ -11,6 +11,7 @@ from appliance.models.events import Observer
 from appliance.models.gpus import gpu_least
 from appliance.models.site import Owner
 from appliance.stages.slurm.site import JobContainer
+from appliance.text import plural
 
 
 def asked(
@@ -30,12 +31,12 @@ def asked(
     for count in nodes:
         if count > hosts:
             raise ConfigError(
-                f"--nodes {count}: {way.title()} has {hosts} GPU hosts at site {site.name}",
+                f"--nodes {count}: {way.title()} has {plural(hosts, 'GPU host')} at site {site.name}",
                 "name at most as many; appliance node show says whose each host is",
             )
         if not request.divides(count):
             raise ConfigError(
-                f"the global batch of {request.model} does not divide over {count} hosts",
+                f"the global batch of {request.model} does not divide over {plural(count, 'host')}",
                 "take 1, 2, 4 or 8 hosts",
             )
     if small:

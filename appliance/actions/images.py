@@ -12,8 +12,8 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Observer
 from appliance.models.images import Held, ImageLock, RunningImage, is_pinned
 from appliance.models.site import Role
-from appliance.report.wording import plural
 from appliance.stages.kubernetes.checks.images import running
+from appliance.text import plural
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from appliance.config.template import filled
 from appliance.errors import CommandFailed, ConfigError
 from appliance.models.profile import Profile
 from appliance.models.texts import HOST_NAME
+from appliance.text import plural
 
 TEMPLATE = files("appliance.config") / "templates/site.yml.j2"
 FIRST_HOST = 10
@@ -95,7 +96,7 @@ def _refuse_count(hosts: int, profile: Profile) -> None:
     low, high = profile.gpu_hosts.minimum, profile.gpu_hosts.maximum
     if not low <= gpu_hosts <= high:
         raise ConfigError(
-            f"--hosts {hosts} gives {gpu_hosts} GPU hosts, profile {profile.name} is for {low} to {high}",
+            f"--hosts {hosts} gives {plural(gpu_hosts, 'GPU host')}, profile {profile.name} is for {low} to {high}",
             "change --hosts, or gpu_hosts in a profile of your own",
         )
 

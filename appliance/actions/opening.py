@@ -22,6 +22,7 @@ from appliance.journal import Journal, claim, hold
 from appliance.lab import spec
 from appliance.models.events import Message, Observer
 from appliance.report.advice import Address
+from appliance.text import plural
 
 RACK_RUNS = Path("/var/lib/appliance/runs")
 """Runs of the embedded rack: beside it, not inside it, so that they outlive it."""
@@ -207,5 +208,5 @@ def _clear_up(runs: Path, left: str, observer: Observer) -> None:
     ended = leftovers.end(leftovers.mark(runs / left))
     text = f"run {left} was cut off; what is finished on the hosts is not repeated"
     if ended:
-        text += f" ({ended} of its processes were still at work here and have been ended)"
+        text += f" ({plural(ended, 'process of it was', 'processes of it were')} still at work here, and ended now)"
     observer.handle(Message(text=text, level="warning"))

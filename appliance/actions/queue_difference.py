@@ -5,6 +5,7 @@ from typing import Any
 
 from appliance.adapters.kubernetes import FIELD_MANAGER, Resource
 from appliance.stages.scheduler.queues.manifest import DIGEST
+from appliance.text import plural
 
 Path = tuple[str, ...]
 
@@ -99,5 +100,5 @@ def _value(path: Path, value: Any) -> str:
             return f"{value:g}"
         return "unbounded" if value == -1 else f"{value / unit:g} {name}"
     if isinstance(value, dict | list):
-        return f"{len(value)} entries"
+        return plural(len(value), "entry", "entries")
     return str(value)

@@ -10,9 +10,10 @@ from appliance.engine.named import named
 from appliance.models.plan import VALIDATE
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from appliance.report.wording import fold, plural
+from appliance.report.wording import fold
 from appliance.stages.catalog import HARDWARE, STAGES
 from appliance.stages.stage import Stage
+from appliance.text import plural
 
 
 @dataclass(frozen=True)

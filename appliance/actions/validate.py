@@ -29,6 +29,7 @@ from appliance.models.result import CLUSTER, CheckResult, Status, worse
 from appliance.models.run import RunRecord, StageState
 from appliance.report.advice import told
 from appliance.stages.slurm.site import JobContainer
+from appliance.text import plural
 
 INTERRUPTED, AGAIN = "interrupted before it ran", "appliance validate"
 
@@ -186,7 +187,7 @@ def run_benchmarks(
             done=len(hosts) if state is StageState.DONE else 0,
             hosts=len(hosts),
             seconds=seconds,
-            note=f"{len(results)} checks",
+            note=plural(len(results), "check"),
         )
     )
     return Outcome(tuple(results), rest.measurements, rest.tables), state, seconds

@@ -15,6 +15,7 @@ from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.gpus import gpu_least
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.site import Owner, Role
+from appliance.text import plural
 
 JOB, ACCOUNTING = "slurm.job", "slurm.job_accounting"
 START_SECONDS = 60
@@ -133,7 +134,7 @@ def _judge_job(
         unit="GPUs",
         limit=gpus,
         limit_source=f"profile {view.profile.name}",
-        evidence=f"job {answers[0].job} on {len(answers)} hosts",
+        evidence=f"job {answers[0].job} on {plural(len(answers), 'host')}",
         simulated=_simulated(view),
     ).of(JOB), answers
 

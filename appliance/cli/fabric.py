@@ -8,6 +8,7 @@ from appliance.actions import fabric as action
 from appliance.cli import options
 from appliance.report import documents
 from appliance.report import fabric as report
+from appliance.text import plural
 
 
 @click.group()
@@ -36,7 +37,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
         options.echo(f"{host} did not answer: its ports are not known")
     switches, links = len(seen.topology.switches), len(seen.topology.links)
     options.echo(
-        f"\n{seen.site} · {switches} switches, {links} cables, seen from {seen.seen_from}"
+        f"\n{seen.site} · {plural(switches, 'switch', 'switches')}, {plural(links, 'cable')}, seen from {seen.seen_from}"
         "\n  what is wrong with it: appliance health --check fabric"
     )
     return 0

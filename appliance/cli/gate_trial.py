@@ -11,7 +11,7 @@ from appliance.cli import options
 from appliance.engine.self_test import HONEST, Tried
 from appliance.models.acceptance import GateState
 from appliance.report.documents import SelfTest, TriedEvidence
-from appliance.report.wording import plural
+from appliance.text import plural
 
 
 def try_gates(target: Target, as_json: bool) -> int:

@@ -15,8 +15,9 @@ from appliance.models.result import CheckResult, Status, overall
 from appliance.report import changes, documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
-from appliance.report.wording import acceptance_words, moment, plural
+from appliance.report.wording import acceptance_words, moment
 from appliance.stages.base.checks.weekly import WEEKLY
+from appliance.text import plural
 
 
 @click.command()
@@ -142,7 +143,7 @@ def _looked(results: Iterable[CheckResult]) -> Iterator[str]:
     ]
     if days:
         span = f"{min(days):g}" if min(days) == max(days) else f"{min(days):g} to {max(days):g}"
-        yield f"  Every file of {plural(len(days), 'host')} as it was, {span} days ago."
+        yield f"  Every file of {plural(len(days), 'host')} as it was, {span} {'day' if span == '1' else 'days'} ago."
 
 
 def _compared(then: Then | None, differences: tuple[Difference, ...]) -> Iterator[str]:

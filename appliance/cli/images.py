@@ -11,7 +11,8 @@ from appliance.actions.images import Change, Seen
 from appliance.cli import options
 from appliance.models.images import Held, RunningImage
 from appliance.report.documents import ImageChange, Images, ImagesLocked
-from appliance.report.wording import fold, plural
+from appliance.report.wording import fold
+from appliance.text import plural
 
 
 @click.group()

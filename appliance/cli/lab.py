@@ -12,7 +12,7 @@ from appliance.lab import status as lab_status
 from appliance.lab.parts import parts
 from appliance.lab.spec import KINDS, Rack, RackSpec
 from appliance.provision.sources import RELEASES
-from appliance.report.wording import plural
+from appliance.text import plural
 
 GPUS = tuple(part.key for part in parts())
 NAME = click.option("--name", default="rack", show_default=True, help="Which rack.")
@@ -119,7 +119,7 @@ def up(
     if raised.spec.is_virtual:
         on = sum(host.state == "running" for host in lab_status.read(raised).hosts)
         click.echo(
-            f"Rack {raised.name}: {len(raised.hosts)} virtual machines, {on} of them on; GPUs and fabric simulated."
+            f"Rack {raised.name}: {plural(len(raised.hosts), 'virtual machine')}, {on} of them on; GPUs and fabric simulated."
         )
         click.echo(lab_status.of_machines(raised))
         return

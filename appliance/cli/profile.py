@@ -10,6 +10,7 @@ from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.load import SITE_FILE, find_profile, load_profile, load_site, profile_names
 from appliance.models.bound import Bounds
 from appliance.models.profile import Profile
+from appliance.text import plural
 
 
 @click.group()
@@ -122,7 +123,7 @@ def _judge(path: str) -> str:
     loaded = load_site(path, check_ids=_limits())
     count = len(loaded.site.hosts)
     lines = [
-        f"{loaded.site_document.file}: sound, site {loaded.site.name}, {count} hosts, profile {loaded.profile.name}"
+        f"{loaded.site_document.file}: sound, site {loaded.site.name}, {plural(count, 'host')}, profile {loaded.profile.name}"
     ]
     lines += [f"  to do  {todo.key}  {todo}" for todo in loaded.todo]
     return "\n".join(lines)
@@ -145,7 +146,7 @@ def _page(profile: Profile, file: Path) -> str:
         ("PCIe", f"Gen{gpu.pcie_generation} x{gpu.pcie_width} at least"),
         (
             "host",
-            f"{host.sockets} sockets, {host.cores} cores, {host.memory_gib} GiB, {host.numa_nodes} NUMA nodes at least",
+            f"{plural(host.sockets, 'socket')}, {plural(host.cores, 'core')}, {host.memory_gib} GiB, {plural(host.numa_nodes, 'NUMA node')} at least",
         ),
         (
             "disks",

@@ -9,7 +9,7 @@ from appliance.cli import options
 from appliance.engine.bare import Provisioned, State
 from appliance.provision.sources import RELEASES
 from appliance.report import documents
-from appliance.report.wording import plural
+from appliance.text import plural
 
 YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 REINSTALL = click.option(

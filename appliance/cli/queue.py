@@ -13,6 +13,7 @@ from appliance.models.queue_plan import QueuePlan
 from appliance.report.console.queues import plan_lines, queue_tree
 from appliance.report.documents import Queues
 from appliance.stages.scheduler.queues.rendered import Rendered
+from appliance.text import plural
 
 
 @click.group()
@@ -99,7 +100,9 @@ def apply(
             return 1
         if not made.work:
             return 0
-        if not yes and not click.confirm(f"  Apply {len(made.work)} changes to {cluster.server}?"):
+        if not yes and not click.confirm(
+            f"  Apply {plural(len(made.work), 'change')} to {cluster.server}?"
+        ):
             return 1
         done = action.apply(
             made,
@@ -108,7 +111,7 @@ def apply(
             (lambda _: None) if as_json else lambda said: options.echo(f"  {said}"),
         )
     if not as_json:
-        options.echo(f"  {done} of {done} changes made")
+        options.echo(f"  {plural(done, 'change')} made")
     return 0
 
 

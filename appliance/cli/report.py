@@ -15,7 +15,8 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.report import changes
 from appliance.report.console import run_summary
 from appliance.report.html import render
-from appliance.report.wording import acceptance_words, plural
+from appliance.report.wording import acceptance_words
+from appliance.text import plural
 
 
 @click.command()

@@ -18,7 +18,8 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import CLUSTER, CheckResult, Status, Value, Verdict
 from appliance.models.run import RunRecord
 from appliance.models.waiver import Waiver
-from appliance.report.wording import fold, plural
+from appliance.report.wording import fold
+from appliance.text import plural
 
 SHOWN = {"value", "unit", "limit", "limit_source"}
 NAMED = 4

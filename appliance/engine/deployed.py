@@ -12,8 +12,8 @@ from appliance.journal import Entry, New
 from appliance.models.result import Verdict, lacking
 from appliance.models.run import RunRecord
 from appliance.models.waiver import Waiver
-from appliance.report.wording import plural
 from appliance.stages.catalog import STAGES
+from appliance.text import plural
 
 DEPLOYMENT = "deployment"
 BESIDE = frozenset({"version", "access", "secrets"})

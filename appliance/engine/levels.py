@@ -6,8 +6,8 @@ from appliance.engine.waivers import all_covered
 from appliance.models.acceptance import Gate, GateState, Level
 from appliance.models.result import CheckResult, Status, lacking
 from appliance.models.waiver import Waiver
-from appliance.report.wording import plural
 from appliance.stages.catalog import CHECKS
+from appliance.text import plural
 
 ORDER = tuple(Level)
 OF_AREA = {

@@ -14,7 +14,8 @@ from appliance.models.facts import HostFacts
 from appliance.models.gpus import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.site import Role
-from appliance.report.wording import fold, plural
+from appliance.report.wording import fold
+from appliance.text import plural
 
 OF_HOSTS = ("host_started", "host_done", "host_failed", "host_interrupted")
 """What the journal keeps of a host in a stage."""

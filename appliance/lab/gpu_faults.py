@@ -146,7 +146,7 @@ SYMPTOMS = (
         sysfs=board.pcie_counters(aer_dev_fatal={"SDES": 1}),
         check="base.pcie_errors",
         target="HOST/0000:4e:00.0",
-        says="1 fatal PCIe errors of the GPU since it came up: its link was lost or reset",
+        says="1 fatal PCIe error of the GPU since it came up: its link was lost or reset",
         drains=True,
     ),
 )

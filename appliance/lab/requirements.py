@@ -13,7 +13,7 @@ from appliance.errors import ConfigError
 from appliance.lab import hall, mounts
 from appliance.lab.spec import STATE_ROOT, RackSpec
 from appliance.provision import programs
-from appliance.report.wording import plural
+from appliance.text import plural
 
 PROGRAMS = {
     "nft": "nftables",

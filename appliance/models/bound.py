@@ -24,9 +24,11 @@ class Bound:
     def __str__(self) -> str:
         if self.words:
             return ", ".join(self.words)
-        begin = f"above {self.above:g}" if self.least is None else f"{self.least:g} or more"
-        end = f", below {self.below:g}" if self.below is not None else ""
-        end = f", at most {self.most:g}" if self.most is not None else end
+        begin = f"above {_figure(self.above)}"
+        if self.least is not None:
+            begin = f"{_figure(self.least)} or more"
+        end = f", below {_figure(self.below)}" if self.below is not None else ""
+        end = f", at most {_figure(self.most)}" if self.most is not None else end
         kind = "a whole number of" if self.whole else "in"
         return f"{kind} {self.unit}, {begin}{end}"
 
@@ -37,6 +39,11 @@ class Bound:
             self.most is None or number <= self.most
         )
         return begins and ends and not (self.whole and number % 1)
+
+
+def _figure(number: float) -> str:
+    """Without an exponent: 1,000,000 and not 1e+06."""
+    return f"{number:,.0f}" if abs(number) >= 1e6 else f"{number:g}"
 
 
 Bounds = Mapping[str, Bound | None]

@@ -10,6 +10,7 @@ from appliance.models.line import Line
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import Table
+from appliance.text import plural
 
 
 class Source(StrEnum):
@@ -68,7 +69,9 @@ class Evidence(Model):
     @model_validator(mode="after")
     def _counts_its_hosts(self) -> Self:
         if self.hosts and len(self.hosts) != self.size:
-            raise ValueError(f"{len(self.hosts)} hosts are named, {self.size} counted")
+            raise ValueError(
+                f"{plural(len(self.hosts), 'host is', 'hosts are')} named, {self.size} counted"
+            )
         return self
 
     def began_of(self, part: str) -> tuple[AwareDatetime, str] | None:

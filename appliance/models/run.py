@@ -18,6 +18,7 @@ from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
 from appliance.models.site import Host, Role
 from appliance.models.waiver import Waiver
+from appliance.text import plural
 
 
 class StageState(StrEnum):
@@ -243,8 +244,7 @@ def host_record(host: Host, facts: HostFacts | None, unreachable: str = "") -> H
     )
     if facts is None:
         return known.model_copy(update={"unreachable": unreachable or "no facts"})
-    sockets = "1 socket" if facts.cpu.sockets == 1 else f"{facts.cpu.sockets} sockets"
-    cpu = f"{facts.cpu.model}, {sockets}, {facts.cpu.cores} cores"
+    cpu = f"{facts.cpu.model}, {plural(facts.cpu.sockets, 'socket')}, {plural(facts.cpu.cores, 'core')}"
     found = {"os": facts.os.release, "kernel": facts.os.kernel, "memory": facts.memory.total}
     return known.model_copy(
         update={**found, "cpu": cpu, "gpus": _gpus(facts), "ports": _ports(facts)}

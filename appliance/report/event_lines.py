@@ -5,15 +5,8 @@ from functools import singledispatch
 from appliance.models import events
 from appliance.models.run import StageState
 from appliance.report.symbols import STATE, STATUS, VERDICT
-from appliance.report.wording import (
-    about,
-    acceptance_words,
-    duration,
-    fold,
-    measured,
-    one_line,
-    plural,
-)
+from appliance.report.wording import about, acceptance_words, duration, fold, measured, one_line
+from appliance.text import plural
 
 
 @singledispatch

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from appliance.models.result import SEVERITY, CheckResult, Status
 from appliance.models.run import StageOutcome
-from appliance.report.wording import plural
+from appliance.text import plural
 
 Key = tuple[str, str]
 """A check's id and its target."""
@@ -28,7 +28,7 @@ class Finding:
         if not self.explains:
             return ""
         ids = list(dict.fromkeys(r.id for r in self.explains))
-        rest = f" and {len(ids) - _NAMED} others" if len(ids) > _NAMED else ""
+        rest = f" and {plural(len(ids) - _NAMED, 'other')}" if len(ids) > _NAMED else ""
         return f"explains {len(self.explains)} more: {', '.join(ids[:_NAMED])}{rest}"
 
 
@@ -94,7 +94,7 @@ def gaps_line(results: Iterable[CheckResult]) -> str:
     """Optional results that are missing, as one line: how many, and the first few checks; "" for none."""
     gaps = [r for r in results if is_optional_gap(r)]
     ids = list(dict.fromkeys(r.id for r in gaps))
-    rest = f" and {len(ids) - _NAMED} more checks" if len(ids) > _NAMED else ""
+    rest = f" and {plural(len(ids) - _NAMED, 'more check')}" if len(ids) > _NAMED else ""
     named = ", ".join(ids[:_NAMED]) + rest
     return f"{plural(len(gaps), 'optional value')} not assessed: {named}" if gaps else ""
 

@@ -9,7 +9,7 @@ from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.report.findings import Finding, findings
 from appliance.report.plugin import Code, bare
 from appliance.report.symbols import STATUS
-from appliance.report.wording import number
+from appliance.report.wording import measured, number
 
 _LISTED = 3
 
@@ -54,7 +54,7 @@ def _detail(finding: Finding) -> str:
     result = finding.result
     words = [f"{STATUS[result.status].word} {result.id} {result.target}:"]
     if result.value is not None:
-        words.append(f"{number(result.value)} {result.unit}".strip())
+        words.append(measured(result.value, result.unit))
     if result.limit is not None:
         words.append(f"(limit {number(result.limit)})")
     words += [result.cause] if result.cause else []

@@ -12,7 +12,8 @@ from appliance.models import events
 from appliance.models.run import StageState
 from appliance.report import event_lines
 from appliance.report.symbols import STATE, Sign
-from appliance.report.wording import duration, fold, one_line, plural
+from appliance.report.wording import duration, fold, one_line
+from appliance.text import plural
 
 _NAME = 12
 _SHOWN_HOSTS = 4

@@ -8,6 +8,7 @@ from itertools import groupby
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.result import Value
 from appliance.models.waiver import Waiver
+from appliance.text import of_one, plural
 
 _NUMBERED = re.compile(r"^(.*?)(\d+)$")
 
@@ -52,6 +53,8 @@ def number(value: Value) -> str:
 def measured(value: Value, unit: str = "") -> str:
     """A value with its unit, which a mere word ("off") has not; "" for no value."""
     text = number(value)
+    if value == 1 and isinstance(value, int):
+        unit = of_one(unit)
     return f"{text} {unit}".strip() if any(map(str.isdigit, text)) else text
 
 
@@ -66,11 +69,6 @@ def binary_size(octets: int) -> str:
 def one_line(text: str) -> str:
     """``text`` without line breaks and doubled blanks."""
     return " ".join(text.split())
-
-
-def plural(count: int, noun: str, many: str = "") -> str:
-    """``1 host``, ``2 hosts``."""
-    return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
 def acceptance_words(acceptance: Acceptance) -> tuple[str, str]:

@@ -52,7 +52,10 @@ def _gpus(facts: Facts, expects: Facts) -> Iterator[Cause]:
     wanted = expects["gpus"]
     on_bus = facts.get("pci_gpus")
     if on_bus is not None and on_bus < wanted:
-        yield Cause("gpu.count", f"{on_bus} GPUs are on the PCI bus, the class has {wanted}")
+        yield Cause(
+            "gpu.count",
+            f"{_plural(on_bus, 'GPU is', 'GPUs are')} on the PCI bus, the class has {wanted}",
+        )
     if not facts.get("gpus"):
         if wanted and on_bus:
             said = facts.get("errors", {}).get("gpus", "none is loaded")
@@ -74,7 +77,7 @@ def _gpu(gpu: Facts, expects: Facts) -> Iterator[tuple[str, str]]:
     if gpu.get("sram_exceeded") or (gpu.get("sram_uncorrected") or 0) > SRAM_MOST:
         yield "gpu.ecc", "its on-chip memory (SRAM) is spent"
     elif gpu.get("ecc_uncorrected"):
-        yield "gpu.ecc", f"{gpu['ecc_uncorrected']} memory errors could not be corrected"
+        yield "gpu.ecc", f"{_plural(gpu['ecc_uncorrected'], 'memory error')} could not be corrected"
     if gpu.get("remap_failed"):
         yield "gpu.remap", "a failing memory row could not be replaced"
     width = gpu.get("pcie_width")
@@ -83,6 +86,10 @@ def _gpu(gpu: Facts, expects: Facts) -> Iterator[tuple[str, str]]:
     links, active = expects["nvlinks"].get(gpu.get("name"), 0), gpu.get("nvlinks_active")
     if active is not None and active < links and not gpu.get("mig_enabled"):
         yield "gpu.nvlink", f"{links - active} of {links} NVLinks are down"
+
+
+def _plural(count: int, noun: str, many: str = "") -> str:
+    return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
 def _xids(facts: Facts, expects: Facts) -> Iterator[Cause]:
@@ -126,11 +133,11 @@ def _board(facts: Facts) -> Iterator[Cause]:
     memory = facts.get("memory_errors")
     if memory and memory["uncorrected"]:
         bad = [module["label"] for module in memory["modules"] if module["uncorrected"]]
-        said = f"{memory['uncorrected']} memory errors could not be corrected"
+        said = f"{_plural(memory['uncorrected'], 'memory error')} could not be corrected"
         yield Cause("base.memory_errors", said, ", ".join(bad))
     for device in (facts.get("pcie_errors") or {}).get("errors", ()):
         if device["fatal"]:
-            said = f"{device['fatal']} fatal PCIe errors of {device['device']}"
+            said = f"{_plural(device['fatal'], 'fatal PCIe error')} of {device['device']}"
             yield Cause("base.pcie_errors", said, device["at"])
     for drive in (facts.get("nvme") or {}).get("notable", ()):
         if drive.get("dead"):
@@ -154,7 +161,7 @@ def _ports(facts: Facts, expects: Facts) -> Iterator[Cause]:
         return
     ports = [port for port in facts["ports"] if port["link_layer"] == expects["link_layer"]]
     if len(ports) < expects["ports"]:
-        said = f"{len(ports)} {expects['link_layer']} ports, the class has {expects['ports']}"
+        said = f"{_plural(len(ports), expects['link_layer'] + ' port')}, the class has {expects['ports']}"
         yield Cause("fabric.ports", said)
     if len(ports) > expects["ports"] and expects["link_layer"] == "Ethernet":
         # More than the class has: which of them the fabric is, the host alone cannot know.

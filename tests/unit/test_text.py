@@ -3,7 +3,9 @@
 import pytest
 
 from appliance.errors import ApplianceError
-from appliance.text import CUT, LONGEST, cleaned, lines, one_line, quoted, shortened
+from appliance.models.bound import Bound
+from appliance.report.wording import measured
+from appliance.text import CUT, LONGEST, cleaned, counted, lines, one_line, quoted, shortened
 
 ACTS = [
     "\x1b[2J",
@@ -64,3 +66,31 @@ def test_a_document_is_cleaned_all_through() -> None:
 
 def test_a_quoted_value_is_short_and_one_line() -> None:
     assert quoted("\x1b" * 100, 10) == "'\\x1b\\x1b…"
+
+
+@pytest.mark.parametrize(
+    ("count", "unit", "said"),
+    [
+        (1, "errors", "1 error"),
+        (2, "errors", "2 errors"),
+        (0, "errors", "0 errors"),
+        (1, "entries", "1 entry"),
+        (1, "NUMA nodes", "1 NUMA node"),
+        (1, "pods waiting", "1 pod waiting"),
+        (1, "GB/s", "1 GB/s"),
+        (1, "s", "1 s"),
+        (1, "% free", "1 % free"),
+    ],
+)
+def test_one_thing_is_told_in_the_singular(count: int, unit: str, said: str) -> None:
+    assert counted(count, unit) == said
+    assert measured(count, unit) == said
+
+
+def test_a_rate_is_no_count() -> None:
+    assert measured(1.0, "times as fast") == "1 times as fast"
+
+
+def test_a_range_has_no_exponent() -> None:
+    assert "at most 1,000,000" in str(Bound(unit="errors", most=1e6, whole=True))
+    assert "below 0.5" in str(Bound(unit="s", below=0.5))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import isfinite
 from statistics import median
 
+from appliance.text import plural
+
 EQUALS = 4
 """Fewest equals that name an outlier: of three, two that happen to agree would condemn the third."""
 
@@ -43,7 +45,9 @@ def compare(values: Mapping[str, float], *, least: float, more_is_better: bool =
     if strange:
         return Compared(why=f"no positive number: {', '.join(strange)}")
     if len(values) < EQUALS:
-        return Compared(why=f"{len(values)} equals; {EQUALS} are needed to name an outlier")
+        return Compared(
+            why=f"{plural(len(values), 'equal')}; {EQUALS} are needed to name an outlier"
+        )
     middle = median(values.values())
     noise = median(abs(value - middle) for value in values.values())
     sign = 1 if more_is_better else -1

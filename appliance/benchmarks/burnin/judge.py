@@ -11,6 +11,7 @@ from appliance.checks.check import failed, not_assessed, passed, warned
 from appliance.models.result import CheckResult, place
 from appliance.stages.gpu.checks.condition import HARD, SW_THERMAL
 from appliance.stages.gpu.xid_map import xid_map
+from appliance.text import plural
 
 WARM, HOT, SPREAD = 88.0, 95.0, 5.0
 """C: counted as too hot by Modal, critical by VESSL; a host's GPUs within 5 C of each other (a published H100 acceptance form)."""
@@ -58,7 +59,7 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         return failed(host, told, AGAIN, **shown).of(DONE)
     if burn.failed:
         fix = "its log in Slurm; then the diagnostics of that host: appliance validate dcgm"
-        return failed(host, f"{burn.failed} of its workers died", fix, **shown).of(DONE)
+        return failed(host, f"{plural(burn.failed, 'worker')} of it died", fix, **shown).of(DONE)
     if burn.hung:
         return failed(
             host, "nvidia-smi hung during it", "appliance health; reboot the host", **shown
@@ -177,7 +178,7 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
         # A GPU that was reset counts from nought again.
         elif risen := sum(max(0, later - earlier) for earlier, later in pairwise(counts)):
             told += 1
-            cause = f"{risen:g} uncorrectable memory errors came up"
+            cause = f"{plural(int(risen), 'uncorrectable memory error')} came up"
             yield failed(at, cause, "reset the GPU; again: return it", **common).of(ERRORS)
     if burn.xids is None:
         told += 1

@@ -24,7 +24,7 @@ from appliance.errors import CommandFailed, ConfigError, DeadlineExceeded
 from appliance.models.base import Model
 from appliance.models.line import Line
 from appliance.models.run import Table
-from appliance.text import one_line, shortened
+from appliance.text import one_line, plural, shortened
 
 NAME = "clustermax"
 DATED = "the audit's own clock"
@@ -160,7 +160,7 @@ def table(audit: Audit) -> Table:
         title=f"Audit by ClusterMAX {audit.release}, foreign: {audit.counts}",
         columns=("it says", "of", "observed", "here", "because"),
         rows=rows,
-        note=f"another program's word of {cluster.audited_at:%Y-%m-%d %H:%M %Z}, on {cluster.nodes} GPU hosts of {cluster.orchestrator}; it counts for no gate",
+        note=f"another program's word of {cluster.audited_at:%Y-%m-%d %H:%M %Z}, on {plural(cluster.nodes, 'GPU host')} of {cluster.orchestrator}; it counts for no gate",
     )
 
 

@@ -23,7 +23,7 @@ from appliance.errors import ConfigError
 from appliance.models.base import Model
 from appliance.models.line import Line
 from appliance.models.run import Table
-from appliance.text import first_few, one_line, shortened
+from appliance.text import first_few, one_line, plural, shortened
 
 NAME = "nvcre"
 FILE = Path(__file__).with_name("nvcre.yml")
@@ -151,7 +151,7 @@ def read(file: Path, text: str, now: datetime) -> Shown:
         title=f"Certification by NVCRE, foreign: {counts}",
         columns=("it says", "of", "observed", "here", "because"),
         rows=tuple((row.says, row.of, row.observed, *_answer(row.ours)) for row in rows),
-        note=f"another program's word ({names}, {hosts} hosts), of {began:%Y-%m-%d %H:%M %Z} by {DATED}; it counts for no gate",
+        note=f"another program's word ({names}, {plural(hosts, 'host')}), of {began:%Y-%m-%d %H:%M %Z} by {DATED}; it counts for no gate",
     )
     of = f"certification by NVCRE in {file.absolute()}"
     return Shown(NAME, of, counts, began, DATED, (Raw("report.json", text),), table)
@@ -192,7 +192,7 @@ WHOLE = Ours(by="appliance accept", why="what was not measured keeps its gates o
 
 def _tried(category: Category) -> str:
     """What, and on how many hosts: one job that Kubernetes placed where it liked speaks of its own hosts alone."""
-    job = f", {category.nodesPerJob} hosts a job" if category.nodesPerJob else ""
+    job = f", {plural(category.nodesPerJob, 'host')} a job" if category.nodesPerJob else ""
     part = (
         f" on {category.exercisedNodes} of {category.targetNodes}" if category.targetNodes else ""
     )

@@ -17,6 +17,7 @@ from appliance.config.finding import Finding, InvalidConfig
 from appliance.errors import ConfigError
 from appliance.models.base import Model
 from appliance.models.profile import GpuExpectation
+from appliance.text import plural
 
 DESCRIPTION = "runs.yml"
 NO_LOGS = (".sbatch", ".json", ".yml", ".yaml", ".bak", ".orig", ".old", ".swp", "~")
@@ -114,7 +115,7 @@ class _Words:
         hosts = self.hardware.hosts if self.hardware else None
         if run.nodes < 1 or (hosts is not None and run.nodes > hosts):
             has = f"{self.hardware.of} has {hosts}" if self.hardware and hosts else "at least 1"
-            message = f"{run.log}: {run.nodes} GPU hosts; {has}"
+            message = f"{run.log}: {plural(run.nodes, 'GPU host')}; {has}"
             yield self._finding(
                 ("runs", index, "nodes"), message, "give logs of runs on these hosts"
             )

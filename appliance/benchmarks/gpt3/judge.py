@@ -19,6 +19,7 @@ from appliance.benchmarks.gpt3.throughput import (
 from appliance.checks.check import failed, judged, not_assessed, passed
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Place, Status
+from appliance.text import plural
 
 THROUGHPUT = "gpt3.throughput"
 SCALING = "gpt3.scaling"
@@ -79,7 +80,7 @@ def scaling(run: Run, runs: Sequence[Run], reference: Reference, allowed: Limit)
     factor = linear_factor(run.tokens_per_s, base.tokens_per_s)
     shown = {
         "value": cut(factor, 2),
-        "evidence": f"{cut(run.tokens_per_s):,} on {run.nodes} nodes, {cut(base.tokens_per_s):,} on one; perfect is {run.nodes}",
+        "evidence": f"{cut(run.tokens_per_s):,} on {plural(run.nodes, 'node')}, {cut(base.tokens_per_s):,} on one; perfect is {run.nodes}",
     }
     if run.unreal:
         return not_assessed(target(run), run.unreal, required=False, simulated=True, **shown).of(
@@ -155,7 +156,7 @@ def _comparable(run: Run, reference: Reference) -> tuple[Cell | None, str, bool]
     cell = series.cell(run.model, run.platform, run.nodes)
     if cell is None:
         where = PLATFORMS.get(run.platform, run.platform)
-        return None, f"no figure is published for {run.nodes} nodes on {where}", False
+        return None, f"no figure is published for {plural(run.nodes, 'node')} on {where}", False
     return cell, "" if cell.gate else f"not a gate: {cell.note}", cell.gate
 
 
@@ -174,7 +175,7 @@ def _evidence(run: Run) -> str:
 
 
 def _facts(run: Run) -> Iterator[str]:
-    yield f"{run.seconds:.4g} s a step +- {run.deviation:.2g} ({run.used} values, {run.rule})"
+    yield f"{run.seconds:.4g} s a step +- {run.deviation:.2g} ({plural(run.used, 'value')}, {run.rule})"
     if cut(run.rates.low) != cut(run.rates.high):
         yield f"by the digits of the log {run.rates} tokens/s"
     yield f"global batch {run.global_batch}, sequence {run.sequence}"

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from appliance.benchmarks.gpt3.reference import Gpt, load
 from appliance.config import document
 from appliance.models.base import Model
+from appliance.text import plural
 
 FILE = Path(__file__).with_name("launch.yml")
 STEPS = 50
@@ -112,7 +113,7 @@ def slurm(training: Training) -> str:
     image = training.image.replace("/", "#", 1)
     command = shlex.join(["python3", "-u", launch().script, *arguments(training)])
     return f"""#!/bin/bash
-# {training.model} on {training.nodes} hosts. Submit in the folder that holds {training.model}/: sbatch {log.removesuffix(".log")}.sbatch
+# {training.model} on {plural(training.nodes, "host")}. Submit in the folder that holds {training.model}/: sbatch {log.removesuffix(".log")}.sbatch
 # Configuration: {launch().source}. Tokens are synthetic.
 #SBATCH --job-name={training.name}
 #SBATCH --nodes={training.nodes}

@@ -33,6 +33,7 @@ from appliance.benchmarks.gpt3.steps import (
     half_unit,
     number,
 )
+from appliance.text import plural
 
 LATE = 2
 """Steps a line may come late where several ranks print: no new beginning."""
@@ -364,7 +365,7 @@ def _notes(best: _Reading, readings: list[_Reading]) -> Iterator[str]:
     if best.restarted:
         yield f"the run began again at line {best.restarted}; only what follows counts"
     if best.repeated:
-        yield f"{best.repeated} lines of steps came late, as of another rank; they do not count"
+        yield f"{plural(best.repeated, 'line')} of steps came late, as of another rank, and did not count"
     if best.family is MEGATRON and any(r.seen for r in readings if r.family is BRIDGE):
         yield "written by Megatron-Bridge; its separate Step Time lines were not used"
 

@@ -17,6 +17,7 @@ from appliance.models.evidence import EvidenceFile
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.run import Table
+from appliance.text import plural
 
 AHEAD = timedelta(days=1)
 """So far may the clock of who trained be ahead, time zones included."""
@@ -209,7 +210,7 @@ def _listed(sizes: tuple[int, ...]) -> str:
 def _refused(log: steps.Log) -> Iterator[str]:
     if log.refused.count:
         first = log.refused.first[0]
-        yield f"{log.refused.count} values refused (first: line {first.line}, {first.reason})"
+        yield f"{plural(log.refused.count, 'value')} refused (first: line {first.line}, {first.reason})"
 
 
 def _merged(runs: Sequence[Run]) -> list[Run]:

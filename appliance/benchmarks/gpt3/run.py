@@ -34,6 +34,7 @@ from appliance.models.gpus import gpu_least
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Role
 from appliance.stages.slurm.site import JobContainer
+from appliance.text import plural
 
 LOSS = "gpt3.loss"
 NO_TORCH = 75
@@ -247,12 +248,14 @@ def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
         return failed(trial.target, f"the training diverged: {diverged}", fix).of(LOSS)
     wanted = launch.STEPS if trial.on_gpus else STEPS
     if len(losses) < 2 or len(log.steps) < wanted:
-        return _error(trial, f"{len(losses)} losses of {wanted} steps printed", fix)
+        return _error(
+            trial, f"{plural(len(losses), 'loss', 'losses')} of {wanted} steps printed", fix
+        )
     shown: dict[str, Any] = {
         "value": round(losses[-1], 3),
         "limit": round(losses[0], 3),
         "limit_source": "the first step's loss: training must lower it",
-        "evidence": f"{len(losses)} steps on {trial.nodes} hosts{trial.where}, loss {losses[0]:.3f} to {losses[-1]:.3f}",
+        "evidence": f"{len(losses)} steps on {plural(trial.nodes, 'host')}{trial.where}, loss {losses[0]:.3f} to {losses[-1]:.3f}",
     }
     if losses[-1] < losses[0]:
         return passed(trial.target, **shown).of(LOSS)

@@ -12,6 +12,7 @@ from typing import overload
 from appliance.benchmarks.gpt3.printed import Printed
 from appliance.benchmarks.gpt3.stretch import Stretch
 from appliance.errors import ConfigError
+from appliance.text import plural
 
 AT_LEAST = 7
 WARM_UP = 5
@@ -310,7 +311,7 @@ def select(log: Log, rule: str = "default") -> Selection:
     if not log.refused.diverged and log.refused.count * 10 > log.steps.dropped + len(log.steps):
         first = log.refused.first[0]
         raise UnusableLog(
-            f"{log.source}: {log.refused.count} values are refused beside {len(log.steps)} good ones "
+            f"{log.source}: {plural(log.refused.count, 'value is', 'values are')} refused beside {len(log.steps)} good ones "
             f"(line {first.line}: {first.reason})",
             "find out what spoilt this log, then give a sound one",
         )

@@ -20,6 +20,7 @@ from appliance.benchmarks.gpt3.throughput import (
 )
 from appliance.models.result import Measurement, Value
 from appliance.models.run import Plot, Series, Table
+from appliance.text import plural
 
 Row = tuple[Value, ...]
 
@@ -99,7 +100,7 @@ def _environment(platform: str, runs: Sequence[Run | None], nodes: Sequence[int]
 
 def _column(runs: Sequence[Run], nodes: int) -> str:
     run = next(run for run in runs if run.nodes == nodes)
-    label = "1 node" if nodes == 1 else f"{nodes} nodes"
+    label = plural(nodes, "node")
     return label if run.unreal else f"{label} / {run.gpus} GPUs"
 
 

@@ -11,7 +11,7 @@ from appliance.benchmarks.model_load.request import LEAST_REPEATS
 from appliance.checks.check import failed, judged, not_assessed, passed, warned
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Place, Status, place
-from appliance.text import first_few
+from appliance.text import first_few, plural
 
 CHECKS = (TENSORS, SPEEDUP, SHARE)
 OWN_LIMIT = 0.95
@@ -62,14 +62,14 @@ def _tensors(measured: Measured, at: Place, versions: str) -> CheckResult:
         return not_assessed(at, why, evidence=versions).of(TENSORS)
     checked = [load for load in measured.loads if load.checked and load.seconds is not None]
     if wrong := [load for load in checked if load.wrong]:
-        cause = f"{_named(wrong)} delivered {wrong[0].wrong} tensors with other bytes than the file"
+        cause = f"{_named(wrong)} delivered {plural(wrong[0].wrong, 'tensor')} with other bytes than the file"
         return failed(at, cause, DAMAGED, evidence=versions).of(TENSORS)
     if broken := [load for load in measured.loads if load.seconds is None]:
         cause = f"{_named(broken)} did not load: {broken[0].trouble or 'no time was told'}"
         return judged(at, Status.ERROR, cause=cause, fix=SLOW, evidence=versions).of(TENSORS)
     if not checked:
         return not_assessed(at, "no load was compared with the file", evidence=versions).of(TENSORS)
-    told = f"{measured.tensors} tensors, {measured.bytes:,} B, {len(measured.loads)} loads; "
+    told = f"{plural(measured.tensors, 'tensor')}, {measured.bytes:,} B, {plural(len(measured.loads), 'load')}; "
     return passed(at, len(checked), unit="loads compared", evidence=told + versions).of(TENSORS)
 
 

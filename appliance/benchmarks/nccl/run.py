@@ -23,6 +23,7 @@ from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, St
 from appliance.models.run import Plot, Series, Table
 from appliance.models.site import Owner
 from appliance.report.wording import fold
+from appliance.text import plural
 
 INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or name a container that has them: slurm.containers.benchmark"
 TOO_SHORT = 1 << 30
@@ -178,7 +179,7 @@ def _peak(
     if bound:
         shown |= {"limit": bound.value, "limit_source": bound.source}
     if measured.wrong:
-        cause = f"{measured.wrong} values are wrong: data was corrupted on the way"
+        cause = f"{plural(measured.wrong, 'value is', 'values are')} wrong: data was corrupted on the way"
         return failed(at, cause, "take it out of service; appliance validate dcgm", **shown).of(
             check
         )

@@ -9,7 +9,7 @@ from appliance.benchmarks.serving.gates import ANSWERS, THROUGHPUT, TPOT, TTFT
 from appliance.checks.check import failed, not_assessed, passed
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult
-from appliance.text import first_few
+from appliance.text import first_few, plural
 
 SERVER = "read the server's own log; then ask it once by hand: curl ENDPOINT/models"
 SLOW = "look for the cause in the server's metrics: queue, cache of keys and values, preemptions; then GPUs: appliance health"
@@ -31,7 +31,7 @@ def judge(found: Sequence[Figure], limits: Limits) -> Iterator[CheckResult]:
 
 
 def _answers(lowest: Figure) -> CheckResult:
-    asked = f"{lowest.asked} requests" + (f" at {lowest.rate:g}/s" if lowest.rate else "")
+    asked = plural(lowest.asked, "request") + (f" at {lowest.rate:g}/s" if lowest.rate else "")
     if not lowest.asked:
         return not_assessed(CLUSTER, "no request was sent", fix=MORE).of(ANSWERS)
     shown: dict[str, Any] = {"unit": "answers", "limit": lowest.asked}
@@ -58,7 +58,7 @@ def _limited(check: str, found: Sequence[Figure], limit: Limit) -> CheckResult:
             why = f"the server does not keep up with {lowest.rate:g} requests/s, the lowest rate"
             return not_assessed(CLUSTER, why, fix="try lower --rates").of(check)
     if kept.good < f.LEAST:
-        why = f"{kept.good} good answers say nothing of percentiles"
+        why = f"{plural(kept.good, 'good answer says', 'good answers say')} nothing of percentiles"
         return not_assessed(CLUSTER, why, fix=MORE).of(check)
     return _against(check, kept, found, limit)
 

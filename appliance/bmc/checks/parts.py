@@ -7,6 +7,7 @@ from appliance.models.bmc import BmcArea, BmcFacts, Condition, Device, DeviceKin
 from appliance.models.gpus import gpu_count
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
+from appliance.text import counted, plural
 
 GIB = 1 << 30
 POWERED_OFF = "the machine is off, and its controller shows parts of it only while it is on"
@@ -61,7 +62,7 @@ def judge_gpus(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     yield from ill(host, gpus)
     wanted = gpu_count(view.profile, host)
     if len(gpus) > wanted:
-        cause = f"found {len(gpus)} GPUs, expected {wanted}"
+        cause = f"found {plural(len(gpus), 'GPU')}, expected {wanted}"
         fix = "correct hosts[].gpus in site.yml, or choose the profile of this hardware"
         yield failed(host.name, cause, fix, value=len(gpus), limit=wanted, unit="GPUs")
     else:
@@ -82,7 +83,7 @@ def judge_hcas(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
         why = facts.unread.get(BmcArea.DEVICES) or "its controller lists no HCA at all"
         yield not_assessed(host.name, _off(facts) or why, **common)
     elif len(hcas) < least:
-        cause = f"found {len(hcas)} HCAs, expected at least {least} for {ports} ports"
+        cause = f"found {plural(len(hcas), 'HCA')}, expected at least {least} for {plural(ports, 'port')}"
         yield failed(host.name, cause, _reseat(host), value=len(hcas), **common)
     else:
         yield passed(host.name, len(hcas), **common)
@@ -119,7 +120,7 @@ def ill(host: Host, parts: Sequence[Part]) -> Iterable[Judgement]:
 def _narrow(host: Host, width: int, gpus: Sequence[Device]) -> Iterable[Judgement]:
     for gpu in gpus:
         if gpu.lanes and gpu.lanes < width:
-            cause = f"{gpu.name} runs on {gpu.lanes} PCIe lanes, expected {width}"
+            cause = f"{gpu.name} runs on {plural(gpu.lanes, 'PCIe lane')}, expected {width}"
             fix = "reseat the card or its riser; the firmware's setup may have split the slot"
             yield failed(place(host.name, gpu.name), cause, fix, value=gpu.lanes)
 
@@ -143,7 +144,7 @@ def _at_least(
         )
         yield not_assessed(host.name, why, value=found, **common)
     else:
-        cause = f"found {found} {unit}, expected {wanted}"
+        cause = f"found {counted(found, unit)}, expected {wanted}"
         yield failed(host.name, cause, _reseat(host), value=found, **common)
 
 

@@ -7,6 +7,7 @@ from itertools import combinations
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, nearest
 from appliance.config.rules.reserved import is_for_hosts
+from appliance.text import plural
 
 MANAGEMENT = "management"
 BMC = "bmc"
@@ -105,7 +106,7 @@ def room(case: Case) -> Iterator[Finding]:
         there = max(0, network.cidr.num_addresses - 2)
         if wanted > there:
             prefix = 32 - (wanted + 1).bit_length()
-            message = f"{network.cidr} has {there} addresses for hosts, {wanted} are needed"
+            message = f"{network.cidr} has {plural(there, 'address', 'addresses')} for hosts, {wanted} are needed"
             yield case.problem(("networks", name, "cidr"), message, f"take a /{prefix} or larger")
 
 

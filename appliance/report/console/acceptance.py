@@ -13,13 +13,8 @@ from rich.text import Text
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.waiver import Waiver
 from appliance.report.symbols import GATE
-from appliance.report.wording import (
-    acceptance_words,
-    gate_value,
-    one_line,
-    plural,
-    waiver_words,
-)
+from appliance.report.wording import acceptance_words, gate_value, one_line, waiver_words
+from appliance.text import plural
 
 LINES = 14
 """Most lines of the folded block. The gates left are counted, and ``appliance accept --look`` names them."""

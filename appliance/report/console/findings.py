@@ -13,7 +13,8 @@ from appliance.models.waiver import Waiver
 from appliance.report.findings import Finding, gaps_line, is_optional_gap
 from appliance.report.host_words import of_hosts, without_host
 from appliance.report.symbols import STATUS, VERDICT
-from appliance.report.wording import fold, measured, moment, number, one_line, plural, waiver_words
+from appliance.report.wording import fold, measured, moment, number, one_line, waiver_words
+from appliance.text import plural
 
 
 def health_view(

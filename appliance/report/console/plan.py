@@ -13,7 +13,8 @@ from appliance.report.console.acceptance import acceptance_fold
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings
 from appliance.report.symbols import Sign
-from appliance.report.wording import about, fold, plural
+from appliance.report.wording import about, fold
+from appliance.text import plural
 
 Column = tuple[str, ...]
 """Hosts that share one column of the table."""

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from appliance.models.queue_plan import QueuePlan, QueueRow, QueueTree, Step
-from appliance.report.wording import plural
+from appliance.text import plural
 
 SIGNS = {
     Step.CREATE: "+",

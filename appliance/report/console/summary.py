@@ -15,7 +15,8 @@ from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings, gaps_line, tells_of
 from appliance.report.host_words import of_hosts, without_host
 from appliance.report.symbols import STATE, VERDICT
-from appliance.report.wording import duration, fold, one_line, plural
+from appliance.report.wording import duration, fold, one_line
+from appliance.text import plural
 
 _GRAVITY = (
     StageState.FAILED,

@@ -7,7 +7,8 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.run import RunRecord
 from appliance.report.findings import worst
 from appliance.report.symbols import STATUS
-from appliance.report.wording import fold, plural
+from appliance.report.wording import fold
+from appliance.text import plural
 
 CLUSTER = "cluster"
 

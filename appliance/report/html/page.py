@@ -23,9 +23,9 @@ from appliance.report.wording import (
     fold,
     gate_value,
     number,
-    plural,
     waiver_words,
 )
+from appliance.text import plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment

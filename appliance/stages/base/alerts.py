@@ -101,7 +101,7 @@ ALERTS = (
         expr="node_edac_uncorrectable_errors_total > 0",
         minutes=0,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }}: {{ $value }} memory errors could not be corrected since it was started",
+        summary="{{ $labels.instance }}: memory errors not corrected since it was started: {{ $value }}",
         remedy="Drain the host and replace the module: appliance health --check base.memory_errors names it.",
         check="base.memory_errors",
     ),

@@ -18,7 +18,7 @@ ALERTS = (
         " < max_over_time(count by (instance) (DCGM_FI_DEV_GPU_TEMP)[1d:5m])",
         minutes=5,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }} shows {{ $value }} GPUs, fewer than within the last day",
+        summary="{{ $labels.instance }} shows fewer GPUs than within the last day: {{ $value }}",
         remedy="nvidia-smi -L and journalctl -k -g 'NVRM|Xid' there; drain the host, power it off and on.",
         check="gpu.count",
     ),

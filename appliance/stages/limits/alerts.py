@@ -19,7 +19,7 @@ ALERTS = (
         expr="appliance_limits_stuck > 0",
         minutes=5,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: {{ $value }} workloads are over their limit, were ended, and are still there",
+        summary="{{ $labels.instance }}: workloads that were ended at their limit and are still there: {{ $value }}",
         remedy="journalctl -u appliance-limits there names them; kubectl describe them: a finalizer, a controller that is "
         "down, or one that starts them again.",
         check="limits.cluster",
@@ -30,7 +30,7 @@ ALERTS = (
         expr="sum by (instance) (appliance_limits_unknown) > 0",
         minutes=60,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: {{ $value }} workloads cannot be judged and are left alone",
+        summary="{{ $labels.instance }}: workloads that cannot be judged and are left alone: {{ $value }}",
         remedy="journalctl -u appliance-limits there names each with its reason; for idle GPUs most often dcgm-exporter does "
         "not name pods (DCGM_EXPORTER_KUBERNETES) or is not scraped.",
         check="limits.metrics",

@@ -20,6 +20,7 @@ from appliance.models.result import Judgement, Kind
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.limits.facts import Limits
+from appliance.text import plural
 
 NOT_RUNNING = Cause("limits.running", "what does not run looks at nothing", Reach.SITE)
 
@@ -65,11 +66,11 @@ def _cluster(view: View) -> Iterator[Judgement]:
         yield failed("cluster", cause, fix, value=len(acting), limit=1)
     elif acting and known[acting[0]].stuck:
         stuck = known[acting[0]].stuck
-        cause = f"{stuck} workloads were ended at their limit and are still there"
+        cause = f"{plural(stuck, 'workload is', 'workloads are')} still there after the end of the time limit"
         fix = f"on {acting[0]}: {LOG} names them; then kubectl describe each"
         yield failed("cluster", cause, fix, value=stuck, limit=0)
     elif acting and (left := _left_alone(known[acting[0]])):
-        cause = f"{left} workloads are left alone, for something about them is not known"
+        cause = f"{plural(left, 'workload is', 'workloads are')} left alone, for something about {'it' if left == 1 else 'them'} is not known"
         fix = f"on {acting[0]}: {LOG} names each with the reason"
         yield warned("cluster", cause, fix, value=left, limit=0)
     elif acting and troubles:
@@ -79,7 +80,7 @@ def _cluster(view: View) -> Iterator[Judgement]:
         yield warned("cluster", cause, fix, limit="no trouble")
     elif acting:
         seen = known[acting[0]]
-        told = f"{acting[0]} acts, {seen.limited} workloads have a limit"
+        told = f"{acting[0]} acts, {plural(seen.limited, 'workload has', 'workloads have')} a limit"
         yield passed("cluster", seen.pods, unit="pods", evidence=told)
     elif troubles:
         fix = f"{LOG} there; rights and limits come from appliance queue apply"
@@ -120,9 +121,7 @@ def _metrics(view: View) -> Iterator[Judgement]:
     elif seen.metrics != "ok":
         yield failed("cluster", seen.metrics, fix, limit="ok")
     elif unknown:
-        cause = (
-            f"{unknown} workloads with an idle limit have no complete metrics and are left alone"
-        )
+        cause = f"{plural(unknown, 'workload')} with an idle limit left alone: no complete metrics"
         yield failed("cluster", cause, fix, value=unknown, limit=0)
     elif seen.problem:
         yield not_assessed("cluster", f"its last round was cut off: {seen.problem}")

@@ -30,7 +30,7 @@ ALERTS = (
         expr='node_md_disks_required - on (instance, device) node_md_disks{state="active"} > 0',
         minutes=5,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }}: array {{ $labels.device }} lacks {{ $value }} disks",
+        summary="{{ $labels.instance }}: disks that array {{ $labels.device }} lacks: {{ $value }}",
         remedy="mdadm --detail /dev/{{ $labels.device }} there names the disk. Scratch is RAID 0: what lay on it is lost; "
         "replace the disk, then appliance deploy --stage storage.",
         check="storage.scratch",

@@ -143,7 +143,7 @@ def test_gpus_that_others_hold_leave_open_what_needs_them() -> None:
     entries = tried(cluster)
     for name in ("gang_scheduling", "secure_accelerator_access"):
         assert entries[name].shown.outcome is Outcome.OPEN, name
-        assert "pods of others hold GPUs" in entries[name].shown.notes
+        assert "pod of others holds GPUs" in entries[name].shown.notes
 
 
 def test_metrics_are_open_without_a_prometheus_and_missing_where_a_gpu_is() -> None:

@@ -141,7 +141,7 @@ def test_parts_of_gpus_others_hold_are_not_held_against_the_scheduler() -> None:
     cluster.stranger(1)
     (verdict,) = tried(cluster, "scheduler.mig").values()
     assert verdict.status is Status.NOT_ASSESSED
-    assert "others hold GPUs" in verdict.cause
+    assert "of others holds GPUs" in verdict.cause
 
 
 @pytest.mark.parametrize(("free", "code"), [(0.0, 1), (0.5, 0), (1.0, SUCCEEDED_OVER_CAP)])
@@ -272,7 +272,7 @@ def test_gpus_in_use_by_others_are_left_alone() -> None:
     cluster.stranger(1)
     verdicts = tried(cluster, "scheduler.gang", "scheduler.reclaim")
     assert {r.status for r in verdicts.values()} == {Status.NOT_ASSESSED}
-    assert "others hold GPUs" in verdicts["scheduler.gang"].cause
+    assert "of others holds GPUs" in verdicts["scheduler.gang"].cause
     assert list(cluster.pods) == ["other"]
 
 

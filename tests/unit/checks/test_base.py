@@ -252,7 +252,7 @@ def test_a_node_that_no_gpu_has_memory_and_processors_on_does_not_count(
 ) -> None:
     whole = {"node": 0, "cpus": "0-95", "memory": 500 * GIB}
     (result,) = judge("base.numa", facts(numa=[whole, {**whole, "node": 1, **lame}]))
-    assert (result.status, result.cause) == (Status.FAIL, "1 NUMA nodes, the class has 2")
+    assert (result.status, result.cause) == (Status.FAIL, "1 NUMA node, the class has 2")
     assert "node interleaving" in result.fix
 
 

@@ -78,7 +78,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a socket less": (
         changed(processors=GOOD["processors"][:1]),
         "bmc.processors",
-        "found 1 sockets, expected 2",
+        "found 1 socket, expected 2",
     ),
     "fewer cores": (part("processors", cores=16), "bmc.processors", "found 80 cores, expected 96"),
     "an ill processor": (

@@ -78,7 +78,7 @@ def test_the_program_runs(seen: Any, unit: Any, status: Status, told: str) -> No
     [
         (GOOD, STANDBY, Status.PASS, ""),
         (GOOD, GOOD, Status.FAIL, "act at the same time"),
-        ({**GOOD, "stuck": 2}, STANDBY, Status.FAIL, "2 workloads were ended"),
+        ({**GOOD, "stuck": 2}, STANDBY, Status.FAIL, "2 workloads are still there"),
         ({**GOOD, "unknown": {"any": 2, "time": 1}}, STANDBY, Status.WARN, "3 workloads are left"),
         ({**GOOD, "unknown": {"idle": 2}}, STANDBY, Status.PASS, ""),
         ({**STANDBY, "problem": "HTTP 403"}, STANDBY, Status.FAIL, "head-1: HTTP 403"),

@@ -117,7 +117,7 @@ def test_a_sound_host_is_fit() -> None:
     [
         (
             {"pci_gpus": 1, "gpus.devices.1": None},
-            "gpu.count 1 GPUs are on the PCI bus, the class has 2",
+            "gpu.count 1 GPU is on the PCI bus, the class has 2",
         ),
         ({"gpus.devices.1": None}, "gpu.count the driver answers for 1 of 2 GPUs"),
         ({"gpus": None}, "gpu.driver no driver answers: none is loaded"),
@@ -136,7 +136,7 @@ def test_a_sound_host_is_fit() -> None:
             "gpu.xid NVSwitch 0000:c3:00.0: SXid 20034, fatal",
         ),
         ({"units.munge.service": {"active": "failed"}}, "slurm.munge munge is failed"),
-        ({"ports.1": None}, "fabric.ports 1 InfiniBand ports, the class has 2"),
+        ({"ports.1": None}, "fabric.ports 1 InfiniBand port, the class has 2"),
         ({"ports.1.physical": "Polling", "ports.1.state": "DOWN"}, "fabric.state mlx5_1: port 1"),
         ({"ports.1.state": "INIT"}, "fabric.active mlx5_1: port 1 is INIT"),
         ({"ports.1.rate": 100.0}, "fabric.rate mlx5_1: 100 of 200 Gb/s"),
@@ -156,7 +156,7 @@ def test_a_sound_host_is_fit() -> None:
         ),
         (
             {"pcie_errors.errors": [link(fatal=1)]},
-            "base.pcie_errors 0000:17:00.0: 1 fatal PCIe errors of mlx5_0",
+            "base.pcie_errors 0000:17:00.0: 1 fatal PCIe error of mlx5_0",
         ),
         ({"nvme.notable": [drive(dead=True)]}, "base.nvme nvme0: the kernel has given it up"),
         ({"nvme.notable": [drive(warning=0x08)]}, "base.nvme nvme0: it is read-only"),

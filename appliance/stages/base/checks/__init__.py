@@ -31,6 +31,7 @@ from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
 from appliance.stages.base.checks.weekly import judge_weekly
 from appliance.stages.base.variables import judged
+from appliance.text import plural
 
 UNITS = (
     "ssh.service",
@@ -75,7 +76,7 @@ def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     if shared:
         yield not_assessed(
             place(host.name, "machine's kernel"),
-            f"{len(shared)} parameters belong to the container's machine",
+            f"{plural(len(shared), 'parameter belongs', 'parameters belong')} to the container's machine",
             required=False,
             evidence=", ".join(shared),
         )

@@ -9,6 +9,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.facts_host import MemoryErrors
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.text import plural, was
 
 MEMORY_ERRORS = "base.memory_errors"
 DAY = 86400.0
@@ -58,7 +59,7 @@ def _uncorrected(host: Host, found: MemoryErrors, told: Mapping[str, Any]) -> It
     for label, count in _by_module(found, "uncorrected").items():
         yield failed(
             place(host.name, *filter(None, [label])),
-            f"{count} memory errors of {label or ELSEWHERE} could not be corrected since the host was started",
+            f"{plural(count, 'memory error')} of {label or ELSEWHERE} could not be corrected since the host was started",
             REPLACE,
             value=count,
             limit=0,
@@ -83,7 +84,7 @@ def _corrected(
             if rate.exceeded(errors, seconds):
                 yield warned(
                     place(host.name, *filter(None, [label])),
-                    f"{errors} memory errors of {label or ELSEWHERE} were corrected in {duration(seconds)}: the next may be beyond that",
+                    f"{plural(errors, 'memory error')} of {label or ELSEWHERE} {was(errors)} corrected in {duration(seconds)}: the next may be beyond that",
                     SOON,
                     value=errors,
                     limit=rate.count,

@@ -9,6 +9,7 @@ from appliance.models.facts_host import Drive
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base.checks.memory_errors import unread
+from appliance.text import plural
 
 NVME = "base.nvme"
 USED_UP = 100
@@ -52,7 +53,9 @@ def judge_nvme(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     if results:
         return results
     said = {"unit": "% used", "limit": most, "limit_source": source}
-    return [passed(host.name, found.most_used, evidence=f"{found.drives} drives", **said, **told)]
+    return [
+        passed(host.name, found.most_used, evidence=plural(found.drives, "drive"), **said, **told)
+    ]
 
 
 def _drive(
@@ -79,6 +82,6 @@ def _drive(
         shown = {"value": drive.used, "unit": "%", "limit": most, "limit_source": source}
         yield warned(at, cause, fix, **shown, **told)
     elif drive.media_errors:
-        cause = f"{drive.media_errors} times in its life it could not give back what was written"
+        cause = f"{plural(drive.media_errors, 'time')} in its life it could not give back what was written"
         shown = {"value": drive.media_errors, "unit": "errors", "limit": 0}
         yield warned(at, cause, fix, **shown, limit_source="own choice", **told)

@@ -10,6 +10,7 @@ from appliance.models.facts_host import PcieDevice, PcieErrors
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base.checks.memory_errors import unread
+from appliance.text import plural, was
 
 PCIE_ERRORS = "base.pcie_errors"
 A_MINUTE = 8
@@ -35,7 +36,7 @@ def judge_pcie_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judg
     if not found.devices and not found.uncounted:
         return []  # No GPU, no adapter, no drive.
     if not found.devices:
-        why = f"the kernel counts no PCIe errors (AER) of its {len(found.uncounted)} GPUs, adapters and drives"
+        why = f"the kernel counts no PCIe errors (AER) of {plural(len(found.uncounted), 'device')} (GPUs, adapters, drives)"
         return [not_assessed(host.name, why, fix=AER, required=False, **told)]
     results: list[Judgement] = []
     if found.errors:
@@ -45,7 +46,7 @@ def judge_pcie_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judg
         why = f"the kernel counts no PCIe errors of {', '.join(found.uncounted)}"
         gap = not_assessed(place(host.name, *found.uncounted), why, required=False, **told)
         return [*results, gap]
-    return results or [passed(host.name, 0, evidence=f"{found.devices} devices", **told)]
+    return results or [passed(host.name, 0, evidence=plural(found.devices, "device"), **told)]
 
 
 def _fatal(host: Host, found: PcieErrors, told: Mapping[str, Any]) -> Iterator[Judgement]:
@@ -53,7 +54,7 @@ def _fatal(host: Host, found: PcieErrors, told: Mapping[str, Any]) -> Iterator[J
         if device.fatal:
             yield failed(
                 place(host.name, device.at),
-                f"{device.fatal} fatal PCIe errors of {device.device} since it came up: its link was lost or reset",
+                f"{plural(device.fatal, 'fatal PCIe error')} of {device.device} since it came up: its link was lost or reset",
                 SEAT.format(at=device.at, device=device.device),
                 value=device.fatal,
                 limit=0,
@@ -85,7 +86,7 @@ def _others(
     grown = [_growth(host, d, earlier.get(d.at), rate, seconds, told) for d in counting]
     bad = [result for result in grown if result]
     if not bad and not any(device.fatal for device in found.errors) and not found.uncounted:
-        yield passed(host.name, 0, evidence=f"{found.devices} devices", **told)
+        yield passed(host.name, 0, evidence=plural(found.devices, "device"), **told)
     yield from bad
 
 
@@ -101,11 +102,11 @@ def _growth(
     repeated = _grown(now.correctable, then.correctable if then else 0)
     fix = SEAT.format(at=now.at, device=now.device)
     if lost:
-        cause = f"{lost} PCIe transfers of {now.device} were lost in {duration(seconds)} (non-fatal errors)"
+        cause = f"{plural(lost, 'PCIe transfer')} of {now.device} {was(lost)} lost in {duration(seconds)} (non-fatal)"
         limits = {"value": lost, "limit": 0, "limit_source": OWN}
         return warned(place(host.name, now.at), cause, fix, **limits, **told)
     if rate.exceeded(repeated, seconds):
-        cause = f"{repeated} PCIe errors of {now.device} were corrected in {duration(seconds)}: a bad link"
+        cause = f"{plural(repeated, 'PCIe error')} of {now.device} {was(repeated)} corrected in {duration(seconds)}: a bad link"
         limits = {"value": repeated, "limit": rate.count, "limit_source": f"{rate.words}, a minute"}
         return warned(place(host.name, now.at), cause, fix, **limits, **told)
     return None

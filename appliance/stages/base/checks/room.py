@@ -7,6 +7,7 @@ from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.facts_host import Filesystem
 from appliance.models.result import CheckResult, Judgement, Status, place
 from appliance.models.site import Host
+from appliance.text import plural
 
 FAIL_PERCENT = 5.0
 WARN_PERCENT = 10.0
@@ -120,7 +121,7 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ju
     target = place(host.name, fs.at)
     common = {"value": percent, "unit": "% free", "limit": least, "limit_source": source}
     if fs.type in FIXED_INODES and fs.inodes_free < FAIL_INODES:
-        cause = f"{fs.at} has {fs.inodes_free} inodes left{also}"
+        cause = f"{fs.at} has {plural(fs.inodes_free, 'inode')} left{also}"
         return failed(
             target,
             cause,

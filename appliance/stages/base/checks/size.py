@@ -6,6 +6,7 @@ from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.text import counted, plural
 
 GIB = 1 << 30
 PROCESSORS = (
@@ -24,7 +25,7 @@ def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     cpu = facts.cpu
     yield from _at_least(view, host, facts, "cpu", cpu.cores, expected.cores, "cores", PROCESSORS)
     if 0 < cpu.sockets < expected.sockets and not _borrowed(facts, "cpu"):
-        cause = f"{cpu.sockets} sockets, the class has {expected.sockets}"
+        cause = f"{plural(cpu.sockets, 'socket')}, the class has {expected.sockets}"
         yield failed(
             place(host.name, "sockets"),
             cause,
@@ -66,7 +67,7 @@ def _at_least(
         return [not_assessed(host.name, facts.gap("cpu"), **common)]
     if found >= bound:
         return [passed(host.name, found, **common)]
-    cause = f"{found} {unit}, the class has {bound}"
+    cause = f"{counted(found, unit)}, the class has {bound}"
     return [failed(host.name, cause, fix, value=found, **common)]
 
 

@@ -28,6 +28,7 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         yield not_assessed(host.name, why, required="weekly" in facts.errors)
         return
     days = round(last.age_s / DAY, 1)
+    span = f"{days:g} {'day' if days == 1 else 'days'}"
     told: dict[str, Any] = {"value": days, "unit": "days", "limit": OLD}
     changes = list(_changes(view, host, facts))
     if changes:
@@ -35,7 +36,7 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         rest = f", and {last.more} that are not named" if last.more else ""
         yield judge(
             host.name,
-            f"its look at every file {days:g} days ago found {first_few([_said(c) for c in changes])}{rest}",
+            f"its look at every file {span} ago found {first_few([_said(c) for c in changes])}{rest}",
             f"if that is right: appliance baseline accept --reason TEXT; else look there, appliance health --since baseline --deep --host {host.name}",
             value=len(changes) + last.more,
             unit="changes",
@@ -46,7 +47,7 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         yield warned(host.name, f"no look at every file: {last.problem}", LOOK, **told)
     elif days > OLD:
         what = "the last look at every file was" if last.looked else "no look at every file for"
-        yield warned(host.name, f"{what} {days:g} days{' ago' * last.looked}", LOOK, **told)
+        yield warned(host.name, f"{what} {span}{' ago' * last.looked}", LOOK, **told)
     elif not last.looked:
         yield not_assessed(host.name, "the first look at every file is yet to come", required=False)
     else:

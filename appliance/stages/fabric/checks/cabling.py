@@ -22,6 +22,7 @@ from appliance.stages.fabric.checks.subnet import (
 from appliance.stages.fabric.checks.trunks import judge_trunks
 from appliance.stages.fabric.facts import Port, Topology
 from appliance.stages.fabric.rails import wanted_by_rule
+from appliance.text import plural
 
 ID = "fabric.cabling"
 SOURCES = {"rail-optimised": "site.fabric.cabling", "listed": "site.fabric.cables"}
@@ -176,7 +177,7 @@ def _missing(compared: Comparison) -> Iterator[Judgement]:
 def _no_switch(compared: Comparison, name: str, cables: int) -> Judgement:
     return failed(
         "cluster",
-        f"discovery does not find {name}, where {cables} cables of the site belong",
+        f"discovery does not find {name}, where {plural(cables, 'cable of the site belongs', 'cables of the site belong')}",
         f"see that {name} has power and that its links to the other switches are in; "
         "ibnetdiscover on the control host lists the switches and their names",
         value=0,
@@ -238,7 +239,7 @@ def _good(compared: Comparison) -> Judgement:
         len(compared.found),
         unit="cables",
         limit=len(compared.wanted),
-        evidence=f"{hosts} hosts on {leaves} leaves",
+        evidence=f"{plural(hosts, 'host')} on {plural(leaves, 'leaf', 'leaves')}",
         **compared.common,
     )
 

@@ -9,6 +9,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
 from appliance.stages.fabric.facts import Port
+from appliance.text import plural
 
 ID = "fabric.errors"
 SOURCE = "NVSentinel's InfiniBand limits"
@@ -103,7 +104,7 @@ def _counted(
 ) -> list[Judgement]:
     total = sum(port.counters.get(name, 0) for port in ports for name in BOUNDS)
     if not total:
-        return [passed(host.name, 0, evidence=f"{len(ports)} ports", **common)]
+        return [passed(host.name, 0, evidence=plural(len(ports), "port"), **common)]
     before = view.before.get(host.name)
     problem = unusable(before, facts)
     if before is None or problem:
@@ -138,7 +139,7 @@ def _grown(
     if results:
         return results
     total = sum(growth.count for growth in grown)
-    evidence = f"{len(ports)} ports in {duration(seconds)}"
+    evidence = f"{plural(len(ports), 'port')} in {duration(seconds)}"
     return [passed(host.name, total, evidence=evidence, **common)]
 
 

@@ -22,6 +22,7 @@ from appliance.stages.fabric.causes import NO_PORT
 from appliance.stages.fabric.checks.subnet import is_simulated
 from appliance.stages.fabric.facts import Port
 from appliance.stages.fabric.hca_firmware import AdapterFirmware, hca_firmware, numbers
+from appliance.text import plural
 
 ID = "fabric.firmware"
 OURS = "site.fabric.firmware_minimum"
@@ -55,7 +56,7 @@ def judge_firmware(view: View) -> Iterable[Judgement]:
     if results or not read:
         return results
     versions = ", ".join(sorted({a.port.firmware for a in read}))
-    return [passed("cluster", versions, evidence=f"{len(read)} adapters", **common)]
+    return [passed("cluster", versions, evidence=plural(len(read), "adapter"), **common)]
 
 
 def _adapters(view: View) -> list[Adapter]:

@@ -19,6 +19,7 @@ from appliance.stages.fabric.checks.subnet import (
     why,
 )
 from appliance.stages.fabric.facts import Link, Topology
+from appliance.text import plural
 
 ID = "fabric.links"
 LANE_GBPS = {
@@ -60,7 +61,7 @@ def judge_links(view: View) -> Iterable[Judgement]:
     results = [_slow(link, _place(owners, link), wanted, rest) for link in slow]
     results += [_unread(link, _place(owners, link), rest) for link in unknown]
     good = min(filter(None, rates), default=0)
-    return results or [passed("cluster", good, evidence=f"{len(links)} cables", **rest)]
+    return results or [passed("cluster", good, evidence=plural(len(links), "cable"), **rest)]
 
 
 def rate(link: Link) -> float:

@@ -10,6 +10,7 @@ from appliance.models.site import Host
 from appliance.stages.fabric.cabling import Socket, ends_of
 from appliance.stages.fabric.checks.subnet import discovered
 from appliance.stages.fabric.facts import Port
+from appliance.text import plural
 
 # Why a port has no link, by a word of its physical or logical state, and what to do.
 OBSTACLES = {
@@ -57,17 +58,17 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     wrong = _turned(view, facts)
     if wrong and found + len(wrong) >= expectation.ports:
         return [_wrong_kind(host, port, expectation.link_layer, common) for port in wrong]
-    return _missing(view, host, facts, common | {"value": found})
+    return _missing(view, host, facts, found, common | {"value": found})
 
 
 def _missing(
-    view: View, host: Host, facts: HostFacts, common: dict[str, object]
+    view: View, host: Host, facts: HostFacts, found: int, common: dict[str, object]
 ) -> list[Judgement]:
     """A result per adapter whose name is known, else one for the host."""
     expectation = view.profile.hardware.fabric
     names = _missing_devices(view, facts)
     lacking = expectation.ports - len(ports_of_kind(view, facts))
-    said = f"{common['value']} {expectation.link_layer} ports, the class has {expectation.ports}"
+    said = f"{plural(found, f'{expectation.link_layer} port')}, the class has {expectation.ports}"
     fix = (
         "lspci -d 15b3: on the host: if the adapter is listed, look for mlx5 in the kernel log; "
         "if not, reseat it"
@@ -118,7 +119,7 @@ def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     dark = [port for port in ports if not is_linked(port)]
     if dark:
         return [_obstructed(host, facts, port) for port in dark]
-    common = {"evidence": f"{len(ports)} ports", "simulated": is_simulated(facts)}
+    common = {"evidence": plural(len(ports), "port"), "simulated": is_simulated(facts)}
     return [passed(host.name, "LinkUp", limit="LinkUp", **common)]
 
 
@@ -130,7 +131,7 @@ def judge_active(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     waiting = [port for port in ports if not is_active(port)]
     if waiting:
         return [_unconfigured(host, facts, port) for port in waiting]
-    common = {"evidence": f"{len(ports)} ports", "simulated": is_simulated(facts)}
+    common = {"evidence": plural(len(ports), "port"), "simulated": is_simulated(facts)}
     return [passed(host.name, "ACTIVE", limit="ACTIVE", **common)]
 
 
@@ -156,7 +157,7 @@ def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     if results:
         return results
     rate = min(port.rate for port in ports)
-    return [passed(host.name, rate, evidence=f"{len(ports)} ports", **common)]
+    return [passed(host.name, rate, evidence=plural(len(ports), "port"), **common)]
 
 
 def ports_of_kind(view: View, facts: HostFacts) -> tuple[Port, ...]:

@@ -11,6 +11,7 @@ from appliance.stages.fabric.checks.ports import is_active, is_simulated, ports_
 from appliance.stages.fabric.checks.subnet import infiniband
 from appliance.stages.fabric.facts import Port
 from appliance.stages.fabric.site import FULL_MEMBER, FabricPartition
+from appliance.text import plural
 
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 OPENSM = "opensm.service"
@@ -60,7 +61,7 @@ def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[Judge
     if lacking:
         return [_outside(host, port, partition, common) for port, partition in lacking]
     names = ", ".join(p.name for p in wanted)
-    return [passed(host.name, names, evidence=f"{len(ports)} ports", **common)]
+    return [passed(host.name, names, evidence=plural(len(ports), "port"), **common)]
 
 
 def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:

@@ -10,6 +10,7 @@ from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host, Role
 from appliance.stages.fabric.cabling import Cables, Known, found_cables, number
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
+from appliance.text import plural
 
 
 def judge_subnet_manager(view: View) -> Iterable[Judgement]:
@@ -61,7 +62,7 @@ def judge_topology(view: View) -> Iterable[Judgement]:
     results = [r for host in hosts for r in _host_results(view, host, adapters, simulated)]
     if results:
         return results
-    seen_from = f"{len(topology.switches)} switches, {len(topology.links)} links, from {origin}"
+    seen_from = f"{plural(len(topology.switches), 'switch', 'switches')}, {plural(len(topology.links), 'link')}, from {origin}"
     common = {"unit": "adapters", "evidence": seen_from, "simulated": simulated}
     return [passed("cluster", len(topology.hcas), **common)]
 

@@ -11,6 +11,7 @@ from appliance.models.result import Judgement, Status, Value, place
 from appliance.models.site import Host
 from appliance.stages.gpu.facts import Gpu
 from appliance.stages.gpu.part import GpuPart, gpu_parts
+from appliance.text import plural
 
 AREA = "gpu"
 ILL = frozenset({Status.FAIL, Status.WARN})
@@ -138,7 +139,7 @@ def _all_good(host: Host, seen: list[Seen], unit: str, simulated: bool) -> Judge
         unit=unit,
         limit=seen[0].limit,
         limit_source=seen[0].source,
-        evidence=f"{len(seen)} GPUs{spread}",
+        evidence=f"{plural(len(seen), 'GPU')}{spread}",
         simulated=simulated,
     )
 

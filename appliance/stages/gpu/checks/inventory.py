@@ -19,6 +19,7 @@ from appliance.stages.gpu.checks.each import (
     unknown,
 )
 from appliance.stages.gpu.facts import Gpu
+from appliance.text import plural
 
 GB = 10**9
 LOST = "drain and reboot the host; if it is gone again, look for Xid 79 (gpu.xid), reseat it or send it to service"
@@ -42,7 +43,7 @@ def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     results += _fallen_off(host, facts, common)
     answering = sum(1 for gpu in devices(facts) if gpu.bus_id)
     if not results and answering != facts.pci_gpus:
-        cause = f"the driver answers for {answering} GPUs, {facts.pci_gpus} are on the PCI bus"
+        cause = f"the driver answers for {plural(answering, 'GPU')} and the PCI bus has {facts.pci_gpus}"
         results = [failed(host.name, cause, LOST, value=answering, **common)]
     return results or [passed(host.name, answering, **common)]
 
@@ -53,7 +54,9 @@ def _on_bus(view: View, host: Host, facts: HostFacts, common: dict[str, object])
         return []
     missing = _missing_addresses(view, host, facts)
     whose = "the site says" if host.gpus else "the class has"
-    cause = f"{facts.pci_gpus} GPUs are on the PCI bus, {whose} {expected}"
+    cause = (
+        f"{plural(facts.pci_gpus or 0, 'GPU is', 'GPUs are')} on the PCI bus, {whose} {expected}"
+    )
     cause += f"; none at {', '.join(missing)}, where the other hosts have one" if missing else ""
     fix = "power the host off and on; if it stays away, power off again, and reseat it and its power cable (lspci -d 10de: lists those that are there); where it was never built in, hosts[].gpus of site.yml says how many there are"
     if (facts.pci_gpus or 0) > expected:
@@ -134,7 +137,7 @@ def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         return [not_assessed(host.name, silence(facts), simulated=simulated)]
     ill = [gpu for gpu in found if gpu.error or not gpu.bus_id]
     if not ill:
-        evidence = f"{len(found)} GPUs"
+        evidence = plural(len(found), "GPU")
         return [passed(host.name, 0, limit=0, evidence=evidence, simulated=simulated)]
     return [
         failed(

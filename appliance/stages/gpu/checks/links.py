@@ -19,6 +19,7 @@ from appliance.stages.gpu.checks.each import (
     unknown,
 )
 from appliance.stages.gpu.facts import Gpu
+from appliance.text import plural
 
 BUSY_PERCENT = 10
 """From here on a GPU is at work and its link must be, too."""
@@ -47,7 +48,7 @@ def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
             cause = f"{value}, and the driver does not tell whether it works: an idle one is slow by itself"
             return unknown(cause, required=not gpu.mig_enabled)
         if gpu.pcie_replays is not None and gpu.pcie_replays > REPLAYS:
-            cause = f"{gpu.pcie_replays} transfers over PCIe had to be repeated since the driver was loaded"
+            cause = f"{plural(gpu.pcie_replays, 'transfer')} over PCIe had to be repeated since the driver was loaded"
             return doubtful(gpu.pcie_replays, cause, _reseat(gpu), REPLAYS, REPLAYS_SOURCE)
         return good(value + _resting(gpu, expected), limit, source)
 

@@ -8,6 +8,7 @@ from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import Seen, bad, doubtful, each, good, unknown
 from appliance.stages.gpu.facts import Gpu
+from appliance.text import plural
 
 SRAM_MOST = 4
 SRAM_SOURCE = "ml-engineering: more than 4 aggregate SRAM errors are a case for RMA"
@@ -35,10 +36,10 @@ def _ecc(gpu: Gpu) -> Seen:
         cause = "its on-chip memory (SRAM) is spent: the GPU counts its errors over the threshold"
         return bad("exceeded", cause, RMA, "not exceeded", ECC_SOURCE)
     if (errors := gpu.sram_uncorrected or 0) > SRAM_MOST:
-        cause = f"its on-chip memory (SRAM) is spent: {errors} uncorrectable errors over its life"
+        cause = f"its on-chip memory (SRAM) is spent: {plural(errors, 'uncorrectable error')} over its life"
         return bad(errors, cause, RMA, SRAM_MOST, SRAM_SOURCE)
     if gpu.ecc_uncorrected:
-        cause = f"{gpu.ecc_uncorrected} memory errors could not be corrected since the driver was loaded"
+        cause = f"{plural(gpu.ecc_uncorrected, 'memory error')} could not be corrected since the driver was loaded"
         fix = f"{RESET.format(gpu=gpu.index)}; gpu.remap says whether the rows were replaced"
         return bad(gpu.ecc_uncorrected, cause, fix, 0, ECC_SOURCE)
     return _past(gpu)
@@ -53,7 +54,7 @@ def _past(gpu: Gpu) -> Seen:
         when = "none since the driver was loaded"
         if since_load is None:
             when = "and while it is divided (MIG) the driver does not tell since when"
-        cause = f"{over_life} uncorrectable memory errors over its life, {when}"
+        cause = f"{plural(over_life, 'uncorrectable memory error')} over its life, {when}"
         fix = "nothing at once: note its serial; if the number grows, run dcgmi diag -r 3"
         return doubtful(over_life, cause, fix, 0, ECC_SOURCE)
     if since_load is None:

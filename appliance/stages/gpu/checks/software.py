@@ -20,6 +20,7 @@ from appliance.stages.gpu.checks.each import (
     unknown,
 )
 from appliance.stages.gpu.facts import Gpu
+from appliance.text import plural
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 PERSISTENCE = "nvidia-persistenced.service"
@@ -90,7 +91,7 @@ def judge_driver_spread(view: View) -> Iterable[Judgement]:
     if silent or not known:
         why = Gap(f"no driver version known of {', '.join(silent) or 'any host'}", tuple(silent))
         return [not_assessed("cluster", why, **common)]
-    evidence = f"{len(known)} hosts"
+    evidence = plural(len(known), "host")
     return [passed("cluster", next(iter(versions)), evidence=evidence, **common)]
 
 

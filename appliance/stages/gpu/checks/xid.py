@@ -11,6 +11,7 @@ from appliance.stages.gpu.checks.each import address, devices, is_simulated
 from appliance.stages.gpu.checks.sxid import HOUR, judge_switches, since
 from appliance.stages.gpu.facts import Xid
 from appliance.stages.gpu.xid_map import Repeat, Verdict, XidClass, XidMap, xid_map
+from appliance.text import plural
 
 RECOVERY = 154
 UNLISTED = XidClass(
@@ -154,7 +155,7 @@ def _repeated(
         unit="messages",
         limit=rule.count,
         limit_source=table.cite(rule.source),
-        cause=f"{rule.name}: {len(hit)} messages within {rule.hours:g} h (Xid {codes}){where}",
+        cause=f"{rule.name}: {plural(len(hit), 'message')} within {rule.hours:g} h (Xid {codes}){where}",
         fix=rule.action.format(count=len(hit)),
         simulated=simulated,
     )

@@ -25,6 +25,7 @@ from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
+from appliance.text import plural
 
 DEPLOY = "appliance deploy"
 ON_DEMAND = "appliance: MIG on demand"
@@ -171,7 +172,7 @@ def _external(view: View) -> Iterator[Judgement]:
         yield failed("cluster", found.api, found.fix, limit="answers")
     else:
         count = len(found.nodes or ())
-        evidence = f"{count} nodes, by {view.site.external_cluster}"
+        evidence = f"{plural(count, 'node')}, by {view.site.external_cluster}"
         yield passed("cluster", "answers", limit="answers", evidence=evidence)
 
 

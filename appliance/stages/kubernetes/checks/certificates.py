@@ -8,6 +8,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host
+from appliance.text import plural
 
 CHECK = "kubernetes.certificates"
 EXPIRY_DAYS = 21.0
@@ -38,7 +39,9 @@ def judge_certificates(
     if days >= least:
         return passed(host.name, **told)
     what = (
-        f"{name} expired {-days:.0f} days ago" if days < 0 else f"{name} expires in {days:.0f} days"
+        f"{name} expired {plural(round(-days), 'day')} ago"
+        if days < 0
+        else f"{name} expires in {plural(round(days), 'day')}"
     )
     return failed(host.name, what, _renewal(host, name), **told)
 

@@ -19,6 +19,7 @@ from appliance.models.result import Judgement, Place, place
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.workloads import checks as workloads
+from appliance.text import plural
 
 CHECK = "kubernetes.images"
 SYSTEM = "kube-system"
@@ -72,7 +73,7 @@ def _images(view: View) -> Iterator[Judgement]:
     wrong = [result for result in judged if result is not None]
     yield from wrong
     if not wrong:
-        evidence = f"{len(by_name)} images{_by_archive(found)}; {_compared(view)}"
+        evidence = f"{plural(len(by_name), 'image')}{_by_archive(found)}; {_compared(view)}"
         yield passed(host, GOOD, limit=GOOD, evidence=evidence)
 
 

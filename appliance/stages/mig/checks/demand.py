@@ -84,7 +84,7 @@ def _cluster(view: View) -> Judgement:
     if seen.demand.unmet:
         unmet = seen.demand.unmet
         return warned("cluster", unmet[0], fix, value=len(unmet), unit="pods", limit=0)
-    return passed("cluster", waiting, unit="pods wait")
+    return passed("cluster", waiting, unit="pods waiting")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -380,7 +380,7 @@ def test_a_value_that_was_refused_is_told_with_its_line(tmp_path: Path) -> None:
     odd = re.sub(r"iteration \(ms\): [\d.]+", "iteration (ms): 0.0", odd)
     run = _run(tmp_path, SOUND + odd.encode() + b"\n")
     (note,) = [note for note in run.notes if "refused" in note]
-    assert note.startswith("1 values refused (first: line 21, ")
+    assert note.startswith("1 value refused (first: line 21, ")
     assert not [note for note in _run(tmp_path, SOUND).notes if "refused" in note]
 
 
