@@ -1,14 +1,19 @@
-"""A packed module is kept for the next playbook, and is what would be packed now."""
+"""A packed module is kept for the next playbook with its bytecode, and is what would be packed now."""
 
 import os
+import pickle
 import shutil
 import sys
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
+from ansible.executor.module_common import _CachedModule
 
 from appliance.adapters.process import run
 from appliance.config import data
@@ -39,6 +44,21 @@ def payloads(plugin: Callable[[str], ModuleType], plugins: Path) -> Callable[[],
     return lambda: plugin("callback.payloads").Payloads(plugins / "modules/__pycache__", plugins)
 
 
+def _packed(source: str) -> bytes:
+    """As ansible-core packs a module that is this source."""
+    archive = BytesIO()
+    with ZipFile(archive, "w") as files:
+        files.writestr("packed.py", source)
+        files.writestr("told.json", "{}")
+    zip_data = b64encode(archive.getvalue())
+    module = _CachedModule(zip_data=zip_data, metadata=None, source_mapping={})
+    return pickle.dumps(module)
+
+
+def _archive(packed: bytes) -> bytes:
+    return b64decode(pickle.loads(packed).zip_data)
+
+
 @pytest.fixture
 def used(tmp_path: Path) -> Path:
     """ansible-core's folder, as a playbook leaves it."""
@@ -50,20 +70,42 @@ def used(tmp_path: Path) -> Path:
         f"{OURS}-part",
         "ansible.legacy.of_a_role-ZIP_DEFLATED-none",
     ):
-        (folder / name).write_text(name)
+        (folder / name).write_bytes(_packed(f"NAME = {name!r}"))
     return folder
 
 
 def _given(payloads: Any, folder: Path) -> dict[str, str]:
+    """The sources that each of them holds."""
     payloads.give(folder)
-    return {file.name: file.read_text() for file in folder.iterdir()}
+    return {
+        file.name: ZipFile(BytesIO(_archive(file.read_bytes()))).read("packed.py").decode()
+        for file in folder.iterdir()
+    }
 
 
 def test_whole_modules_of_ours_are_kept(
     payloads: Callable[[], Any], used: Path, tmp_path: Path
 ) -> None:
     payloads().take(used)
-    assert _given(payloads(), tmp_path / "next") == {OURS: OURS}
+    assert _given(payloads(), tmp_path / "next") == {OURS: f"NAME = {OURS!r}"}
+
+
+@pytest.mark.parametrize(("magic", "runs"), [(b"", ".pyc"), (b"\0\0\r\n", ".py")])
+def test_the_python_that_packed_runs_the_bytecode_another_the_sources(
+    plugin: Callable[[str], ModuleType],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    magic: bytes,
+    runs: str,
+) -> None:
+    callback = plugin("callback.payloads")
+    if magic:
+        monkeypatch.setattr(callback, "UNCHECKED", magic + callback.UNCHECKED[len(magic) :])
+    archive = tmp_path / "archive.zip"
+    archive.write_bytes(_archive(callback.with_bytecode(_packed("assert __doc__ is None"))))
+    told = "import packed; print(packed.__file__, end='')"
+    done = run((sys.executable, "-c", told), env={"PYTHONPATH": str(archive)}, timeout=60)
+    assert done.stdout == f"{archive}/packed{runs}"
 
 
 def test_nobody_else_may_write_what_is_kept(
@@ -115,7 +157,7 @@ def test_a_damaged_one_is_packed_anew(
     os.truncate(kept, left)
     assert _given(payloads(), tmp_path / "next") == {}
     payloads().take(used)
-    assert _given(payloads(), tmp_path / "after") == {OURS: OURS}
+    assert _given(payloads(), tmp_path / "after") == {OURS: f"NAME = {OURS!r}"}
 
 
 def test_ansible_takes_what_the_playbook_before_it_packed(tmp_path: Path) -> None:
