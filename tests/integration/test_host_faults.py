@@ -117,10 +117,10 @@ def during(bench: Bench, before: Ended) -> Ended:
 
 @pytest.fixture(scope="module")
 def after(bench: Bench, during: Ended) -> Ended:
-    """The last one, with every host sound again."""
+    """The last one, with every host sound again; to the last stage that needs all hosts at once."""
     _mend_subnet_manager(bench)
     _mend_clocks(bench)
-    return _ended(bench, bench.deploy(env=WIDE), time.monotonic())
+    return _ended(bench, bench.deploy("--until", "slurm", env=WIDE), time.monotonic())
 
 
 def _mend_subnet_manager(bench: Bench) -> None:
