@@ -10,6 +10,10 @@ from appliance.stages.context import RoleContext, Variables
 OPEN_SINCE = 560
 """First branch in which NVIDIA's own default are the open modules (driver installation guide, 2026-09)."""
 
+VOLTA = re.compile(r"\bV100\b")
+"""The open modules need a processor of the GPU's own that came with Turing (NVIDIA driver README, "Open Linux Kernel Modules")."""
+VOLTA_UNTIL = 580
+"""Last branch that knows Volta (NVIDIA Data Center Drivers, support of branches, 2025-07)."""
 HOPPER = re.compile(r"\b(H\d{2,3}|GH\d{3})\b")
 BLACKWELL = re.compile(r"\b(B\d{2,3}|GB\d{3})\b")
 """By product name; the proprietary modules do not know Blackwell at all (the same guide)."""
@@ -37,7 +41,9 @@ def kernel_modules(profile: Profile, chosen: str) -> str:
     """Open or proprietary: the site's word, else by GPU generation and branch."""
     if chosen != "automatic":
         return chosen
-    new = int(profile.software.driver_branch.split(".")[0]) >= OPEN_SINCE
+    if only_proprietary(profile):
+        return "proprietary"
+    new = branch_of(profile.software.driver_branch) >= OPEN_SINCE
     hopper = any(HOPPER.search(model) for model in profile.hardware.gpu.models)
     return "open" if new or hopper or only_open(profile) else "proprietary"
 
@@ -45,6 +51,16 @@ def kernel_modules(profile: Profile, chosen: str) -> str:
 def only_open(profile: Profile) -> str:
     """The model of the profile that runs on the open modules only; "" where there is none."""
     return next((m for m in profile.hardware.gpu.models if BLACKWELL.search(m)), "")
+
+
+def only_proprietary(profile: Profile) -> str:
+    """The model of the profile that the open modules do not know; "" where there is none."""
+    return next((m for m in profile.hardware.gpu.models if VOLTA.search(m)), "")
+
+
+def branch_of(driver: str) -> int:
+    """``580`` of ``580.95.05``."""
+    return int(driver.split(".")[0])
 
 
 def has_switches(profile: Profile) -> bool:

@@ -6,15 +6,19 @@ import pytest
 
 from appliance.config import data
 from appliance.config.load import LoadedSite, load_site
+from appliance.config.rules.base import Case
+from appliance.config.schema import Checked
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Interconnect, Profile
 from appliance.models.site import Repositories, Role
 from appliance.stages.context import RoleContext
+from appliance.stages.gpu.rules import RULES
 from appliance.stages.gpu.stage import unloads
 from appliance.stages.gpu.variables import kernel_modules, only_open, variables
 from tests.unit.checks.gpu_world import facts
 
 A100, H100, B200 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA B200"
+V100 = "Tesla V100-SXM2-32GB"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,7 @@ def changed(example: LoadedSite, **changes: Any) -> Profile:
         (A100, "580.95.05", "open"),
         (H100, "535", "open"),
         (B200, "575", "open"),
+        (V100, "580", "proprietary"),
     ],
 )
 def test_kernel_modules_go_by_generation_and_branch(
@@ -55,6 +60,32 @@ def test_kernel_modules_go_by_generation_and_branch(
 def test_blackwell_has_no_proprietary_modules(example: LoadedSite) -> None:
     assert only_open(changed(example, models=(A100, B200))) == B200
     assert only_open(changed(example, models=(A100, H100))) == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "branch", "modules", "refused"),
+    [
+        (V100, "580", "automatic", []),
+        (V100, "590", "automatic", ["profile"]),
+        (V100, "580", "proprietary", []),
+        (V100, "580", "open", ["repositories.gpu.kernel_modules"]),
+        (A100, "590", "open", []),
+        (B200, "590", "open", []),
+        (B200, "590", "proprietary", ["repositories.gpu.kernel_modules"]),
+    ],
+)
+def test_a_driver_that_does_not_know_the_gpu_is_refused(
+    example: LoadedSite, model: str, branch: str, modules: str, refused: list[str]
+) -> None:
+    gpu = example.site.repositories.gpu.model_copy(update={"kernel_modules": modules})
+    repositories = example.site.repositories.model_copy(update={"gpu": gpu})
+    site = example.site.model_copy(update={"repositories": repositories})
+    case = Case(
+        Checked(example.site_document, site),
+        site,
+        changed(example, models=(model,), driver_branch=branch),
+    )
+    assert [finding.key for rule in RULES for finding in rule(case)] == refused
 
 
 def _variables(example: LoadedSite, seen: dict[str, HostFacts], **site: Any) -> dict[str, object]:
