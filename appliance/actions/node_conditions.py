@@ -20,6 +20,10 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Observer
 from appliance.models.result import CheckResult, Status, lacking
 from appliance.models.site import Owner, Role
+from appliance.stages.base import ids as base_ids
+from appliance.stages.fabric import ids as fabric_ids
+from appliance.stages.gpu import ids as gpu_ids
+from appliance.stages.storage import ids as storage_ids
 from appliance.watch.acts import BY_PERSONS
 
 CONDITION = "ApplianceFit"
@@ -27,11 +31,19 @@ UNFIT = "appliance/unfit"
 """Annotation with the causes a host was cordoned for: what it does not name is new."""
 LONGEST = 400
 CHECKS = (
-    *("gpu.count", "gpu.driver", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.pcie", "gpu.nvlink"),
-    *("gpu.xid", "gpu.fabric_manager"),
-    *("fabric.ports", "fabric.state", "fabric.active", "fabric.rate"),
-    *("base.memory_errors", "base.pcie_errors", "base.nvme"),
-    *("storage.mount", "storage.scratch", "base.disk", "base.clock"),
+    *(
+        gpu_ids.COUNT,
+        gpu_ids.DRIVER,
+        gpu_ids.ERROR,
+        gpu_ids.ECC,
+        gpu_ids.REMAP,
+        gpu_ids.PCIE,
+        gpu_ids.NVLINK,
+    ),
+    *(gpu_ids.XID, gpu_ids.FABRIC_MANAGER),
+    *(fabric_ids.PORTS, fabric_ids.STATE, fabric_ids.ACTIVE, fabric_ids.RATE),
+    *(base_ids.MEMORY_ERRORS, base_ids.PCIE_ERRORS, base_ids.NVME),
+    *(storage_ids.MOUNT, storage_ids.SCRATCH, base_ids.DISK, base_ids.CLOCK),
 )
 """What takes a host of Slurm out by its own watch (appliance/watch/rules.py), but what is Slurm's own."""
 READY = "Ready"

@@ -7,7 +7,9 @@ from typing import Any
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Interconnect
 from appliance.models.site import Site
+from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.fabric.checks.ports import is_active
+from appliance.stages.gpu import ids as gpu_ids
 
 GIB = 1 << 30
 ROUNDING = 0.98
@@ -25,7 +27,7 @@ def shown_hardware(facts: HostFacts, site: Site) -> dict[str, Any]:
 def _gpus(facts: HostFacts, site: Site) -> Found:
     del site
     if facts.pci_gpus:
-        yield "gpu.count", facts.pci_gpus
+        yield gpu_ids.COUNT, facts.pci_gpus
     devices = facts.gpus.devices if facts.gpus else ()
     models = sorted({gpu.name for gpu in devices})
     if len(models) != 1 or not models[0] or len(devices) != facts.pci_gpus:
@@ -56,7 +58,7 @@ def _ports(facts: HostFacts, site: Site) -> Found:
     kind = max(facts.ports, key=lambda port: port.rate).link_layer
     alike = [port for port in facts.ports if port.link_layer == kind]
     yield "fabric.link_layer", kind
-    yield "fabric.ports", len(alike)
+    yield fabric_ids.PORTS, len(alike)
     if all(map(is_active, alike)) and len({port.rate for port in alike}) == 1:
         yield "fabric.rate_gbps", int(alike[0].rate)
 

@@ -16,7 +16,7 @@ from appliance.report import changes, documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
 from appliance.report.wording import acceptance_words, moment
-from appliance.stages.base.checks.weekly import WEEKLY
+from appliance.stages.base import ids as base_ids
 from appliance.text import plural
 
 
@@ -139,7 +139,7 @@ def _looked(results: Iterable[CheckResult]) -> Iterator[str]:
     days = [
         float(r.value)
         for r in results
-        if r.id == WEEKLY and r.status is Status.PASS and r.value is not None
+        if r.id == base_ids.WEEKLY and r.status is Status.PASS and r.value is not None
     ]
     if days:
         span = f"{min(days):g}" if min(days) == max(days) else f"{min(days):g} to {max(days):g}"

@@ -17,7 +17,7 @@ from appliance.models.facts import Drift, HostFacts, Receipt
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host
-from appliance.stages.base.checks.foreign import PURGE as PURGES
+from appliance.stages.base import ids as base_ids
 from appliance.stages.base.checks.foreign import purged
 from appliance.stages.stage import PINS, Stage
 from appliance.text import first_few
@@ -156,7 +156,9 @@ def _cell(
         known=receipt is not None,
         fingerprint=known.fingerprint,
         pins=pins,
-        purge=purged(session.site, facts) if action.changes and PURGES in stage.checks else (),
+        purge=purged(session.site, facts)
+        if action.changes and base_ids.PURGE in stage.checks
+        else (),
     )
 
 

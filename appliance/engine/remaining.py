@@ -10,9 +10,9 @@ from appliance.engine.survey import view_of
 from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
 from appliance.report.findings import Roots
+from appliance.stages.base import ids as base_ids
 from appliance.stages.catalog import STAGES
 
-DRIFT = "base.drift"
 BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
 
 
@@ -41,7 +41,7 @@ def _put_back(found: Round, plan: Plan) -> set[str]:
     """The drift of hosts on which every stage that meets some is applied anew."""
     pending = {(cell.stage, cell.host) for cell in plan.pending()}
     return {
-        f"{DRIFT} {host}"
+        f"{base_ids.DRIFT} {host}"
         for host, facts in found.facts.items()
         if all((stage, host) in pending for stage, r in facts.receipts.items() if r.drift)
     }

@@ -8,6 +8,7 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import board, sysfs
 from appliance.lab.fault import Action, Fault
 from appliance.lab.spec import Rack, RackHost
+from appliance.stages.base import ids as base_ids
 
 CORRECTED = "500"
 MOST = 10**6
@@ -92,7 +93,7 @@ BOARD_FAULTS = (
         "MODULE [COUNT]",
         1,
         (MODULE,),
-        "base.memory_errors",
+        base_ids.MEMORY_ERRORS,
         f"HOST/{MODULE}",
         f"2 memory errors of {MODULE} could not be corrected since the host was started",
         drains=True,
@@ -104,7 +105,7 @@ BOARD_FAULTS = (
         "MODULE [COUNT]",
         1,
         (MODULE,),
-        "base.memory_errors",
+        base_ids.MEMORY_ERRORS,
         f"HOST/{MODULE}",
         f"{CORRECTED} memory errors of {MODULE} were corrected in *: the next may be beyond that",
     ),
@@ -116,7 +117,7 @@ BOARD_FAULTS = (
         "DEVICE [COUNT]",
         1,
         ("mlx5_4",),
-        "base.pcie_errors",
+        base_ids.PCIE_ERRORS,
         "HOST/0000:8d:00.0",
         f"{REPEATED} PCIe errors of mlx5_4 were corrected in *: a bad link",
     ),
@@ -128,7 +129,7 @@ BOARD_FAULTS = (
         "DRIVE",
         1,
         ("nvme1",),
-        "base.nvme",
+        base_ids.NVME,
         "HOST/nvme1",
         "104 % of the life its maker gives it is used up",
     ),
@@ -140,7 +141,7 @@ BOARD_FAULTS = (
         "DRIVE",
         1,
         ("nvme1",),
-        "base.nvme",
+        base_ids.NVME,
         "HOST/nvme1",
         "its spare blocks (0 %) are below its own threshold (10 %); it can only be read",
         drains=True,

@@ -13,6 +13,7 @@ from appliance.lab.fabric_follower import ports
 from appliance.lab.fault import Action, Fault
 from appliance.lab.netlist import LEAVES, SPINE_SWITCHES, Hca, Switch, hcas
 from appliance.lab.spec import Rack, RackHost
+from appliance.stages.fabric import ids as fabric_ids
 
 OLD_FIRMWARE = "38.1002"
 SYMBOL_ERRORS, LINK_LOSSES = "500", "3"
@@ -227,7 +228,7 @@ FABRIC_FAULTS = (
         "DEVICE",
         1,
         ("mlx5_2",),
-        "fabric.state",
+        fabric_ids.STATE,
         "HOST/mlx5_2",
         "port 1 is DOWN, Polling: no signal: no cable, a dead one, or nothing at its far end",
         drains=True,
@@ -240,7 +241,7 @@ FABRIC_FAULTS = (
         "DEVICE",
         1,
         ("mlx5_3",),
-        "fabric.rate",
+        fabric_ids.RATE,
         "HOST/mlx5_3",
         "half the rate, 100 of 200 Gb/s: the link trained at a lower width or speed",
         drains=True,
@@ -253,7 +254,7 @@ FABRIC_FAULTS = (
         "DEVICE [COUNT]",
         1,
         ("mlx5_4",),
-        "fabric.errors",
+        fabric_ids.ERRORS,
         "HOST/mlx5_4",
         "symbol_error grew by 500 in *: the signal is bad: a cable, connector or transceiver",
     ),
@@ -265,7 +266,7 @@ FABRIC_FAULTS = (
         "DEVICE [COUNT]",
         1,
         ("mlx5_5",),
-        "fabric.errors",
+        fabric_ids.ERRORS,
         "HOST/mlx5_5",
         "link_downed grew by 3 in *: the link goes down and comes back (flapping)",
     ),
@@ -277,7 +278,7 @@ FABRIC_FAULTS = (
         "DEVICE OTHER",
         2,
         ("mlx5_1", "mlx5_6"),
-        "fabric.cabling",
+        fabric_ids.CABLING,
         "HOST/mlx5_1",
         "two cables are swapped: mlx5_1 of * is in port * of leaf-7, mlx5_6 of * is in port * of leaf-2",
     ),
@@ -289,7 +290,7 @@ FABRIC_FAULTS = (
         "DEVICE OTHER",
         2,
         ("mlx5_2", "mlx5_5"),
-        "fabric.cabling",
+        fabric_ids.CABLING,
         "HOST/mlx5_2",
         "mlx5_2 of * is in port 33 of leaf-6, but belongs in leaf-3; leaf-6 holds mlx5_5 of * already",
     ),
@@ -301,7 +302,7 @@ FABRIC_FAULTS = (
         "DEVICE",
         1,
         ("mlx5_7",),
-        "fabric.ports",
+        fabric_ids.PORTS,
         "HOST/mlx5_7",
         "mlx5_7 is missing: 7 InfiniBand ports, the class has 8",
         drains=True,
@@ -314,7 +315,7 @@ FABRIC_FAULTS = (
         "DEVICE [VERSION]",
         1,
         ("mlx5_6",),
-        "fabric.firmware",
+        fabric_ids.FIRMWARE,
         "HOST/mlx5_6",
         "mlx5_6 has firmware 20.38.1002, ConnectX-6 wants 20.43.8002 or newer (of older branches: 20.39.8002)",
     ),
@@ -326,7 +327,7 @@ FABRIC_FAULTS = (
         "LEAF [SPINE]",
         1,
         ("leaf-4",),
-        "fabric.cabling",
+        fabric_ids.CABLING,
         "cluster",
         "0 of 1 cables between leaf-4 and spine-2 are up",
     ),

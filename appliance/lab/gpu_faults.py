@@ -17,6 +17,8 @@ from appliance.lab.fault import Fault
 from appliance.lab.hardware import DRIVERS
 from appliance.lab.nvml import State, Value
 from appliance.lab.spec import Rack, RackHost
+from appliance.stages.base import ids as base_ids
+from appliance.stages.gpu import ids as gpu_ids
 
 OTHER_DRIVER, OTHER_CUDA = DRIVERS["535"]
 MOST_XID = 999
@@ -55,7 +57,7 @@ SYMPTOMS = (
         "gpu-lost",
         "the driver has lost the GPU",
         {"lost": 1},
-        check="gpu.error",
+        check=gpu_ids.ERROR,
         says="the driver cannot reach it: DeviceGetHandleByIndex_v2: GPU is lost",
         drains=True,
     ),
@@ -65,7 +67,7 @@ SYMPTOMS = (
         {"off_bus": 1},
         on_bus=False,
         xid=FALLEN_OFF,
-        check="gpu.count",
+        check=gpu_ids.COUNT,
         target="HOST",
         says="7 GPUs are on the PCI bus, the class has 8; none at 0000:4e:00.0, where the other hosts have one",
         drains=True,
@@ -74,7 +76,7 @@ SYMPTOMS = (
         "ecc",
         "the GPU's memory has uncorrectable errors",
         {"ecc_uncorrected_volatile": 2, "ecc_uncorrected_aggregate": 2},
-        check="gpu.ecc",
+        check=gpu_ids.ECC,
         says="2 memory errors could not be corrected since the driver was loaded",
         drains=True,
     ),
@@ -82,14 +84,14 @@ SYMPTOMS = (
         "remap-pending",
         "a row of the GPU's memory waits to be remapped",
         {"remap_pending": 1, "remapped_uncorrectable": 1},
-        check="gpu.remap",
+        check=gpu_ids.REMAP,
         says="a failing memory row waits to be replaced; running jobs are safe",
     ),
     Symptom(
         "remap-failed",
         "a row of the GPU's memory could not be remapped",
         {"remap_failed": 1, "remapped_uncorrectable": 8},
-        check="gpu.remap",
+        check=gpu_ids.REMAP,
         says="a failing memory row could not be replaced",
         drains=True,
     ),
@@ -97,7 +99,7 @@ SYMPTOMS = (
         "sram-exceeded",
         "the GPU's on-chip memory has more errors than the driver tolerates",
         {"sram_exceeded": 1},
-        check="gpu.ecc",
+        check=gpu_ids.ECC,
         says="its on-chip memory (SRAM) is spent: the GPU counts its errors over the threshold",
         drains=True,
     ),
@@ -105,21 +107,21 @@ SYMPTOMS = (
         "thermal",
         "the GPU slows down because it is too hot",
         {**UNDER_LOAD, REASONS: SLOWDOWN | THERMAL, "temperature": 90, "sm_clock": 345},
-        check="gpu.temperature",
+        check=gpu_ids.TEMPERATURE,
         says="90 °C: it slows down from 89 °C",
     ),
     Symptom(
         "power-brake",
         "the GPU slows down because its power is cut back from outside",
         {**UNDER_LOAD, REASONS: SLOWDOWN | POWER_BRAKE, "sm_clock": 345},
-        check="gpu.clocks",
+        check=gpu_ids.CLOCKS,
         says="the host's power supply orders it to slow down (power brake)",
     ),
     Symptom(
         "nvlink-down",
         "one NVLink of the GPU is down",
         {"nvlinks_down": 1},
-        check="gpu.nvlink",
+        check=gpu_ids.NVLINK,
         says="1 of 12 NVLinks are down",
         drains=True,
     ),
@@ -128,7 +130,7 @@ SYMPTOMS = (
         "the GPU's PCIe link has 8 lanes",
         {"pcie_width": 8},
         {"current_link_width": "8"},
-        check="gpu.pcie",
+        check=gpu_ids.PCIE,
         says="it runs at x8, it could at x16",
         drains=True,
     ),
@@ -137,14 +139,14 @@ SYMPTOMS = (
         "the GPU's PCIe link stays at generation 1 under load",
         {**UNDER_LOAD, "pcie_generation": 1},
         {"current_link_speed": sysfs.SPEEDS[1]},
-        check="gpu.pcie",
+        check=gpu_ids.PCIE,
         says="it runs at Gen1 under load (98 % busy), the class has Gen4",
     ),
     Symptom(
         "aer-fatal",
         "the GPU's PCIe link was lost for a moment",
         sysfs=board.pcie_counters(aer_dev_fatal={"SDES": 1}),
-        check="base.pcie_errors",
+        check=base_ids.PCIE_ERRORS,
         target="HOST/0000:4e:00.0",
         says="1 fatal PCIe error of the GPU since it came up: its link was lost or reset",
         drains=True,
@@ -336,7 +338,7 @@ XID = Fault(
     "NUMBER [GPU]",
     1,
     ("95", "3"),
-    "gpu.xid",
+    gpu_ids.XID,
     "HOST/GPU 3",
     "Xid 95: an uncorrectable memory error spread beyond the job it hit, * min ago",
     True,
@@ -347,7 +349,7 @@ DRIVER = Fault(
     _change_driver,
     _restore_driver,
     "[VERSION]",
-    check="gpu.driver",
+    check=gpu_ids.DRIVER,
     says=f"driver {OTHER_DRIVER} is not of branch 580",
 )
 WRONG_MANAGER = Fault(
@@ -356,7 +358,7 @@ WRONG_MANAGER = Fault(
     _change_manager,
     _restore_manager,
     "[VERSION]",
-    check="gpu.fabric_manager",
+    check=gpu_ids.FABRIC_MANAGER,
     says=f"fabric manager {OTHER_DRIVER} beside driver *: it refuses to start",
 )
 STOPPED_MANAGER = Fault(
@@ -364,7 +366,7 @@ STOPPED_MANAGER = Fault(
     "the fabric manager does not run",
     _stop_manager,
     _start_manager,
-    check="gpu.fabric_manager",
+    check=gpu_ids.FABRIC_MANAGER,
     says="the fabric manager is inactive, enabled at boot",
     drains=True,
 )

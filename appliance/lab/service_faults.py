@@ -7,6 +7,9 @@ from appliance.errors import ApplianceError
 from appliance.lab import cgroups
 from appliance.lab.fault import Action, Fault
 from appliance.lab.spec import Rack, RackHost
+from appliance.stages.base import ids as base_ids
+from appliance.stages.slurm import ids as slurm_ids
+from appliance.stages.storage import ids as storage_ids
 
 KEY = "/etc/munge/munge.key"
 KEPT = "/var/lib/appliance-lab/munge.key"
@@ -44,7 +47,7 @@ SERVICE_FAULTS = (
         "munge has another key than the site's other hosts",
         _by(OTHER_KEY, "slurm"),
         _by(OWN_KEY, "slurm"),
-        check="slurm.munge",
+        check=slurm_ids.MUNGE,
         says="its munge key is not the site's: no other host accepts what it signs",
     ),
     Fault(
@@ -52,7 +55,7 @@ SERVICE_FAULTS = (
         "the daemon that keeps the clock right does not run",
         _by("systemctl stop chrony", "base"),
         _by("systemctl start chrony", "base"),
-        check="base.units",
+        check=base_ids.UNITS,
         target="HOST/chrony.service",
         says="the unit is inactive (dead)",
     ),
@@ -61,7 +64,7 @@ SERVICE_FAULTS = (
         "scratch is not mounted",
         _by("systemctl stop scratch.mount", "storage"),
         _by("systemctl start scratch.mount", "storage"),
-        check="storage.scratch",
+        check=storage_ids.SCRATCH,
         says="nothing is mounted at /scratch",
         drains=True,
     ),
@@ -70,7 +73,7 @@ SERVICE_FAULTS = (
         "somebody has flushed the firewall's rules",
         _by("nft flush ruleset", "base"),
         _by("systemctl restart appliance-firewall", "base"),
-        check="base.drift",
+        check=base_ids.DRIFT,
         says="changed since it was deployed: nftables inet appliance (loaded → not loaded)",
     ),
     Fault(
@@ -78,7 +81,7 @@ SERVICE_FAULTS = (
         "no program runs from scratch any more",
         _by("mount -o remount,bind,noexec /scratch", "storage"),
         _by("mount -o remount,bind,exec /scratch", "storage"),
-        check="base.drift",
+        check=base_ids.DRIFT,
         says="changed since it was deployed: mount options /scratch (none → noexec)",
     ),
     Fault(
@@ -86,7 +89,7 @@ SERVICE_FAULTS = (
         "somebody's own prolog lies beside the appliance's",
         _by(f"echo '# somebody' > {PROLOG}", "slurm"),
         _by(f"rm -f {PROLOG}", "slurm"),
-        check="base.foreign",
+        check=base_ids.FOREIGN,
         target=f"HOST{PROLOG}",
         says=f'{PROLOG} is not the appliance\'s (of root, * UTC): "# somebody"',
     ),
@@ -95,7 +98,7 @@ SERVICE_FAULTS = (
         "a file that sshd reads first allows empty passwords",
         _by(f"echo 'PermitEmptyPasswords yes' > {SETTINGS}", "base"),
         _by(f"rm -f {SETTINGS}", "base"),
-        check="base.foreign",
+        check=base_ids.FOREIGN,
         target=f"HOST{SETTINGS}",
         says=f'{SETTINGS} is not the appliance\'s (of root, * UTC): "PermitEmptyPasswords yes"',
     ),

@@ -2,7 +2,7 @@
 
 A package holds all there is to its stage but the role: ``stage`` (its declaration), ``site`` (its section of the site),
 ``rules`` (what a schema cannot say of it), ``variables`` (what its role is given), ``collect`` (what the probe asks; standard
-library only), ``facts`` (what comes of that), ``checks``, ``alerts``. What has several of a kind has a package of that name.
+library only), ``facts`` (what comes of that), ``ids`` (how its checks are called), ``checks``, ``alerts``. What has several of a kind has a package of that name.
 Lists of all stages, rules, checks and alerts are made of these parts by their names.
 """
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import time
 
+from appliance.stages.base import ids as base_ids
+from appliance.stages.gpu import ids as gpu_ids
 from appliance.watch import verdict
 from appliance.watch.bound import take_out
 from appliance.watch.scontrol import PREFIX, Silent
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from appliance.watch.verdict import Verdict
 
 BY_PERSONS = (
-    *("gpu.count", "gpu.error", "gpu.ecc", "gpu.remap", "gpu.xid", "gpu.pcie"),
-    *("base.memory_errors", "base.pcie_errors", "base.nvme"),
+    *(gpu_ids.COUNT, gpu_ids.ERROR, gpu_ids.ECC, gpu_ids.REMAP, gpu_ids.XID, gpu_ids.PCIE),
+    *(base_ids.MEMORY_ERRORS, base_ids.PCIE_ERRORS, base_ids.NVME),
 )
 """Faults that a reboot or a reset hides, and does not mend: a person gives the host back, or has stage slurm prove it."""
 WRITTEN = re.compile(PREFIX + r"([a-z_]+\.[a-z_]+) .*\[root@[^\]]*\]$")

@@ -1,4 +1,4 @@
-"""Packs the program as the file a GPU host keeps: with the probe, and with what the stages collect."""
+"""Packs the program as the file a GPU host keeps: with the probe, with what the stages collect, and with their ids."""
 
 from functools import cache
 from pathlib import Path
@@ -16,4 +16,6 @@ def executable() -> bytes:
     own = [path for path in sorted(HERE.glob("*.py")) if path.name not in bundle.STAYS]
     files = [(f"appliance/watch/{path.name}", path.read_bytes()) for path in own]
     carried = [(name, path.read_bytes() if path else b"") for name, path in bundle.sources()]
+    ids = sorted(bundle.STAGES.glob("*/ids.py"))
+    carried += [(f"appliance/stages/{path.parent.name}/ids.py", path.read_bytes()) for path in ids]
     return bundle.packed([*carried, *files, ("__main__.py", START)], before=SHEBANG)

@@ -7,6 +7,7 @@ import os
 from appliance.probe import files
 from appliance.probe.command import ended
 from appliance.probe.problems import Unreadable
+from appliance.stages.slurm import ids as slurm_ids
 from appliance.watch.verdict import Cause
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 FOLDER = "/etc/slurm/health.d"
 SECONDS = 20.0
-CHECK = "slurm.watch"
 
 
 def causes(folder: str = FOLDER) -> Iterator[Cause]:
@@ -27,8 +27,8 @@ def causes(folder: str = FOLDER) -> Iterator[Cause]:
         try:
             status, out, err = ended([path], SECONDS)
         except Unreadable as error:
-            yield Cause(CHECK, str(error), name)
+            yield Cause(slurm_ids.WATCH, str(error), name)
             continue
         if status:
             said = (out + err).strip().splitlines()
-            yield Cause(CHECK, said[0][:120] if said else f"ended with {status}", name)
+            yield Cause(slurm_ids.WATCH, said[0][:120] if said else f"ended with {status}", name)

@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 import re
 
+from appliance.stages.base import ids as base_ids
+from appliance.stages.fabric import ids as fabric_ids
+from appliance.stages.gpu import ids as gpu_ids
+from appliance.stages.slurm import ids as slurm_ids
+from appliance.stages.storage import ids as storage_ids
 from appliance.watch.verdict import Cause
 
 TYPE_CHECKING = False
@@ -53,17 +58,17 @@ def _gpus(facts: Facts, expects: Facts) -> Iterator[Cause]:
     on_bus = facts.get("pci_gpus")
     if on_bus is not None and on_bus < wanted:
         yield Cause(
-            "gpu.count",
+            gpu_ids.COUNT,
             f"{_plural(on_bus, 'GPU is', 'GPUs are')} on the PCI bus, the class has {wanted}",
         )
     if not facts.get("gpus"):
         if wanted and on_bus:
             said = facts.get("errors", {}).get("gpus", "none is loaded")
-            yield Cause("gpu.driver", f"no driver answers: {said}")
+            yield Cause(gpu_ids.DRIVER, f"no driver answers: {said}")
         return
     devices = facts["gpus"]["devices"]
     if on_bus is not None and len(devices) < on_bus <= wanted:
-        yield Cause("gpu.count", f"the driver answers for {len(devices)} of {on_bus} GPUs")
+        yield Cause(gpu_ids.COUNT, f"the driver answers for {len(devices)} of {on_bus} GPUs")
     for gpu in devices:
         for check, said in _gpu(gpu, expects):
             yield Cause(check, said, f"GPU {gpu['index']}")
@@ -72,20 +77,23 @@ def _gpus(facts: Facts, expects: Facts) -> Iterator[Cause]:
 def _gpu(gpu: Facts, expects: Facts) -> Iterator[tuple[str, str]]:
     """At most one of each check."""
     if gpu.get("error") or not gpu["bus_id"]:
-        yield "gpu.error", f"the driver cannot reach it: {gpu.get('error') or 'no address'}"
+        yield gpu_ids.ERROR, f"the driver cannot reach it: {gpu.get('error') or 'no address'}"
         return
     if gpu.get("sram_exceeded") or (gpu.get("sram_uncorrected") or 0) > SRAM_MOST:
-        yield "gpu.ecc", "its on-chip memory (SRAM) is spent"
+        yield gpu_ids.ECC, "its on-chip memory (SRAM) is spent"
     elif gpu.get("ecc_uncorrected"):
-        yield "gpu.ecc", f"{_plural(gpu['ecc_uncorrected'], 'memory error')} could not be corrected"
+        yield (
+            gpu_ids.ECC,
+            f"{_plural(gpu['ecc_uncorrected'], 'memory error')} could not be corrected",
+        )
     if gpu.get("remap_failed"):
-        yield "gpu.remap", "a failing memory row could not be replaced"
+        yield gpu_ids.REMAP, "a failing memory row could not be replaced"
     width = gpu.get("pcie_width")
     if width and width < expects["pcie_width"]:
-        yield "gpu.pcie", f"it runs at x{width} of x{expects['pcie_width']}"
+        yield gpu_ids.PCIE, f"it runs at x{width} of x{expects['pcie_width']}"
     links, active = expects["nvlinks"].get(gpu.get("name"), 0), gpu.get("nvlinks_active")
     if active is not None and active < links and not gpu.get("mig_enabled"):
-        yield "gpu.nvlink", f"{links - active} of {links} NVLinks are down"
+        yield gpu_ids.NVLINK, f"{links - active} of {links} NVLinks are down"
 
 
 def _plural(count: int, noun: str, many: str = "") -> str:
@@ -102,12 +110,12 @@ def _xids(facts: Facts, expects: Facts) -> Iterator[Cause]:
             if event["code"] == FELL_OFF and not part.startswith("GPU "):
                 continue  # The count tells the same.
             words = PROCESS.sub("", event["text"].partition("): ")[2])[:80]
-            told[part, str(event["code"])] = Cause("gpu.xid", f"Xid {words}", part, event["age"])
+            told[part, str(event["code"])] = Cause(gpu_ids.XID, f"Xid {words}", part, event["age"])
     for event in facts.get("switch_events") or ():
         if ", Fatal" in event["text"] and (event["age"] is None or event["age"] <= young):
             part = f"NVSwitch {event['bus_id']}"
             said = f"SXid {event['code']}, fatal"
-            told[part, str(event["code"])] = Cause("gpu.xid", said, part, event["age"])
+            told[part, str(event["code"])] = Cause(gpu_ids.XID, said, part, event["age"])
     yield from told.values()
 
 
@@ -125,7 +133,7 @@ def _devices(expects: Facts) -> Iterator[Cause]:
     gone = [at for at in expects["devices"] if not os.path.exists(at)]  # noqa: PTH110
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        yield Cause("slurm.gres", f"the device {gone[0]}{more} is missing")
+        yield Cause(slurm_ids.GRES, f"the device {gone[0]}{more} is missing")
 
 
 def _board(facts: Facts) -> Iterator[Cause]:
@@ -134,26 +142,26 @@ def _board(facts: Facts) -> Iterator[Cause]:
     if memory and memory["uncorrected"]:
         bad = [module["label"] for module in memory["modules"] if module["uncorrected"]]
         said = f"{_plural(memory['uncorrected'], 'memory error')} could not be corrected"
-        yield Cause("base.memory_errors", said, ", ".join(bad))
+        yield Cause(base_ids.MEMORY_ERRORS, said, ", ".join(bad))
     for device in (facts.get("pcie_errors") or {}).get("errors", ()):
         if device["fatal"]:
             said = f"{_plural(device['fatal'], 'fatal PCIe error')} of {device['device']}"
-            yield Cause("base.pcie_errors", said, device["at"])
+            yield Cause(base_ids.PCIE_ERRORS, said, device["at"])
     for drive in (facts.get("nvme") or {}).get("notable", ()):
         if drive.get("dead"):
-            yield Cause("base.nvme", "the kernel has given it up", drive["name"])
+            yield Cause(base_ids.NVME, "the kernel has given it up", drive["name"])
         elif drive["warning"] & LOST:
-            yield Cause("base.nvme", "it is read-only, or calls itself unreliable", drive["name"])
+            yield Cause(base_ids.NVME, "it is read-only, or calls itself unreliable", drive["name"])
 
 
 def _units(facts: Facts, expects: Facts) -> Iterator[Cause]:
     units = facts.get("units", {})
     munge = units.get("munge.service", {})
     if munge.get("active", "active") not in {"active", "unknown"}:
-        yield Cause("slurm.munge", f"munge is {munge['active']}")
+        yield Cause(slurm_ids.MUNGE, f"munge is {munge['active']}")
     manager = units.get("nvidia-fabricmanager.service", {})
     if expects["fabric_manager"] and manager.get("active", "active") not in {"active", "unknown"}:
-        yield Cause("gpu.fabric_manager", f"the fabric manager is {manager['active']}")
+        yield Cause(gpu_ids.FABRIC_MANAGER, f"the fabric manager is {manager['active']}")
 
 
 def _ports(facts: Facts, expects: Facts) -> Iterator[Cause]:
@@ -162,27 +170,29 @@ def _ports(facts: Facts, expects: Facts) -> Iterator[Cause]:
     ports = [port for port in facts["ports"] if port["link_layer"] == expects["link_layer"]]
     if len(ports) < expects["ports"]:
         said = f"{_plural(len(ports), expects['link_layer'] + ' port')}, the class has {expects['ports']}"
-        yield Cause("fabric.ports", said)
+        yield Cause(fabric_ids.PORTS, said)
     if len(ports) > expects["ports"] and expects["link_layer"] == "Ethernet":
         # More than the class has: which of them the fabric is, the host alone cannot know.
         ports = [port for port in ports if port["state"].upper().endswith("ACTIVE")]
     for port in ports:
         if "LINKUP" not in port["physical"].upper():
-            yield Cause("fabric.state", f"port {port['port']} is {port['state']}", port["device"])
+            yield Cause(fabric_ids.STATE, f"port {port['port']} is {port['state']}", port["device"])
         elif not port["state"].upper().endswith("ACTIVE"):
-            yield Cause("fabric.active", f"port {port['port']} is {port['state']}", port["device"])
+            yield Cause(
+                fabric_ids.ACTIVE, f"port {port['port']} is {port['state']}", port["device"]
+            )
         elif 0 < (port["rate"] or 0) < expects["rate_gbps"]:
             said = f"{port['rate']:g} of {expects['rate_gbps']:g} Gb/s"
-            yield Cause("fabric.rate", said, port["device"])
+            yield Cause(fabric_ids.RATE, said, port["device"])
 
 
 def _mounts(facts: Facts, expects: Facts) -> Iterator[Cause]:
     if "filesystems" not in facts:
         return
     known = {found["at"]: found for found in facts["filesystems"]}
-    wanted = [("storage.mount", at) for at in expects["mounts"]]
+    wanted = [(storage_ids.MOUNT, at) for at in expects["mounts"]]
     if expects["scratch"]:
-        wanted.append(("storage.scratch", expects["scratch"]))
+        wanted.append((storage_ids.SCRATCH, expects["scratch"]))
     for check, at in wanted:
         if at not in known:
             yield Cause(check, f"nothing is mounted at {at}, or it does not answer")
@@ -197,15 +207,15 @@ def _disk(facts: Facts, expects: Facts) -> Iterator[Cause]:
         if found["type"] not in LOCAL or not found["size"]:
             continue
         if found["turned"] or (found["at"] == "/" and found["read_only"]):
-            yield Cause("base.disk", f"{found['at']} can only be read: errors of its disk")
+            yield Cause(base_ids.DISK, f"{found['at']} can only be read: errors of its disk")
         same = (found["size"], found["free"])
         percent = 100 * found["free"] / found["size"]
         if not found["read_only"] and percent < expects["disk_percent"] and same not in told:
             told.add(same)
-            yield Cause("base.disk", f"{found['at']} has {percent:.1f} % free")
+            yield Cause(base_ids.DISK, f"{found['at']} has {percent:.1f} % free")
 
 
 def _clock(facts: Facts) -> Iterator[Cause]:
     offset = facts.get("clock", {}).get("offset")
     if offset is not None and abs(offset) > CLOCK_SECONDS:
-        yield Cause("base.clock", f"the clock is {abs(offset):.0f} s off")
+        yield Cause(base_ids.CLOCK, f"the clock is {abs(offset):.0f} s off")

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from appliance.engine.remaining import DRIFT
 from appliance.lab.board_faults import REPEATED
 from appliance.lab.fabric_faults import LINK_LOSSES, SYMBOL_ERRORS
 from appliance.lab.fault import Fault
@@ -23,6 +22,7 @@ from appliance.models.plan import Plan
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import RunRecord
 from appliance.report.findings import Roots
+from appliance.stages.base import ids as base_ids
 from appliance.stages.catalog import STAGES
 from tests.integration.deployed import ADMIN, Deployed, appliance
 
@@ -169,7 +169,7 @@ def is_mended(planned: Plan, told: CheckResult) -> bool:
     """Whether the plan lets a stage that proves it, or puts it back, run on that host, says why, and finds nothing else wrong."""
     proofs = {stage.name: stage.checks for stage in STAGES}
     cells = [c for c in planned.by_host(told.host or "") if c.action.changes and c.why]
-    is_put_back = told.id == DRIFT and bool(cells)
+    is_put_back = told.id == base_ids.DRIFT and bool(cells)
     is_proved = any(told.id in proofs.get(c.stage, ()) for c in cells)
     return (is_put_back or is_proved) and not wrong(planned.results)
 

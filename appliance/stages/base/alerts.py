@@ -1,6 +1,8 @@
 """Alerts about the machines: they answer, have room, time and memory, and their services run."""
 
 from appliance.alerts.alert import Alert, Severity
+from appliance.stages.base import ids
+from appliance.stages.observe import ids as observe_ids
 
 ON_DISK = '{fstype!~"tmpfs|ramfs|squashfs|iso9660"}'
 
@@ -14,7 +16,7 @@ ALERTS = (
         summary="{{ $labels.instance }} has not answered for two minutes",
         remedy="Look at its console and power. If it runs: systemctl status prometheus-node-exporter, then the "
         "management network.",
-        check="observe.targets",
+        check=observe_ids.TARGETS,
     ),
     Alert(
         name="FilesystemFilling",
@@ -26,7 +28,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: {{ $labels.mountpoint }} will be full within a day",
         remedy="Find what grows: du -xh --max-depth=2 {{ $labels.mountpoint }} | sort -h | tail",
-        check="base.disk",
+        check=ids.DISK,
     ),
     Alert(
         name="FilesystemFull",
@@ -38,7 +40,7 @@ ALERTS = (
         summary="{{ $labels.instance }}: {{ $labels.mountpoint }} has {{ $value | humanizePercentage }} left",
         remedy="Free room now: du -xh --max-depth=2 {{ $labels.mountpoint }} | sort -h | tail; "
         "journalctl --vacuum-size=1G",
-        check="base.disk",
+        check=ids.DISK,
     ),
     Alert(
         name="InodesGone",
@@ -50,7 +52,7 @@ ALERTS = (
         summary="{{ $labels.instance }}: {{ $labels.mountpoint }} has {{ $value | humanizePercentage }} of its "
         "inodes left",
         remedy="Find the folder with too many small files: du --inodes -xd2 {{ $labels.mountpoint }} | sort -n | tail",
-        check="base.disk",
+        check=ids.DISK,
     ),
     Alert(
         name="ClockOff",
@@ -61,7 +63,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: the clock is off by {{ $value | humanizeDuration }}",
         remedy="chronyc sources -v and chronyc tracking there; munge refuses hosts whose clocks differ.",
-        check="base.clock",
+        check=ids.CLOCK,
     ),
     Alert(
         name="UnitFailed",
@@ -72,7 +74,7 @@ ALERTS = (
         summary="{{ $labels.instance }}: {{ $labels.name }} has failed",
         remedy="systemctl status {{ $labels.name }} and journalctl -u {{ $labels.name }} there; systemctl "
         "reset-failed once mended.",
-        check="base.failed_units",
+        check=ids.FAILED_UNITS,
     ),
     Alert(
         name="MemoryLow",
@@ -82,7 +84,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }} has {{ $value | humanizePercentage }} of its memory left",
         remedy="ps aux --sort=-rss | head there; hold jobs to their share with Slurm's ConstrainRAMSpace.",
-        check="base.memory",
+        check=ids.MEMORY,
     ),
     Alert(
         name="ProcessesKilledForMemory",
@@ -93,7 +95,7 @@ ALERTS = (
         summary="{{ $labels.instance }}: the kernel ended processes for want of memory",
         remedy="journalctl -k -g 'Out of memory|oom-kill' there names them; give the job more memory or hold it to "
         "its share.",
-        check="base.memory",
+        check=ids.MEMORY,
     ),
     Alert(
         name="MemoryErrorsUncorrected",
@@ -103,7 +105,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary="{{ $labels.instance }}: memory errors not corrected since it was started: {{ $value }}",
         remedy="Drain the host and replace the module: appliance health --check base.memory_errors names it.",
-        check="base.memory_errors",
+        check=ids.MEMORY_ERRORS,
     ),
     Alert(
         name="MemoryErrorsCorrected",
@@ -113,6 +115,6 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: {{ $value | humanize }} memory errors were corrected within a day",
         remedy="Replace the module at the next occasion: appliance health --check base.memory_errors names it.",
-        check="base.memory_errors",
+        check=ids.MEMORY_ERRORS,
     ),
 )

@@ -1,14 +1,15 @@
 """What stage base explains of the checks of later stages."""
 
 from appliance.checks.causes import Cause, Condition, Effect, always, both, names_only
+from appliance.stages.base import ids
 
-FULL_DISK = Cause("base.disk", "nothing that writes works on a full disk")
+FULL_DISK = Cause(ids.DISK, "nothing that writes works on a full disk")
 
 
 def unit_failed(*units: str, when: Condition = always) -> Effect:
     """Where every unit that is called failed is one of these, the check of them says what is wrong."""
     return Effect(
-        "base.failed_units",
+        ids.FAILED_UNITS,
         "it is the unit that failed",
         when=both(when, names_only(*(f"{unit}.service" for unit in units))),
     )

@@ -1,6 +1,7 @@
 """Alerts about InfiniBand ports, on the node exporter's metrics."""
 
 from appliance.alerts.alert import Alert, Severity
+from appliance.stages.fabric import ids
 
 WHICH = "{{ $labels.instance }}: {{ $labels.device }} port {{ $labels.port }}"
 
@@ -15,7 +16,7 @@ ALERTS = (
         summary=WHICH + " is not active",
         remedy="appliance health --check fabric names the cable; reseat or exchange it. All ports of a host: look for "
         "the subnet manager.",
-        check="fabric.state",
+        check=ids.STATE,
     ),
     Alert(
         name="FabricPortSlow",
@@ -27,7 +28,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary=WHICH + " runs at {{ $value | humanize }}B/s, slower than the fastest port",
         remedy="appliance health --check fabric.rate; reseat the cable: a lane that does not train halves the rate.",
-        check="fabric.rate",
+        check=ids.RATE,
     ),
     Alert(
         name="FabricErrorsGrow",
@@ -38,7 +39,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary=WHICH + " counts {{ $value | humanize }} errors an hour",
         remedy="Clean or exchange the cable, then the port; appliance health --check fabric.errors compares counters.",
-        check="fabric.errors",
+        check=ids.ERRORS,
     ),
     Alert(
         name="FabricLinkFlaps",
@@ -48,6 +49,6 @@ ALERTS = (
         severity=Severity.WARNING,
         summary=WHICH + " went down {{ $value | humanize }} times within an hour",
         remedy="Reseat or exchange the cable; look whether the other end flaps as well (iblinkinfo).",
-        check="fabric.errors",
+        check=ids.ERRORS,
     ),
 )

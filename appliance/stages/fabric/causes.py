@@ -2,6 +2,7 @@
 
 from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.models.result import CheckResult
+from appliance.stages.fabric import ids
 
 
 def names_part(cause: CheckResult, effect: CheckResult) -> bool:
@@ -10,11 +11,11 @@ def names_part(cause: CheckResult, effect: CheckResult) -> bool:
 
 
 PORT_MISSING = Cause(
-    "fabric.ports", "the adapter that is missing is the one they speak of", when=names_part
+    ids.PORTS, "the adapter that is missing is the one they speak of", when=names_part
 )
-NO_PORT = Cause("fabric.ports", "without a port there is nothing to judge", when=is_unknown)
-OTHER_FABRIC = Cause("fabric.sm", "its ports hang on another fabric")
-LINK_DOWN = Cause("fabric.state", "the port's link is down", Reach.PART)
+NO_PORT = Cause(ids.PORTS, "without a port there is nothing to judge", when=is_unknown)
+OTHER_FABRIC = Cause(ids.SM, "its ports hang on another fabric")
+LINK_DOWN = Cause(ids.STATE, "the port's link is down", Reach.PART)
 
 
 def waits_for_all(cause: CheckResult, effect: CheckResult) -> bool:

@@ -5,6 +5,7 @@ exporter is not told to export never fires; docs/boards.md names those that its 
 """
 
 from appliance.alerts.alert import Alert, Severity
+from appliance.stages.gpu import ids
 
 WHICH = "{{ $labels.instance }}: GPU {{ $labels.gpu }}"
 OF_APPLICATIONS = (13, 31, 43, 45)
@@ -20,7 +21,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary="{{ $labels.instance }} shows fewer GPUs than within the last day: {{ $value }}",
         remedy="nvidia-smi -L and journalctl -k -g 'NVRM|Xid' there; drain the host, power it off and on.",
-        check="gpu.count",
+        check=ids.COUNT,
     ),
     Alert(
         name="GpuXid",
@@ -31,7 +32,7 @@ ALERTS = (
         summary=WHICH + " reported Xid {{ $value }}",
         remedy="appliance health --check gpu.xid says what the code means and whether to reset or reboot. The value "
         "stays until dcgm-exporter is restarted.",
-        check="gpu.xid",
+        check=ids.XID,
     ),
     Alert(
         name="GpuMemoryErrors",
@@ -41,7 +42,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary=WHICH + " had memory errors it could not correct",
         remedy="Drain the host, reset the GPU (nvidia-smi -r -i {{ $labels.gpu }}), then appliance health --check gpu.",
-        check="gpu.ecc",
+        check=ids.ECC,
     ),
     Alert(
         name="GpuRowsWait",
@@ -51,7 +52,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary=WHICH + " waits for a reset to replace a memory row",
         remedy="Drain the host when its jobs have ended and reset the GPU: nvidia-smi -r -i {{ $labels.gpu }}",
-        check="gpu.remap",
+        check=ids.REMAP,
     ),
     Alert(
         name="GpuRowsSpent",
@@ -61,7 +62,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary=WHICH + " has no spare memory row left",
         remedy="Drain the host and have the GPU replaced.",
-        check="gpu.remap",
+        check=ids.REMAP,
     ),
     Alert(
         name="GpuHot",
@@ -72,7 +73,7 @@ ALERTS = (
         summary=WHICH + " is at {{ $value }} °C",
         remedy="Look at fans, filters and blanking plates; appliance health --check gpu.temperature knows the GPU's own "
         "limit.",
-        check="gpu.temperature",
+        check=ids.TEMPERATURE,
     ),
     Alert(
         name="GpuSlowedByHeat",
@@ -82,7 +83,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary=WHICH + " slows down because of heat",
         remedy="appliance health --check gpu.clocks names the reason; look at fans and the air in front of the rack.",
-        check="gpu.clocks",
+        check=ids.CLOCKS,
     ),
     Alert(
         name="GpuPcieReplays",
@@ -92,7 +93,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary=WHICH + " repeats PCIe transfers",
         remedy="appliance health --check gpu.pcie; reseat the board or riser in the next maintenance.",
-        check="gpu.pcie",
+        check=ids.PCIE,
     ),
     Alert(
         name="GpuNvlinkErrors",
@@ -102,7 +103,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary=WHICH + " counts errors on its NVLinks",
         remedy="nvidia-smi nvlink -e there names the link; reseat the bridge or the board.",
-        check="gpu.nvlink",
+        check=ids.NVLINK,
     ),
     Alert(
         name="GpuMetricsSilent",
@@ -112,6 +113,6 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: dcgm-exporter does not answer, its GPUs are not watched",
         remedy="systemctl status nvidia-dcgm-exporter there; a driver that hangs makes it hang.",
-        check="gpu.driver",
+        check=ids.DRIVER,
     ),
 )

@@ -1,6 +1,7 @@
 """Alerts about limits of time on Kubernetes: they are not kept, or cannot be judged."""
 
 from appliance.alerts.alert import Alert, Severity
+from appliance.stages.limits import ids
 
 ALERTS = (
     Alert(
@@ -11,7 +12,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: limits of time have not been looked at for {{ $value | humanizeDuration }}",
         remedy="journalctl -u appliance-limits -u appliance-limits-token there says why; work runs on meanwhile.",
-        check="limits.running",
+        check=ids.RUNNING,
     ),
     Alert(
         name="LimitsStuck",
@@ -22,7 +23,7 @@ ALERTS = (
         summary="{{ $labels.instance }}: workloads that were ended at their limit and are still there: {{ $value }}",
         remedy="journalctl -u appliance-limits there names them; kubectl describe them: a finalizer, a controller that is "
         "down, or one that starts them again.",
-        check="limits.cluster",
+        check=ids.CLUSTER,
     ),
     Alert(
         name="LimitsUnknown",
@@ -33,6 +34,6 @@ ALERTS = (
         summary="{{ $labels.instance }}: workloads that cannot be judged and are left alone: {{ $value }}",
         remedy="journalctl -u appliance-limits there names each with its reason; for idle GPUs most often dcgm-exporter does "
         "not name pods (DCGM_EXPORTER_KUBERNETES) or is not scraped.",
-        check="limits.metrics",
+        check=ids.METRICS,
     ),
 )

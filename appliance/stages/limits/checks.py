@@ -19,10 +19,13 @@ from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Kind
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
+from appliance.stages.kubernetes import ids as kubernetes_ids
+from appliance.stages.limits import ids
 from appliance.stages.limits.facts import Limits
+from appliance.stages.observe import ids as observe_ids
 from appliance.text import plural
 
-NOT_RUNNING = Cause("limits.running", "what does not run looks at nothing", Reach.SITE)
+NOT_RUNNING = Cause(ids.RUNNING, "what does not run looks at nothing", Reach.SITE)
 
 
 UNIT = "appliance-limits.service"
@@ -157,7 +160,7 @@ def _why_none(view: View) -> Gap:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        "limits.running",
+        ids.RUNNING,
         "The program that keeps limits of time runs",
         CONTROL_HOSTS,
         _running,
@@ -166,26 +169,26 @@ CHECKS: tuple[Check, ...] = (
         explains=(unit_failed("appliance-limits"),),
     ),
     ClusterCheck(
-        "limits.cluster",
+        ids.CLUSTER,
         "Exactly one control host keeps limits of time",
         _cluster,
         "The one that holds the Lease sees the pods of all projects. It waits for appliance queue apply, which gives it its account, "
         "rights and limits. It fails on a token that is not accepted, rights that were taken, clocks that differ by a minute, and on "
         "work that was ended and is still there. It warns of work it leaves alone, as of an owner it does not know how to end.",
         causes=(
-            Cause("kubernetes.api", "the program asks this API", Reach.SITE),
+            Cause(kubernetes_ids.API, "the program asks this API", Reach.SITE),
             NOT_RUNNING,
         ),
     ),
     ClusterCheck(
-        "limits.metrics",
+        ids.METRICS,
         "The use of GPUs is known by pod",
         _metrics,
         "Work is idle only where dcgm-exporter's metrics say so for each of its GPUs, without a gap. Usual causes: dcgm-exporter does "
         "not name pods, Prometheus does not scrape it, a pod has a part of a GPU, whose use nobody can tell.",
         causes=(
             NOT_RUNNING,
-            Cause("observe.targets", "what is not scraped has no metrics", Reach.SITE),
+            Cause(observe_ids.TARGETS, "what is not scraped has no metrics", Reach.SITE),
         ),
     ),
 )

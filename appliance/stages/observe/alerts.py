@@ -1,6 +1,8 @@
 """Alerts about the watcher itself, and about checks that failed on somebody else's clock."""
 
 from appliance.alerts.alert import Alert, Severity
+from appliance.stages.base import ids as base_ids
+from appliance.stages.observe import ids
 
 ALERTS = (
     Alert(
@@ -11,7 +13,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary="Prometheus on {{ $labels.instance }} cannot evaluate rules: {{ $labels.rule_group }}",
         remedy="journalctl -u prometheus there; promtool check rules /etc/prometheus/rules/*.yml",
-        check="observe.rules",
+        check=ids.RULES,
     ),
     Alert(
         name="PrometheusKeepsOldConfiguration",
@@ -21,7 +23,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="Prometheus on {{ $labels.instance }} could not read its configuration and keeps an older one",
         remedy="promtool check config /etc/prometheus/prometheus.yml there; then appliance deploy --stage observe.",
-        check="observe.rules",
+        check=ids.RULES,
     ),
     Alert(
         name="MetricsOnDiskDamaged",
@@ -32,7 +34,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="Prometheus on {{ $labels.instance }} cannot keep its samples whole",
         remedy="Look at room and health of the disk below /var/lib/prometheus there; journalctl -u prometheus.",
-        check="base.disk",
+        check=base_ids.DISK,
     ),
     Alert(
         name="MetricFilesUnreadable",
@@ -42,7 +44,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: a file of metrics cannot be read",
         remedy="journalctl -u prometheus-node-exporter there names the file in /var/lib/prometheus/node-exporter.",
-        check="observe.exporter",
+        check=ids.EXPORTER,
     ),
     Alert(
         name="ClusterUnseen",
@@ -52,7 +54,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="Prometheus gets no metrics from {{ $labels.job }} of {{ $labels.instance }}",
         remedy="http://ADDRESS:9090/targets on the first control host says why; appliance health --check kubernetes whether it runs.",
-        check="observe.targets",
+        check=ids.TARGETS,
     ),
     Alert(
         name="AlertsUndelivered",
@@ -64,7 +66,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary="Alertmanager on {{ $labels.instance }} could not deliver by {{ $labels.integration }}",
         remedy="Which receiver, and why: appliance validate alerts.",
-        check="observe.receivers",
+        check=ids.RECEIVERS,
     ),
     Alert(
         name="CheckFailed",
@@ -84,6 +86,6 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="The checks of site {{ $labels.site }} were last made {{ $value | humanizeDuration }} ago",
         remedy="Look at the timer or cron line that runs appliance health --format prometheus.",
-        check="observe.exporter",
+        check=ids.EXPORTER,
     ),
 )

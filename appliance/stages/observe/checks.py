@@ -28,12 +28,15 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
+from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import unit_failed
+from appliance.stages.observe import ids
 from appliance.stages.observe.facts import Observe, Target
 from appliance.stages.observe.variables import DCGM_EXPORTER
+from appliance.stages.slurm import ids as slurm_ids
 
 NO_PROMETHEUS = Cause(
-    "observe.server",
+    ids.SERVER,
     "only Prometheus knows them",
     Reach.SITE,
     both(is_unknown, is_of("prometheus")),
@@ -224,7 +227,7 @@ def _silent(view: View, server: Host | None) -> Judgement:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        id="observe.targets",
+        id=ids.TARGETS,
         title="Prometheus scrapes every host",
         judge=judge_targets,
         explain="Asks Prometheus on the first control host for its targets. A host that is missing was added after the "
@@ -233,12 +236,12 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             SILENT,
             UNASKED,
-            Cause("observe.exporter", "without an exporter there is nothing to scrape"),
+            Cause(ids.EXPORTER, "without an exporter there is nothing to scrape"),
             NO_PROMETHEUS,
         ),
     ),
     ClusterCheck(
-        id="observe.rules",
+        id=ids.RULES,
         title="Alert rules are loaded",
         judge=judge_rules,
         explain="Counts the appliance's rules Prometheus has loaded and can evaluate; rules of the site's own do not count. "
@@ -250,7 +253,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     HostCheck(
-        id="observe.exporter",
+        id=ids.EXPORTER,
         title="The node exporter runs",
         roles=ALL_ROLES,
         judge=judge_exporter,
@@ -260,7 +263,7 @@ CHECKS: tuple[Check, ...] = (
         explains=(unit_failed("prometheus-node-exporter"),),
     ),
     HostCheck(
-        id="observe.server",
+        id=ids.SERVER,
         title="Prometheus runs",
         roles=frozenset({Role.CONTROL}),
         judge=judge_server,
@@ -271,7 +274,7 @@ CHECKS: tuple[Check, ...] = (
         explains=(unit_failed("prometheus"), unit_failed("prometheus-alertmanager")),
     ),
     ClusterCheck(
-        id="observe.receivers",
+        id=ids.RECEIVERS,
         title="Alerts reach who the site names",
         judge=judge_receivers,
         explain="Asks Alertmanager for its receivers and Prometheus whom it hands alerts to. That a message arrives is shown by "
@@ -282,7 +285,7 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_PROMETHEUS,
             Cause(
-                "observe.server",
+                ids.SERVER,
                 "only Alertmanager tells of alerts",
                 Reach.SITE,
                 is_of("prometheus-alertmanager"),
@@ -290,7 +293,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        id="observe.alerts",
+        id=ids.ALERTS,
         title="No alert fires",
         judge=judge_alerts,
         explain="Names the alerts that fire now. They are a warning here: the check of the area itself decides whether "
@@ -299,13 +302,13 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             same("host.reachable", "HostDown"),
-            same("base.disk", "FilesystemFull", "FilesystemFilling", "InodesGone"),
-            same("base.clock", "ClockOff"),
-            same("slurm.watch", "HostUnfitAndKept"),
-            same("observe.receivers", UNDELIVERED),
+            same(base_ids.DISK, "FilesystemFull", "FilesystemFilling", "InodesGone"),
+            same(base_ids.CLOCK, "ClockOff"),
+            same(slurm_ids.WATCH, "HostUnfitAndKept"),
+            same(ids.RECEIVERS, UNDELIVERED),
             NO_PROMETHEUS,
-            same("observe.targets", "HostDown"),
-            same("base.failed_units", "UnitFailed"),
+            same(ids.TARGETS, "HostDown"),
+            same(base_ids.FAILED_UNITS, "UnitFailed"),
         ),
     ),
 )

@@ -9,14 +9,17 @@ from appliance.checks.check import Check, ClusterCheck, View, failed, not_assess
 from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, Judgement, place
 from appliance.models.site import Host, Owner, Role
+from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.gpu.facts import Gpus
+from appliance.stages.kubernetes import ids as kubernetes_ids
 from appliance.stages.kubernetes.causes import NO_API
+from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts
 from appliance.stages.scheduler.queues.charts import Release, mig_strategy, releases
 from appliance.stages.scheduler.queues.network import NAME as POLICY
 from appliance.stages.scheduler.queues.network import OPERATOR, RESOURCE, shared
 
-NODE_NOT_READY = Cause("kubernetes.nodes", "a host that is not ready gives out nothing")
+NODE_NOT_READY = Cause(kubernetes_ids.NODES, "a host that is not ready gives out nothing")
 
 
 DEPLOY = "appliance deploy"
@@ -202,7 +205,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        "scheduler.releases",
+        ids.RELEASES,
         "Every chart is installed at its pinned version",
         _releases,
         "GPU Operator, Network Operator and the scheduler are releases of Helm. Each must be deployed at the version of "
@@ -214,7 +217,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        "scheduler.pods",
+        ids.PODS,
         "The pods of every release are ready",
         _pods,
         "All pods in a release's namespace count, those an operator makes too. Usual causes of one that is not ready: its image cannot "
@@ -222,11 +225,11 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
-            Cause("scheduler.releases", "what is not installed has no pods", Reach.PART),
+            Cause(ids.RELEASES, "what is not installed has no pods", Reach.PART),
         ),
     ),
     ClusterCheck(
-        "scheduler.gpus",
+        ids.GPUS,
         "The cluster may give out every GPU",
         _gpus,
         "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs, and with strategy "
@@ -236,17 +239,17 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             NODE_NOT_READY,
-            Cause("gpu.count", "the device plugin offers what GPUs there were"),
-            Cause("gpu.error", "the device plugin offers no GPU the driver has lost"),
-            Cause("gpu.driver", "without a driver the device plugin finds no GPU", when=no_value),
+            Cause(gpu_ids.COUNT, "the device plugin offers what GPUs there were"),
+            Cause(gpu_ids.ERROR, "the device plugin offers no GPU the driver has lost"),
+            Cause(gpu_ids.DRIVER, "without a driver the device plugin finds no GPU", when=no_value),
             Cause(
-                "scheduler.releases",
+                ids.RELEASES,
                 "the GPU Operator brings the device plugin",
                 Reach.SITE,
                 is_of("gpu-operator"),
             ),
             Cause(
-                "scheduler.pods",
+                ids.PODS,
                 "the device plugin is a pod of the GPU Operator",
                 Reach.SITE,
                 is_of("gpu-operator"),
@@ -254,7 +257,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        "scheduler.rdma",
+        ids.RDMA,
         "Pods may ask for the fabric's adapters",
         _rdma,
         "With scheduler.rdma: shared the Network Operator's device plugin tells kubelet that a host's adapters can be shared by so many pods. "
@@ -266,13 +269,13 @@ CHECKS: tuple[Check, ...] = (
             NO_API,
             NODE_NOT_READY,
             Cause(
-                "scheduler.releases",
+                ids.RELEASES,
                 "the Network Operator brings the device plugin",
                 Reach.SITE,
                 is_of("network-operator"),
             ),
             Cause(
-                "scheduler.pods",
+                ids.PODS,
                 "the device plugin is a pod of the Network Operator",
                 Reach.SITE,
                 is_of("network-operator"),

@@ -1,6 +1,7 @@
 """Alerts about Slurm, on the metrics role observe takes from it (files/usr/local/libexec/appliance/slurm_metrics.py)."""
 
 from appliance.alerts.alert import Alert, Severity
+from appliance.stages.slurm import ids
 
 ALERTS = (
     Alert(
@@ -11,7 +12,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary="Slurm's controller on {{ $labels.instance }} does not answer",
         remedy="systemctl status slurmctld munge there; journalctl -u slurmctld. Running jobs go on meanwhile.",
-        check="slurm.controller",
+        check=ids.CONTROLLER,
     ),
     Alert(
         name="SlurmAccountingSilent",
@@ -21,7 +22,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="Slurm's accounting on {{ $labels.instance }} does not answer",
         remedy="systemctl status slurmdbd mariadb there; slurmctld keeps what it could not send.",
-        check="slurm.accounting",
+        check=ids.ACCOUNTING,
     ),
     Alert(
         name="SlurmMetricsOld",
@@ -31,7 +32,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: queue metrics are {{ $value | humanizeDuration }} old",
         remedy="systemctl status appliance-slurm-metrics.timer; journalctl -u appliance-slurm-metrics there.",
-        check="slurm.controller",
+        check=ids.CONTROLLER,
     ),
     Alert(
         name="SlurmNodeLost",
@@ -42,7 +43,7 @@ ALERTS = (
         summary="{{ $labels.node }} is {{ $labels.state }} for Slurm and takes no jobs",
         remedy="scontrol show node {{ $labels.node }} gives the reason; once mended: scontrol update "
         "nodename={{ $labels.node }} state=resume",
-        check="slurm.nodes",
+        check=ids.NODES,
     ),
     Alert(
         name="SlurmNodeDrained",
@@ -53,7 +54,7 @@ ALERTS = (
         summary="{{ $labels.node }} has been kept from jobs for an hour",
         remedy="sinfo -R gives the reason and who set it; scontrol update nodename={{ $labels.node }} state=resume "
         "when the work there is done.",
-        check="slurm.nodes",
+        check=ids.NODES,
     ),
     Alert(
         name="HostUnfitAndKept",
@@ -64,7 +65,7 @@ ALERTS = (
         summary="{{ $labels.instance }} finds itself unfit for work, and Slurm gives it jobs all the same",
         remedy="appliance-watch look there says why; as many hosts as slurm.watch.most_out allows are out already (sinfo -R), or "
         "slurmctld does not answer.",
-        check="slurm.watch",
+        check=ids.WATCH,
     ),
     Alert(
         name="SlurmGpusIdleWhileJobsWait",
@@ -76,6 +77,6 @@ ALERTS = (
         summary="Jobs of partition {{ $labels.partition }} have waited {{ $value | humanizeDuration }} while GPUs are idle",
         remedy="squeue --start -p {{ $labels.partition }} gives reasons; large jobs wait for hosts to empty, limits of an "
         "account hold others.",
-        check="slurm.gres",
+        check=ids.GRES,
     ),
 )

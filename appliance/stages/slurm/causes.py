@@ -2,9 +2,10 @@
 
 from appliance.checks.causes import NAMED_CHECK, Cause, Reach, is_unknown
 from appliance.models.result import CheckResult, Kind
+from appliance.stages.slurm import ids
 
-NO_MUNGE = Cause("slurm.munge", "Slurm's daemons speak through munge")
-NO_CONTROLLER = Cause("slurm.controller", "only the controller knows them", Reach.SITE, is_unknown)
+NO_MUNGE = Cause(ids.MUNGE, "Slurm's daemons speak through munge")
+NO_CONTROLLER = Cause(ids.CONTROLLER, "only the controller knows them", Reach.SITE, is_unknown)
 UNFIT = Cause(NAMED_CHECK, "its own watch finds the host unfit for it")
 
 

@@ -1,6 +1,7 @@
 """Alerts about shared and local storage, on the node exporter's metrics."""
 
 from appliance.alerts.alert import Alert, Severity
+from appliance.stages.storage import ids
 
 ALERTS = (
     Alert(
@@ -12,7 +13,7 @@ ALERTS = (
         summary="{{ $labels.instance }}: {{ $labels.mountpoint }} does not answer",
         remedy="Look at the server first (appliance health --check storage.server), then umount -l and mount "
         "{{ $labels.mountpoint }} there.",
-        check="storage.mount",
+        check=ids.MOUNT,
     ),
     Alert(
         name="NfsRepeats",
@@ -22,7 +23,7 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }} repeats {{ $value | humanize }} NFS requests a second",
         remedy="The server is overloaded or packets are lost: look at its disks and at the storage network's ports.",
-        check="storage.mount",
+        check=ids.MOUNT,
     ),
     Alert(
         name="ScratchDegraded",
@@ -33,7 +34,7 @@ ALERTS = (
         summary="{{ $labels.instance }}: disks that array {{ $labels.device }} lacks: {{ $value }}",
         remedy="mdadm --detail /dev/{{ $labels.device }} there names the disk. Scratch is RAID 0: what lay on it is lost; "
         "replace the disk, then appliance deploy --stage storage.",
-        check="storage.scratch",
+        check=ids.SCRATCH,
     ),
     Alert(
         name="DiskBusy",
@@ -43,6 +44,6 @@ ALERTS = (
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: disk {{ $labels.device }} has been busy for half an hour",
         remedy="iostat -x 5 there shows the load; on the file server consider more disks or fewer readers.",
-        check="storage.export",
+        check=ids.EXPORT,
     ),
 )

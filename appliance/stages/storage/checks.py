@@ -20,6 +20,7 @@ from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.base.checks.room import is_remote
+from appliance.stages.storage import ids
 from appliance.stages.storage.site import Export, NfsMount
 from appliance.stages.storage.variables import mount_unit, server_host, source
 
@@ -244,7 +245,7 @@ def _holding(facts: HostFacts, path: str) -> Filesystem | None:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        id="storage.server",
+        id=ids.SERVER,
         title="The NFS server runs",
         roles=frozenset({Role.STORAGE}),
         judge=judge_server,
@@ -254,7 +255,7 @@ CHECKS: tuple[Check, ...] = (
         explains=(unit_failed("nfs-server", "nfs-ganesha"),),
     ),
     HostCheck(
-        id="storage.export",
+        id=ids.EXPORT,
         title="Exports can be written and have room",
         roles=frozenset({Role.STORAGE}),
         judge=judge_export,
@@ -264,7 +265,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(FULL_DISK,),
     ),
     HostCheck(
-        id="storage.client",
+        id=ids.CLIENT,
         title="Hosts have an NFS client",
         roles=ALL_ROLES,
         judge=judge_client,
@@ -273,7 +274,7 @@ CHECKS: tuple[Check, ...] = (
         limit="the kernel's client; libnfs in a container",
     ),
     HostCheck(
-        id="storage.mount",
+        id=ids.MOUNT,
         title="Shared directories are mounted",
         roles=ALL_ROLES,
         judge=judge_mount,
@@ -282,14 +283,14 @@ CHECKS: tuple[Check, ...] = (
         limit="storage.mounts of the site",
         causes=(
             Cause(
-                "storage.server",
+                ids.SERVER,
                 "nothing can be mounted from a server that does not run",
                 Reach.SITE,
             ),
         ),
     ),
     HostCheck(
-        id="storage.scratch",
+        id=ids.SCRATCH,
         title="Scratch is mounted and has room",
         roles=GPU_HOSTS,
         judge=judge_scratch,
@@ -298,7 +299,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(FULL_DISK,),
     ),
     HostCheck(
-        id="storage.scratch_size",
+        id=ids.SCRATCH_SIZE,
         title="Scratch has the class's size",
         roles=GPU_HOSTS,
         judge=judge_scratch_size,
@@ -306,7 +307,7 @@ CHECKS: tuple[Check, ...] = (
         limit="hardware.host.scratch_disk_gib of the profile",
         causes=(
             Cause(
-                "storage.scratch",
+                ids.SCRATCH,
                 "what is not mounted has no size",
                 when=lambda cause, effect: is_unknown(cause, effect) and effect.value is None,
             ),

@@ -11,7 +11,8 @@ from appliance.config.load import load_profile
 from appliance.models.images import Held, ImageLock, full, identity_of
 from appliance.models.result import CheckResult, Status
 from appliance.stages.catalog import CAUSES
-from appliance.stages.kubernetes.checks.images import CHECK, CHECKS, LOCK, running
+from appliance.stages.kubernetes import ids as kubernetes_ids
+from appliance.stages.kubernetes.checks.images import CHECKS, LOCK, running
 from appliance.stages.scheduler.facts import PodImage, SchedulerFacts
 from tests.unit.checks.test_kubernetes import facts
 from tests.unit.checks.test_scheduler import site
@@ -50,7 +51,7 @@ def judge(seen: View) -> dict[str, CheckResult]:
 @pytest.mark.parametrize("lock", [None, LOCKED])
 def test_images_that_are_the_same_everywhere_and_as_accepted_pass(lock: ImageLock | None) -> None:
     (found,) = judge(view(lock=lock)).values()
-    assert (found.id, found.target, found.status) == (CHECK, "head", Status.PASS)
+    assert (found.id, found.target, found.status) == (kubernetes_ids.IMAGES, "head", Status.PASS)
     assert "2 images, 1 of them imported from archives" in found.evidence
     assert ("as images.lock has them" in found.evidence) == (lock is not None)
     assert (LOCK in found.evidence) == (lock is None), "what is not compared is said"

@@ -7,7 +7,8 @@ import pytest
 from appliance.checks.check import View
 from appliance.models.facts import Drift, Receipt
 from appliance.models.result import CheckResult, Status
-from appliance.stages.slurm.checks.logins import LOGINS, PAM
+from appliance.stages.slurm import ids as slurm_ids
+from appliance.stages.slurm.checks.logins import PAM
 from tests.facts import facts_of
 from tests.judging import said_by
 from tests.profiles import profile_of
@@ -26,7 +27,7 @@ def said(
     facts = {
         h.name: facts_of(h.name, **(of_gpu_1 if h.name == "gpu-1" else {})) for h in site.hosts
     }
-    return said_by(LOGINS, View(profile_of(), site, facts))
+    return said_by(slurm_ids.LOGINS, View(profile_of(), site, facts))
 
 
 def receipt(*changed: str) -> dict[str, Receipt]:

@@ -7,6 +7,7 @@ import pytest
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.stages.slurm import ids
 from appliance.stages.slurm.checks import watch
 from appliance.stages.slurm.facts import Slurm, SlurmNode, UnfitBy, Watch
 from appliance.stages.slurm.variables.watch import most_out
@@ -23,7 +24,7 @@ SITE = site_of("gpu-1")
 
 
 def judge(
-    seen: Watch | None, check_id: str = watch.OWN, site: Site = SITE, **given: Any
+    seen: Watch | None, check_id: str = ids.WATCH, site: Site = SITE, **given: Any
 ) -> CheckResult:
     facts = facts_of("gpu-1", watch=seen, **given)
     (result,) = said_by(check_id, View(profile_of(), site, {"gpu-1": facts}))
@@ -83,18 +84,18 @@ def test_what_could_not_be_read_is_said() -> None:
 def test_a_host_that_is_fit_again_is_given_back(
     seen: Watch | None, status: Status, said: str
 ) -> None:
-    found = judge(seen, watch.RETURN)
+    found = judge(seen, ids.RETURN)
     assert found.status is status
     assert said in f"{found.value} {found.cause}"
 
 
 def test_a_host_whose_own_return_is_switched_off_is_told_of_no_time() -> None:
     out = Watch(age_s=3.0, slurm="out", returns=True, fit=True)
-    assert "fit for 10 min" in judge(out, watch.RETURN).fix
+    assert "fit for 10 min" in judge(out, ids.RETURN).fix
     options = SITE.slurm
     off = options.watch.model_copy(update={"return_after_minutes": None})
     site = SITE.model_copy(update={"slurm": options.model_copy(update={"watch": off})})
-    assert judge(out, watch.RETURN, site).fix == "appliance deploy --limit gpu-1"
+    assert judge(out, ids.RETURN, site).fix == "appliance deploy --limit gpu-1"
 
 
 @pytest.mark.parametrize(

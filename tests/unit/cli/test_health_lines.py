@@ -4,7 +4,7 @@ import pytest
 
 from appliance.cli.health import _looked
 from appliance.models.result import CheckResult, Status
-from appliance.stages.base.checks.weekly import WEEKLY
+from appliance.stages.base import ids as base_ids
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,13 @@ from appliance.stages.base.checks.weekly import WEEKLY
 )
 def test_the_age_of_the_hosts_own_looks_is_told(days: list[float], line: list[str]) -> None:
     good = [
-        CheckResult(id=WEEKLY, target=f"h{n}", host=f"h{n}", status=Status.PASS, value=value)
+        CheckResult(
+            id=base_ids.WEEKLY, target=f"h{n}", host=f"h{n}", status=Status.PASS, value=value
+        )
         for n, value in enumerate(days)
     ]
     other = CheckResult(id="base.disk", target="h1", status=Status.PASS, value=9)
-    found = CheckResult(id=WEEKLY, target="h9", status=Status.FAIL, value=1, cause="c", fix="f")
+    found = CheckResult(
+        id=base_ids.WEEKLY, target="h9", status=Status.FAIL, value=1, cause="c", fix="f"
+    )
     assert list(_looked([*good, other, found])) == line

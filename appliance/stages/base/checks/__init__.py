@@ -19,14 +19,15 @@ from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.stages.base import ids
 from appliance.stages.base.causes import FULL_DISK, read_by
 from appliance.stages.base.checks.boot import judge_boot
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
 from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
-from appliance.stages.base.checks.memory_errors import MEMORY_ERRORS, judge_memory_errors
-from appliance.stages.base.checks.nvme import LEAST, NVME, judge_nvme
-from appliance.stages.base.checks.pcie_errors import PCIE_ERRORS, judge_pcie_errors
+from appliance.stages.base.checks.memory_errors import judge_memory_errors
+from appliance.stages.base.checks.nvme import LEAST, judge_nvme
+from appliance.stages.base.checks.pcie_errors import judge_pcie_errors
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
 from appliance.stages.base.checks.weekly import judge_weekly
@@ -158,7 +159,7 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        "base.os",
+        ids.OS,
         "Operating system",
         ALL_ROLES,
         judge_os,
@@ -167,7 +168,7 @@ CHECKS: tuple[Check, ...] = (
         limit="software.operating_systems of the profile",
     ),
     HostCheck(
-        "base.clock",
+        ids.CLOCK,
         "Clock",
         ALL_ROLES,
         judge_clock,
@@ -177,14 +178,14 @@ CHECKS: tuple[Check, ...] = (
         bound=Bound("s", most=60),
         causes=(
             Cause(
-                "base.units",
+                ids.UNITS,
                 "nobody keeps the clock, or tells how far it is off",
                 when=both(is_of("chrony.service", "chronyd.service"), is_unknown),
             ),
         ),
     ),
     ClusterCheck(
-        "base.clock_spread",
+        ids.CLOCK_SPREAD,
         "Clocks agree",
         judge_clock_spread,
         "The distance between the two hosts whose offsets from their source differ most. It takes for granted that all "
@@ -195,16 +196,16 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             Cause(
-                "base.units",
+                ids.UNITS,
                 "nobody tells how far that host's clock is off",
                 Reach.NAMED,
                 both(is_of("chrony.service", "chronyd.service"), is_unknown),
             ),
-            Cause("base.clock", "that host's clock is the one that is off", Reach.NAMED),
+            Cause(ids.CLOCK, "that host's clock is the one that is off", Reach.NAMED),
         ),
     ),
     HostCheck(
-        "base.sysctl",
+        ids.SYSCTL,
         "Kernel parameters",
         ALL_ROLES,
         judge_sysctl,
@@ -213,7 +214,7 @@ CHECKS: tuple[Check, ...] = (
         limit="the values of role base and of stages.sysctl in the profile",
     ),
     HostCheck(
-        "base.sysctl_boot",
+        ids.SYSCTL_BOOT,
         "Kernel parameters after a boot",
         ALL_ROLES,
         judge_boot,
@@ -223,7 +224,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        "base.units",
+        ids.UNITS,
         "ssh, time and firewall",
         ALL_ROLES,
         judge_units,
@@ -231,7 +232,7 @@ CHECKS: tuple[Check, ...] = (
         limit="active, and enabled at boot",
     ),
     HostCheck(
-        "base.failed_units",
+        ids.FAILED_UNITS,
         "No failed units",
         ALL_ROLES,
         judge_failed_units,
@@ -241,7 +242,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(FULL_DISK,),
     ),
     HostCheck(
-        "base.drift",
+        ids.DRIFT,
         "As it was deployed",
         ALL_ROLES,
         judge_drift,
@@ -251,19 +252,19 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
         causes=(
             Cause(
-                "base.foreign",
+                ids.FOREIGN,
                 "sshd goes by what it reads first",
                 when=read_by("etc/ssh/", "sshd "),
             ),
             Cause(
-                "base.foreign",
+                ids.FOREIGN,
                 "systemd puts it beside the unit's own file",
                 when=read_by("etc/systemd/system/", "unit file "),
             ),
         ),
     ),
     HostCheck(
-        "base.foreign",
+        ids.FOREIGN,
         "Nothing of strangers",
         ALL_ROLES,
         judge_foreign,
@@ -273,7 +274,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        "base.purge",
+        ids.PURGE,
         "Strangers' files taken away",
         ALL_ROLES,
         judge_purge,
@@ -281,7 +282,7 @@ CHECKS: tuple[Check, ...] = (
         limit="the receipts of the stages, and base.keep of the site",
     ),
     HostCheck(
-        "base.weekly",
+        ids.WEEKLY,
         "Every file, once a week",
         ALL_ROLES,
         judge_weekly,
@@ -292,7 +293,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        "base.disk",
+        ids.DISK,
         "Room on disk",
         ALL_ROLES,
         judge_disk,
@@ -304,7 +305,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        "base.memory",
+        ids.MEMORY,
         "Memory available",
         ALL_ROLES,
         judge_memory,
@@ -313,7 +314,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        MEMORY_ERRORS,
+        ids.MEMORY_ERRORS,
         "Memory without errors",
         ALL_ROLES,
         judge_memory_errors,
@@ -325,7 +326,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        PCIE_ERRORS,
+        ids.PCIE_ERRORS,
         "PCIe without errors",
         ALL_ROLES,
         judge_pcie_errors,
@@ -337,7 +338,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        NVME,
+        ids.NVME,
         "NVMe drives",
         ALL_ROLES,
         judge_nvme,
@@ -348,7 +349,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
-        "base.cpu",
+        ids.CPU,
         "Processors",
         GPU_HOSTS,
         judge_cpu,
@@ -358,7 +359,7 @@ CHECKS: tuple[Check, ...] = (
         of_machine=True,
     ),
     HostCheck(
-        "base.memory_size",
+        ids.MEMORY_SIZE,
         "Memory installed",
         GPU_HOSTS,
         judge_memory_size,
@@ -368,7 +369,7 @@ CHECKS: tuple[Check, ...] = (
         of_machine=True,
     ),
     HostCheck(
-        "base.numa",
+        ids.NUMA,
         "NUMA nodes",
         GPU_HOSTS,
         judge_numa,

@@ -7,6 +7,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host
+from appliance.stages.base import ids
 
 OFFSET_SECONDS = 0.1
 SPREAD_SECONDS = 1.0
@@ -18,7 +19,7 @@ OWN_CHOICE = "own choice: far below what Slurm and munge tolerate, above what NT
 def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The clock follows a source, and closely."""
     clock = facts.clock
-    bound, source = _limit(view, "base.clock", OFFSET_SECONDS)
+    bound, source = _limit(view, ids.CLOCK, OFFSET_SECONDS)
     common = {"unit": "s", "limit": bound, "limit_source": source}
     if clock.synchronised is False:
         cause = f"the clock follows no source ({clock.daemon or 'no time daemon'})"
@@ -56,7 +57,7 @@ def _silent(host: Host, source: str, seconds: int) -> Judgement:
 
 def judge_clock_spread(view: View) -> Iterable[Judgement]:
     """No two hosts are further apart than munge and job logs bear, as their offsets tell."""
-    bound, source = _limit(view, "base.clock_spread", SPREAD_SECONDS)
+    bound, source = _limit(view, ids.CLOCK_SPREAD, SPREAD_SECONDS)
     common = {"unit": "s", "limit": bound, "limit_source": source}
     offsets = {name: facts.clock.offset for name, facts in view.facts.items()}
     unknown = sorted(

@@ -11,7 +11,6 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Site
 from appliance.models.texts import KEPT
 
-FOREIGN, PURGE = "base.foreign", "base.purge"
 MOVED = "appliance deploy moves it to /var/lib/appliance/purged"
 REMOVABLE = frozenset({"file", "link"})
 """Kinds a deployment takes away where the site says so; of the others only a person knows what is right."""

@@ -9,9 +9,9 @@ from appliance.models.facts import HostFacts
 from appliance.models.facts_host import MemoryErrors
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.stages.base import ids
 from appliance.text import plural, was
 
-MEMORY_ERRORS = "base.memory_errors"
 DAY = 86400.0
 A_DAY = 10
 SOURCE = "mcelog's limits of a module: 1 uncorrected, 10 corrected in 24 h"
@@ -50,7 +50,7 @@ def unread(host: Host, facts: HostFacts, area: str, **told: Any) -> Judgement:
 
 
 def _rate(view: View) -> Rate:
-    own = view.number(MEMORY_ERRORS)
+    own = view.number(ids.MEMORY_ERRORS)
     count, source = own or (A_DAY, SOURCE)
     return Rate(count, DAY, source)
 

@@ -8,10 +8,10 @@ from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Drive
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.stages.base import ids
 from appliance.stages.base.checks.memory_errors import unread
 from appliance.text import plural
 
-NVME = "base.nvme"
 USED_UP = 100
 NEAR = 10
 """Percent below the limit from which on it warns."""
@@ -44,7 +44,7 @@ def judge_nvme(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
         return [unread(host, facts, "nvme", **told)]
     if not found.drives:
         return []
-    own = view.number(NVME)
+    own = view.number(ids.NVME)
     most, source = own or (USED_UP, SOURCE)
     results = [result for d in found.notable for result in _drive(host, d, most, source, told)]
     if found.unasked:

@@ -9,10 +9,10 @@ from appliance.models.facts import HostFacts
 from appliance.models.facts_host import PcieDevice, PcieErrors
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.stages.base import ids
 from appliance.stages.base.checks.memory_errors import unread
 from appliance.text import plural, was
 
-PCIE_ERRORS = "base.pcie_errors"
 A_MINUTE = 8
 SOURCE = "NVIDIA DCGM: PCIe replays of a link"
 OWN = "own choice"
@@ -80,7 +80,7 @@ def _others(
         yield not_assessed(host.name, why, required=False, value=total, evidence=shown, **told)
         return
     earlier = {device.at: device for device in known.errors}
-    own = view.number(PCIE_ERRORS)
+    own = view.number(ids.PCIE_ERRORS)
     count, source = own or (A_MINUTE, SOURCE)
     rate, seconds = Rate(count, 60.0, source), elapsed(before, facts)
     grown = [_growth(host, d, earlier.get(d.at), rate, seconds, told) for d in counting]

@@ -7,6 +7,7 @@ from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.facts_host import Filesystem
 from appliance.models.result import CheckResult, Judgement, Status, place
 from appliance.models.site import Host
+from appliance.stages.base import ids
 from appliance.text import plural
 
 FAIL_PERCENT = 5.0
@@ -28,7 +29,7 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every local file system has room: below 5 % fails, below 10 % warns."""
     places = _places(fs for fs in facts.filesystems if _counts(fs))
     local = [found[0] for found in places]
-    least, source = view.number("base.disk") or (FAIL_PERCENT, SOURCE)
+    least, source = view.number(ids.DISK) or (FAIL_PERCENT, SOURCE)
     bad = [_read_only(host, fs) for fs in facts.filesystems if _is_turned(fs)]
     bad += _unreadable(view, host, facts)
     bad += [result for found in places if (result := _judge(host, found, least, source))]

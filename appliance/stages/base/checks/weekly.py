@@ -11,7 +11,6 @@ from appliance.stages.base.checks.foreign import strangers
 from appliance.stages.base.facts import FileChange
 from appliance.text import first_few
 
-WEEKLY = "base.weekly"
 DAY = 86400
 OLD = 9
 """Days: a week, what the timer spreads the hosts over, and what a busy host takes."""

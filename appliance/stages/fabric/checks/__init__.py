@@ -2,6 +2,7 @@
 
 from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, is_unknown
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.causes import (
     LINK_DOWN,
     NO_PORT,
@@ -29,7 +30,7 @@ UNITS = ("opensm.service",)
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        id="fabric.ports",
+        id=ids.PORTS,
         title="All high-speed ports are there",
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
@@ -39,7 +40,7 @@ CHECKS: tuple[Check, ...] = (
         limit="hardware.fabric.ports of the profile",
     ),
     HostCheck(
-        id="fabric.state",
+        id=ids.STATE,
         title="Ports have a link",
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
@@ -53,7 +54,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     HostCheck(
-        id="fabric.active",
+        id=ids.ACTIVE,
         title="Linked ports are active",
         roles=GPU_HOSTS,
         judge=judge_active,
@@ -63,21 +64,21 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             NO_PORT,
             Cause(
-                "fabric.sm",
+                ids.SM,
                 "without a subnet manager no port leaves INIT",
                 Reach.SITE,
                 waits_for_all,
             ),
             OTHER_FABRIC,
             Cause(
-                "fabric.state",
+                ids.STATE,
                 "a port without a link is not configured and has no rate",
                 when=is_unknown,
             ),
         ),
     ),
     HostCheck(
-        id="fabric.rate",
+        id=ids.RATE,
         title="Ports run at full rate",
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
@@ -90,15 +91,15 @@ CHECKS: tuple[Check, ...] = (
             NO_PORT,
             LINK_DOWN,
             Cause(
-                "fabric.state",
+                ids.STATE,
                 "a port without a link is not configured and has no rate",
                 when=is_unknown,
             ),
-            Cause("fabric.active", "a port that is not active has no rate", when=is_unknown),
+            Cause(ids.ACTIVE, "a port that is not active has no rate", when=is_unknown),
         ),
     ),
     HostCheck(
-        id="fabric.errors",
+        id=ids.ERRORS,
         title="Ports count no errors",
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
@@ -114,7 +115,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        id="fabric.sm",
+        id=ids.SM,
         title="One subnet manager is master",
         judge=judge_subnet_manager,
         explain="Asks through the fabric itself who manages the subnet. Without a master no port becomes ACTIVE after "
@@ -122,11 +123,11 @@ CHECKS: tuple[Check, ...] = (
         limit="1 master",
         causes=(
             UNASKED,
-            Cause("fabric.state", "a port without a link hears nobody"),
+            Cause(ids.STATE, "a port without a link hears nobody"),
         ),
     ),
     ClusterCheck(
-        id="fabric.topology",
+        id=ids.TOPOLOGY,
         title="Discovery finds every port",
         nature=Nature.SYMPTOM,
         judge=judge_topology,
@@ -139,7 +140,7 @@ CHECKS: tuple[Check, ...] = (
             PORT_MISSING,
             OTHER_FABRIC,
             LINK_DOWN,
-            Cause("fabric.active", "a port nobody configured may not be met", Reach.PART),
+            Cause(ids.ACTIVE, "a port nobody configured may not be met", Reach.PART),
         ),
     ),
     *fabric_cabling.CHECKS,

@@ -8,6 +8,7 @@ from appliance.checks.causes import SILENT, UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.result import Judgement, place
 from appliance.models.site import Role
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.cabling import Cables, Plug, Socket, number, ports_of
 from appliance.stages.fabric.causes import LINK_DOWN, OTHER_FABRIC, PORT_MISSING
 from appliance.stages.fabric.checks.ports import ports_of_kind
@@ -24,7 +25,6 @@ from appliance.stages.fabric.facts import Port, Topology
 from appliance.stages.fabric.rails import wanted_by_rule
 from appliance.text import plural
 
-ID = "fabric.cabling"
 SOURCES = {"rail-optimised": "site.fabric.cabling", "listed": "site.fabric.cables"}
 
 
@@ -246,7 +246,7 @@ def _good(compared: Comparison) -> Judgement:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        id=ID,
+        id=ids.CABLING,
         title="Cables are where they belong",
         judge=judge_cabling,
         explain="Compares each cable discovery meets with the cabling the site states: rail-optimised (adapters of "
@@ -260,7 +260,7 @@ CHECKS: tuple[Check, ...] = (
             PORT_MISSING,
             OTHER_FABRIC,
             LINK_DOWN,
-            Cause("fabric.topology", "the port hangs on another fabric", Reach.PART),
+            Cause(ids.TOPOLOGY, "the port hangs on another fabric", Reach.PART),
         ),
     ),
 )

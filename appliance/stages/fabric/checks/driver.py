@@ -7,10 +7,10 @@ from appliance.checks.check import Check, HostCheck, View, failed, not_assessed,
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.checks.ports import is_simulated
 from appliance.stages.fabric.checks.services import MEMBERS
 
-ID = "fabric.driver"
 MODULE = "mlx5_core"
 PACKAGE = "doca-ofed"
 INBOX = "the kernel's own"
@@ -96,7 +96,7 @@ def _of_release(version: str, release: str) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        id=ID,
+        id=ids.DRIVER,
         title="The adapters' driver is the wanted one",
         roles=MEMBERS,
         judge=judge_driver,

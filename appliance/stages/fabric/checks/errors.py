@@ -11,7 +11,6 @@ from appliance.models.site import Host
 from appliance.stages.fabric.facts import Port
 from appliance.text import plural
 
-ID = "fabric.errors"
 SOURCE = "NVSentinel's InfiniBand limits"
 
 

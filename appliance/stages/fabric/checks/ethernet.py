@@ -14,6 +14,7 @@ from appliance.checks.check import (
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.checks.ports import is_simulated
 from appliance.stages.fabric.facts import Port, RoceState
 from appliance.stages.fabric.site import Roce
@@ -108,7 +109,7 @@ def _wrong(state: RoceState, wanted: Roce) -> Iterator[str]:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        id="fabric.roce",
+        id=ids.ROCE,
         title="Ethernet ports are lossless for RDMA",
         roles=GPU_HOSTS,
         judge=judge_roce,

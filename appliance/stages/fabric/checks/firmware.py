@@ -18,13 +18,13 @@ from appliance.checks.check import (
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, Status, place
 from appliance.models.site import Role
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.causes import NO_PORT
 from appliance.stages.fabric.checks.subnet import is_simulated
 from appliance.stages.fabric.facts import Port
 from appliance.stages.fabric.hca_firmware import AdapterFirmware, hca_firmware, numbers
 from appliance.text import plural
 
-ID = "fabric.firmware"
 OURS = "site.fabric.firmware_minimum"
 HAVE_PORTS = frozenset({Role.CONTROL, Role.GPU})
 
@@ -175,7 +175,7 @@ def _unlisted(
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        id=ID,
+        id=ids.FIRMWARE,
         title="Adapters have a firmware that is new enough, and one for all",
         judge=judge_firmware,
         explain="The firmware of every adapter against the minimum the site states, which fails, or against the versions "

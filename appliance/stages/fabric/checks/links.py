@@ -8,6 +8,7 @@ from appliance.checks.causes import UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, place
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.cabling import Plug, Socket
 from appliance.stages.fabric.causes import LINK_DOWN
 from appliance.stages.fabric.checks.ports import RATE
@@ -21,7 +22,6 @@ from appliance.stages.fabric.checks.subnet import (
 from appliance.stages.fabric.facts import Link, Topology
 from appliance.text import plural
 
-ID = "fabric.links"
 LANE_GBPS = {
     "SDR": 2.5,
     "DDR": 5.0,
@@ -96,7 +96,7 @@ def _place(owners: Mapping[Socket, Plug], link: Link) -> Place:
 
 def _limit(view: View) -> tuple[float, str]:
     own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
-    return view.number(ID) or own
+    return view.number(ids.LINKS) or own
 
 
 def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> Judgement:
@@ -128,7 +128,7 @@ def _ends(link: Link) -> str:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        id=ID,
+        id=ids.LINKS,
         title="Cables run at full width and speed",
         judge=judge_links,
         explain="Width and speed of every cable as discovery reads them, of hosts and between switches, which no "
@@ -139,7 +139,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             LINK_DOWN,
-            Cause("fabric.rate", "the port runs at the rate of its cable", Reach.PART),
+            Cause(ids.RATE, "the port runs at the rate of its cable", Reach.PART),
         ),
     ),
 )

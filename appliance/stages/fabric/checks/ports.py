@@ -7,6 +7,7 @@ from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.cabling import Socket, ends_of
 from appliance.stages.fabric.checks.subnet import discovered
 from appliance.stages.fabric.facts import Port
@@ -188,7 +189,7 @@ RATE = Bound("Gb/s", most=1600)
 def wanted_rate(view: View) -> tuple[float, str]:
     """Gb/s of a port, and who says so."""
     own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
-    return view.number("fabric.rate") or own
+    return view.number(ids.RATE) or own
 
 
 def silent(

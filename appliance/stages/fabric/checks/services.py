@@ -7,6 +7,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Interface
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
+from appliance.stages.fabric import ids
 from appliance.stages.fabric.checks.ports import is_active, is_simulated, ports_of_kind
 from appliance.stages.fabric.checks.subnet import infiniband
 from appliance.stages.fabric.facts import Port
@@ -130,7 +131,7 @@ def _interface(host: Host, own: Interface, mtu: int, common: dict[str, object]) 
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        id="fabric.standby",
+        id=ids.STANDBY,
         title="A second subnet manager stands by",
         roles=MEMBERS,
         judge=judge_standby,
@@ -139,7 +140,7 @@ CHECKS: tuple[Check, ...] = (
         limit="active, on the hosts of fabric.standby",
     ),
     HostCheck(
-        id="fabric.partitions",
+        id=ids.PARTITIONS,
         title="Ports are in their partitions",
         roles=MEMBERS,
         judge=judge_partitions,
@@ -148,7 +149,7 @@ CHECKS: tuple[Check, ...] = (
         limit="fabric.partitions of the site",
     ),
     HostCheck(
-        id="fabric.ipoib",
+        id=ids.IPOIB,
         title="IP over InfiniBand is up",
         roles=MEMBERS,
         judge=judge_ipoib,

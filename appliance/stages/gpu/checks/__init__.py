@@ -3,6 +3,8 @@
 from appliance.checks.causes import UNASKED, Cause, Effect, Reach, both, is_unknown, no_value
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
 from appliance.models.bound import Bound
+from appliance.stages.base import ids as base_ids
+from appliance.stages.gpu import ids
 from appliance.stages.gpu.causes import (
     counted_at_address,
     logs_the_loss,
@@ -33,7 +35,7 @@ __all__ = ["CHECKS", "UNITS"]
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        id="gpu.count",
+        id=ids.COUNT,
         title="All GPUs are there",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -43,15 +45,15 @@ CHECKS: tuple[Check, ...] = (
         "power, heat or a bad contact. One that is on neither did not come up with the board. The other hosts tell where it belongs.",
         causes=(
             Cause(
-                "gpu.error",
+                ids.ERROR,
                 "the GPU that is missing from the count is the one that does not answer",
                 when=counted_at_address,
             ),
-            Cause("base.pcie_errors", "the GPU's PCIe link was lost", Reach.PART),
+            Cause(base_ids.PCIE_ERRORS, "the GPU's PCIe link was lost", Reach.PART),
         ),
     ),
     HostCheck(
-        id="gpu.model",
+        id=ids.MODEL,
         title="GPUs of the class",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -61,7 +63,7 @@ CHECKS: tuple[Check, ...] = (
         "of another kind.",
     ),
     HostCheck(
-        id="gpu.memory",
+        id=ids.MEMORY,
         title="Memory of the GPUs",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -70,7 +72,7 @@ CHECKS: tuple[Check, ...] = (
         explain="Memory of each GPU in NVML. Too little is another product, or a board that shut a bad stack off.",
     ),
     HostCheck(
-        id="gpu.error",
+        id=ids.ERROR,
         title="GPUs answer",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -88,7 +90,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     HostCheck(
-        id="gpu.pcie",
+        id=ids.PCIE,
         title="PCIe link of the GPUs",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -99,7 +101,7 @@ CHECKS: tuple[Check, ...] = (
         "riser that sits badly, a slot that shares its lanes, a firmware setting that caps the speed.",
     ),
     HostCheck(
-        id="gpu.nvlink",
+        id=ids.NVLINK,
         title="NVLinks are up",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -111,7 +113,7 @@ CHECKS: tuple[Check, ...] = (
         "Those of an A100 that is divided (MIG) are off, and not assessed.",
     ),
     HostCheck(
-        id="gpu.ecc",
+        id=ids.ECC,
         title="ECC is on and quiet",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -122,7 +124,7 @@ CHECKS: tuple[Check, ...] = (
         "for replacement. A GPU that is divided (MIG) tells only those over its life; it is not assessed where there are none.",
     ),
     HostCheck(
-        id="gpu.remap",
+        id=ids.REMAP,
         title="No memory row waits or is spent",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -132,7 +134,7 @@ CHECKS: tuple[Check, ...] = (
         "that no spare is left: replace the GPU. A GPU that is divided (MIG) does not tell, and is not assessed.",
     ),
     HostCheck(
-        id="gpu.clocks",
+        id=ids.CLOCKS,
         title="Nothing slows the GPUs",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -142,7 +144,7 @@ CHECKS: tuple[Check, ...] = (
         "idle, working at the power limit and clocks somebody chose are no faults.",
         causes=(
             Cause(
-                "gpu.temperature",
+                ids.TEMPERATURE,
                 "the hardware slows down what is too hot",
                 Reach.PART,
                 slowed_by_heat,
@@ -150,7 +152,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     HostCheck(
-        id="gpu.temperature",
+        id=ids.TEMPERATURE,
         title="Temperature of the GPUs",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -161,7 +163,7 @@ CHECKS: tuple[Check, ...] = (
         "is missing, warm air that comes back in front of the rack.",
     ),
     HostCheck(
-        id="gpu.power",
+        id=ids.POWER,
         title="Power limit of the GPUs",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -172,7 +174,7 @@ CHECKS: tuple[Check, ...] = (
         "slower than the rest, and all of a job waits for it.",
     ),
     HostCheck(
-        id="gpu.driver",
+        id=ids.DRIVER,
         title="NVIDIA driver",
         roles=GPU_HOSTS,
         judge=judge_driver,
@@ -186,7 +188,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        id="gpu.driver_spread",
+        id=ids.DRIVER_SPREAD,
         title="One driver on all hosts",
         nature=Nature.SYMPTOM,
         judge=judge_driver_spread,
@@ -195,22 +197,22 @@ CHECKS: tuple[Check, ...] = (
         "and containers must follow each of them.",
         causes=(
             UNASKED,
-            Cause("gpu.driver", "that host is the one that differs", Reach.NAMED),
+            Cause(ids.DRIVER, "that host is the one that differs", Reach.NAMED),
         ),
     ),
     HostCheck(
-        id="gpu.fabric_manager",
+        id=ids.FABRIC_MANAGER,
         title="Fabric manager",
         roles=GPU_HOSTS,
         judge=judge_fabric_manager,
         limit="NVSwitch: active, exactly the driver's version (NVIDIA fabric manager guide); elsewhere: not installed",
         explain="The daemon that sets up NVSwitch. Without it, or in another version than the driver's, no CUDA program starts "
         "(error 802). An update of only one of the two packages is the usual fault.",
-        causes=(Cause("gpu.driver", "the fabric manager works with its own driver only"),),
-        explains=(Effect("gpu.nvlink", "without a fabric manager no NVLink comes up"),),
+        causes=(Cause(ids.DRIVER, "the fabric manager works with its own driver only"),),
+        explains=(Effect(ids.NVLINK, "without a fabric manager no NVLink comes up"),),
     ),
     HostCheck(
-        id="gpu.persistence",
+        id=ids.PERSISTENCE,
         title="GPUs stay ready",
         roles=GPU_HOSTS,
         judge=judge_persistence,
@@ -219,7 +221,7 @@ CHECKS: tuple[Check, ...] = (
         "the next one starts late, and power limits and clocks are forgotten.",
     ),
     HostCheck(
-        id="gpu.xid",
+        id=ids.XID,
         title="No Xid messages",
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
@@ -230,16 +232,16 @@ CHECKS: tuple[Check, ...] = (
         "those of applications warn, notes pass. Five fatal ones of one GPU within 24 h are a case for service. What is older "
         "than 24 h only warns, for the log does not tell of a reset. Of SXid messages of NVSwitches those the driver calls fatal fail.",
         causes=(
-            Cause("gpu.error", "the driver logs that it has lost the GPU", when=logs_the_loss),
+            Cause(ids.ERROR, "the driver logs that it has lost the GPU", when=logs_the_loss),
             Cause(
-                "gpu.count",
+                ids.COUNT,
                 "the driver logs that the GPU has fallen off the bus",
                 when=logs_the_loss,
             ),
         ),
     ),
     HostCheck(
-        id="gpu.services",
+        id=ids.SERVICES,
         title="DCGM, its exporter and the description for containers",
         roles=GPU_HOSTS,
         judge=judge_services,
@@ -248,7 +250,7 @@ CHECKS: tuple[Check, ...] = (
         "each boot. Without it containers get no GPU, or those of before a change.",
     ),
     ClusterCheck(
-        id="gpu.vbios_spread",
+        id=ids.VBIOS_SPREAD,
         title="One firmware on all GPUs",
         nature=Nature.HARDWARE,
         judge=judge_vbios_spread,
@@ -257,9 +259,7 @@ CHECKS: tuple[Check, ...] = (
         "in power and clocks.",
         causes=(
             UNASKED,
-            Cause(
-                "gpu.error", "its firmware cannot be read", Reach.SITE, both(is_unknown, named_by)
-            ),
+            Cause(ids.ERROR, "its firmware cannot be read", Reach.SITE, both(is_unknown, named_by)),
         ),
     ),
 )

@@ -6,6 +6,7 @@ from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host
+from appliance.stages.gpu import ids
 from appliance.stages.gpu.checks.each import (
     Seen,
     bad,
@@ -61,7 +62,7 @@ def _clocks(gpu: Gpu) -> Seen:
 
 def judge_temperature(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Below the temperature at which the GPU slows down; close to it is worth a word."""
-    own = view.number("gpu.temperature")
+    own = view.number(ids.TEMPERATURE)
     return each(host, facts, lambda gpu: _temperature(gpu, own), "°C")
 
 
@@ -87,7 +88,7 @@ def _temperature(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
 
 def judge_power(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """No GPU is held below the power its data sheet gives it."""
-    own = view.number("gpu.power")
+    own = view.number(ids.POWER)
     return each(host, facts, lambda gpu: _power(gpu, own), "W")
 
 

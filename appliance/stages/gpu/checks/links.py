@@ -7,6 +7,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.profile import GpuExpectation, Interconnect
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
+from appliance.stages.gpu import ids
 from appliance.stages.gpu.checks.each import (
     Seen,
     bad,
@@ -106,7 +107,7 @@ def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     """Behind NVSwitch every link of every GPU is up, at its speed."""
     if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
         return []
-    own = view.number("gpu.nvlink")
+    own = view.number(ids.NVLINK)
 
     def judge(gpu: Gpu) -> Seen:
         part = part_of(gpu)

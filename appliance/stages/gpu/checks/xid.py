@@ -7,6 +7,7 @@ from appliance.checks.check import View, judged, not_assessed, passed
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
+from appliance.stages.gpu import ids
 from appliance.stages.gpu.checks.each import address, devices, is_simulated
 from appliance.stages.gpu.checks.sxid import HOUR, judge_switches, since
 from appliance.stages.gpu.facts import Xid
@@ -44,7 +45,7 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
         why = facts.gap("xids", "the kernel log was not read")
         return [not_assessed(host.name, why, simulated=simulated)]
     table = xid_map()
-    own = view.number("gpu.xid")
+    own = view.number(ids.XID)
     hours = own[0] if own else table.hours
     judged = [_judge(view, table, facts, event) for event in facts.xid_events]
     results = _unusable_limits(view, host)

@@ -21,6 +21,8 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner, Role
+from appliance.stages.fabric import ids as fabric_ids
+from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
@@ -259,7 +261,7 @@ def _wanted(view: View) -> str:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        "kubernetes.kubelet",
+        ids.KUBELET,
         "kubelet runs and is well",
         MEMBERS,
         _kubelet,
@@ -267,20 +269,20 @@ CHECKS: tuple[Check, ...] = (
         "pods move away after five minutes. Usual causes: containerd is down, swap is on, its certificate expired.",
         causes=(
             Cause(
-                "kubernetes.services",
+                ids.SERVICES,
                 "kubelet does everything through it",
                 when=is_of("containerd"),
             ),
-            Cause("kubernetes.swap", "kubelet does not start beside swap"),
+            Cause(ids.SWAP, "kubelet does not start beside swap"),
             Cause(
-                "kubernetes.ground",
+                ids.GROUND,
                 "kubelet does not start on control groups of version 1",
                 when=is_of("cgroups"),
             ),
         ),
     ),
     HostCheck(
-        "kubernetes.api",
+        ids.API,
         "The API is ready",
         CONTROL_HOSTS,
         _api,
@@ -288,7 +290,7 @@ CHECKS: tuple[Check, ...] = (
         "starts. Usual causes: etcd's disk is full or slow, a certificate expired, a static pod's manifest is broken.",
     ),
     ClusterCheck(
-        "kubernetes.external",
+        ids.EXTERNAL,
         "The external cluster answers",
         _external,
         "A site may bring a Kubernetes cluster of somebody else's (kubernetes.external). Its API is asked for its nodes by whoever "
@@ -296,7 +298,7 @@ CHECKS: tuple[Check, ...] = (
         of_external=True,
     ),
     ClusterCheck(
-        "kubernetes.nodes",
+        ids.NODES,
         "Every host is a ready node of its owner",
         _nodes,
         "Each control and GPU host must be a node of the cluster, ready and not cordoned, and its taint must name the owner the site "
@@ -307,21 +309,21 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             Cause(
-                "kubernetes.services",
+                ids.SERVICES,
                 "kubelet does everything through it",
                 when=lambda cause, effect: (
                     is_of("containerd")(cause, effect) and effect.value != "cordoned"
                 ),
             ),
             Cause(
-                "kubernetes.kubelet",
+                ids.KUBELET,
                 "a node is ready while its kubelet says so",
                 when=lambda cause, effect: effect.value == "not ready",
             ),
         ),
     ),
     HostCheck(
-        "kubernetes.topology",
+        ids.TOPOLOGY,
         "Nodes are labelled with their place in the fabric",
         GPU_HOSTS,
         _topology,
@@ -333,13 +335,13 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             Cause(
-                "fabric.sm",
+                fabric_ids.SM,
                 "without a subnet manager discovery meets nobody",
                 Reach.SITE,
                 lambda cause, effect: cause.host is None and is_unknown(cause, effect),
             ),
             Cause(
-                "fabric.topology",
+                fabric_ids.TOPOLOGY,
                 "the tree is not whole without that host",
                 Reach.NAMED,
                 is_unknown,
@@ -347,7 +349,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        "kubernetes.versions",
+        ids.VERSIONS,
         "All kubelets are of the site's release",
         _versions,
         "kubelets of several minor releases are an upgrade that was not finished. Kubernetes supports that for a while only, and "
@@ -359,7 +361,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     HostCheck(
-        "kubernetes.dns",
+        ids.DNS,
         "Service names resolve",
         MEMBERS,
         _dns,
@@ -367,7 +369,7 @@ CHECKS: tuple[Check, ...] = (
         "the pod network, so a fault of any of these shows here.",
     ),
     HostCheck(
-        "kubernetes.certificates",
+        ids.CERTIFICATES,
         "No certificate is about to expire",
         MEMBERS,
         _certificates,
@@ -377,7 +379,7 @@ CHECKS: tuple[Check, ...] = (
         Bound("days", below=365),
     ),
     HostCheck(
-        "kubernetes.backup",
+        ids.BACKUP,
         "etcd was backed up lately",
         CONTROL_HOSTS,
         _backup,

@@ -8,9 +8,9 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host
+from appliance.stages.kubernetes import ids
 from appliance.text import plural
 
-CHECK = "kubernetes.certificates"
 EXPIRY_DAYS = 21.0
 OWN_CHOICE = (
     "own choice: kubeadm's certificates live a year, kubelet renews its own when a third is left"
@@ -24,7 +24,7 @@ def judge_certificates(
     if not certificates:
         why = facts.gap("kubernetes", "no certificate was found")
         return not_assessed(host.name, why)
-    least, source = view.number(CHECK) or (EXPIRY_DAYS, OWN_CHOICE)
+    least, source = view.number(ids.CERTIFICATES) or (EXPIRY_DAYS, OWN_CHOICE)
     name, days = min(certificates.items(), key=lambda item: item[1])
     told: dict[str, Any] = {
         "value": days,

@@ -9,11 +9,11 @@ from appliance.models.facts_host import Filesystem
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.stages.context import RoleContext, Shared
+from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.facts import Ground
 from appliance.stages.kubernetes.variables.containerd import containerd_release
 from appliance.stages.kubernetes.variables.releases import options, release
 
-GROUND, SWAP = "kubernetes.ground", "kubernetes.swap"
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 CGROUP_2_SINCE = 35
 """kubelet of this release does not start on control groups of version 1, unless its configuration says so (changelog 1.35)."""
@@ -186,7 +186,7 @@ def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        GROUND,
+        ids.GROUND,
         "The host can carry its part of a cluster",
         MEMBERS,
         judge_ground,
@@ -198,7 +198,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.NEED,
     ),
     HostCheck(
-        SWAP,
+        ids.SWAP,
         "Swap is off",
         MEMBERS,
         judge_swap,

@@ -16,12 +16,12 @@ from appliance.models.images import (
     short,
 )
 from appliance.models.result import Judgement, Place, place
+from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.workloads import checks as workloads
 from appliance.text import plural
 
-CHECK = "kubernetes.images"
 SYSTEM = "kube-system"
 LOCK = "appliance images lock"
 GOOD = "one digest each"
@@ -150,7 +150,7 @@ def _compared(view: View) -> str:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        CHECK,
+        ids.IMAGES,
         "No image differs between hosts, or from what was accepted",
         _images,
         "Of kube-system and of the namespaces of stages scheduler and workloads, what each pod's status says it runs (imageID) is compared "

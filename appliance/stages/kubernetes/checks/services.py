@@ -9,8 +9,8 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
+from appliance.stages.kubernetes import ids
 
-CHECK = "kubernetes.services"
 RUNTIME = "containerd"
 EVERYWHERE = ("kube-proxy",)
 OF_CONTROL = ("kube-scheduler", "kube-controller-manager")
@@ -63,7 +63,7 @@ def _fix(name: str, host: Host) -> str:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        CHECK,
+        ids.SERVICES,
         "containerd, kube-proxy, scheduler and controller manager are well",
         kubernetes.MEMBERS,
         judge_services,
@@ -73,7 +73,7 @@ CHECKS: tuple[Check, ...] = (
         "broken, a certificate of theirs expired, an image is missing after an upgrade.",
         causes=(
             Cause(
-                "kubernetes.api",
+                ids.API,
                 "they end where they cannot renew their lease in the API",
                 when=on("kube-scheduler", "kube-controller-manager"),
             ),

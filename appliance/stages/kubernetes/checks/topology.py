@@ -18,8 +18,6 @@ from appliance.stages.fabric.checks.subnet import (
 from appliance.stages.fabric.switch_tree import kubernetes, switch_tree
 from appliance.stages.kubernetes.facts import KubernetesNode
 
-CHECK = "kubernetes.topology"
-
 
 def judge_tiers(
     view: View, host: Host, nodes: Iterable[KubernetesNode] | None, unknown: Gap

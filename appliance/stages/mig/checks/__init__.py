@@ -9,12 +9,13 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import Seen, bad, devices, each, good, is_simulated, unknown
 from appliance.stages.gpu.facts import Gpu
+from appliance.stages.mig import ids
 from appliance.stages.mig.layouts import declared, document
 from appliance.stages.mig.table import Layout, written
 
 UNITS = ("appliance-mig.service",)
 """What the probe must be asked for."""
-CHECK = "gpu.mig"
+
 DEPLOY = "appliance mig apply"
 MAKE = f"{DEPLOY}; GPUs somebody computes on are left alone, and their processes named"
 
@@ -106,7 +107,7 @@ def _unit(host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        id=CHECK,
+        id=ids.MIG,
         title="GPUs divided as declared",
         roles=GPU_HOSTS,
         judge=judge_mig,

@@ -17,14 +17,18 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
+from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.gpu.checks.each import is_simulated
+from appliance.stages.kubernetes import ids as kubernetes_ids
+from appliance.stages.limits import ids as limits_ids
 from appliance.stages.limits.checks import OLD_S as ROUND_OLD_S
+from appliance.stages.mig import ids
 from appliance.stages.mig.layouts import demands, on_demand
 
 UNIT = "appliance-mig-demand.service"
 UNITS = (UNIT,)
 """What the probe must be asked for."""
-CHECK = "mig.on_demand"
+
 OLD_S = 600.0
 """Own choice: a round is due every 15 s; one that waits for pods on their way and a device plugin may take five minutes."""
 
@@ -89,7 +93,7 @@ def _cluster(view: View) -> Judgement:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        CHECK,
+        ids.ON_DEMAND,
         "MIG instances are made for pods that ask",
         _judge,
         "Where a node pool has mig_on_demand, each of its hosts runs appliance-mig-demand, and the control host that holds the Lease of "
@@ -98,11 +102,14 @@ CHECKS: tuple[Check, ...] = (
         "that cannot be read, a device plugin that was not started anew.",
         nature=Nature.SYMPTOM,
         causes=(
-            Cause("kubernetes.api", "who divides GPUs asks this API", Reach.SITE),
+            Cause(kubernetes_ids.API, "who divides GPUs asks this API", Reach.SITE),
             Cause(
-                "limits.running", "what does not run sees no pod that waits", Reach.SITE, is_unknown
+                limits_ids.RUNNING,
+                "what does not run sees no pod that waits",
+                Reach.SITE,
+                is_unknown,
             ),
-            Cause("gpu.driver", "without its driver no GPU is divided"),
+            Cause(gpu_ids.DRIVER, "without its driver no GPU is divided"),
         ),
         explains=(unit_failed("appliance-mig-demand"),),
     ),

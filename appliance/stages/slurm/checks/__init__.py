@@ -31,7 +31,10 @@ from appliance.models.gap import Gap
 from appliance.models.gpus import gpu_count
 from appliance.models.result import Judgement, Kind, Place, place
 from appliance.models.site import Host, Owner, Role, Site
+from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import FULL_DISK, unit_failed
+from appliance.stages.gpu import ids as gpu_ids
+from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT, short_of_gpus
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from appliance.stages.slurm.variables import gpus_offered
@@ -343,7 +346,7 @@ def _unit(target: Place | str, host: Host, facts: HostFacts, name: str) -> Judge
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        "slurm.munge",
+        ids.MUNGE,
         "munge runs, with the site's key",
         frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
         _munge,
@@ -353,7 +356,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(FULL_DISK,),
         explains=(
             Effect(
-                "base.drift",
+                base_ids.DRIFT,
                 "the key is the file that changed",
                 when=names_only("file /etc/munge/munge.key"),
             ),
@@ -361,7 +364,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     HostCheck(
-        "slurm.daemons",
+        ids.DAEMONS,
         "Slurm's daemons run",
         frozenset({Role.CONTROL, Role.GPU}),
         _daemons,
@@ -372,7 +375,7 @@ CHECKS: tuple[Check, ...] = (
             FULL_DISK,
             NO_MUNGE,
             Cause(
-                "slurm.daemons",
+                ids.DAEMONS,
                 "slurmdbd keeps its records in the database",
                 when=both(is_of("mariadb"), on("slurmdbd")),
             ),
@@ -380,7 +383,7 @@ CHECKS: tuple[Check, ...] = (
         explains=(unit_failed("slurmd", "slurmctld", "slurmdbd", "mariadb"),),
     ),
     ClusterCheck(
-        "slurm.controller",
+        ids.CONTROLLER,
         "The controller answers",
         _controller,
         "Without slurmctld no job starts; running jobs go on. Usual causes: the daemon was stopped, slurm.conf does not parse, "
@@ -388,11 +391,11 @@ CHECKS: tuple[Check, ...] = (
         limit="up",
         causes=(
             UNASKED,
-            Cause("slurm.daemons", "slurmctld is the controller", Reach.SITE, is_of("slurmctld")),
+            Cause(ids.DAEMONS, "slurmctld is the controller", Reach.SITE, is_of("slurmctld")),
         ),
     ),
     ClusterCheck(
-        "slurm.nodes",
+        ids.NODES,
         "Every GPU host takes jobs",
         _nodes,
         "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means somebody, or a health check, "
@@ -402,28 +405,28 @@ CHECKS: tuple[Check, ...] = (
             SILENT,
             UNASKED,
             Cause(
-                "gpu.count",
+                gpu_ids.COUNT,
                 "Slurm takes a node out that registers with too few GPUs",
                 when=short_of_gpus,
             ),
             Cause(
-                "slurm.gres",
+                ids.GRES,
                 "Slurm takes a node out that registers with too few GPUs",
                 when=short_of_gpus,
             ),
             UNFIT,
             Cause(
-                "slurm.return",
+                ids.RETURN,
                 "the fault it was drained for is gone, the drain is not",
                 when=lambda cause, effect: bool(effect.names),
             ),
             NO_MUNGE,
-            Cause("slurm.daemons", "without slurmd the host takes no jobs", when=is_of("slurmd")),
+            Cause(ids.DAEMONS, "without slurmd the host takes no jobs", when=is_of("slurmd")),
             NO_CONTROLLER,
         ),
     ),
     ClusterCheck(
-        "slurm.gres",
+        ids.GRES,
         "Slurm offers every GPU",
         _gres,
         "The number of GPUs jobs can ask for on a host, against the profile. It is short when gres.conf and the device nodes "
@@ -433,14 +436,14 @@ CHECKS: tuple[Check, ...] = (
             SILENT,
             UNASKED,
             Cause(
-                "gpu.driver", "without a driver there are no device nodes to offer", when=no_value
+                gpu_ids.DRIVER, "without a driver there are no device nodes to offer", when=no_value
             ),
-            Cause("gpu.count", "Slurm offers what device nodes there are"),
+            Cause(gpu_ids.COUNT, "Slurm offers what device nodes there are"),
             NO_CONTROLLER,
         ),
     ),
     ClusterCheck(
-        "slurm.accounting",
+        ids.ACCOUNTING,
         "Accounting knows the cluster",
         _accounting,
         "slurmdbd keeps who used what. Jobs go on without it for a while, but limits and shares are not updated. Usual causes: "
@@ -449,7 +452,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             Cause(
-                "slurm.daemons",
+                ids.DAEMONS,
                 "accounting is slurmdbd and its database",
                 Reach.SITE,
                 is_of("slurmdbd", "mariadb"),

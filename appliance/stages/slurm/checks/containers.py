@@ -18,10 +18,11 @@ from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Role
+from appliance.stages.slurm import ids
 from appliance.stages.slurm.facts import Containers, Plugin
 from appliance.stages.slurm.variables.containers import container_folder
+from appliance.stages.storage import ids as storage_ids
 
-PYXIS, ENROOT, ROOM = "slurm.pyxis", "slurm.enroot", "slurm.container_room"
 DEPLOY = "appliance deploy --stage slurm"
 NAMESPACES = "kernel.unprivileged_userns_clone"
 APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
@@ -144,7 +145,7 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     if not folder:
         return
     seen = facts.containers
-    least, source = view.number(ROOM) or (ROOM_GIB, OWN_CHOICE)
+    least, source = view.number(ids.CONTAINER_ROOM) or (ROOM_GIB, OWN_CHOICE)
     if seen is None or seen.free is None:
         why = facts.gap("containers", f"{folder} could not be looked at")
         yield not_assessed(host.name, why)
@@ -175,7 +176,7 @@ def _is_of(found: str, wanted: str) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        PYXIS,
+        ids.PYXIS,
         "Slurm takes containers (Pyxis)",
         frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
         _pyxis,
@@ -184,7 +185,7 @@ CHECKS: tuple[Check, ...] = (
         "built for the very release of Slurm on the host, loaded, and srun --help lists --container-image",
     ),
     HostCheck(
-        ENROOT,
+        ids.ENROOT,
         "enroot can make containers",
         GPU_HOSTS,
         _enroot,
@@ -193,7 +194,7 @@ CHECKS: tuple[Check, ...] = (
         f"the chosen release; {REQUIREMENTS}",
     ),
     HostCheck(
-        ROOM,
+        ids.CONTAINER_ROOM,
         "There is room for images and containers",
         GPU_HOSTS,
         _room,
@@ -201,6 +202,6 @@ CHECKS: tuple[Check, ...] = (
         "from a user's cache.",
         f"{ROOM_GIB:g} GiB free (own choice)",
         Bound("GiB", most=1_000_000),
-        causes=(Cause("storage.scratch", "the folder lies on the scratch", when=is_unknown),),
+        causes=(Cause(storage_ids.SCRATCH, "the folder lies on the scratch", when=is_unknown),),
     ),
 )

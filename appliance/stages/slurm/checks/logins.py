@@ -7,11 +7,12 @@ from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, failed, pa
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host
+from appliance.stages.base import ids as base_ids
+from appliance.stages.slurm import ids
 from appliance.stages.slurm.checks import DEPLOY
 from appliance.stages.slurm.variables import holds_jobs
 from appliance.stages.slurm.variables.logins import concerns, hindrance, is_wanted
 
-LOGINS = "slurm.logins"
 PAM = "/etc/pam.d/sshd"
 LEFT = "puts the file back as it was left"
 
@@ -40,7 +41,7 @@ def _holds(view: View) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        LOGINS,
+        ids.LOGINS,
         "ssh to GPU hosts is for those who have a job there",
         GPU_HOSTS,
         judge_logins,
@@ -50,7 +51,7 @@ CHECKS: tuple[Check, ...] = (
         limit="slurm.ssh_needs_job of the site; unset: wanted where base.users names somebody",
         explains=(
             Effect(
-                "base.drift",
+                base_ids.DRIFT,
                 "it is the file that changed",
                 when=names_only(f"file {PAM}"),
             ),

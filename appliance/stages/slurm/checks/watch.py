@@ -17,6 +17,7 @@ from appliance.checks.check import (
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner
+from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_MUNGE, UNFIT
 from appliance.stages.slurm.checks import DEPLOY, WORKING, controller_of, state_words
 from appliance.stages.slurm.facts import Watch
@@ -24,9 +25,6 @@ from appliance.stages.slurm.variables.watch import most_out
 
 OLD_SECONDS = 300.0
 """Five rounds of HealthCheckInterval."""
-OWN = "slurm.watch"
-"""The check that causes of the site's own programs bear."""
-RETURN = "slurm.return"
 
 
 def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -59,7 +57,7 @@ def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
         return failed(host.name, cause, fix, **common)
     if not seen.slurm:
         return warned(host.name, f"a person gave it back to Slurm with: {said}", fix, **common)
-    if OWN in common["names"]:
+    if ids.WATCH in common["names"]:
         return failed(host.name, said, fix, **common)
     return passed(host.name, "unfit, and out", evidence=said)
 
@@ -103,7 +101,7 @@ def _is_at_work(view: View, host: Host) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     HostCheck(
-        RETURN,
+        ids.RETURN,
         "Hosts that are fit again take jobs again",
         GPU_HOSTS,
         judge_return,
@@ -111,13 +109,11 @@ CHECKS: tuple[Check, ...] = (
         "by a deployment or by hand, stage slurm gives it back at once: this is the proof that fails until then. It judges the host anew, "
         "and leaves out what a person drained, and faults of a GPU (off its bus, lost, ECC, remapping, Xid, PCIe), which a reboot hides and does not mend.",
         causes=(
-            Cause(
-                "slurm.watch", "what does not look cannot say whether it is fit", when=is_unknown
-            ),
+            Cause(ids.WATCH, "what does not look cannot say whether it is fit", when=is_unknown),
         ),
     ),
     HostCheck(
-        OWN,
+        ids.WATCH,
         "Hosts judge themselves",
         GPU_HOSTS,
         judge_watch,
@@ -128,12 +124,12 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNFIT,
             Cause(
-                "slurm.daemons",
+                ids.DAEMONS,
                 "Slurm's daemons have the host look at itself",
                 when=is_of("slurmd"),
             ),
             Cause(
-                "slurm.daemons",
+                ids.DAEMONS,
                 "Slurm's daemons have hosts look at themselves",
                 Reach.SITE,
                 is_of("slurmctld"),

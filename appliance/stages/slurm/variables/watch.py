@@ -6,9 +6,11 @@ from appliance.checks.check import View
 from appliance.models.gpus import gpu_count
 from appliance.models.profile import Interconnect
 from appliance.models.site import Role, Site
+from appliance.stages.base import ids as base_ids
 from appliance.stages.base.checks.room import FAIL_PERCENT
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.checks.ports import wanted_rate
+from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.gpu.part import gpu_parts
 from appliance.stages.gpu.xid_map import xid_map
 from appliance.stages.storage.variables import client
@@ -46,8 +48,8 @@ def _expected(context: RoleContext) -> Variables:
     view = View(context.profile, context.site, {})
     scratch = context.site.storage.scratch
     switched = hardware.gpu.interconnect is Interconnect.NVSWITCH
-    disk = view.number("base.disk")
-    hours = view.number("gpu.xid")
+    disk = view.number(base_ids.DISK)
+    hours = view.number(gpu_ids.XID)
     return {
         "pcie_width": hardware.gpu.pcie_width,
         "nvlinks": _nvlinks(context, view) if switched else {},
@@ -64,7 +66,7 @@ def _expected(context: RoleContext) -> Variables:
 
 def _nvlinks(context: RoleContext, view: View) -> dict[str, int]:
     """Links of each product the class accepts."""
-    own = view.number("gpu.nvlink")
+    own = view.number(gpu_ids.NVLINK)
     found = {name: gpu_parts().find(name) for name in context.profile.hardware.gpu.models}
     known = {name: part.nvlinks for name, part in found.items() if part and part.nvlinks}
     return {name: int(own[0]) if own else links for name, links in known.items()}

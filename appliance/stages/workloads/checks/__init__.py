@@ -8,6 +8,7 @@ from appliance.models.result import Judgement
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.queues.charts import Release
+from appliance.stages.workloads import ids
 from appliance.stages.workloads.checks import network as workloads_network
 from appliance.stages.workloads.releases import releases
 
@@ -55,7 +56,7 @@ def _storage_class(view: View) -> Iterator[Judgement]:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        "workloads.releases",
+        ids.RELEASES,
         "Every add-on is installed at its pinned version",
         _releases,
         "What the site's section workloads names is a release of Helm each. It must be deployed at the version of the site or of "
@@ -67,7 +68,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        "workloads.pods",
+        ids.PODS,
         "The pods of every add-on are ready",
         _pods,
         "All pods in an add-on's namespace count. Usual causes of one that is not ready: its image cannot be had, no host has room "
@@ -75,11 +76,11 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
-            Cause("workloads.releases", "what is not installed has no pods", Reach.PART),
+            Cause(ids.RELEASES, "what is not installed has no pods", Reach.PART),
         ),
     ),
     ClusterCheck(
-        "workloads.storage_class",
+        ids.STORAGE_CLASS,
         "Claims that name no class get the site's",
         _storage_class,
         "Kubernetes gives a claim without a class the default StorageClass. With none such claims wait for ever; with two, the newer "
@@ -89,7 +90,7 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             Cause(
-                "workloads.releases",
+                ids.RELEASES,
                 "the chart brings the StorageClass",
                 Reach.SITE,
                 is_of("csi-driver-nfs", "local-path-provisioner"),

@@ -14,10 +14,12 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.models.result import Judgement, Place, place
+from appliance.stages.kubernetes import ids as kubernetes_ids
 from appliance.stages.kubernetes.causes import NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.facts import NetworkPolicy, PolicyEnforcer
 from appliance.stages.scheduler.queues.manifest import Manifest, digest
+from appliance.stages.workloads import ids
 from appliance.stages.workloads.network import ENFORCING, NAME, kept, policies
 from appliance.stages.workloads.releases import wanted
 
@@ -111,7 +113,7 @@ def _remedy(name: str) -> str:
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
-        "workloads.policies",
+        ids.POLICIES,
         "Every add-on is closed but for who may reach it",
         _policies,
         "Each add-on's namespace has a NetworkPolicy that lets in the API server's calls, pods of the projects the site names and the "
@@ -123,7 +125,7 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        "workloads.network",
+        ids.NETWORK,
         "The pod network enforces NetworkPolicies",
         _network,
         "The API takes a NetworkPolicy whether or not anybody enforces it. Calico and Cilium do, by a pod on every host; CNI's plugin bridge "
@@ -135,7 +137,7 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             Cause(
-                "kubernetes.nodes",
+                kubernetes_ids.NODES,
                 "on a host that is not ready the pod network is not either",
                 Reach.SITE,
                 lambda cause, effect: cause.value == "not ready" and isinstance(effect.value, int),

@@ -1,0 +1,5 @@
+"""Ids of the checks of stage limits, spelled here and nowhere else."""
+
+RUNNING = "limits.running"
+CLUSTER = "limits.cluster"
+METRICS = "limits.metrics"
