@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,18 +16,14 @@ from pydantic import AwareDatetime, Field
 
 from appliance.adapters import process
 from appliance.benchmarks.benchmark import Raw
-from appliance.benchmarks.foreign.shown import Shown
+from appliance.benchmarks.foreign.shown import UNKNOWN, Shown, mapped, refuse_future, table
 from appliance.benchmarks.reading import Foreign, Unread, document
-from appliance.config import document as documents
 from appliance.errors import CommandFailed, ConfigError, DeadlineExceeded
-from appliance.models.base import Model
-from appliance.models.line import Line
 from appliance.models.run import Table
 from appliance.text import one_line, plural, shortened
 
 NAME = "clustermax"
 DATED = "the audit's own clock"
-FILE = Path(__file__).with_name("clustermax.yml")
 LARGEST = 16 << 20
 """Bytes; an audit of two hosts has 53 KB."""
 SECONDS = 120.0
@@ -47,7 +42,6 @@ class Cluster(Foreign):
     """What was audited."""
 
     orchestrator: Word
-    gpu_model: Word = ""
     nodes: int = Field(ge=0)
     gpus_per_node: int = Field(default=0, ge=0)
     audited_at: AwareDatetime
@@ -59,20 +53,6 @@ class Values(Foreign):
     schema_version: Literal[1]
     runner: Literal["audit"]
     cluster: Cluster
-
-
-class Ours(Model):
-    """What answers an item here: a check, a gate or a page; ``why``: one line on what differs."""
-
-    by: Line
-    why: Line
-
-
-class Mapped(Model):
-    """The file: by key of the audit."""
-
-    version: Literal[1]
-    items: dict[Line, Ours]
 
 
 @dataclass(frozen=True)
@@ -103,12 +83,6 @@ class Audit:
         return ", ".join(f"{found[status]} {word}" for status, word in words.items())
 
 
-@cache
-def mapped() -> dict[str, Ours]:
-    """What answers each item here."""
-    return dict(Mapped.model_validate(documents.read(FILE).data).items)
-
-
 def text_of(file: Path) -> str:
     """Raises ConfigError for what cannot be read."""
     try:
@@ -126,7 +100,7 @@ def shown(audit: Audit, file: Path) -> Shown:
     of = f"audit by ClusterMAX {audit.release} in {file.absolute()}"
     raw = (Raw("audit.values.json", audit.text), Raw("review.txt", audit.review))
     began = audit.values.cluster.audited_at
-    return Shown(NAME, of, audit.counts, began, DATED, raw, table(audit))
+    return Shown(NAME, of, audit.counts, began, DATED, raw, listed(audit))
 
 
 def read(file: Path, now: datetime) -> Audit:
@@ -136,36 +110,27 @@ def read(file: Path, now: datetime) -> Audit:
         values = document(Values, text)
     except Unread as error:
         raise ConfigError(f"{file} is no audit of ClusterMAX: {error}", GIVE) from None
-    if values.cluster.audited_at > now:
-        day = f"{values.cluster.audited_at:%Y-%m-%d %H:%M %Z}"
-        raise ConfigError(
-            f"{file} is of the future ({day})", "set the clocks alike, and audit again"
-        )
+    refuse_future(file, values.cluster.audited_at, now)
     release = _cmax("--version").partition(" ")[2].strip()
     review = _cmax("audit", "review", str(file.absolute()), "--no-interactive")
     return Audit(values, shortened(release, 40), _items(file, review), text, review)
 
 
-def table(audit: Audit) -> Table:
+def listed(audit: Audit) -> Table:
     """What the audit finds wrong or doubtful, and what answers it here."""
-    ours = mapped()
-    rows = tuple(
-        (item.status, item.title, item.observed, *_answer(ours.get(item.key)))
+    ours = mapped(NAME)
+    found = [
+        (item, ours.get(item.key, UNKNOWN))
         for status in SHOWN
         for item in audit.items
         if item.status == status
+    ]
+    of = audit.values.cluster
+    return table(
+        f"Audit by ClusterMAX {audit.release}, foreign: {audit.counts}",
+        tuple((item.status, item.title, item.observed, o.by, o.why) for item, o in found),
+        f"of {of.audited_at:%Y-%m-%d %H:%M %Z}, on {plural(of.nodes, 'GPU host')} of {of.orchestrator}",
     )
-    cluster = audit.values.cluster
-    return Table(
-        title=f"Audit by ClusterMAX {audit.release}, foreign: {audit.counts}",
-        columns=("it says", "of", "observed", "here", "because"),
-        rows=rows,
-        note=f"another program's word of {cluster.audited_at:%Y-%m-%d %H:%M %Z}, on {plural(cluster.nodes, 'GPU host')} of {cluster.orchestrator}; it counts for no gate",
-    )
-
-
-def _answer(ours: Ours | None) -> tuple[str, str]:
-    return (ours.by, ours.why) if ours else ("", "an item that this program does not know")
 
 
 def _cmax(*words: str) -> str:

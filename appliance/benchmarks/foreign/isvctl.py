@@ -10,24 +10,26 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from appliance.adapters import elements
 from appliance.adapters.elements import Element
 from appliance.benchmarks.benchmark import Raw
-from appliance.benchmarks.foreign.shown import Shown
+from appliance.benchmarks.foreign.shown import (
+    UNKNOWN,
+    Ours,
+    Row,
+    Shown,
+    clean,
+    mapped,
+    refuse_future,
+    table,
+)
 from appliance.benchmarks.reading import Unread
-from appliance.config import document as documents
 from appliance.errors import ConfigError
-from appliance.models.base import Model
-from appliance.models.line import Line
-from appliance.models.run import Table
 from appliance.text import first_few, one_line, quoted, shortened
 
 NAME = "isvctl"
-FILE = Path(__file__).with_name("isvctl.yml")
 GIVE = "give what isvctl test run --junitxml FILE wrote, once it has ended"
 ITS_OWN, OF_THE_FILE = "the report's own clock", "the file's own time"
 ROOT = "isvctl validation tests"
@@ -45,20 +47,6 @@ WORDS = ("passed", "failed", "errored", "skipped")
 ORDER = ("errored", "failed", "skipped", "passed")
 
 
-class Ours(Model):
-    """What answers an item here: a check, a gate or a page; ``why``: what differs."""
-
-    by: Line
-    why: Line
-
-
-class Mapped(Model):
-    """The file: by pattern of an item's name, the first that fits."""
-
-    version: Literal[1]
-    items: dict[Line, Ours]
-
-
 @dataclass(frozen=True)
 class Item:
     """One case. ``bears``: the worst tag in it, ``says``: one of ``WORDS``."""
@@ -74,12 +62,6 @@ class Item:
         return "::" in self.name
 
 
-@cache
-def mapped() -> dict[str, Ours]:
-    """What answers each item here."""
-    return dict(Mapped.model_validate(documents.read(FILE).data).items)
-
-
 def is_one(text: str) -> bool:
     """Whether it is meant to be such a report: it is XML."""
     return text.lstrip("\ufeff \t\r\n").startswith("<")
@@ -93,21 +75,18 @@ def read(file: Path, text: str, now: datetime) -> Shown:
         items = tuple(item for suite in suites for item in _items(suite))
         began, dated_by = _began(suites, file)
     except ValueError as error:
-        raise ConfigError(f"{file} is no report of isvctl: {_clean(str(error))}", GIVE) from None
-    if began > now:
-        raise ConfigError(f"{file} is of the future ({began:%Y-%m-%d %H:%M})", "set the clocks")
+        raise ConfigError(f"{file} is no report of isvctl: {clean(str(error))}", GIVE) from None
+    refuse_future(file, began, now)
     found = Counter(item.says for item in items if not item.is_part)
     counts = ", ".join(f"{found[word]} {word}" for word in WORDS)
-    table = Table(
-        title=f"NVIDIA's AI Cloud Validation Suite, {platform}, foreign: {counts}",
-        columns=("it says", "of", "observed", "here", "because"),
-        rows=tuple(_rows(items)),
-        note=f"another program's word of {began:%Y-%m-%d %H:%M %Z} by {dated_by}; its demo mode, without a machine, reports alike; it counts for no gate",
+    found_there = table(
+        f"NVIDIA's AI Cloud Validation Suite, {platform}, foreign: {counts}",
+        tuple(_rows(items)),
+        f"of {began:%Y-%m-%d %H:%M %Z} by {dated_by}; its demo mode, without a machine, reports alike",
     )
     of = f"run of isvctl on {platform} in {file.absolute()}"
-    return Shown(
-        f"{NAME}-{platform}", of, counts, began, dated_by, (Raw("junit.xml", text),), table
-    )
+    raw = (Raw("junit.xml", text),)
+    return Shown(f"{NAME}-{platform}", of, counts, began, dated_by, raw, found_there)
 
 
 def _suites(text: str) -> Sequence[Element]:
@@ -166,7 +145,7 @@ def _item(case: Element) -> Item:
         if found := [*case.named(tag)]:
             reason = _reason(found[-1])
             raised = tag == "failure" and reason.startswith(RAISED)
-            return Item(name, tag, "errored" if raised else says, _clean(reason))
+            return Item(name, tag, "errored" if raised else says, clean(reason))
     return Item(name, "", "passed", "")
 
 
@@ -188,28 +167,24 @@ def _began(suites: Sequence[Element], file: Path) -> tuple[datetime, str]:
         raise Unread(f"{quoted(told)} is no time") from None
 
 
-def _rows(items: Sequence[Item]) -> Iterator[tuple[str, str, str, str, str]]:
+def _rows(items: Sequence[Item]) -> Iterator[Row]:
     """What failed one by one, with its parts; the rest in one row for each answer, by the names of whole validations."""
     rest: dict[tuple[str, str, str], list[Item]] = {}
     for item in sorted(items, key=lambda item: ORDER.index(item.says)):
-        by, why = _answer(item.name.partition("::")[0])
+        ours = _answer(item.name.partition("::")[0])
         if item.bears in FAILURES:
-            yield item.says, _clean(item.name), item.observed, by, why
+            yield item.says, clean(item.name), item.observed, ours.by, ours.why
         elif not item.is_part:
-            rest.setdefault((item.says, by, why), []).append(item)
+            rest.setdefault((item.says, ours.by, ours.why), []).append(item)
     for (says, by, why), found in rest.items():
         names = first_few([item.name for item in found], 6)
         reasons = first_few([*dict.fromkeys(filter(None, (i.observed for i in found)))], 1)
-        yield says, shortened(one_line(names), 320), _clean(reasons), by, why
+        yield says, shortened(one_line(names), 320), clean(reasons), by, why
 
 
-def _answer(name: str) -> tuple[str, str]:
+def _answer(name: str) -> Ours:
     if len(name) <= 128:
-        for pattern, ours in mapped().items():
+        for pattern, ours in mapped(NAME).items():
             if re.fullmatch(pattern, name):
-                return ours.by, ours.why
-    return "", "an item that this program does not know"
-
-
-def _clean(text: str) -> str:
-    return shortened(one_line(text), 160)
+                return ours
+    return UNKNOWN

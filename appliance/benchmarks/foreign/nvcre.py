@@ -6,9 +6,7 @@ The form is that of its page "Validation Results" and of its source: one report,
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,17 +14,21 @@ from pydantic import Field
 
 from appliance.adapters.answers import parsed
 from appliance.benchmarks.benchmark import Raw
-from appliance.benchmarks.foreign.shown import Shown
+from appliance.benchmarks.foreign.shown import (
+    UNKNOWN,
+    Ours,
+    Row,
+    Shown,
+    clean,
+    mapped,
+    refuse_future,
+    table,
+)
 from appliance.benchmarks.reading import Foreign, Unread, shaped
-from appliance.config import document as documents
 from appliance.errors import ConfigError
-from appliance.models.base import Model
-from appliance.models.line import Line
-from appliance.models.run import Table
-from appliance.text import first_few, one_line, plural, shortened
+from appliance.text import first_few, plural, shortened
 
 NAME = "nvcre"
-FILE = Path(__file__).with_name("nvcre.yml")
 GIVE = "give what nvcrectl certification report NAME --results-file FILE wrote, once it has ended"
 DATED = "the file's own time"
 MOST = 10_000
@@ -91,37 +93,9 @@ class Report(Foreign):
     result: Literal["PASSED", "INCOMPLETE", "FAILED", "RUNNING"]
 
 
-class Ours(Model):
-    """What answers a category here; ``why``: what differs."""
-
-    by: Line
-    why: Line
-
-
-class Mapped(Model):
-    """The file: by pattern of a category, the first that fits."""
-
-    version: Literal[1]
-    categories: dict[Line, Ours]
-
-
 SAYS = {"Succeeded": "passed", "Failed": "failed"}
 """A category that is neither (Pending, Running) did not come to its end, whatever became of the others: nothing is known of it."""
 NOT_TESTED = "not tested"
-
-
-@dataclass(frozen=True)
-class _Row:
-    says: str
-    of: str
-    observed: str
-    ours: Ours | None
-
-
-@cache
-def mapped() -> dict[str, Ours]:
-    """What answers each category here."""
-    return dict(Mapped.model_validate(documents.read(FILE).data).categories)
 
 
 def is_one(text: str) -> bool:
@@ -138,23 +112,21 @@ def read(file: Path, text: str, now: datetime) -> Shown:
     running = [report.name for report in reports if report.result == "RUNNING"]
     if running or not reports:
         said = f"{first_few(running)} has not ended" if running else "no report"
-        raise ConfigError(f"{file} is no report of NVCRE: {_clean(said)}", GIVE)
+        raise ConfigError(f"{file} is no report of NVCRE: {clean(said)}", GIVE)
     began = datetime.fromtimestamp(file.stat().st_mtime, UTC)
-    if began > now:
-        raise ConfigError(f"{file} is of the future ({began:%Y-%m-%d %H:%M})", "set the clocks")
+    refuse_future(file, began, now)
     rows = tuple(row for report in reports for row in _rows(report))
-    found = Counter(row.says for row in rows)
+    found = Counter(says for says, *_ in rows)
     counts = ", ".join(f"{found[word]} {word}" for word in (*SAYS.values(), NOT_TESTED))
-    names = first_few([_clean(report.name) for report in reports])
+    names = first_few([clean(report.name) for report in reports])
     hosts = sum(report.totalNodes for report in reports)
-    table = Table(
-        title=f"Certification by NVCRE, foreign: {counts}",
-        columns=("it says", "of", "observed", "here", "because"),
-        rows=tuple((row.says, row.of, row.observed, *_answer(row.ours)) for row in rows),
-        note=f"another program's word ({names}, {plural(hosts, 'host')}), of {began:%Y-%m-%d %H:%M %Z} by {DATED}; it counts for no gate",
+    found_there = table(
+        f"Certification by NVCRE, foreign: {counts}",
+        rows,
+        f"({names}, {plural(hosts, 'host')}), of {began:%Y-%m-%d %H:%M %Z} by {DATED}",
     )
     of = f"certification by NVCRE in {file.absolute()}"
-    return Shown(NAME, of, counts, began, DATED, (Raw("report.json", text),), table)
+    return Shown(NAME, of, counts, began, DATED, (Raw("report.json", text),), found_there)
 
 
 def _reports(text: str) -> Iterator[Report]:
@@ -166,21 +138,28 @@ def _reports(text: str) -> Iterator[Report]:
         yield shaped(Report, one)
 
 
-def _rows(report: Report) -> Iterator[_Row]:
+def _rows(report: Report) -> Iterator[Row]:
+    known = mapped(NAME).items()
     for category in report.categories or ():
         says = SAYS.get(category.status, NOT_TESTED)
         observed = _measured(category) if says == "passed" else _failed(category)
-        ours = next((o for key, o in mapped().items() if re.fullmatch(key, category.key)), None)
-        yield _Row(says, _clean(_tried(category)), observed, ours)
+        ours = next((o for key, o in known if re.fullmatch(key, category.key)), UNKNOWN)
+        yield says, clean(_tried(category)), observed, ours.by, ours.why
     told = {n for c in report.categories or () for g in c.failedGroups or () for n in g.nodes or ()}
     if alone := [node for node in report.failedNodes or () if node not in told]:
-        yield _Row("failed", "hosts", _clean(first_few(alone)), HOSTS)
+        yield "failed", "hosts", clean(first_few(alone)), HOSTS.by, HOSTS.why
     ended = any(category.status == "Failed" for category in report.categories or ())
     if report.result == "FAILED" and not ended and not report.failedNodes:
-        yield _Row("failed", _clean(report.name), "it failed, and no category did", WHOLE)
+        yield "failed", clean(report.name), "it failed, and no category did", WHOLE.by, WHOLE.why
     if report.excludedNodes:
         why = f": {report.exclusionReason}" if report.exclusionReason else ""
-        yield _Row(NOT_TESTED, "hosts", _clean(f"{first_few(report.excludedNodes)}{why}"), LEFT)
+        yield (
+            NOT_TESTED,
+            "hosts",
+            clean(f"{first_few(report.excludedNodes)}{why}"),
+            LEFT.by,
+            LEFT.why,
+        )
 
 
 HOSTS = Ours(
@@ -203,9 +182,9 @@ def _tried(category: Category) -> str:
 def _measured(category: Category) -> str:
     if category.bandwidth:
         last = category.bandwidth[-1]
-        return _clean(f"{last.busBW} at {last.size}")
+        return clean(f"{last.busBW} at {last.size}")
     rates = [str(d.tflops) for d in category.domains or () if d.tflops is not None]
-    return _clean(f"{first_few(rates)} TFLOPS a GPU") if rates else ""
+    return clean(f"{first_few(rates)} TFLOPS a GPU") if rates else ""
 
 
 def _failed(category: Category) -> str:
@@ -215,12 +194,4 @@ def _failed(category: Category) -> str:
     said = "; ".join(filter(None, (category.failureReason, *groups[:3])))
     if category.status not in SAYS:
         said = f"it did not end: {category.status}"
-    return _clean(said or category.status)
-
-
-def _answer(ours: Ours | None) -> tuple[str, str]:
-    return (ours.by, ours.why) if ours else ("", "a category that this program does not know")
-
-
-def _clean(text: str) -> str:
-    return shortened(one_line(text), 160)
+    return clean(said or category.status)

@@ -2,9 +2,19 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Literal
 
 from appliance.benchmarks.benchmark import Raw
+from appliance.config import document as documents
+from appliance.errors import ConfigError
+from appliance.models.base import Model
+from appliance.models.line import Line
 from appliance.models.run import Table
+from appliance.text import one_line, shortened
+
+Row = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -18,3 +28,49 @@ class Shown:
     dated_by: str
     raw: tuple[Raw, ...]
     table: Table
+
+
+class Ours(Model):
+    """What answers an item here: a check, a gate or a page; ``why``: what differs."""
+
+    by: Line
+    why: Line
+
+
+UNKNOWN = Ours(by="", why="an item that this program does not know")
+
+
+class _Mapped(Model):
+    version: Literal[1]
+    items: dict[Line, Ours]
+
+
+@cache
+def mapped(name: str) -> dict[str, Ours]:
+    """What answers the items of that program here, in the order of its file: by key, or by pattern of a name."""
+    file = Path(__file__).with_name(f"{name}.yml")
+    return dict(_Mapped.model_validate(documents.read(file).data).items)
+
+
+def table(title: str, rows: tuple[Row, ...], word: str) -> Table:
+    """``word``: whose it is, and of when."""
+    return Table(
+        title=title,
+        columns=("it says", "of", "observed", "here", "because"),
+        rows=rows,
+        note=f"another program's word {word}; it counts for no gate",
+    )
+
+
+def refuse_future(file: Path, began: datetime, now: datetime) -> None:
+    """Raises ConfigError for what began after now."""
+    if began > now:
+        raise ConfigError(
+            f"{file} is of the future ({began:%Y-%m-%d %H:%M %Z})",
+            "set the clocks of both machines alike, and make it again",
+        )
+
+
+def clean(text: str) -> str:
+    """As a cell."""
+    return shortened(one_line(text), 160)

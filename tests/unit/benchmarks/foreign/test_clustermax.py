@@ -8,6 +8,7 @@ import pytest
 
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.foreign import clustermax
+from appliance.benchmarks.foreign.shown import mapped
 from appliance.config import data
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.errors import ConfigError
@@ -74,7 +75,7 @@ def test_every_verdict_is_read_with_what_was_observed(audit: Path) -> None:
 
 
 def test_what_is_wrong_or_doubtful_is_set_against_ours_and_marked_foreign(audit: Path) -> None:
-    shown = clustermax.table(clustermax.read(audit, NOW))
+    shown = clustermax.listed(clustermax.read(audit, NOW))
     assert "foreign" in shown.title
     assert "counts for no gate" in shown.note
     assert [row[0] for row in shown.rows] == ["fail", "fail", "warning"]
@@ -84,7 +85,7 @@ def test_what_is_wrong_or_doubtful_is_set_against_ours_and_marked_foreign(audit:
 
 def test_each_answer_names_a_check_a_gate_or_a_page_that_there_is() -> None:
     measured = {check for benchmark in BENCHMARKS for check in benchmark.checks}
-    for key, ours in clustermax.mapped().items():
+    for key, ours in mapped(clustermax.NAME).items():
         there = (data.root() / ours.by).is_file() if ours.by.startswith("docs/") else None
         assert there or ours.by in {"", *ALL_CHECK_IDS, *measured}, f"{key}: {ours.by}"
 

@@ -9,7 +9,7 @@ import pytest
 
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.foreign import isvctl
-from appliance.benchmarks.foreign.shown import Shown
+from appliance.benchmarks.foreign.shown import Shown, mapped
 from appliance.bmc.checks import CHECKS as BMC_CHECKS
 from appliance.config import data
 from appliance.engine.requests import ALL_CHECK_IDS
@@ -163,7 +163,7 @@ def test_a_report_of_the_future_is_refused(tmp_path: Path) -> None:
 def test_each_answer_names_a_check_a_gate_or_a_page_that_there_is() -> None:
     measured = {check for benchmark in BENCHMARKS for check in benchmark.checks}
     measured |= {check.id for check in BMC_CHECKS}
-    for key, ours in isvctl.mapped().items():
+    for key, ours in mapped(isvctl.NAME).items():
         there = (data.root() / ours.by).is_file() if ours.by.startswith("docs/") else None
         assert there or ours.by in {"", *ALL_CHECK_IDS, *measured}, f"{key}: {ours.by}"
 

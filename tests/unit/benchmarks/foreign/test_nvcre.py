@@ -10,7 +10,7 @@ import pytest
 
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.foreign import nvcre
-from appliance.benchmarks.foreign.shown import Shown
+from appliance.benchmarks.foreign.shown import Shown, mapped
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.errors import ConfigError
 from appliance.journal import Journal
@@ -72,7 +72,7 @@ def test_each_category_is_set_against_ours_with_what_was_observed(tmp_path: Path
     assert rows[1][0] == "failed"
     assert rows[1][2] == r"goodput below \x1b[31mminimum; n1, n2: stalled"
     assert rows[1][3] == "gpt3.throughput"
-    assert rows[2][3:] == ("", "a category that this program does not know")
+    assert rows[2][3:] == ("", "an item that this program does not know")
     assert rows[3][:3] == ("failed", "hosts", "n3")
     assert rows[4][:3] == ("not tested", "hosts", "n9: cordoned")
     assert "counts for no gate" in found.table.note
@@ -180,7 +180,7 @@ def test_a_report_of_the_future_is_refused(tmp_path: Path) -> None:
 
 def test_each_answer_names_a_check_that_there_is() -> None:
     measured = {check for benchmark in BENCHMARKS for check in benchmark.checks}
-    for key, ours in nvcre.mapped().items():
+    for key, ours in mapped(nvcre.NAME).items():
         assert ours.by in {*ALL_CHECK_IDS, *measured}, key
 
 
