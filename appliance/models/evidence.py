@@ -17,7 +17,6 @@ class Source(StrEnum):
     """How evidence came into the record. Only what the program measured itself is ordered by the journal alone."""
 
     NOW = "measured by this program"
-    EARLIER = "measured earlier by this program"
     LOGS = "logs from elsewhere"
     TOOL = "another tool's output"
 

@@ -111,13 +111,13 @@ def test_a_node_is_described_by_its_facts() -> None:
     shape = {k: found[k] for k in ("sockets", "cores_per_socket", "threads_per_core", "cpus")}
     assert shape == {"sockets": 2, "cores_per_socket": 48, "threads_per_core": 2, "cpus": 192}
     assert found["memory_mib"] == (1000 - 16) * 1024
-    assert (found["gpus"], found["gpu_type"]) == (8, "h100")
+    assert (found["gpus"], found["gres"]) == (8, "gpu:h100:8")
 
 
 def test_a_host_never_seen_is_described_by_the_profile_with_room_below_the_data_sheet() -> None:
     found = node("gpu-1")
     assert (found["sockets"], found["cores_per_socket"], found["threads_per_core"]) == (2, 48, 1)
-    assert (found["memory_mib"], found["gpu_type"]) == (896 * 1024, "a100")
+    assert (found["memory_mib"], found["gres"]) == (896 * 1024, "gpu:a100:8")
 
 
 def test_some_mib_more_or_less_after_a_kernel_update_change_nothing() -> None:
@@ -140,7 +140,7 @@ def test_processors_that_do_not_add_up_count_as_plain_threads(cpu: tuple[int, in
 
 
 def test_a_gpu_of_a_model_the_profile_does_not_accept_does_not_change_the_type() -> None:
-    assert node("gpu-1", facts("gpu-1", gpu="NVIDIA T4"))["gpu_type"] == "a100"
+    assert node("gpu-1", facts("gpu-1", gpu="NVIDIA T4"))["gres"] == "gpu:a100:8"
 
 
 @pytest.mark.parametrize(

@@ -432,7 +432,7 @@ OTHER = Limit(value=20, unit="GB/s", source="a table")
         {"simulated": ("fabric",)},
         {"source": Source.TOOL},
         {"source": Source.LOGS, "began": datetime.now(UTC) + timedelta(days=1)},
-        {"source": Source.EARLIER, "began": datetime.now(UTC) + timedelta(days=400)},
+        {"source": Source.LOGS, "began": datetime.now(UTC) + timedelta(days=400)},
         {"results": ()},
         {"results": tuple(_good("gpu-1", "gpu-2"))},
         {"results": tuple(_good("cluster/2 hosts"))},

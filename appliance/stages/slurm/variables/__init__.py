@@ -37,7 +37,6 @@ class _Node:
     threads_per_core: int
     memory_mib: int
     gpus: int
-    gpu_type: str
     gres: str
     devices: list[dict[str, object]]
 
@@ -129,7 +128,6 @@ def _node(profile: Profile, host: Host, facts: HostFacts | None) -> _Node:
         *_topology(profile, known),
         _offered(int(total / MIB), profile.stages.slurm_memory_reserve_mib),
         gpu_count(profile, host),
-        kind,
         *_resources(kind, gpu_count(profile, host), facts),
     )
 
