@@ -32,8 +32,8 @@ PATH_FIX = "appliance fabric: cable and switch ports between the two"
 NO_CUDA = "this perftest was built without CUDA; that of DOCA-OFED, or one built with it, reads GPU memory"
 
 # $1 seconds, $2 the server's name, $3 its address, then rails as device:gpu. A port of its own for each part keeps a server
-# that came late from answering for the next one. Address and port are of the management network, over which perftest
-# exchanges queue numbers alone.
+# that came late from answering for the next one. A server that is not there yet is tried again, a device that is not there
+# is not. Address and port are of the management network, over which perftest exchanges queue numbers alone.
 SCRIPT = """
 seconds=$1 name=$2 server=$3; shift 3
 port=18600 cuda=; ib_write_bw --help 2>&1 | grep -q use_cuda && cuda=yes
@@ -43,7 +43,11 @@ attempt() {
     timeout $((seconds + 15)) "$@" -p $port >/dev/null 2>&1
   else
     echo "appliance-part $part"
-    for wait in 1 2 3; do sleep $wait; timeout $((seconds + 15)) "$@" -p $port "$server" 2>&1 && break; done
+    for wait in 1 2 3; do
+      sleep $wait; ended=yes; said=$(timeout $((seconds + 15)) "$@" -p $port "$server" 2>&1) || ended=no
+      echo "$said"
+      case "$ended $said" in yes*|*"Unable to find the Infiniband/RoCE device"*) break ;; esac
+    done
   fi
 }
 for rail; do

@@ -1,5 +1,6 @@
 """perftest: its tables in every unit, and slow ports, hosts and cables told apart by pairs."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.adapters.process import Completed
+from appliance.adapters.process import Completed, run
 from appliance.benchmarks.perftest import gates
 from appliance.benchmarks.perftest import run as perftest
 from appliance.benchmarks.perftest.table import bandwidth, latency
@@ -65,6 +66,32 @@ def test_a_warning_in_the_midst_of_the_table_is_passed_over() -> None:
 def test_what_is_no_bandwidth_is_refused(output: str, why: str) -> None:
     with pytest.raises(Unread, match=why):
         bandwidth(output)
+
+
+@pytest.mark.parametrize(
+    ("says", "fails", "calls"),
+    [
+        ("Couldn't connect to 10.0.0.1:18601", 1, 2),
+        (" Unable to find the Infiniband/RoCE device", 9, 1),
+    ],
+)
+def test_a_server_that_is_late_is_tried_again_and_a_device_that_is_missing_is_not(
+    tmp_path: Path, says: str, fails: int, calls: int
+) -> None:
+    tool = tmp_path / "ib_write_bw"
+    tool.write_text(
+        f'#!/bin/sh\n[ "$1" = --help ] && exit\necho "$1" >>{tmp_path}/calls\n'
+        f'[ $(wc -l <{tmp_path}/calls) -gt {fails} ] && echo done || {{ echo "{says}"; exit 1; }}\n'
+    )
+    (tmp_path / "sleep").write_text("#!/bin/sh\n")
+    (tmp_path / "ib_write_lat").write_text("#!/bin/sh\n")
+    for file in tmp_path.iterdir():
+        file.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURMD_NODENAME": "gpu-2"}
+    words = ("sh", "-c", perftest.SCRIPT, "sh", "3", "gpu-1", "10.0.0.1", "mlx5_0:")
+    done = run(words, env=environment, timeout=30)
+    assert len((tmp_path / "calls").read_text().splitlines()) == calls
+    assert says in done.stdout
 
 
 @settings(max_examples=60)
