@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance.adapters.process import run, spawn
@@ -31,12 +31,16 @@ BUILT_AT = "2026-11-23T00:00:00Z"
 
 @dataclass(frozen=True)
 class Module:
-    """One folder below modules/. ``stamps``: variables of the programs that are given the version of ``main``."""
+    """One folder below modules/.
+
+    ``stamps``: variables of the programs that are given the version of ``main``. ``compiler``: what it is told beside.
+    """
 
     name: str
     main: str
     programs: tuple[tuple[str, str], ...]
     stamps: tuple[str, ...] = ()
+    compiler: str = field(default="", repr=False)
 
     @property
     def version(self) -> str:
@@ -48,7 +52,7 @@ class Module:
     @property
     def folder_name(self) -> str:
         """Names what a build makes."""
-        texts = (self._text("go.mod"), self._text("go.sum"), repr(self), BUILT_AT)
+        texts = (self._text("go.mod"), self._text("go.sum"), repr(self), BUILT_AT, self.compiler)
         return f"programs-{self.name}-{digest(''.join(texts))}"
 
     def _text(self, file: str) -> str:
@@ -235,7 +239,8 @@ class Client:
 
     def build(self, module: Module, package: str, target: Path) -> None:
         """Compile one program, static and without what only a debugger reads."""
-        words = ("build", "-ldflags", module.flags(), "-o", str(target), package)
+        told = ("-gcflags", module.compiler) if module.compiler else ()
+        words = ("build", *told, "-ldflags", module.flags(), "-o", str(target), package)
         self._run(module, words, BUILD_SECONDS)
 
     def source(self, module: Module) -> Path:
