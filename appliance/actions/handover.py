@@ -26,9 +26,7 @@ LARGEST = 256 << 20
 """Octets of one file of evidence that is enclosed; larger ones are named with their digest."""
 PRINTING_S = 180.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-UNSIGNED = (
-    "UNSIGNED. Nobody vouches for this hand-over: whoever changes a file can write a new manifest."
-)
+UNSIGNED = "UNSIGNED. A changed file would not show: anyone who can write here can write a new manifest, too."
 VERIFY = """Hand-over of site {site}, run {run}
 
 Begin with handover.html. What each file is:

@@ -120,7 +120,7 @@ def _refusal(done: Completed) -> tuple[str, str]:
     if done.returncode == NO_KEY:
         return (
             "the key of the cluster's authority is not here",
-            "have whoever keeps it issue a client certificate, and name that file with --kubeconfig",
+            "ask its keeper for a client certificate, and name that file with --kubeconfig",
         )
     said = (done.stderr.strip() or "no reason given").splitlines()[-1]
     return f"no certificate was made: {said}", "appliance health --check kubernetes"

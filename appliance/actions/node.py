@@ -140,7 +140,8 @@ def _movable(site: Site, name: str, owner: Owner) -> Host:
         raise ConfigError(f"{name}: no such host", f"hosts that can be moved: {names}")
     if host not in hosts:
         raise ConfigError(
-            f"{name} has no GPUs, so nobody gives it work", f"hosts that can be moved: {names}"
+            f"{name} has no GPUs, so neither Kubernetes nor Slurm gives it work",
+            f"hosts that can be moved: {names}",
         )
     if Role.CONTROL in host.roles:
         raise ConfigError(

@@ -103,7 +103,7 @@ def _vouched(found: Contents, allowed: Path | None) -> tuple[str, str, str]:
         return "", "", NOT_ASKED
     if MANIFEST in found.members and (signer := _signer(found, allowed)):
         return signer, "", ""
-    return "", f"the signature is of nobody in {allowed}, or of another manifest", ""
+    return "", f"the signer is not in {allowed}, or signed another manifest", ""
 
 
 def _signer(found: Contents, allowed: Path) -> str:

@@ -90,5 +90,5 @@ def _member(target: Target, user: str, admin: Path | None, days: int, as_json: b
     options.echo(
         f"{found.file}: {found.user} in {', '.join(found.namespaces)} until {found.until:%Y-%m-%d %H:%M} UTC"
     )
-    options.echo("  next: give it to nobody else: it is his key")
+    options.echo("  next: keep it from all others; it holds a key")
     return 0

@@ -80,7 +80,7 @@ def build(release: str, output: Path | None, packages: tuple[str, ...], sign: Pa
 @click.option(
     "--force",
     is_flag=True,
-    help="With --reinstall: also hosts that carry work, or of which nobody knows.",
+    help="With --reinstall: also hosts that carry work, or of which nothing is known.",
 )
 @YES
 @options.json_option("How it ended, as one JSON object.")

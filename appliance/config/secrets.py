@@ -102,7 +102,7 @@ def _fetch(ref: SecretRef, folder: Path, vault: Vault) -> str:
 def _fitting(name: str, value: str) -> str:
     pattern, form = FORMATS.get(name, (None, ""))
     if pattern and not pattern.fullmatch(value):
-        raise ConfigError("has not the form its daemon reads", form)
+        raise ConfigError("is not in the form that its daemon reads", form)
     return value
 
 

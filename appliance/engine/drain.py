@@ -38,7 +38,7 @@ def schedulers(session: Session) -> tuple[Scheduler, ...]:
     control = session.site.with_role(Role.CONTROL)
     if not control:
         raise ApplianceError(
-            "no host has the role control, so nobody can be asked to drain",
+            "no host has the role control, and draining needs one",
             "drain the hosts yourself, then leave the drain out",
         )
     found: tuple[Scheduler, ...] = (SlurmHosts(session),)

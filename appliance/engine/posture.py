@@ -21,7 +21,7 @@ KINDS = {"posture": False, "posture_deep": True}
 ACCEPTED = "baseline"
 """Kind of the entry by which somebody takes hosts as they are, data ``{"reason", "by", "hosts"}``."""
 PACKAGE = "package"
-UNNAMED = {"package file": "as its package brought it", "file mode": "as usual"}
+UNNAMED = {"package file": "as in its package", "file mode": "as usual"}
 """By kind what is true of what is not listed."""
 
 

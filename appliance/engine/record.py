@@ -172,7 +172,7 @@ def _stage_results(outcomes: Iterable[StageOutcome]) -> tuple[CheckResult, ...]:
             o.host,
             bad[o.state],
             cause=o.cause or o.why,
-            fix=o.fix or "mend the stage before it, then deploy again",
+            fix=o.fix or "fix the stage that failed, then deploy again",
         ).of(f"stage.{o.stage}")
         for o in outcomes
         if o.state in bad

@@ -184,7 +184,7 @@ def _kept(
     fix = f"mend {failed}, then deploy again" if failed else ""
     for cell in cells:
         if failed:
-            session.tell(Message(text=f"is left as it is: {why}", level="warning", host=cell.host))
+            session.tell(Message(text=f"skipped: {why}", level="warning", host=cell.host))
     return [
         StageOutcome(stage=stage.name, host=c.host, state=state, why=why, fix=fix) for c in cells
     ]

@@ -144,7 +144,7 @@ def _cases(wanted: Requirement) -> Iterator[tuple[str, Doctor]]:
     yield "of another program", _as(lambda e: {"source": Source.TOOL})
     yield "of another benchmark", _as(lambda e: {"benchmark": "another"})
     yield "of another check", _results(id="another.check")
-    yield "of a form nobody knows", _unreadable
+    yield "of an unknown form", _unreadable
     yield "in another unit", _results(unit="furlongs")
     for status in (Status.FAIL, Status.ERROR, Status.SKIP, Status.NOT_ASSESSED):
         yield f"with a result that is {status.value}", _last(status)
@@ -169,7 +169,7 @@ def _cases(wanted: Requirement) -> Iterator[tuple[str, Doctor]]:
         yield "of another GPU", _as(lambda e: {"gpu": "another"})
         yield "of another number of GPUs a host", _as(lambda e: {"gpus_per_host": 1})
         yield "older than an exchanged GPU", _exchanged
-        yield "of a host whose GPUs nobody knows", _unknown
+        yield "of a host with unknown GPUs", _unknown
 
 
 def _as(change: Callable[[Evidence], dict[str, object]]) -> Doctor:

@@ -96,7 +96,7 @@ class KubernetesHosts:
             if runs(self._session, host, "kubelet"):
                 raise ClusterFailed(
                     f"kubelet runs on {host}, but the cluster does not tell of it ({error.message})",
-                    "nobody knows whether pods run there: mend the API, or stop kubelet",
+                    "pods may run there: mend the API, or stop kubelet",
                     error.host,
                 ) from None
             return None

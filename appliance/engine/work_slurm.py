@@ -69,7 +69,7 @@ class SlurmHosts:
             if runs(self._session, host, "slurmd"):
                 raise CommandFailed(
                     f"slurmd runs on {host}, but Slurm's controller does not tell of it ({said})",
-                    "nobody knows whether jobs run there: mend the controller, or stop slurmd",
+                    "jobs may run there: mend the controller, or stop slurmd",
                     self._desks[0],
                 )
             return "", ""

@@ -9,8 +9,8 @@ from appliance.models.line import Line
 
 UNWAIVABLE = {
     "simulated": "simulated hardware can never be accepted",
-    "host.reachable": "of a silent host nothing is known",
-    "host.receipts": "then nobody knows which stages are finished",
+    "host.reachable": "nothing is known of a silent host",
+    "host.receipts": "then it is not known which stages are finished",
     "deployed": "a site that is not deployed has nothing to accept",
 }
 """What nobody may accept, and why; a stage that failed is one more."""

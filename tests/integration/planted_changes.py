@@ -388,7 +388,7 @@ PACKAGES = (
         (
             "head",
             D,
-            "package file /usr/bin/nproc: as its package brought it then",
+            "package file /usr/bin/nproc: as in its package then",
             "cp -a /usr/bin/nproc /tmp/nproc; cat /usr/bin/true > /usr/bin/nproc",
             "cp -a /tmp/nproc /usr/bin/nproc; rm /tmp/nproc",
         ),

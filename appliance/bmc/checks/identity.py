@@ -94,7 +94,7 @@ CHECKS = (
         judge=judge_unique,
         limit="serial numbers, UUIDs and MAC addresses of all hosts",
         explain="Serial number, UUID and MAC addresses that the controllers of all hosts show. Two alike: one address in "
-        "the site is wrong, and a power cycle would hit the other host. What boards say that nobody programmed is left out.",
+        "the site is wrong, and a power cycle would hit the other host. What unprogrammed boards say is left out.",
     ),
     BmcCheck(
         id="bmc.mac",

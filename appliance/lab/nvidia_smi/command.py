@@ -70,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     kinds.add_argument("-q", "--query", action="store_true", help="the long form")
     kinds.add_argument("--query-gpu", "--query-remapped-rows", metavar="FIELDS", default="")
     kinds.add_argument("-mig", "--multi-instance-gpu", type=int, choices=(0, 1), help="MIG mode")
-    kinds.add_argument("-r", "--gpu-reset", action="store_true", help="reset GPUs nobody uses")
+    kinds.add_argument(
+        "-r", "--gpu-reset", action="store_true", help="reset GPUs that are not in use"
+    )
     parser.add_argument("-i", "--id", default="", help="GPUs by index, UUID or PCI address")
     parser.add_argument("--format", default="", help="csv[,noheader][,nounits]")
     return parser

@@ -188,7 +188,7 @@ def _sums(plan: Plan) -> list[Text]:
         ]
     if not plan.changes:
         if set(plan.hosts) <= set(plan.unreachable):
-            return [Text("What is to do is not known: no host answered.", "bold")]
+            return [Text("Cannot plan: no host answered.", "bold")]
         silent = f", except that {fold(plan.unreachable)} did not answer"
         return [Text(f"Nothing to do{silent if plan.unreachable else ''}.", "bold")]
     changed = {c.host for c in plan.pending() if c.stage != VALIDATE}

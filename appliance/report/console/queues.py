@@ -33,7 +33,7 @@ def queue_tree(console: Console, tree: QueueTree) -> None:
     if tree.admission != "deny":
         said = (
             f"scheduler.admission is {tree.admission}: work that names another project's queue is not refused, and no quota is sure."
-            " Set deny once nobody is warned any more"
+            " Set deny once no warning is left"
         )
         console.print(said, style="yellow", highlight=False)
 

@@ -89,7 +89,7 @@ def numbers(case: Case) -> Iterator[Finding]:
         yield case.problem(path, message, "take another: a user's own group has the user's number")
     for path, number in given:
         if number in NOBODY:
-            message = f"{number} is a number of systemd's or nobody's"
+            message = f"{number} is a number that systemd or the account nobody has"
             yield case.problem(path, message, "take one up to 60000, or from 65536 on")
 
 

@@ -185,7 +185,7 @@ CHECKS: tuple[Check, ...] = (
         "The use of GPUs is known by pod",
         _metrics,
         "Work is idle only where dcgm-exporter's metrics say so for each of its GPUs, without a gap. Usual causes: dcgm-exporter does "
-        "not name pods, Prometheus does not scrape it, a pod has a part of a GPU, whose use nobody can tell.",
+        "not name pods, Prometheus does not scrape it, a pod has a part of a GPU, whose use is not measured.",
         causes=(
             NOT_RUNNING,
             Cause(observe_ids.TARGETS, "what is not scraped has no metrics", Reach.SITE),

@@ -199,7 +199,7 @@ def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> 
     if found.source == origin:
         return passed(target, found.source, evidence=found.type)
     cause = f"{wanted.at} comes from {found.source}, the site says {origin}"
-    fix = f"when nobody uses it: systemctl restart '{mount_unit(wanted.at)}' on {host.name}"
+    fix = f"when it is not in use: systemctl restart '{mount_unit(wanted.at)}' on {host.name}"
     return failed(target, cause, fix, value=found.source, limit=origin)
 
 

@@ -68,7 +68,7 @@ def source(site: Site, host: Host, wanted: NfsMount) -> tuple[str, str]:
         if external.path == wanted.export:
             return external.server, external.path
     raise ConfigError(
-        f"storage.mounts: {wanted.at} wants {wanted.export}, which nobody exports",
+        f"storage.mounts: {wanted.at} wants {wanted.export}, which is not exported",
         "name a path of storage.exports or storage.external",
     )
 

@@ -53,7 +53,7 @@ def charts(case: Case) -> Iterator[Finding]:
         return
     for addon in wanted(case.site):
         if not addon.published:
-            message = f"nobody publishes a chart of {addon.name}, and kubernetes.source brings none"
+            message = f"no chart of {addon.name} is published, and kubernetes.source brings none"
             remedy = (
                 f"put charts/{addon.name}-{addon.version}.tgz into an offline source, as "
                 "docs/workloads.md says, and name its folder under kubernetes.source"
@@ -75,7 +75,7 @@ def volumes(case: Case) -> Iterator[Finding]:
             yield case.problem((SECTION, "nfs_csi"), message, "add one to storage.exports")
         elif (chosen := nfs_export(case.site, options)) not in known:
             read_only = [e.path for e in case.site.storage.exports if e.read_only]
-            why = "may only be read" if chosen in read_only else "is exported by nobody"
+            why = "may only be read" if chosen in read_only else "is not exported"
             yield case.problem(path, f"{chosen} {why}", nearest(chosen, list(known), "exports"))
     default = any(section and section.default_class for section in (nfs, local))
     for key, given in (("mlflow", options.mlflow), ("jupyter", options.jupyter)):
@@ -109,7 +109,7 @@ def models(case: Case) -> Iterator[Finding]:
             )
         elif chosen not in known:
             remedy = nearest(chosen, list(known), "exports")
-            yield case.problem((*where, "export"), f"{chosen} is exported by nobody", remedy)
+            yield case.problem((*where, "export"), f"{chosen} is not exported", remedy)
     names = [model.name for model in given.models]
     has = gpu_most(case.profile, case.site) if case.profile else None
     for i, model in enumerate(given.models):
@@ -167,7 +167,7 @@ def reach(case: Case) -> Iterator[Finding]:
                 message = "every pod of the cluster may use it, and projects names some"
                 yield case.problem((*where, "open_to_cluster"), message, "leave one of them out")
         elif own and case.checked.whole("kubernetes") and not own.enforces_policies:
-            message = f"asks nobody who he is, and network {own.network} enforces no NetworkPolicy: every pod would reach it"
+            message = f"has no authentication, and network {own.network} enforces no NetworkPolicy: every pod would reach it"
             remedy = f"take kubernetes.network: {' or '.join(ENFORCING)}, or say open_to_cluster: true here"
             yield case.problem(where, message, remedy)
         if case.checked.whole("scheduler"):

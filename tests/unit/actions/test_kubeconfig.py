@@ -112,7 +112,7 @@ def test_where_no_control_host_answers_nothing_is_written(tmp_path: Path) -> Non
     ("code", "said", "message", "remedy"),
     [
         (action.NO_CLUSTER, "", "no cluster here yet", "appliance deploy"),
-        (action.NO_KEY, "", "key of the cluster's authority", "issue a client certificate"),
+        (action.NO_KEY, "", "key of the cluster's authority", "a client certificate"),
         (1, "x\nThe connection to the server was refused", "was refused", "appliance health"),
         (1, "", "no reason given", "appliance health"),
     ],

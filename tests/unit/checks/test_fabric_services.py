@@ -54,7 +54,7 @@ def test_a_standby_that_runs_is_good_and_one_that_does_not_is_named() -> None:
     assert one("fabric.standby", standing(**{"opensm.service": unit})).status is Status.PASS
     dead = one("fabric.standby", standing(**{"opensm.service": {**unit, "active": "failed"}}))
     assert (dead.status, dead.target) == (Status.FAIL, "gpu-1/opensm.service")
-    assert "nobody takes over" in dead.cause
+    assert "no standby takes over" in dead.cause
     assert one("fabric.standby", standing()).status is Status.NOT_ASSESSED
     unread = standing(**{"opensm.service": {**unit, "active": "unknown"}})
     assert one("fabric.standby", unread).status is Status.NOT_ASSESSED

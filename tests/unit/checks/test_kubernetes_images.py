@@ -89,7 +89,7 @@ def test_what_nobody_has_accepted_is_a_warning_once_something_was() -> None:
     new = image("ghcr.io/a/new:1", f"ghcr.io/a/new@{ONE}", "gpu-1")
     (result,) = judge(view(*GOOD, new, lock=LOCKED)).values()
     assert (result.target, result.status) == ("head/ghcr.io/a/new:1", Status.WARN)
-    assert "nobody has accepted it" in result.cause
+    assert "was never accepted" in result.cause
     assert LOCK in result.fix
     assert {r.status for r in judge(view(*GOOD, new)).values()} == {Status.PASS}
 

@@ -240,7 +240,7 @@ def test_what_hides_the_servers_own_export_fails() -> None:
     other = filesystem("/data", "/dev/sdz1", "ext4")
     result = one("storage.mount", facts("nas1", filesystems=(ROOT, SRV, other)))
     assert (result.status, result.value, result.limit) == (Status.FAIL, "/dev/sdz1", "/dev/sdb")
-    assert result.fix == "when nobody uses it: systemctl restart 'data.mount' on nas1"
+    assert result.fix == "when it is not in use: systemctl restart 'data.mount' on nas1"
 
 
 def test_a_container_without_a_client_is_not_assessed_and_not_blamed() -> None:

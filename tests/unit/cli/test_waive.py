@@ -56,7 +56,7 @@ def test_a_waiver_is_kept_listed_and_withdrawn(
         (("gpu.ecc@", *WHY), "no CHECK or CHECK@TARGET"),
         (("simulated", *WHY), "simulated hardware can never be accepted"),
         (("stage.slurm", *WHY), "has to be deployed"),
-        (("host.reachable@gpu-1", *WHY), "of a silent host nothing is known"),
+        (("host.reachable@gpu-1", *WHY), "nothing is known of a silent host"),
         (("--withdraw", "gpu.ecc"), "there is no waiver gpu.ecc"),
         (("--list", "gpu.ecc"), "--list takes no finding"),
     ],

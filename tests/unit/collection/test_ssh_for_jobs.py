@@ -27,7 +27,7 @@ SAYS = "%h is for those with a job"
 
 @pytest.fixture
 def sshd(tmp_path: Path, host: Host) -> Path:
-    """sshd's file, as its package brought it."""
+    """sshd's file, as in its package."""
     file = tmp_path / "pam.d/sshd"
     file.parent.mkdir()
     file.write_text(PACKAGED)

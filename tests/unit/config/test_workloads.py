@@ -50,7 +50,7 @@ def given(loaded: LoadedSite, host: str = "head") -> dict[str, Any]:
 
 
 REFUSED = [
-    ("{nfs_csi: {export: /srv/dat}}", "nfs_csi.export", "is exported by nobody", "/srv/data"),
+    ("{nfs_csi: {export: /srv/dat}}", "nfs_csi.export", "is not exported", "/srv/data"),
     ("{nfs_csi: {export: /srv/ro}}", "nfs_csi.export", "may only be read", "/srv/data"),
     (
         "{nfs_csi: {}, local_path: {default_class: true}}",
@@ -95,7 +95,7 @@ REFUSED = [
     (
         "{vllm: {models: [{name: a, path: a}], queue: train, export: /srv/dat}}",
         "vllm.export",
-        "is exported by nobody",
+        "is not exported",
         "/srv/data",
     ),
     ("{vllm: {models: [{name: a, path: a}]}}", "vllm", "no queue for inference", "vllm.queue"),

@@ -119,7 +119,7 @@ def test_what_lies_as_its_package_brought_it_is_not_listed_and_yet_known(session
     now = {"package file": {"/usr/bin/nproc": "content 12"}, "file mode": {}}
     assert told(session, host(now)) == [
         "~ gpu-1: file mode /etc/x: 0600, of root:root then, as usual now",
-        "~ gpu-1: package file /usr/bin/nproc: as its package brought it then, content 12 now",
+        "~ gpu-1: package file /usr/bin/nproc: as in its package then, content 12 now",
     ]
 
 

@@ -164,7 +164,7 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_os,
         "Distribution and release from os-release against the systems the profile supports. "
-        "Other releases carry other package names and versions, which nobody has tried.",
+        "Other releases carry other package names and versions, which were never tried.",
         limit="software.operating_systems of the profile",
     ),
     HostCheck(
@@ -179,7 +179,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             Cause(
                 ids.UNITS,
-                "nobody keeps the clock, or tells how far it is off",
+                "nothing keeps the clock, or says how far it is off",
                 when=both(is_of("chrony.service", "chronyd.service"), is_unknown),
             ),
         ),
@@ -197,7 +197,7 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             Cause(
                 ids.UNITS,
-                "nobody tells how far that host's clock is off",
+                "nothing says how far that host's clock is off",
                 Reach.NAMED,
                 both(is_of("chrony.service", "chronyd.service"), is_unknown),
             ),
@@ -319,7 +319,7 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_memory_errors,
         "Errors of the host's memory as the kernel's EDAC drivers count them. One that could not be corrected has ended a process, or the host: it fails, "
-        "and Slurm and Kubernetes give the host no more work. Corrected ones warn where a module has more than sound ones do. Without a driver nobody counts: load "
+        "and Slurm and Kubernetes give the host no more work. Corrected ones warn where a module has more than sound ones do. Without a driver nothing is counted: load "
         "the one of the processor. Usual fault: a module, or a slot that is dirty.",
         limit="0 uncorrected since the host was started; 10 corrected of a module in 24 h (mcelog's own limits)",
         bound=Bound("corrected errors of a module a day", most=1e6, whole=True),

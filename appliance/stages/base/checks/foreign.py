@@ -15,9 +15,9 @@ MOVED = "appliance deploy moves it to /var/lib/appliance/purged"
 REMOVABLE = frozenset({"file", "link"})
 """Kinds a deployment takes away where the site says so; of the others only a person knows what is right."""
 WORDS = {
-    "changed": "is not as its package brought it",
+    "changed": "differs from its package",
     "key": "has a key that is not the site's",
-    "line": "trusts packages nobody signed",
+    "line": "trusts unsigned packages",
     "account": "is an account like root",
 }
 
@@ -86,7 +86,7 @@ def _judged(
     for found in left:
         yield failed(place(host.name, _part(found)), _cause(found), fix(found))
     if facts.foreign is None:
-        yield not_assessed(host.name, facts.gap("foreign", "nobody looked"))
+        yield not_assessed(host.name, facts.gap("foreign", "it was not looked for"))
     elif not left:
         yield passed(host.name, 0, unit="findings", limit=0)
 

@@ -123,7 +123,7 @@ CHECKS: tuple[Check, ...] = (
         limit="1 master",
         causes=(
             UNASKED,
-            Cause(ids.STATE, "a port without a link hears nobody"),
+            Cause(ids.STATE, "a port without a link hears no subnet manager"),
         ),
     ),
     ClusterCheck(
@@ -140,7 +140,7 @@ CHECKS: tuple[Check, ...] = (
             PORT_MISSING,
             OTHER_FABRIC,
             LINK_DOWN,
-            Cause(ids.ACTIVE, "a port nobody configured may not be met", Reach.PART),
+            Cause(ids.ACTIVE, "discovery may not meet a port that is not configured", Reach.PART),
         ),
     ),
     *fabric_cabling.CHECKS,

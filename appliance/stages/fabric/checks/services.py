@@ -33,7 +33,7 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[Judgemen
     return [
         failed(
             target,
-            f"opensm is {unit.active}: nobody takes over when the master fails",
+            f"opensm is {unit.active}: no standby takes over when the master fails",
             f"on {host.name}: systemctl restart opensm, then look at /var/log/opensm.log",
             value=unit.active,
             **common,

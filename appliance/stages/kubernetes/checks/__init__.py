@@ -293,8 +293,8 @@ CHECKS: tuple[Check, ...] = (
         ids.EXTERNAL,
         "The external cluster answers",
         _external,
-        "A site may bring a Kubernetes cluster of somebody else's (kubernetes.external). Its API is asked for its nodes by whoever "
-        "runs the command, with that kubeconfig. Usual causes: the token has expired, the network does not reach the API server.",
+        "A site may use a Kubernetes cluster that others run (kubernetes.external). Its API is asked for its nodes from the control "
+        "machine, with that kubeconfig. Usual causes: the token has expired, the network does not reach the API server.",
         of_external=True,
     ),
     ClusterCheck(
@@ -336,7 +336,7 @@ CHECKS: tuple[Check, ...] = (
             NO_API,
             Cause(
                 fabric_ids.SM,
-                "without a subnet manager discovery meets nobody",
+                "without a subnet manager discovery meets no port",
                 Reach.SITE,
                 lambda cause, effect: cause.host is None and is_unknown(cause, effect),
             ),

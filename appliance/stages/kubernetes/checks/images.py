@@ -95,7 +95,9 @@ def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgemen
     if len(rows) > 1 or rows[0].held is Held.UNKNOWN:
         return _open(view, target, rows)
     if view.lock and rows[0].held is Held.NOTHING:
-        cause = f"{image} runs on {_on(rows[0])} ({short(rows[0].identity)}), and nobody has accepted it"
+        cause = (
+            f"{image} runs on {_on(rows[0])} ({short(rows[0].identity)}), and it was never accepted"
+        )
         fix = f"compare it with what its publisher names, then {LOCK}"
         found = short(rows[0].identity)
         return warned(target, cause, fix, value=found, limit="images.lock")

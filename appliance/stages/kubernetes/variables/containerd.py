@@ -86,7 +86,7 @@ def containerd_release(context: RoleContext) -> str:
     )
     if not chosen:
         raise ConfigError(
-            "nobody chose a release of containerd", "set kubernetes.containerd in site.yml, as 2.3"
+            "no release of containerd is chosen", "set kubernetes.containerd in site.yml, as 2.3"
         )
     return chosen
 

@@ -75,7 +75,7 @@ def release(context: RoleContext) -> Release:
     )
     if not chosen:
         raise ConfigError(
-            "nobody chose a release of Kubernetes", "set kubernetes.version in site.yml, as 1.35"
+            "no release of Kubernetes is chosen", "set kubernetes.version in site.yml, as 1.35"
         )
     return parse(chosen)
 

@@ -56,7 +56,7 @@ def gpus(options: SchedulerOptions) -> Policy:
         Rule(
             f"variables.templates.all(t, {EVERY}.all(c, !has(c.env) || c.env.all(e,"
             f" e.name != 'NVIDIA_VISIBLE_DEVICES' || {own})))",
-            "NVIDIA_VISIBLE_DEVICES would show the container GPUs nobody gave it: take it out of env; "
+            "NVIDIA_VISIBLE_DEVICES would show the container GPUs it was not given: take it out of env; "
             "the GPUs of nvidia.com/gpu under resources.limits are visible by themselves",
         ),
         Rule(
@@ -106,7 +106,7 @@ def gpu_words() -> Policy:
     rules = (
         Rule(
             f"{keys} && {whole}",
-            "NVIDIA_VISIBLE_DEVICES would show containers GPUs nobody gave them: take the key out",
+            "NVIDIA_VISIBLE_DEVICES would show containers GPUs they were not given: take the key out",
         ),
         Rule(
             "!object.metadata.name.contains('-shared-gpu-')",

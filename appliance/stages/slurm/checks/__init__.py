@@ -351,7 +351,7 @@ CHECKS: tuple[Check, ...] = (
         frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
         _munge,
         "Every message between Slurm's daemons and commands is signed by munge. It stops when its key is missing or open to "
-        "others. One with another key than the site's is believed by nobody, and Slurm calls the host silent. It rejects messages when the clocks of two hosts are more than five minutes apart.",
+        "others. With another key than the site's the host is not believed, and Slurm calls it silent. It rejects messages when the clocks of two hosts are more than five minutes apart.",
         limit="active",
         causes=(FULL_DISK,),
         explains=(

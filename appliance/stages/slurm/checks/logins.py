@@ -28,7 +28,7 @@ def judge_logins(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         judged = failed if view.site.slurm.ssh_needs_job else warned
         yield judged(host.name, cause, fix, value="nothing", **told)
     elif any(d.name == PAM for receipt in facts.receipts.values() for d in receipt.drift):
-        cause = f"{PAM} was changed by hand: whom it lets in without a job, nobody knows"
+        cause = f"{PAM} was changed by hand: it may let people in who have no job"
         fix = f"{DEPLOY} --stage slurm --limit {host.name}, which {LEFT}"
         yield failed(host.name, cause, fix, value="unknown", **told)
     else:
@@ -45,7 +45,7 @@ CHECKS: tuple[Check, ...] = (
         "ssh to GPU hosts is for those who have a job there",
         GPU_HOSTS,
         judge_logins,
-        "pam_slurm_adopt refuses whoever has no job on the host, and makes the session of who has one a part of the job, with its cores, memory, "
+        "pam_slurm_adopt refuses people without a job on the host; a session of somebody with a job becomes part of it, with its cores, memory, "
         "GPUs and end. It needs jobs that Slurm holds by cgroup v2, which containers, Ubuntu 22.04 and hosts of cgroup v1 lack. "
         "Root, admins and the account of deployments are always let in.",
         limit="slurm.ssh_needs_job of the site; unset: wanted where base.users names somebody",

@@ -36,7 +36,7 @@ def unheld(facts: HostFacts) -> str:
 def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> str:
     """Why ssh to this host cannot ask for a job, though the site wants it; ``held``: as slurm.conf says of all hosts."""
     if facts and facts.os.release.startswith("rhel"):
-        return f"{host.name} is of the RHEL family, for whose PAM nobody has written it"
+        return f"{host.name} is of the RHEL family, whose PAM this program does not set up"
     own = unheld(facts) if facts else ""
     if own:
         return f"{host.name} {own}"

@@ -68,7 +68,7 @@ def _network(view: View) -> Iterator[Judgement]:
         yield not_assessed("cluster", why)
     elif not known.enforcers:
         name = view.site.kubernetes.network if view.site.kubernetes else ""
-        cause = f"nobody is seen to enforce NetworkPolicies: {_exposed(view)}"
+        cause = f"nothing here is known to enforce NetworkPolicies: {_exposed(view)}"
         yield _not_kept(view, cause, _remedy(name), "nobody")
     else:
         most = max(known.enforcers, key=lambda one: one.ready)
