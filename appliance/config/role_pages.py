@@ -63,6 +63,7 @@ def publish(roles: Path) -> None:
     for role in sorted(path.parents[1] for path in roles.glob("*/meta/argument_specs.yml")):
         given, page, file = options(role), role / "README.md", role / "defaults/main.yml"
         if text := defaults(given):
+            file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
         else:
             file.unlink(missing_ok=True)
