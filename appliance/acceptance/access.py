@@ -6,8 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from appliance.acceptance.capacity import GPU, Capacity
-from appliance.acceptance.ground import MINE, Clock, Door, Ground, Name, Resource, Settings
 from appliance.acceptance.promise import KEPT, Judgement, broken, unknown
+from appliance.acceptance.sandbox import (
+    MINE,
+    Clock,
+    ClusterClient,
+    Name,
+    Resource,
+    Sandbox,
+    Settings,
+)
 from appliance.acceptance.workload import NAMESPACE, WORKLOAD, Work, resources
 from appliance.errors import ApplianceError
 
@@ -24,8 +32,8 @@ Devices = Mapping[tuple[str, str], frozenset[str]]
 """By pod and container: the GPUs' device files it sees."""
 
 
-class Hearing(Door, Protocol):
-    """A door that also brings what a pod printed."""
+class Hearing(ClusterClient, Protocol):
+    """A cluster that also brings what a pod printed."""
 
     def logs(self, pod: Name, container: str) -> str:
         """What this container has printed so far."""
@@ -45,10 +53,10 @@ def lacks(capacity: Capacity) -> str:
     return "" if host_of(capacity) else f"needs a host with {HELD} GPUs"
 
 
-def watched(door: Hearing, clock: Clock, settings: Settings, capacity: Capacity) -> Devices:
+def watched(cluster: Hearing, clock: Clock, settings: Settings, capacity: Capacity) -> Devices:
     """What each container sees. Raises ApplianceError where one of them does not tell."""
-    ground = Ground(door, clock, settings, capacity)
-    ground.open()
+    sandbox = Sandbox(cluster, clock, settings, capacity)
+    sandbox.open()
     at = host_of(capacity)
     works = [
         Work(name, gpus=gpus, pinned=at, command=("sh", "-c", SCRIPT))
@@ -56,14 +64,16 @@ def watched(door: Hearing, clock: Clock, settings: Settings, capacity: Capacity)
     ]
     for work in works:
         for made in _made(work, settings, capacity):
-            door.apply(made)
+            cluster.apply(made)
     pods = [work.name for work in works]
-    ground.until(lambda now: all(_runs(now.of(name)) for name in pods))
+    sandbox.until(lambda now: all(_runs(now.of(name)) for name in pods))
     found: dict[tuple[str, str], frozenset[str]] = {}
-    for pod in door.find("v1", "Pod", MINE):
+    for pod in cluster.find("v1", "Pod", MINE):
         name = pod["metadata"]["labels"].get(WORKLOAD, "")
         for container in pod["spec"]["containers"]:
-            found[name, container["name"]] = _heard(door, clock, settings, pod, container["name"])
+            found[name, container["name"]] = _heard(
+                cluster, clock, settings, pod, container["name"]
+            )
     if missing := [name for name in pods if not any(pod == name for pod, _ in found)]:
         raise ApplianceError(f"no pod of {missing[0]} was made", "see the Job controller's log")
     return found
@@ -122,7 +132,7 @@ def _runs(pods: tuple[Any, ...]) -> bool:
 
 
 def _heard(
-    door: Hearing, clock: Clock, settings: Settings, pod: Resource, container: str
+    cluster: Hearing, clock: Clock, settings: Settings, pod: Resource, container: str
 ) -> frozenset[str]:
     name = pod["metadata"]["name"]
     if pod.get("status", {}).get("phase") != "Running":
@@ -131,7 +141,7 @@ def _heard(
             f"kubectl -n {NAMESPACE} describe pods, while the trial is at work",
         )
     said = _until_told(
-        lambda: door.logs(("v1", "Pod", name, NAMESPACE), container), clock, settings
+        lambda: cluster.logs(("v1", "Pod", name, NAMESPACE), container), clock, settings
     )
     if TOLD not in said:
         raise ApplianceError(

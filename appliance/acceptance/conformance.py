@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from appliance.acceptance import access, gpus, placement, trial
 from appliance.acceptance.capacity import MIG, Capacity
-from appliance.acceptance.ground import Clock, Door, Settings, clean, survey
 from appliance.acceptance.promise import Promise
+from appliance.acceptance.sandbox import Clock, ClusterClient, Settings, clean, survey
 from appliance.checks.check import judged
 from appliance.errors import ApplianceError
 from appliance.models.result import CLUSTER, CheckResult, Status
@@ -46,7 +46,7 @@ class Shown:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
-class ClusterDoor(access.Hearing, Protocol):
+class ServingCluster(access.Hearing, Protocol):
     """What the trials ask of a cluster; all raise ApplianceError with a remedy."""
 
     def served(self, group: str) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class ClusterDoor(access.Hearing, Protocol):
 class Bench:
     """What a requirement is tried with. ``series``: asks Prometheus, where one was named; ``workloads``: tries the site's add-ons."""
 
-    door: ClusterDoor
+    cluster: ServingCluster
     clock: Clock
     settings: Settings
     capacity: Capacity
@@ -105,7 +105,7 @@ class Entry:
 
 
 def run(
-    door: ClusterDoor,
+    cluster: ServingCluster,
     clock: Clock,
     settings: Settings,
     *,
@@ -114,9 +114,9 @@ def run(
     told: Callable[[Requirement], None] = lambda _: None,
 ) -> Iterator[Entry]:
     """Each requirement as it was shown; nothing is left. Raises ApplianceError where the cluster does not answer at all."""
-    clean(door)
-    capacity = survey(door, settings, metrics=series is not None)
-    bench = Bench(door, clock, settings, capacity, series, workloads)
+    clean(cluster)
+    capacity = survey(cluster, settings, metrics=series is not None)
+    bench = Bench(cluster, clock, settings, capacity, series, workloads)
     try:
         for requirement in REQUIREMENTS:
             told(requirement)
@@ -126,17 +126,17 @@ def run(
                 shown = Shown(Outcome.OPEN, error.message, error.hint)
             yield Entry(requirement, shown)
     finally:
-        clean(door)
+        clean(cluster)
 
 
 def _dra(bench: Bench) -> Shown:
     group = "resource.k8s.io"
-    versions = bench.door.served(group)
+    versions = bench.cluster.served(group)
     if "v1" not in versions:
         fix = "Kubernetes 1.34 and newer serve it unless it is switched off: kubernetes.version in the site"
         return Shown(Outcome.MISSING, f"the API server serves no {group}/v1", fix)
-    classes = _names(bench.door, f"{group}/v1", "DeviceClass")
-    slices = _names(bench.door, f"{group}/v1", "ResourceSlice")
+    classes = _names(bench.cluster, f"{group}/v1", "DeviceClass")
+    slices = _names(bench.cluster, f"{group}/v1", "ResourceSlice")
     found = {"versions": versions, "device classes": classes, "resource slices": slices}
     said = f"{group}/v1 is served"
     if not slices:
@@ -153,7 +153,7 @@ def _driver(bench: Bench) -> Shown:
         node.name: sorted(label for label in node.labels if "nvidia.com/cuda.driver" in label)
         for node in bench.capacity.gpu_nodes
     }
-    policies = bench.door.find("nvidia.com/v1", "ClusterPolicy", "")
+    policies = bench.cluster.find("nvidia.com/v1", "ClusterPolicy", "")
     states = [p.get("status", {}).get("state", "") for p in policies]
     found = {"labels by host": labels, "states of the GPU Operator": states}
     if not labels:
@@ -188,11 +188,11 @@ def _virtual(bench: Bench) -> Shown:
 
 def _inference(bench: Bench) -> Shown:
     group = "gateway.networking.k8s.io"
-    versions = bench.door.served(group)
+    versions = bench.cluster.served(group)
     if not versions:
         fix = "install the Gateway API's definitions with an implementation (Cilium, Envoy Gateway, kgateway)"
         return Shown(Outcome.MISSING, f"the API server serves no {group}", fix)
-    classes = bench.door.find(f"{group}/v1", "GatewayClass", "")
+    classes = bench.cluster.find(f"{group}/v1", "GatewayClass", "")
     taken = [c["metadata"]["name"] for c in classes if _accepted(c)]
     found = {"versions": versions, "accepted classes": taken}
     if not taken:
@@ -219,7 +219,7 @@ def _hosts(bench: Bench) -> Shown:
 
 def _pods(bench: Bench) -> Shown:
     groups = ("autoscaling", "metrics.k8s.io", "custom.metrics.k8s.io")
-    found = {group: bench.door.served(group) for group in groups}
+    found = {group: bench.cluster.served(group) for group in groups}
     if not found["custom.metrics.k8s.io"]:
         said = "the HorizontalPodAutoscaler has no metrics of GPUs: custom.metrics.k8s.io is not served"
         fix = "install an adapter of Prometheus for custom metrics, and dcgm-exporter for those of GPUs"
@@ -256,7 +256,7 @@ def _metrics(bench: Bench) -> Shown:
 
 
 def _service_metrics(bench: Bench) -> Shown:
-    known = _names(bench.door, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    known = _names(bench.cluster, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
     monitors = [n for n in known if n.endswith("monitors.monitoring.coreos.com")]
     found = {"definitions": monitors}
     if not monitors:
@@ -272,8 +272,8 @@ def _service_metrics(bench: Bench) -> Shown:
 def _access(bench: Bench) -> Shown:
     if reason := access.lacks(bench.capacity):
         return Shown(Outcome.OPEN, reason)
-    trial.await_empty(bench.door, bench.clock, bench.settings)
-    seen = access.watched(bench.door, bench.clock, bench.settings, bench.capacity)
+    trial.await_empty(bench.cluster, bench.clock, bench.settings)
+    seen = access.watched(bench.cluster, bench.clock, bench.settings, bench.capacity)
     kept, cause = access.judge(seen)
     found = {"devices seen": access.evidence(seen)}
     if kept:
@@ -319,7 +319,7 @@ def _operator(bench: Bench) -> Shown:
 
 
 def _tried(bench: Bench, promises: Iterable[Promise]) -> list[CheckResult]:
-    return list(trial.run(bench.door, bench.clock, bench.settings, promises=promises))
+    return list(trial.run(bench.cluster, bench.clock, bench.settings, promises=promises))
 
 
 def _told(verdicts: Iterable[CheckResult]) -> list[dict[str, str]]:
@@ -328,8 +328,8 @@ def _told(verdicts: Iterable[CheckResult]) -> list[dict[str, str]]:
     ]
 
 
-def _names(door: Door, api_version: str, kind: str) -> list[str]:
-    return sorted(found["metadata"]["name"] for found in door.find(api_version, kind, ""))
+def _names(cluster: ClusterClient, api_version: str, kind: str) -> list[str]:
+    return sorted(found["metadata"]["name"] for found in cluster.find(api_version, kind, ""))
 
 
 def _accepted(gateway_class: dict[str, Any]) -> bool:

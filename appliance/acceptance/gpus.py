@@ -1,8 +1,8 @@
 """Parts of GPUs: fractions with and without a memory cap, and MIG instances."""
 
 from appliance.acceptance.capacity import Capacity
-from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
+from appliance.acceptance.sandbox import Sandbox
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import ALLOCATE, SUCCEEDED_OVER_CAP, Work
 from appliance.text import plural
@@ -15,21 +15,21 @@ PULL_S = 900.0
 """How long an image with PyTorch may take to come: 10 GB at 100 Mb/s."""
 
 
-def play_fractions(ground: Ground) -> None:
+def play_fractions(sandbox: Sandbox) -> None:
     """All GPUs but one are held: two halves must share the last one, and a third half must wait."""
-    whole, single = ground.capacity.units - 1, ground.capacity.unit - 1
+    whole, single = sandbox.capacity.units - 1, sandbox.capacity.unit - 1
     if whole:
-        ground.submit(Work("held", pods=whole, gpus=ground.capacity.unit))
-        ground.until_placed("held", pods=whole)
+        sandbox.submit(Work("held", pods=whole, gpus=sandbox.capacity.unit))
+        sandbox.until_placed("held", pods=whole)
     if single:
-        ground.submit(Work("held-too", pods=single, gpus=1))
-        ground.until_placed("held-too", pods=single)
-    ground.phase("two")
-    ground.submit(Work("half-1", part=0.5), Work("half-2", part=0.5))
-    ground.until_placed("half-1", "half-2")
-    ground.phase("three")
-    ground.submit(Work("half-3", part=0.5))
-    ground.watch()
+        sandbox.submit(Work("held-too", pods=single, gpus=1))
+        sandbox.until_placed("held-too", pods=single)
+    sandbox.phase("two")
+    sandbox.submit(Work("half-1", part=0.5), Work("half-2", part=0.5))
+    sandbox.until_placed("half-1", "half-2")
+    sandbox.phase("three")
+    sandbox.submit(Work("half-3", part=0.5))
+    sandbox.watch()
 
 
 def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -53,13 +53,13 @@ def lacks_fractions(capacity: Capacity) -> str:
     return capacity.lacks(gpus=1)
 
 
-def play_memory(ground: Ground) -> None:
+def play_memory(sandbox: Sandbox) -> None:
     """A pod with half a GPU asks for three quarters of its memory."""
-    size = int(_memory(ground.capacity) * 2**20 * 0.75)
+    size = int(_memory(sandbox.capacity) * 2**20 * 0.75)
     command = ("python3", "-c", ALLOCATE.format(size=size))
-    image = ground.capacity.gpu_image
-    ground.submit(Work("greedy", part=0.5, image=image, command=command))
-    ground.until(lambda now: any(pod.exit_code is not None for pod in now.of("greedy")), PULL_S)
+    image = sandbox.capacity.gpu_image
+    sandbox.submit(Work("greedy", part=0.5, image=image, command=command))
+    sandbox.until(lambda now: any(pod.exit_code is not None for pod in now.of("greedy")), PULL_S)
 
 
 def judge_memory(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -98,13 +98,13 @@ def instances(capacity: Capacity) -> tuple[str, int]:
     return max(counts.items(), key=lambda item: item[1], default=("", 0))
 
 
-def play_mig(ground: Ground) -> None:
+def play_mig(sandbox: Sandbox) -> None:
     """One pod more than there are instances of a profile."""
-    profile, count = instances(ground.capacity)
-    ground.submit(Work("instances", pods=count + 1, resource=profile))
-    ground.until(lambda now: now.placed("instances") >= count)
-    ground.phase("full")
-    ground.watch()
+    profile, count = instances(sandbox.capacity)
+    sandbox.submit(Work("instances", pods=count + 1, resource=profile))
+    sandbox.until(lambda now: now.placed("instances") >= count)
+    sandbox.phase("full")
+    sandbox.watch()
 
 
 def judge_mig(seen: Timeline, capacity: Capacity) -> Judgement:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from appliance.acceptance.ground import Clock, Door, Resource
 from appliance.acceptance.hello_parts import HELLO, Hello, Where
+from appliance.acceptance.sandbox import Clock, ClusterClient, Resource
 from appliance.acceptance.workload import QUEUE_LABEL
 from appliance.checks.check import judged
 from appliance.errors import ApplianceError
@@ -16,62 +16,64 @@ Told = Callable[[Hello], None]
 
 
 def run(
-    door: Door, clock: Clock, where: Where, hellos: Iterable[Hello], told: Told
+    cluster: ClusterClient, clock: Clock, where: Where, hellos: Iterable[Hello], told: Told
 ) -> Iterator[CheckResult]:
     """A verdict for each, as it comes. Raises ApplianceError where the cluster does not answer at all."""
     for hello in hellos:
         told(hello)
         try:
-            clean(door, where, (hello,))
-            yield _tried(door, clock, where, hello)
+            clean(cluster, where, (hello,))
+            yield _tried(cluster, clock, where, hello)
         except ApplianceError as error:
             yield _result(hello, Status.NOT_ASSESSED, error.message, error.hint)
         finally:
-            clean(door, where, (hello,))
+            clean(cluster, where, (hello,))
 
 
-def clean(door: Door, where: Where, hellos: Iterable[Hello]) -> None:
+def clean(cluster: ClusterClient, where: Where, hellos: Iterable[Hello]) -> None:
     """Takes away what a trial made, also one that was killed; the last made goes first."""
     for hello in hellos:
         for made in reversed(hello.make(where)):
-            for found in _found(door, where, hello, made["apiVersion"], made["kind"]):
+            for found in _found(cluster, where, hello, made["apiVersion"], made["kind"]):
                 meta = found["metadata"]
-                door.delete((made["apiVersion"], made["kind"], meta["name"], meta["namespace"]))
+                cluster.delete((made["apiVersion"], made["kind"], meta["name"], meta["namespace"]))
 
 
-def _found(door: Door, where: Where, hello: Hello, api_version: str, kind: str) -> list[Resource]:
+def _found(
+    cluster: ClusterClient, where: Where, hello: Hello, api_version: str, kind: str
+) -> list[Resource]:
     """What carries the trial's label in its namespace; somebody may try the same in another project's."""
-    labelled = door.find(api_version, kind, f"{HELLO}={hello.key}")
+    labelled = cluster.find(api_version, kind, f"{HELLO}={hello.key}")
     spaces = {side.namespace for side in where.sides}
     return [found for found in labelled if found["metadata"]["namespace"] in spaces]
 
 
-def _is_gone(door: Door, clock: Clock, where: Where, hello: Hello) -> bool:
+def _is_gone(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> bool:
     """Waits for the end of what was there before: its status and pods would be taken for this trial's."""
     kinds = {("v1", "Pod"), *((made["apiVersion"], made["kind"]) for made in hello.make(where))}
     began = clock.now()
-    while any(_found(door, where, hello, *kind) for kind in kinds):
+    while any(_found(cluster, where, hello, *kind) for kind in kinds):
         if clock.now() - began > GONE_S:
             return False
         clock.sleep(BEAT_S)
     return True
 
 
-def _tried(door: Door, clock: Clock, where: Where, hello: Hello) -> CheckResult:
-    if not _is_gone(door, clock, where, hello):
+def _tried(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> CheckResult:
+    if not _is_gone(cluster, clock, where, hello):
         cause = f"what an earlier trial left is not gone after {GONE_S:.0f} s"
         fix = f"kubectl -n {where.namespace} get all -l {HELLO}={hello.key} names it; try again when it is gone"
         return _result(hello, Status.NOT_ASSESSED, cause, fix)
     made = hello.make(where)
     for resource in made:
-        door.apply(resource)
+        cluster.apply(resource)
     last, began = made[-1], clock.now()
     pods: dict[str, Resource] = {}
     ended: bool | None = None
     while ended is None and clock.now() - began < PATIENCE_S:
         clock.sleep(BEAT_S)
-        pods |= {p["metadata"]["name"]: p for p in _found(door, where, hello, "v1", "Pod")}
-        found = _found(door, where, hello, last["apiVersion"], last["kind"])
+        pods |= {p["metadata"]["name"]: p for p in _found(cluster, where, hello, "v1", "Pod")}
+        found = _found(cluster, where, hello, last["apiVersion"], last["kind"])
         ended = next((hello.ended(item) for item in found), None)
         if why := next((w for p in pods.values() if (w := _no_image(p))), ""):
             fix = "put it into your mirror, or name another under workloads.images"

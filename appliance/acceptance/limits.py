@@ -1,8 +1,8 @@
 """Limits of time: interactive work that lasts too long, and GPUs nobody uses."""
 
 from appliance.acceptance.capacity import Capacity
-from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
+from appliance.acceptance.sandbox import Sandbox
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import NAMESPACE, Work
 
@@ -22,28 +22,28 @@ SERIES = " or ".join(
 )
 
 
-def _play(ground: Ground, limit: str) -> None:
-    ground.queue("limited", 1)
-    ground.queue("free", 1)
-    ground.limits("limited", {limit: LIMIT})
-    ground.submit(
+def _play(sandbox: Sandbox, limit: str) -> None:
+    sandbox.queue("limited", 1)
+    sandbox.queue("free", 1)
+    sandbox.limits("limited", {limit: LIMIT})
+    sandbox.submit(
         Work("limited", gpus=1, kind="build", queue="limited"),
         Work("free", gpus=1, kind="build", queue="free"),
     )
-    ground.until_placed("limited", "free")
-    ground.phase("limited")
-    ground.watch(LIMIT_S + LATE_S)
+    sandbox.until_placed("limited", "free")
+    sandbox.phase("limited")
+    sandbox.watch(LIMIT_S + LATE_S)
 
 
-def play_time(ground: Ground) -> None:
+def play_time(sandbox: Sandbox) -> None:
     """Two pods that sleep, one of them in a queue with a limit of a minute."""
-    _play(ground, "timeLimit")
+    _play(sandbox, "timeLimit")
 
 
-def play_idle(ground: Ground) -> None:
+def play_idle(sandbox: Sandbox) -> None:
     """Two pods whose GPUs are idle, one of them in a queue that ends such work after a minute."""
-    _play(ground, "idleLimit")
-    ground.note_series(USE, SERIES)
+    _play(sandbox, "idleLimit")
+    sandbox.note_series(USE, SERIES)
 
 
 def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:

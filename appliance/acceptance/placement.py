@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 
 from appliance.acceptance.capacity import Capacity
-from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
+from appliance.acceptance.sandbox import Sandbox
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import Work
 
 SCHEDULER_LOG = "kubectl logs -n kai-scheduler deploy/kai-scheduler-default"
 
 
-def play_gang(ground: Ground) -> None:
+def play_gang(sandbox: Sandbox) -> None:
     """A gang of all GPUs while one is held: none may start; then all."""
-    count, unit = ground.capacity.units, ground.capacity.unit
-    ground.submit(Work("held", gpus=1))
-    ground.until_placed("held")
-    ground.phase("too large")
-    ground.submit(Work("gang", pods=count, gpus=unit, gang=count))
-    ground.watch()
-    ground.phase("fits")
-    ground.remove("held")
-    ground.until_placed("gang", pods=count)
+    count, unit = sandbox.capacity.units, sandbox.capacity.unit
+    sandbox.submit(Work("held", gpus=1))
+    sandbox.until_placed("held")
+    sandbox.phase("too large")
+    sandbox.submit(Work("gang", pods=count, gpus=unit, gang=count))
+    sandbox.watch()
+    sandbox.phase("fits")
+    sandbox.remove("held")
+    sandbox.until_placed("gang", pods=count)
 
 
 def judge_gang(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -38,13 +38,13 @@ def judge_gang(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT
 
 
-def play_packing(ground: Ground) -> None:
+def play_packing(sandbox: Sandbox) -> None:
     """One pod after the other, as many as the smallest host has GPUs."""
-    for number in range(1, _packed(ground.capacity) + 1):
-        ground.submit(Work(f"small-{number}", gpus=1))
-        ground.until_placed(f"small-{number}")
-    ground.phase("placed")
-    ground.watch(0)
+    for number in range(1, _packed(sandbox.capacity) + 1):
+        sandbox.submit(Work(f"small-{number}", gpus=1))
+        sandbox.until_placed(f"small-{number}")
+    sandbox.phase("placed")
+    sandbox.watch(0)
 
 
 def _packed(capacity: Capacity) -> int:
@@ -62,25 +62,27 @@ def judge_packing(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT
 
 
-def play_consolidation(ground: Ground) -> None:
+def play_consolidation(sandbox: Sandbox) -> None:
     """A small pod on each of two hosts, every other host full; then one that needs a whole host."""
-    first, second, *others = ground.capacity.gpu_nodes
+    first, second, *others = sandbox.capacity.gpu_nodes
     for number, node in enumerate(others):
-        ground.submit(Work(f"full-{number}", gpus=node.gpus, kind="build", pinned=node.name))
+        sandbox.submit(Work(f"full-{number}", gpus=node.gpus, kind="build", pinned=node.name))
     if others:
-        ground.until_placed(*_fillers(ground.capacity))
+        sandbox.until_placed(*_fillers(sandbox.capacity))
     for name, node in (("one", first), ("two", second)):
-        ground.submit(Work(f"rest-{name}", gpus=node.gpus - 1, kind="build", pinned=node.name))
-        ground.until_placed(f"rest-{name}")
+        sandbox.submit(Work(f"rest-{name}", gpus=node.gpus - 1, kind="build", pinned=node.name))
+        sandbox.until_placed(f"rest-{name}")
     for name in ("one", "two"):
-        ground.submit(Work(f"small-{name}", gpus=1))
-    ground.until_placed("small-one", "small-two")
-    ground.remove("rest-one", "rest-two")
-    ground.phase("apart")
-    ground.watch(0)
-    ground.phase("large")
-    ground.submit(Work("large", gpus=min(first.gpus, second.gpus), kind="train"))
-    ground.until(lambda now: now.placed("large") == 1 and now.placed("small-one", "small-two") == 2)
+        sandbox.submit(Work(f"small-{name}", gpus=1))
+    sandbox.until_placed("small-one", "small-two")
+    sandbox.remove("rest-one", "rest-two")
+    sandbox.phase("apart")
+    sandbox.watch(0)
+    sandbox.phase("large")
+    sandbox.submit(Work("large", gpus=min(first.gpus, second.gpus), kind="train"))
+    sandbox.until(
+        lambda now: now.placed("large") == 1 and now.placed("small-one", "small-two") == 2
+    )
 
 
 def _fillers(capacity: Capacity) -> list[str]:
@@ -103,20 +105,20 @@ def judge_consolidation(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT
 
 
-def play_topology(ground: Ground) -> None:
+def play_topology(sandbox: Sandbox) -> None:
     """One free host in each domain: two that must be near may not start; then a domain with two."""
-    found = ground.capacity.domain()
+    found = sandbox.capacity.domain()
     assert found, "lacks_topology refuses a cluster without domains"
     topology, label, domains = found
     chosen = max(domains, key=lambda name: len(domains[name]))
-    sizes = {node.name: node.gpus for node in ground.capacity.gpu_nodes}
-    held = _all_but_one(ground.capacity, domains)
+    sizes = {node.name: node.gpus for node in sandbox.capacity.gpu_nodes}
+    held = _all_but_one(sandbox.capacity, domains)
     for number, name in enumerate(held):
-        ground.submit(Work(f"held-{number}", gpus=sizes[name], kind="build", pinned=name))
+        sandbox.submit(Work(f"held-{number}", gpus=sizes[name], kind="build", pinned=name))
     names = tuple(f"held-{number}" for number in range(len(held)))
-    ground.until_placed(*names, pods=len(held))
-    ground.phase("apart")
-    ground.submit(
+    sandbox.until_placed(*names, pods=len(held))
+    sandbox.phase("apart")
+    sandbox.submit(
         Work(
             "near",
             pods=2,
@@ -125,10 +127,10 @@ def play_topology(ground: Ground) -> None:
             near=(topology, label),
         )
     )
-    ground.watch()
-    ground.phase("together")
-    ground.remove(f"held-{held.index(domains[chosen][1])}")
-    ground.until_placed("near", pods=2)
+    sandbox.watch()
+    sandbox.phase("together")
+    sandbox.remove(f"held-{held.index(domains[chosen][1])}")
+    sandbox.until_placed("near", pods=2)
 
 
 def _all_but_one(capacity: Capacity, domains: Mapping[str, list[str]]) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from appliance.acceptance.capacity import Capacity
-from appliance.acceptance.ground import Ground
+from appliance.acceptance.sandbox import Sandbox
 from appliance.acceptance.timeline import Timeline
 
 
@@ -42,6 +42,6 @@ class Promise:
     title: str
     explain: str
     lacks: Callable[[Capacity], str]
-    play: Callable[[Ground], None]
+    play: Callable[[Sandbox], None]
     judge: Callable[[Timeline, Capacity], Judgement]
     fix: str

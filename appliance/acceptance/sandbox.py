@@ -38,7 +38,7 @@ LEFT = (
 )
 
 
-class Door(Protocol):
+class ClusterClient(Protocol):
     """What a trial asks of a cluster; all raise ApplianceError with a remedy."""
 
     def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
@@ -85,18 +85,18 @@ class Settings:
     beat: float = 2.0
 
 
-class Ground:
+class Sandbox:
     """One promise's place. ``timeline`` holds what was seen."""
 
     def __init__(
         self,
-        door: Door,
+        cluster: ClusterClient,
         clock: Clock,
         settings: Settings,
         capacity: Capacity,
         series: Callable[[str], bool] | None = None,
     ) -> None:
-        self._door, self._clock, self._settings = door, clock, settings
+        self._cluster, self._clock, self._settings = cluster, clock, settings
         self.capacity = capacity
         self.timeline = Timeline()
         self._series = series
@@ -116,27 +116,27 @@ class Ground:
         self._phase = "start"
         labels = {TRIAL: "true", "pod-security.kubernetes.io/enforce": "restricted"}
         meta = {"name": NAMESPACE, "labels": labels}
-        self._door.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        self._cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         if self.capacity.queues:
-            self._door.apply(queue(PREFIX, self.capacity.gpus))
+            self._cluster.apply(queue(PREFIX, self.capacity.gpus))
             self.queue("work", self.capacity.gpus)
 
     def queue(self, name: str, quota: float, *, limit: float = -1, weight: float = 1) -> None:
         """A queue of the trial below its own root."""
         if self.capacity.queues:
             made = queue(queue_name(name), quota, limit=limit, weight=weight, parent=PREFIX)
-            self._door.apply(made)
+            self._cluster.apply(made)
 
     def limits(self, queue: str, given: Mapping[str, str]) -> None:
         """The limits of the queue's work, where the appliance's own program reads them; nowhere if it has no home."""
-        if not self._door.find("v1", "Namespace", "appliance/limits=true"):
+        if not self._cluster.find("v1", "Namespace", "appliance/limits=true"):
             return
         labels = {TRIAL: "true", "appliance/limits": "true"}
         told = json.dumps({"queue": queue_name(queue), **given}, sort_keys=True)
         home = {"name": NAMESPACE, "namespace": LIMITS, "labels": labels}
         here = {"name": LIMITS, "namespace": NAMESPACE, "labels": {TRIAL: "true"}}
         account = {"kind": "ServiceAccount", "name": LIMITS, "namespace": LIMITS}
-        self._door.apply(
+        self._cluster.apply(
             {
                 "apiVersion": f"{RBAC}/v1",
                 "kind": "RoleBinding",
@@ -145,7 +145,7 @@ class Ground:
                 "subjects": [account],
             }
         )
-        self._door.apply(
+        self._cluster.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": home, "data": {queue: told}}
         )
 
@@ -159,14 +159,14 @@ class Ground:
                 classes=self.capacity.classes,
                 groups=self.capacity.groups,
             ):
-                self._door.apply(resource)
+                self._cluster.apply(resource)
                 if resource["kind"] == "Pod":
                     self._grouped[resource["metadata"]["name"]] = resource
 
     def remove(self, *names: str) -> None:
         """Takes workloads back, and waits until their pods are gone. Raises ApplianceError where they stay."""
         for name in names:
-            self._door.delete(("batch/v1", "Job", name, NAMESPACE))
+            self._cluster.delete(("batch/v1", "Job", name, NAMESPACE))
             for pod in self._grouped.copy():
                 if self._grouped[pod]["metadata"]["labels"][WORKLOAD] == name:
                     del self._grouped[pod]
@@ -222,7 +222,7 @@ class Ground:
             )
 
     def _observe(self) -> Moment:
-        found = self._door.find("v1", "Pod", MINE)
+        found = self._cluster.find("v1", "Pod", MINE)
         self._make_again({pod["metadata"]["name"] for pod in found})
         moment = Moment(self._phase, self._clock.now() - self._began, self._remembered(found))
         self.timeline.moments.append(moment)
@@ -238,12 +238,12 @@ class Ground:
         """The pods of a group have no controller: what was evicted comes back by us, as it would by one, but without its back-off."""
         for name, pod in self._grouped.items():
             if name not in there:
-                self._door.apply(pod)
+                self._cluster.apply(pod)
 
     def _delete(self, api_version: str, kind: str, selector: str) -> None:
-        for found in self._door.find(api_version, kind, selector):
+        for found in self._cluster.find(api_version, kind, selector):
             meta = found["metadata"]
-            self._door.delete((api_version, kind, meta["name"], meta.get("namespace", "")))
+            self._cluster.delete((api_version, kind, meta["name"], meta.get("namespace", "")))
 
     def _clear(self) -> None:
         """Takes away the workloads and queues of the promise before."""
@@ -252,39 +252,39 @@ class Ground:
             self._delete(api_version, kind, MINE)
         self._phase = "before"
         self._await_gone(
-            lambda moment: not moment.pods and not self._door.find("batch/v1", "Job", MINE)
+            lambda moment: not moment.pods and not self._cluster.find("batch/v1", "Job", MINE)
         )
         # Children first: a parent with children is refused.
-        queues = self._door.find("scheduling.run.ai/v2", "Queue", MINE)
+        queues = self._cluster.find("scheduling.run.ai/v2", "Queue", MINE)
         for found in sorted(queues, key=lambda q: "parentQueue" not in q["spec"]):
-            self._door.delete(("scheduling.run.ai/v2", "Queue", found["metadata"]["name"], ""))
+            self._cluster.delete(("scheduling.run.ai/v2", "Queue", found["metadata"]["name"], ""))
 
 
-def clean(door: Door) -> None:
+def clean(cluster: ClusterClient) -> None:
     """Takes away everything trials ever made, also what a killed one left."""
     for api_version, kind in (*LEFT, ("scheduling.run.ai/v2", "Queue")):
-        found = door.find(api_version, kind, MINE)
+        found = cluster.find(api_version, kind, MINE)
         for item in sorted(found, key=lambda r: "parentQueue" not in r.get("spec", {})):
             meta = item["metadata"]
-            door.delete((api_version, kind, meta["name"], meta.get("namespace", "")))
+            cluster.delete((api_version, kind, meta["name"], meta.get("namespace", "")))
 
 
-def survey(door: Door, settings: Settings, *, metrics: bool) -> Capacity:
+def survey(cluster: ClusterClient, settings: Settings, *, metrics: bool) -> Capacity:
     """What the cluster offers. Raises ApplianceError where it does not answer."""
-    definitions = door.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
-    classes = door.find("scheduling.k8s.io/v1", "PriorityClass", "")
+    definitions = cluster.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
+    classes = cluster.find("scheduling.k8s.io/v1", "PriorityClass", "")
     levels = [
         (t["metadata"]["name"], tuple(level["nodeLabel"] for level in t["spec"]["levels"]))
-        for t in door.find("kai.scheduler/v1alpha1", "Topology", "")
+        for t in cluster.find("kai.scheduler/v1alpha1", "Topology", "")
     ]
-    found = capacities.read(door.find("v1", "Node", ""), door.find("v1", "Pod", ""))
+    found = capacities.read(cluster.find("v1", "Node", ""), cluster.find("v1", "Pod", ""))
     return replace(
         found,
         definitions=frozenset(d["metadata"]["name"] for d in definitions),
         classes=frozenset(c["metadata"]["name"] for c in classes).intersection(CLASSES),
         topologies=tuple(levels),
         gpu_image=settings.gpu_image,
-        shared=not any(map(_shares_none, door.find("kai.scheduler/v1", "Config", ""))),
+        shared=not any(map(_shares_none, cluster.find("kai.scheduler/v1", "Config", ""))),
         metrics=metrics,
     )
 

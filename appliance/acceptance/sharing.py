@@ -1,8 +1,8 @@
 """How queues share: what is guaranteed, what is lent and given back, who goes first, who shrinks."""
 
 from appliance.acceptance.capacity import CLASSES, Capacity
-from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked
+from appliance.acceptance.sandbox import Sandbox
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import Work
 from appliance.text import plural
@@ -15,14 +15,14 @@ def half(capacity: Capacity) -> int:
     return capacity.units // 2
 
 
-def play_quota(ground: Ground) -> None:
+def play_quota(sandbox: Sandbox) -> None:
     """A queue that may have half asks for everything."""
-    count, unit = half(ground.capacity), ground.capacity.unit
-    ground.queue("fixed", count * unit, limit=count * unit)
-    ground.submit(Work("work", pods=ground.capacity.units, gpus=unit, queue="fixed"))
-    ground.until(lambda now: now.placed("work") >= count)
-    ground.phase("settled")
-    ground.watch()
+    count, unit = half(sandbox.capacity), sandbox.capacity.unit
+    sandbox.queue("fixed", count * unit, limit=count * unit)
+    sandbox.submit(Work("work", pods=sandbox.capacity.units, gpus=unit, queue="fixed"))
+    sandbox.until(lambda now: now.placed("work") >= count)
+    sandbox.phase("settled")
+    sandbox.watch()
 
 
 def judge_quota(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -38,16 +38,16 @@ def judge_quota(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT
 
 
-def play_reclaim(ground: Ground) -> None:
+def play_reclaim(sandbox: Sandbox) -> None:
     """The first queue takes what is idle; then the owner of the rest comes back."""
-    total, own, unit = ground.capacity.units, half(ground.capacity), ground.capacity.unit
-    ground.queue("first", own * unit)
-    ground.queue("second", (total - own) * unit)
-    ground.submit(Work("lent", pods=total, gpus=unit, queue="first"))
-    ground.until_placed("lent", pods=total)
-    ground.phase("owner is back")
-    ground.submit(Work("owner", pods=total - own, gpus=unit, queue="second"))
-    ground.until(lambda now: now.placed("owner") == total - own and now.placed("lent") == own)
+    total, own, unit = sandbox.capacity.units, half(sandbox.capacity), sandbox.capacity.unit
+    sandbox.queue("first", own * unit)
+    sandbox.queue("second", (total - own) * unit)
+    sandbox.submit(Work("lent", pods=total, gpus=unit, queue="first"))
+    sandbox.until_placed("lent", pods=total)
+    sandbox.phase("owner is back")
+    sandbox.submit(Work("owner", pods=total - own, gpus=unit, queue="second"))
+    sandbox.until(lambda now: now.placed("owner") == total - own and now.placed("lent") == own)
 
 
 def judge_reclaim(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -66,16 +66,16 @@ def judge_reclaim(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT
 
 
-def play_fair_share(ground: Ground) -> None:
+def play_fair_share(sandbox: Sandbox) -> None:
     """Two queues with the same weight and no quota; the second comes late."""
-    total, unit = ground.capacity.units, ground.capacity.unit
+    total, unit = sandbox.capacity.units, sandbox.capacity.unit
     for name in ("first", "second"):
-        ground.queue(name, 0, weight=1)
-    ground.submit(Work("early", pods=total, gpus=unit, queue="first"))
-    ground.until_placed("early", pods=total)
-    ground.phase("both")
-    ground.submit(Work("late", pods=total, gpus=unit, queue="second"))
-    ground.until(
+        sandbox.queue(name, 0, weight=1)
+    sandbox.submit(Work("early", pods=total, gpus=unit, queue="first"))
+    sandbox.until_placed("early", pods=total)
+    sandbox.phase("both")
+    sandbox.submit(Work("late", pods=total, gpus=unit, queue="second"))
+    sandbox.until(
         lambda now: (
             abs(now.placed("late") - now.placed("early")) <= total % 2
             and now.placed("late", "early") == total
@@ -96,24 +96,24 @@ def judge_fair_share(seen: Timeline, capacity: Capacity) -> Judgement:
     return KEPT
 
 
-def play_priority(ground: Ground) -> None:
+def play_priority(sandbox: Sandbox) -> None:
     """More urgent work displaces a pod, which comes back; work that is never evicted stays."""
-    total, unit = ground.capacity.units, ground.capacity.unit
-    ground.submit(Work("unattended", pods=total, gpus=unit, kind="train"))
-    ground.until_placed("unattended", pods=total)
-    ground.phase("urgent")
-    ground.submit(Work("urgent", gpus=unit, kind="inference"))
-    ground.until_placed("urgent")
-    ground.phase("resumed")
-    ground.remove("urgent")
-    ground.until_placed("unattended", pods=total)
-    ground.phase("interactive")
-    ground.remove("unattended")
-    ground.submit(Work("interactive", pods=total, gpus=unit, kind="build"))
-    ground.until_placed("interactive", pods=total)
-    ground.phase("protected")
-    ground.submit(Work("intruder", gpus=unit, kind="inference"))
-    ground.watch()
+    total, unit = sandbox.capacity.units, sandbox.capacity.unit
+    sandbox.submit(Work("unattended", pods=total, gpus=unit, kind="train"))
+    sandbox.until_placed("unattended", pods=total)
+    sandbox.phase("urgent")
+    sandbox.submit(Work("urgent", gpus=unit, kind="inference"))
+    sandbox.until_placed("urgent")
+    sandbox.phase("resumed")
+    sandbox.remove("urgent")
+    sandbox.until_placed("unattended", pods=total)
+    sandbox.phase("interactive")
+    sandbox.remove("unattended")
+    sandbox.submit(Work("interactive", pods=total, gpus=unit, kind="build"))
+    sandbox.until_placed("interactive", pods=total)
+    sandbox.phase("protected")
+    sandbox.submit(Work("intruder", gpus=unit, kind="inference"))
+    sandbox.watch()
 
 
 def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
@@ -145,19 +145,19 @@ def lacks_classes(capacity: Capacity) -> str:
     return capacity.lacks(gpus=2)
 
 
-def play_elastic(ground: Ground) -> None:
+def play_elastic(sandbox: Sandbox) -> None:
     """A job that can do with one pod gives up the rest to an owner, and grows again."""
-    total, unit = ground.capacity.units, ground.capacity.unit
-    ground.queue("first", unit)
-    ground.queue("second", (total - 1) * unit)
-    ground.submit(Work("elastic", pods=total, gang=1, gpus=unit, queue="first"))
-    ground.until_placed("elastic", pods=total)
-    ground.phase("shrunk")
-    ground.submit(Work("owner", pods=total - 1, gang=total - 1, gpus=unit, queue="second"))
-    ground.until_placed("owner", pods=total - 1)
-    ground.phase("grown")
-    ground.remove("owner")
-    ground.until_placed("elastic", pods=total)
+    total, unit = sandbox.capacity.units, sandbox.capacity.unit
+    sandbox.queue("first", unit)
+    sandbox.queue("second", (total - 1) * unit)
+    sandbox.submit(Work("elastic", pods=total, gang=1, gpus=unit, queue="first"))
+    sandbox.until_placed("elastic", pods=total)
+    sandbox.phase("shrunk")
+    sandbox.submit(Work("owner", pods=total - 1, gang=total - 1, gpus=unit, queue="second"))
+    sandbox.until_placed("owner", pods=total - 1)
+    sandbox.phase("grown")
+    sandbox.remove("owner")
+    sandbox.until_placed("elastic", pods=total)
 
 
 def judge_elastic(seen: Timeline, capacity: Capacity) -> Judgement:

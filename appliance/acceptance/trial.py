@@ -4,8 +4,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from appliance.acceptance import PROMISES
 from appliance.acceptance.capacity import Capacity
-from appliance.acceptance.ground import MINE, Clock, Door, Ground, Settings, clean, survey
 from appliance.acceptance.promise import Promise
+from appliance.acceptance.sandbox import (
+    MINE,
+    Clock,
+    ClusterClient,
+    Sandbox,
+    Settings,
+    clean,
+    survey,
+)
 from appliance.acceptance.workload import NAMESPACE
 from appliance.checks.check import judged
 from appliance.errors import ApplianceError
@@ -17,7 +25,7 @@ Told = Callable[[Promise], None]
 
 
 def run(
-    door: Door,
+    cluster: ClusterClient,
     clock: Clock,
     settings: Settings,
     *,
@@ -29,24 +37,24 @@ def run(
 
     Raises ApplianceError where the cluster does not answer at all.
     """
-    clean(door)
-    await_empty(door, clock, settings)
-    capacity = survey(door, settings, metrics=series is not None)
+    clean(cluster)
+    await_empty(cluster, clock, settings)
+    capacity = survey(cluster, settings, metrics=series is not None)
     try:
         for promise in promises:
             if reason := promise.lacks(capacity):
                 yield result(promise, Status.NOT_ASSESSED, reason)
                 continue
             told(promise)
-            yield _tried(promise, Ground(door, clock, settings, capacity, series), capacity)
+            yield _tried(promise, Sandbox(cluster, clock, settings, capacity, series), capacity)
     finally:
-        clean(door)
+        clean(cluster)
 
 
-def await_empty(door: Door, clock: Clock, settings: Settings) -> None:
+def await_empty(cluster: ClusterClient, clock: Clock, settings: Settings) -> None:
     """A namespace that is still being deleted takes nothing new."""
     end = clock.now() + settings.patience
-    while door.find("v1", "Namespace", MINE):
+    while cluster.find("v1", "Namespace", MINE):
         if clock.now() >= end:
             raise ApplianceError(
                 "the namespace of an earlier trial is still being deleted",
@@ -55,17 +63,17 @@ def await_empty(door: Door, clock: Clock, settings: Settings) -> None:
         clock.sleep(settings.beat)
 
 
-def _tried(promise: Promise, ground: Ground, capacity: Capacity) -> CheckResult:
+def _tried(promise: Promise, sandbox: Sandbox, capacity: Capacity) -> CheckResult:
     try:
-        ground.open()
-        promise.play(ground)
+        sandbox.open()
+        promise.play(sandbox)
     except ApplianceError as error:
         return result(promise, Status.NOT_ASSESSED, error.message, error.hint)
-    kept, cause = promise.judge(ground.timeline, capacity)
+    kept, cause = promise.judge(sandbox.timeline, capacity)
     if kept is None:
         return result(promise, Status.NOT_ASSESSED, cause)
-    seconds = ground.timeline.moments[-1].at
-    evidence = f"{plural(len(ground.timeline.moments), 'observation')} in {seconds:.0f} s"
+    seconds = sandbox.timeline.moments[-1].at
+    evidence = f"{plural(len(sandbox.timeline.moments), 'observation')} in {seconds:.0f} s"
     if kept:
         return result(promise, Status.PASS, evidence=evidence)
     return result(promise, Status.FAIL, cause, promise.fix, evidence)

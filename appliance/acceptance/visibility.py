@@ -1,8 +1,8 @@
 """Work without GPUs beside full GPUs, and the numbers boards are made of."""
 
 from appliance.acceptance.capacity import GROUPS, Capacity
-from appliance.acceptance.ground import Ground
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
+from appliance.acceptance.sandbox import Sandbox
 from appliance.acceptance.timeline import Timeline
 from appliance.acceptance.workload import Work
 
@@ -15,19 +15,19 @@ SERIES = {
 }
 
 
-def play_cpu_only(ground: Ground) -> None:
+def play_cpu_only(sandbox: Sandbox) -> None:
     """Three jobs of one leader and two workers without GPUs, while every GPU is held; before, one that cannot start as a whole."""
-    total = 0 if ground.capacity.taken else ground.capacity.units
+    total = 0 if sandbox.capacity.taken else sandbox.capacity.units
     if total:
-        ground.submit(Work("held", pods=total, gpus=ground.capacity.unit))
-        ground.until_placed("held", pods=total)
-    ground.phase("incomplete")
-    ground.submit(Work("incomplete", pods=PODS, gang=PODS, nowhere=1))
-    ground.watch()
-    ground.phase("together")
-    ground.remove("incomplete")
-    ground.submit(*(Work(name, pods=PODS, gang=PODS, seconds=10) for name in SHAPES))
-    ground.until(
+        sandbox.submit(Work("held", pods=total, gpus=sandbox.capacity.unit))
+        sandbox.until_placed("held", pods=total)
+    sandbox.phase("incomplete")
+    sandbox.submit(Work("incomplete", pods=PODS, gang=PODS, nowhere=1))
+    sandbox.watch()
+    sandbox.phase("together")
+    sandbox.remove("incomplete")
+    sandbox.submit(*(Work(name, pods=PODS, gang=PODS, seconds=10) for name in SHAPES))
+    sandbox.until(
         lambda now: all(
             sum(pod.phase == "Succeeded" for pod in now.of(name)) == PODS for name in SHAPES
         )
@@ -63,14 +63,14 @@ def lacks_groups(capacity: Capacity) -> str:
     return "" if capacity.groups else f"the cluster knows no groups of pods ({GROUPS})"
 
 
-def play_metrics(ground: Ground) -> None:
+def play_metrics(sandbox: Sandbox) -> None:
     """One pod in a queue of its own; then Prometheus is asked for it."""
-    ground.submit(Work("seen", gpus=1))
-    ground.until_placed("seen")
+    sandbox.submit(Work("seen", gpus=1))
+    sandbox.until_placed("seen")
     # Prometheus looks every 10 to 60 seconds.
-    ground.watch(90)
+    sandbox.watch(90)
     for name, metric in SERIES.items():
-        ground.note_series(name, f'{metric}{{queue_name="appliance-acceptance-work"}}')
+        sandbox.note_series(name, f'{metric}{{queue_name="appliance-acceptance-work"}}')
 
 
 def judge_metrics(seen: Timeline, capacity: Capacity) -> Judgement:

@@ -8,7 +8,7 @@ from typing import Any
 from appliance import __version__
 from appliance.acceptance import conformance
 from appliance.acceptance.conformance import Entry, Requirement
-from appliance.acceptance.ground import Settings
+from appliance.acceptance.sandbox import Settings
 from appliance.actions import workloads
 from appliance.actions.opening import Target
 from appliance.actions.scheduler import Api, WallClock

@@ -30,7 +30,7 @@ LONGEST = 64
 APPLY = "appliance queue apply"
 
 
-class Desk(Protocol):
+class AsAdministrator(Protocol):
     """What is asked of a cluster, as its administrator."""
 
     server: str
@@ -58,7 +58,7 @@ class Member:
 
 def issue(
     loaded: LoadedSite,
-    api: Desk,
+    api: AsAdministrator,
     user: str,
     days: int,
     sleep: Callable[[float], None] = time.sleep,
@@ -94,7 +94,7 @@ def _namespaces(site: Site, user: str) -> tuple[str, ...]:
     return found
 
 
-def _is_bound(api: Desk, user: str, space: str) -> None:
+def _is_bound(api: AsAdministrator, user: str, space: str) -> None:
     """The rights are the name's, not the certificate's: without them it would open nothing."""
     binding = api.get(Ref(RBAC, "RoleBinding", MEMBERS, space))
     subjects = (binding or {}).get("subjects") or []
@@ -102,7 +102,9 @@ def _is_bound(api: Desk, user: str, space: str) -> None:
         raise ApplianceError(f"the cluster gives {user} no rights in {space} yet", APPLY)
 
 
-def _signed(api: Desk, user: str, request: str, days: int, sleep: Callable[[float], None]) -> str:
+def _signed(
+    api: AsAdministrator, user: str, request: str, days: int, sleep: Callable[[float], None]
+) -> str:
     """The certificate in PEM; the request is taken away again, whatever becomes of it."""
     name = f"appliance-member-{token_hex(8)}"
     spec = {

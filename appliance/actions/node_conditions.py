@@ -102,7 +102,7 @@ class Told:
     error: str = ""
 
 
-class Door(Protocol):
+class NodeClient(Protocol):
     """What is asked of the cluster; all raise ApplianceError with a remedy."""
 
     def node(self, name: str) -> dict[str, Any] | None:
@@ -118,7 +118,7 @@ class Door(Protocol):
         ...
 
 
-class ApiDoor:
+class ApiNodes:
     """The cluster by its API."""
 
     def __init__(self, api: KubernetesApi) -> None:
@@ -150,7 +150,7 @@ def tell(
     judged = [judge(host, found.results) for host in hosts]
     most = max(1, len(hosts) // 10) if most_out is None else most_out
     with KubernetesApi(kubeconfig) as api:
-        return told(ApiDoor(api), judged, most if cordon else None, datetime.now(UTC))
+        return told(ApiNodes(api), judged, most if cordon else None, datetime.now(UTC))
 
 
 def hosts_of(loaded: LoadedSite) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def judge(host: str, results: Iterable[CheckResult]) -> Judged:
 
 
 def told(
-    door: Door, judged: Sequence[Judged], most_out: int | None, now: datetime
+    door: NodeClient, judged: Sequence[Judged], most_out: int | None, now: datetime
 ) -> tuple[Told, ...]:
     """Tells the cluster of each host. ``most_out`` bounds how many are out at once; None: none is cordoned or given back."""
     nodes = {one.host: door.node(one.host) for one in judged}

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from appliance.acceptance.ground import Name, Resource, Settings, clean
+from appliance.acceptance.sandbox import Name, Resource, Settings, clean
 from appliance.acceptance.trial import Told, run
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.adapters.prometheus import Prometheus

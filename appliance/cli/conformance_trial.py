@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from appliance.acceptance.conformance import PREFIX, REQUIREMENTS, Requirement
-from appliance.acceptance.ground import Settings
+from appliance.acceptance.sandbox import Settings
 from appliance.actions import conformance as action
 from appliance.actions import scheduler
 from appliance.actions.opening import Target

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from appliance.acceptance import PROMISES
-from appliance.acceptance.ground import Settings
 from appliance.acceptance.promise import Promise
+from appliance.acceptance.sandbox import Settings
 from appliance.actions import scheduler as action
 from appliance.cli.trial_tables import show
 

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 from pydantic import ValidationError
 
-from appliance.acceptance.ground import Settings
+from appliance.acceptance.sandbox import Settings
 from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target

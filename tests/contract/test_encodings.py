@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((*ROOT.glob("appliance/**/*.py"), *ROOT.glob("boards/*.py")))
-OTHERS = {"os", "tarfile", "gzip", "self._opener", "opener", "ground", "opened", "browser"}
+OTHERS = {"os", "tarfile", "gzip", "self._opener", "opener", "sandbox", "opened", "browser"}
 """Whose ``open`` opens no file of text."""
 
 

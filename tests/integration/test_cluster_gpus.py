@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from appliance.acceptance import PROMISES
-from appliance.acceptance.ground import MINE, Settings
+from appliance.acceptance.sandbox import MINE, Settings
 from appliance.acceptance.trial import run
 from appliance.actions import scheduler
 from appliance.adapters.kubernetes import KubernetesApi, Ref

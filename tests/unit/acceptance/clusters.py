@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from appliance.acceptance.capacity import GPU, GROUPS, MIG, QUEUES
-from appliance.acceptance.ground import Name
+from appliance.acceptance.sandbox import Name
 from appliance.acceptance.workload import GROUP_OF_POD, QUEUE_LABEL, SUCCEEDED_OVER_CAP, WORKLOAD
 from appliance.errors import ApplianceError
 

@@ -10,7 +10,7 @@ import pytest
 from appliance.acceptance import access
 from appliance.acceptance.capacity import GPU
 from appliance.acceptance.conformance import REQUIREMENTS, Entry, Outcome, run
-from appliance.acceptance.ground import MINE, Name, Resource, Settings
+from appliance.acceptance.sandbox import MINE, Name, Resource, Settings
 from appliance.actions.conformance import product, write
 from appliance.checks.check import judged
 from appliance.config.document import read

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from appliance.acceptance import hello_network
-from appliance.acceptance.ground import Name, Resource
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import HELLO, Hello, Where
 from appliance.acceptance.hello_trial import PATIENCE_S, clean, run
+from appliance.acceptance.sandbox import Name, Resource
 from appliance.acceptance.workload import QUEUE_LABEL
 from appliance.actions import workloads
 from appliance.actions.opening import Target

@@ -11,7 +11,7 @@ import pytest
 
 from appliance.acceptance import PROMISES
 from appliance.acceptance.capacity import GPU, MANY, read
-from appliance.acceptance.ground import LEFT, Ground, Settings, survey
+from appliance.acceptance.sandbox import LEFT, Sandbox, Settings, survey
 from appliance.acceptance.trial import run
 from appliance.acceptance.workload import (
     ALLOCATE,
@@ -375,14 +375,14 @@ def test_the_door_to_a_cluster_knows_all_that_a_trial_makes() -> None:
 def test_an_evicted_pod_of_a_group_comes_back_until_the_group_is_removed() -> None:
     cluster = KaiLike(FOUR_HOSTS)
     settings = Settings(patience=60, quiet=6)
-    ground = Ground(cluster, cluster, settings, survey(cluster, settings, metrics=False))
-    ground.open()
-    ground.submit(Work("gang", pods=2, gpus=1, gang=2))
-    assert ground.until_placed("gang", pods=2)
+    sandbox = Sandbox(cluster, cluster, settings, survey(cluster, settings, metrics=False))
+    sandbox.open()
+    sandbox.submit(Work("gang", pods=2, gpus=1, gang=2))
+    assert sandbox.until_placed("gang", pods=2)
     cluster.evict(next(iter(cluster.pods.values())))
-    assert ground.until_placed("gang", pods=2)
-    ground.remove("gang")
-    ground.watch()
+    assert sandbox.until_placed("gang", pods=2)
+    sandbox.remove("gang")
+    sandbox.watch()
     assert not cluster.pods
     assert not cluster.find(*GROUP_FORM, "")
 
@@ -403,19 +403,19 @@ def test_patience_and_pods_of_a_trial_grow_with_the_hosts() -> None:
     """350 hosts of 8 GPUs: pods of one GPU each would be reclaimed for an hour and a half."""
     found = read([node(f"n{number}", 8) for number in range(350)], ())
     cluster = KaiLike()
-    ground = Ground(cluster, cluster, SETTINGS, found)
+    sandbox = Sandbox(cluster, cluster, SETTINGS, found)
     assert found.units == 350
-    assert ground._patience == SETTINGS.patience + 2 * 350
+    assert sandbox._patience == SETTINGS.patience + 2 * 350
 
 
 def test_what_a_long_trial_sees_again_is_kept_once() -> None:
     cluster = KaiLike(FOUR_HOSTS)
-    ground = Ground(cluster, cluster, SETTINGS, survey(cluster, SETTINGS, metrics=False))
-    ground.open()
-    ground.submit(Work("work", pods=8, gpus=1))
-    ground.until_placed("work", pods=8)
-    ground.watch(600)
-    kept = {id(pod) for moment in ground.timeline.moments for pod in moment.pods}
-    assert len(ground.timeline.moments) > 200
+    sandbox = Sandbox(cluster, cluster, SETTINGS, survey(cluster, SETTINGS, metrics=False))
+    sandbox.open()
+    sandbox.submit(Work("work", pods=8, gpus=1))
+    sandbox.until_placed("work", pods=8)
+    sandbox.watch(600)
+    kept = {id(pod) for moment in sandbox.timeline.moments for pod in moment.pods}
+    assert len(sandbox.timeline.moments) > 200
     assert len(kept) <= 3 * 8
-    assert len({id(moment.pods) for moment in ground.timeline.moments[-200:]}) == 1
+    assert len({id(moment.pods) for moment in sandbox.timeline.moments[-200:]}) == 1

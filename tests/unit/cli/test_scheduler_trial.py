@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from appliance.acceptance.ground import Settings
+from appliance.acceptance.sandbox import Settings
 from appliance.acceptance.trial import run
 from appliance.actions import scheduler as action
 from appliance.adapters.prometheus import Prometheus

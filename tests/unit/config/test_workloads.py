@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.acceptance.ground import PLAIN
+from appliance.acceptance.sandbox import PLAIN
 from appliance.config.finding import InvalidConfig, render
 from appliance.config.load import LoadedSite, load_site
 from appliance.stages.context import RoleContext
