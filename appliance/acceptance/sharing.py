@@ -92,7 +92,7 @@ def judge_fair_share(seen: Timeline, capacity: Capacity) -> Judgement:
         return broken(f"two queues with equal weight hold {early * each} and {late * each} GPUs")
     if early + late < total:
         idle = (total - early - late) * each
-        return broken(f"{idle} GPUs are idle while both queues have work")
+        return broken(f"{plural(idle, 'GPU is', 'GPUs are')} idle while both queues have work")
     return KEPT
 
 

@@ -11,6 +11,7 @@ from appliance.models.result import overall
 from appliance.report import documents
 from appliance.report.console import health_view
 from appliance.report.findings import findings
+from appliance.text import plural
 
 
 @click.command()
@@ -68,10 +69,15 @@ def _line(facts: BmcFacts) -> str:
         " ".join(filter(None, (machine.maker, machine.model))) or "no model is told",
         f"serial {machine.serial}" if machine.serial else "",
         f"power {machine.power}" if machine.power else "",
-        f"{len(facts.processors) or machine.processors or '?'} sockets",
+        _count(len(facts.processors) or machine.processors, "socket"),
         f"{memory or '?'} GiB",
-        f"{len(facts.of_kind(DeviceKind.GPU)) or '?'} GPUs",
-        f"{len(facts.drives) or '?'} drives",
+        _count(len(facts.of_kind(DeviceKind.GPU)), "GPU"),
+        _count(len(facts.drives), "drive"),
         f"BIOS {machine.bios}" if machine.bios else "",
     ]
     return f"  {facts.host:<16} {' · '.join(filter(None, parts))}"
+
+
+def _count(found: int | None, noun: str) -> str:
+    """None found is not told apart from none asked for."""
+    return plural(found, noun) if found else f"? {noun}s"

@@ -123,7 +123,9 @@ def up(
         )
         click.echo(lab_status.of_machines(raised))
         return
-    click.echo(f"Rack {raised.name}: {len(raised.hosts)} hosts, GPUs and fabric simulated.")
+    click.echo(
+        f"Rack {raised.name}: {plural(len(raised.hosts), 'host')}, GPUs and fabric simulated."
+    )
     if plain:
         click.echo(lab_status.of_plain(raised))
         return
