@@ -1,7 +1,7 @@
 """How a GPU can be cut into MIG instances: placements, legality of a layout, all layouts there are."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal, Self
@@ -84,10 +84,6 @@ class Geometry(Model):
                 left[profile.name] -= 1
         return dict(+left)
 
-    def legal(self) -> Iterator[dict[str, int]]:
-        """Every layout one GPU can hold, part-filled ones too, each once."""
-        yield from self._grow({}, self._by_size())
-
     def _by_size(self) -> list[MigProfile]:
         return sorted(self.profiles, key=lambda p: (-p.memory, -p.compute, p.name))
 
@@ -118,14 +114,6 @@ class Geometry(Model):
             if not taken & mask and (others := self._fit(rest, taken | mask)) is not None:
                 return [Placement(profile=first.name, start=start, size=first.memory), *others]
         return None
-
-    def _grow(self, layout: dict[str, int], left: list[MigProfile]) -> Iterator[dict[str, int]]:
-        """Adds more of each profile; one that does not fit will not fit with more beside it."""
-        for index, profile in enumerate(left):
-            more = dict(Counter(layout) + Counter({profile.name: 1}))
-            if not self.refusal(more):
-                yield more
-                yield from self._grow(more, left[index:])
 
 
 def written(layout: Layout) -> str:

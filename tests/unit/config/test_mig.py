@@ -16,6 +16,7 @@ from appliance.models.site import Site
 from appliance.stages.gpu.part import gpu_parts
 from appliance.stages.mig.layouts import demands, geometry_of, on_demand, parse
 from appliance.stages.mig.table import Geometry, mig_table
+from tests.layouts import layouts
 
 GPU = geometry_of("NVIDIA A100-SXM4-80GB")
 NAMES = [profile.name for profile in GPU.profiles]
@@ -78,7 +79,7 @@ def test_placements_of_a_legal_layout_are_allowed_and_do_not_overlap(bag: Bag) -
 
 
 def test_the_list_of_all_layouts_is_complete_and_names_each_once() -> None:
-    every = [tuple(bag.get(name, 0) for name in NAMES) for bag in GPU.legal()]
+    every = [tuple(bag.get(name, 0) for name in NAMES) for bag in layouts(GPU)]
     assert len(every) == len(set(every))
     assert set(every) == LEGAL
 
@@ -148,7 +149,7 @@ def test_what_counts_up_but_does_not_lie_beside_each_other_is_refused() -> None:
     )
     why = awkward.refusal({"2g.20gb": 1, "1g.10gb": 1})
     assert why == "the instances do not fit beside each other"
-    assert list(awkward.legal()) == [{"2g.20gb": 1}, {"1g.10gb": 1}]
+    assert list(layouts(awkward)) == [{"2g.20gb": 1}, {"1g.10gb": 1}]
 
 
 def test_a_product_without_published_placements_is_refused_by_name() -> None:
