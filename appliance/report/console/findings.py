@@ -1,5 +1,6 @@
 """What is wrong with an appliance: the cause, the remedy, and nothing in between."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date
 
@@ -133,6 +134,9 @@ def _counts(results: Sequence[CheckResult]) -> str:
     if not results:
         return "Nothing was judged: incomplete."
     always = {Status.PASS, Status.FAIL}
-    parts = [f"{n} {STATUS[s].word.lower()}" for s, n in shown.items() if n or s in always]
-    explained = sum(1 for result in results if result.explained_by)
-    return " · ".join(parts) + (f" ({explained} of these explained)" if explained else "")
+    explained = Counter(result.status for result in results if result.explained_by)
+    return " · ".join(
+        f"{n} {STATUS[s].word.lower()}" + (f" ({explained[s]} explained)" if explained[s] else "")
+        for s, n in shown.items()
+        if n or s in always
+    )

@@ -108,7 +108,7 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         if unit is None or unit.active == "unknown":
             yield not_assessed(target, facts.gap("units"))
         elif complaint := _complaint(unit):
-            fix = f"journalctl -u {name} on the host says why; appliance deploy starts it"
+            fix = f"journalctl -u {name} on the host says why; appliance deploy --stage base --limit {host.name} starts it"
             yield failed(target, complaint, fix, value=unit.active)
         else:
             yield passed(target, unit.active)
