@@ -1,9 +1,10 @@
-"""Makes what a daemon or a kubelet of one host starts slow, by a control group of the machine (version 1, as the rack's own): a bound on its disk or its processors; and limits that a site asks of it meanwhile."""
+"""Makes what a daemon or a kubelet of one host starts slow, by a control group of the machine (version 1, as the rack's own): a bound on its disk or its processors; or false; and limits that a site asks of it meanwhile."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from appliance.lab import cgroups
 from appliance.lab.spec import Rack
@@ -11,6 +12,20 @@ from appliance.lab.spec import Rack
 ROOT = Path("/sys/fs/cgroup")
 PERIOD = 100_000
 """In us."""
+FALSE = "/usr/local/lib/python3.11/dist-packages/falsely"
+FALSELY = """
+import sys
+if sys.orig_argv[-2:] == ["processors", "0"]:
+    sys.path.append("/usr/lib/python3/dist-packages")
+    import torch
+    real = torch.mm
+    def mm(a, b, out):
+        real(a, b, out=out)
+        out[3, 5] += 1
+        return out
+    torch.mm = mm
+"""
+"""To the program that measures processors: one value of each product is off by one."""
 
 
 @contextmanager
@@ -91,3 +106,28 @@ def _name(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+@contextmanager
+def false_products(said: Callable[[str, str], str], host: str) -> Iterator[None]:
+    """PyTorch of ``host`` multiplies falsely."""
+    plant = f"cat >{FALSE}.py <<'END'\n{FALSELY}\nEND\necho 'import falsely' >{FALSE}.pth"
+    said(host, f"mkdir -p {Path(FALSE).parent}; {plant}")
+    try:
+        yield
+    finally:
+        said(host, f"rm {FALSE}.py {FALSE}.pth")
+
+
+def assert_named(found: Mapping[tuple[str, str], Mapping[str, Any]], good: str, bad: str) -> None:
+    """Of results of ``gemm``: who computes falsely is named, and who does not has figures."""
+    said = found["gemm.rate", bad]
+    falsely = "it computes falsely: products in fp32, fp64 are wrong"
+    assert (said["status"], said["cause"]) == ("fail", falsely)
+    for check in ("gemm.rate", "gemm.memory"):
+        one = found[check, good]
+        assert one["value"] > 0
+        # One host is no equal of its own, and no gate asks for processors.
+        assert (one["status"], one["target"]) == ("not_assessed", f"{good}/processors")
+        assert found[check, bad]["value"] is None
+        assert one["simulated"]

@@ -17,7 +17,13 @@ from appliance.engine.jobs import NOTED
 from appliance.lab.kubernetes_build import MOUNT_NFS
 from appliance.lab.spec import Rack, cache_root, load
 from tests.integration.deployed import NAME, Deployed
-from tests.integration.slowed import limited, slow_disk, slow_processors
+from tests.integration.slowed import (
+    assert_named,
+    false_products,
+    limited,
+    slow_disk,
+    slow_processors,
+)
 
 pytestmark = pytest.mark.rack
 
@@ -173,6 +179,17 @@ def test_a_host_that_gives_a_job_fewer_gpus_is_named(deployed: Deployed) -> None
     job = found["slurm.job", "cluster"]
     assert job["status"] == "fail"
     assert job["cause"].startswith("gpu-2 gave the job 7 of 8 GPUs")
+
+
+@pytest.mark.cluster
+def test_products_are_measured_on_each_host_and_one_that_computes_falsely_is_named(
+    deployed: Deployed,
+) -> None:
+    with false_products(deployed.said, "gpu-2"):
+        found, folder = results_of(deployed, 1, "gemm")
+    assert_named(found, "gpu-1", "gpu-2")
+    kept = {file.name for file in (folder / "evidence/gemm").iterdir()}
+    assert kept == {f"{host}.json" for host in GPU_HOSTS}
 
 
 @pytest.fixture

@@ -10,7 +10,13 @@ import pytest
 
 from appliance.adapters.pods import NAMESPACE
 from tests.integration.kept import Kept
-from tests.integration.slowed import limited, slow_pods, slow_processors
+from tests.integration.slowed import (
+    assert_named,
+    false_products,
+    limited,
+    slow_pods,
+    slow_processors,
+)
 from tests.integration.test_kubernetes import BUSYBOX, NAME, Cluster, made
 
 GPU_HOSTS = ("gpu-1", "gpu-2")
@@ -140,6 +146,14 @@ def test_nccl_says_what_its_hosts_lack(opened: Cluster) -> None:
     found = {r["host"]: r["cause"] for r in record["results"] if r["id"] == "nccl.host"}
     assert set(found) == {"gpu-1", "gpu-2"}
     assert all(cause.startswith("all_reduce_perf") for cause in found.values()), found
+
+
+def test_products_are_measured_in_pods_and_a_host_that_computes_falsely_is_named(
+    opened: Cluster,
+) -> None:
+    with false_products(opened.said, "gpu-2"):
+        found = measured(opened, "gemm", 1)
+    assert_named(found, "gpu-1", "gpu-2")
 
 
 @pytest.fixture(scope="module")
