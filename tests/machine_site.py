@@ -41,6 +41,8 @@ HOST = """  - name: {name}
     mac: "{mac}"
     bmc: {{address: {controller}, port: {port}, user: {user}, password: {{file: secrets/bmc}}}}
 """
+DISK = """    disk: {{serial: {name}-{letter}}}
+"""
 
 
 @contextmanager
@@ -65,6 +67,8 @@ class Hall:
     ) -> None:
         self.folder, self.image, self.machines = folder, image, machines
         self.profile, self.more = profile, more
+        self.system_disks: dict[str, str] = {}
+        """Letters, by name of a machine of several."""
         self.site = folder / "site"
         self.pem, self.password = folder, ""
 
@@ -91,6 +95,7 @@ class Hall:
                 port=PORT,
                 user=USER,
             )
+            + self._disk(m)
             for m, roles in self.machines.items()
         )
         text = SITE.format(
@@ -103,6 +108,10 @@ class Hall:
             more=self.more,
         )
         (self.site / "site.yml").write_text(text)
+
+    def _disk(self, machine: Machine) -> str:
+        letter = self.system_disks.get(machine.name)
+        return DISK.format(name=machine.name, letter=letter) if letter else ""
 
     @contextmanager
     def edited(self, name: str, old: str, new: str) -> Iterator[None]:

@@ -16,6 +16,7 @@ from appliance.adapters import signing
 from appliance.adapters.process import run
 from appliance.lab.hall import PORT
 from appliance.provision import manifest
+from tests.ill_controller import ALWAYS, Ill, ill
 from tests.machine_hall import Machine, hall
 from tests.machine_site import INSTALL_S, Hall, await_ssh, kept_image
 
@@ -25,7 +26,7 @@ PARTITION_TABLE = b"EFI PART"
 
 
 class Bare(Hall):
-    """``one`` is as it should be; ``two`` has two disks, ``small`` one that is too small; ``dead`` never starts; ``cut`` is hurt."""
+    """``one`` is as it should be; ``two`` has two disks, ``small`` one that is too small; ``dead`` never starts; ``ill``'s controller is; ``cut`` is hurt."""
 
     def __init__(self, folder: Path, image: Path) -> None:
         self.one = Machine("one", 1, folder)
@@ -33,9 +34,24 @@ class Bare(Hall):
         self.small = Machine("small", 3, folder, disk_gb=1)
         self.dead = Machine("dead", 4, folder)
         self.other = Machine("other", 5, folder)
-        self.cut = Machine("cut", 6, folder)
-        roles = dict.fromkeys((self.two, self.small, self.dead, self.other, self.cut), "gpu")
+        self.cut = Machine("cut", 6, folder, disks=2)
+        self.ill = Machine("ill", 7, folder)
+        bad = (self.two, self.small, self.dead, self.other, self.cut, self.ill)
+        roles = dict.fromkeys(bad, "gpu")
         super().__init__(folder, image, {self.one: "control, storage, login", **roles})
+        self.system_disks = {"cut": "a"}
+
+    @contextmanager
+    def behind(self, machine: Machine, times: int) -> Iterator[Ill]:
+        """The site's controller of a machine is one that is ill for a while."""
+        with ill(machine, self.pem, times) as server:
+            known, port = f"{machine.controller}:{PORT}", server.server_address[1]
+            there = f"{machine.controller}, port: "
+            with (
+                self.edited("site.yml", f"{there}{PORT}", f"{there}{port}"),
+                self.edited("known_bmcs", f"{known} ", f"{machine.controller}:{port} "),
+            ):
+                yield server
 
     @contextmanager
     def installing(self, machine: Machine) -> Iterator["Installing"]:
@@ -127,8 +143,12 @@ def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare)
     known = raised.site / "known_bmcs"
     pin = known.read_text().splitlines()[0].split("SHA256:")[1]
     of_other = f"{raised.other.controller}:{PORT} SHA256:"
-    with raised.edited("known_bmcs", f"{of_other}{pin}", f"{of_other}{'0' * 64}"):
-        found = raised.install("one", "two", "small", "dead", "other")
+    with (
+        raised.edited("known_bmcs", f"{of_other}{pin}", f"{of_other}{'0' * 64}"),
+        raised.behind(raised.one, times=2) as recovers,
+        raised.behind(raised.ill, times=ALWAYS),
+    ):
+        found = raised.install("one", "two", "small", "dead", "other", "ill")
 
     assert (found["one"]["state"], found["one"]["cause"]) == ("installed", "")
     assert found["one"]["verified_medium"] is True
@@ -141,6 +161,10 @@ def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare)
     assert "is not the pinned one" in told["other"][0]
     assert told["other"][1].endswith(f"appliance trust --inventory {raised.site} --bmc")
     assert raised.other.orders == 0
+    assert set(recovers.failed.values()) == {2}
+    assert "answers 500: out of memory" in told["ill"][0]
+    assert "restart the controller" in told["ill"][1]
+    assert raised.ill.console == ""
     assert told["dead"][0]
     assert told["dead"][1]
     assert raised.dead.console == ""
@@ -191,6 +215,21 @@ def test_power_and_control_host_lost_while_writing_and_installed_afterwards(rais
     assert (found["state"], found["cause"]) == ("installed", "")
     assert PARTITION_TABLE in start_of(raised.cut)
     assert raised.ssh(raised.cut, "hostname") == "cut"
+
+
+def test_a_machine_that_starts_from_its_old_disk_is_told(raised: Bare) -> None:
+    """Its firmware knows of the first disk alone; the system is written to the second."""
+    raised.ssh(raised.cut, "touch /root/theirs; sync")
+    key = raised.ssh(raised.cut, "cat /etc/ssh/ssh_host_ed25519_key.pub")
+    known = raised.site / "known_hosts"
+    text = known.read_text()
+    with raised.edited("site.yml", "serial: cut-a", "serial: cut-b"):
+        found = raised.install("--reinstall", "cut", "--force")["cut"]
+    assert found["state"] == "failed"
+    assert "another key than its installer made" in str(found["cause"])
+    assert "boot order" in str(found["fix"])
+    known.write_text(text)
+    assert raised.ssh(raised.cut, "ls /root/theirs; cat /etc/ssh/ssh_host_ed25519_key.pub") == f"/root/theirs\n{key}"  # fmt: skip
 
 
 def test_a_machine_that_is_on_and_does_not_answer_is_not_touched(raised: Bare) -> None:
