@@ -35,7 +35,7 @@ def limits(kubeconfig: str, prometheus: str, rounds: str) -> Answer:
 def acceptance(kubeconfig: str, *chosen: str) -> Answer:
     """Promises of the scheduler, tried as ``appliance validate scheduler`` tries them."""
     from appliance.acceptance import PROMISES
-    from appliance.acceptance.ground import Settings
+    from appliance.acceptance.sandbox import Settings
     from appliance.acceptance.trial import run
     from appliance.actions.scheduler import Api, WallClock
     from appliance.adapters.kubernetes import KubernetesApi
